@@ -1,0 +1,501 @@
+//! Updates on a fixed number of rows for a long time: does memory stay flat?
+//!
+//! The rows are those of the TPC-C-like schema, without the tables that grow. In a hundred transactions of a thread:
+//!
+//! | share | transaction |
+//! |---|---|
+//! | 45 | counts up a district and takes ten items from the stock |
+//! | 43 | books a payment to a district and a customer |
+//! | 6 | moves a queue on: deletes its oldest order, inserts a new one |
+//! | 6 | deletes a customer, then, in a second transaction, inserts the same one under another name |
+//!
+//! The first two supersede versions, the third moves through the key space of an index, the fourth leaves tombstones
+//! that are overwritten and moves entries of a secondary index. Memory is flat when the process is not larger in the last
+//! quarter of the run than in the second, within 5 % or 8 MiB; the first quarter is for pools to fill. The 8 MiB are for
+//! small databases, where what piles up while the system holds up one thread for some milliseconds is more than 5 %.
+
+use std::{
+    fmt,
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
+
+use ermine::{Access, Database, Job, Scheme, Transaction, TxnOptions, zerocopy::FromZeros};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::{
+    Error, Result,
+    crew::{self, Pace, Progress, Worker},
+    random::Random,
+    report::{Grid, Memory, Setting, grouped, mib, scheme_name, seconds},
+    tpcc::{Customer, District, Stock, Tables, last_name},
+};
+
+/// What to run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Options {
+    /// Concurrency control.
+    #[serde(serialize_with = "scheme_name")]
+    pub scheme: Scheme,
+    /// Threads; there may be more than cores.
+    pub threads: usize,
+    /// Rows at the beginning, and at the end.
+    pub rows: u32,
+    /// How long.
+    #[serde(serialize_with = "seconds", rename = "seconds")]
+    pub duration: Duration,
+    /// Seed of all draws.
+    pub seed: u64,
+}
+
+/// Shortest run that has samples enough in every quarter.
+const SECONDS_MIN: u64 = 8;
+/// Fewest rows: all tables have some.
+const ROWS_MIN: u32 = 1_000;
+/// Growth allowed, in percent, or in bytes where that is more.
+const GROWTH_PERCENT_MAX: f64 = 5.0;
+const GROWTH_MIB_MAX: f64 = 8.0;
+
+impl Options {
+    /// Says what cannot work.
+    pub fn check(&self) -> Result<()> {
+        let usage = |why: String| Err(Error::Usage(why));
+        if self.threads == 0 || self.threads > 1_000 {
+            return usage("the number of threads lies between 1 and 1000".into());
+        }
+        if self.rows < ROWS_MIN {
+            return usage(format!("at least {ROWS_MIN} rows are needed"));
+        }
+        if self.duration < Duration::from_secs(SECONDS_MIN) {
+            return usage(format!("at least {SECONDS_MIN} seconds are needed: the quarters of the run are compared"));
+        }
+        Ok(())
+    }
+}
+
+/// Memory at one moment.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Sample {
+    /// Since the beginning of the run.
+    pub seconds: f64,
+    /// Transactions a second since the last sample.
+    pub per_second: f64,
+    /// Memory.
+    pub memory: Memory,
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>6.0} s  {:>12} txn/s  {}", self.seconds, grouped(self.per_second as u64), self.memory)
+    }
+}
+
+/// The whole report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The machine.
+    pub setting: Setting,
+    /// What was run.
+    pub options: Options,
+    /// Memory over time.
+    pub samples: Vec<Sample>,
+    /// Transactions committed.
+    pub committed: u64,
+    /// Attempts that lost a conflict.
+    pub aborted: u64,
+    /// Resident memory of the last quarter over that of the second.
+    pub growth: Growth,
+    /// Rows found at the end.
+    pub rows_found: u64,
+}
+
+impl Summary {
+    /// Whether memory stayed flat and every row is there.
+    pub fn holds(&self) -> bool {
+        self.is_flat() && self.rows_found == u64::from(self.options.rows)
+    }
+
+    fn is_flat(&self) -> bool {
+        self.growth.percent <= GROWTH_PERCENT_MAX || self.growth.mib <= GROWTH_MIB_MAX
+    }
+}
+
+/// How much larger memory is at one time than at another.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Growth {
+    /// Relative.
+    pub percent: f64,
+    /// Absolute.
+    pub mib: f64,
+}
+
+/// Loads, runs, and looks at memory a hundred times, but at most once a second.
+pub fn drive(
+    options: &Options,
+    setting: Setting,
+    progress: &ProgressBar,
+    watch: &mut dyn FnMut(&Sample),
+) -> Result<Summary> {
+    options.check()?;
+    let db = Database::open_in_memory(ermine::Options::default().scheme(options.scheme))?;
+    let tables = Tables::open(&db)?;
+    let rows = Rows::split(options.rows, options.threads as u32);
+    load(&db, &tables, rows, progress)?;
+    progress.finish_and_clear();
+
+    let crew = (0..options.threads).map(|number| Clerk::new(options, &db, &tables, rows, number as u32)).collect();
+    let pace = Pace { warmup: Duration::ZERO, measured: options.duration };
+    let interval = (options.duration / 100).max(Duration::from_millis(999));
+    let (mut samples, mut done, mut last) = (Vec::new(), 0, Instant::now());
+    let clerks = crew::run(crew, pace, &mut |event| {
+        let crew::Event::Second(tick) = event else { return };
+        done += tick.done.completed;
+        if last.elapsed() >= interval {
+            let per_second = done as f64 / last.elapsed().as_secs_f64();
+            (done, last) = (0, Instant::now());
+            let sample = Sample { seconds: tick.elapsed.as_secs_f64(), per_second, memory: Memory::now(&db) };
+            watch(&sample);
+            samples.push(sample);
+        }
+    })?;
+    let growth = Growth::over(&samples, options.duration);
+    let rows_found = count(&db, &tables)?;
+    Ok(Summary {
+        setting,
+        options: options.clone(),
+        samples,
+        committed: clerks.iter().map(|done| done.worker.progress.completed).sum(),
+        aborted: clerks.iter().map(|done| done.worker.progress.aborted).sum(),
+        growth,
+        rows_found,
+    })
+}
+
+impl Growth {
+    /// Resident memory of the last quarter over the second, on average.
+    fn over(samples: &[Sample], duration: Duration) -> Self {
+        let mean = |quarter: usize| {
+            let of = |sample: &Sample| (sample.seconds / duration.as_secs_f64() * 4.0).min(3.9) as usize;
+            let within = samples.iter().filter(|sample| of(sample) == quarter);
+            let sizes: Vec<_> = within.map(|sample| sample.memory.resident_bytes as f64).collect();
+            sizes.iter().sum::<f64>() / sizes.len() as f64
+        };
+        let (second, last) = (mean(1), mean(3));
+        Self { percent: 100.0 * (last / second - 1.0), mib: (last - second) / f64::from(1 << 20) }
+    }
+}
+
+/// How many rows each table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rows {
+    districts: u32,
+    stock: u32,
+    customers: u32,
+    /// Orders in each thread's queue; there are as many queues as threads.
+    queue: u32,
+    queues: u32,
+}
+
+impl Rows {
+    /// A tenth in queues, 1 % districts, the rest stock and customers as in the schema: five to three.
+    fn split(rows: u32, threads: u32) -> Self {
+        let queue = (rows / 10 / threads).max(1);
+        let districts = rows / 100;
+        let rest = rows - districts - queue * threads;
+        let customers = rest / 8 * 3;
+        Self { districts, stock: rest - customers, customers, queue, queues: threads }
+    }
+}
+
+/// A customer under a random name.
+fn new_customer(random: &mut Random) -> Customer {
+    Customer { last: last_name(random.below(1_000) as u32), ..Customer::new_zeroed() }
+}
+
+/// All districts, customers and stock are those of one warehouse; the key has no bounds.
+const W: u32 = 1;
+
+fn district_key(n: u32) -> (u32, u8) {
+    (n / 10, (n % 10) as u8)
+}
+
+fn customer_key(n: u32) -> (u32, u8, u32) {
+    (W, (n % 10) as u8, n)
+}
+
+fn load(db: &Database, tables: &Tables, rows: Rows, progress: &ProgressBar) -> Result<()> {
+    progress.set_length(u64::from(rows.districts + rows.stock + rows.customers + rows.queue * rows.queues));
+    insert(db, rows.districts, progress, |txn, n| {
+        txn.insert(&tables.district, &district_key(n), &District::new_zeroed())
+    })?;
+    insert(db, rows.stock, progress, |txn, n| txn.insert(&tables.stock, &(W, n), &Stock::new_zeroed()))?;
+    insert(db, rows.customers, progress, |txn, n| {
+        txn.insert(&tables.customer, &customer_key(n), &new_customer(&mut Random::new(0, u64::from(n))))
+    })?;
+    for queue in 0..rows.queues {
+        insert(db, rows.queue, progress, |txn, n| txn.insert(&tables.new_order, &(queue, 0, n), &()))?;
+    }
+    Ok(())
+}
+
+/// Inserts rows 0 to `count` in transactions of 500.
+fn insert(
+    db: &Database,
+    count: u32,
+    progress: &ProgressBar,
+    row: impl Fn(&Transaction<'_>, u32) -> ermine::Result<()>,
+) -> Result<()> {
+    for first in (0..count).step_by(500) {
+        let batch = first..count.min(first + 500);
+        db.run(|txn| batch.clone().try_for_each(|n| row(txn, n)))?;
+        progress.inc(batch.len() as u64);
+    }
+    Ok(())
+}
+
+/// Rows of all tables.
+fn count(db: &Database, tables: &Tables) -> Result<u64> {
+    let txn = db.begin(TxnOptions::read_only())?;
+    let mut rows = 0;
+    txn.scan(&tables.district, ..).for_each(|_, _| {
+        rows += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    txn.scan(&tables.stock, ..).for_each(|_, _| {
+        rows += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    txn.scan_by(&tables.customer_by_name, ..).for_each(|_, _| {
+        rows += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    txn.scan(&tables.new_order, ..).for_each(|_, ()| {
+        rows += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    txn.commit()?;
+    Ok(rows)
+}
+
+/// One thread.
+struct Clerk<'a> {
+    db: &'a Database,
+    tables: &'a Tables,
+    rows: Rows,
+    random: Random,
+    /// This thread's queue: its number, and the oldest order in it.
+    queue: u32,
+    oldest: u32,
+    progress: Progress,
+}
+
+impl<'a> Clerk<'a> {
+    fn new(options: &Options, db: &'a Database, tables: &'a Tables, rows: Rows, number: u32) -> Self {
+        let random = Random::new(options.seed, u64::from(number) + 1);
+        Self { db, tables, rows, random, queue: number, oldest: 0, progress: Progress::default() }
+    }
+
+    fn execute(&mut self, change: Change) -> Result<bool> {
+        let mut job = Apply { tables: self.tables, change, attempts: 0 };
+        let changed = self.db.run_job(&mut job)?;
+        self.progress.completed += 1;
+        self.progress.aborted += job.attempts - 1;
+        Ok(changed)
+    }
+}
+
+impl Worker for Clerk<'_> {
+    fn step(&mut self) -> Result<()> {
+        let Self { rows, random, .. } = self;
+        let district = random.below(u64::from(rows.districts)) as u32;
+        let customer = random.below(u64::from(rows.customers)) as u32;
+        match random.below(100) {
+            0..45 => {
+                let items = std::array::from_fn(|_| random.below(u64::from(rows.stock)) as u32);
+                self.execute(Change::Order { district, items })?;
+            }
+            45..88 => {
+                let amount = random.uniform(100..=500_000) as i64;
+                self.execute(Change::Pay { district, customer, amount })?;
+            }
+            88..94 => {
+                let (queue, oldest) = (self.queue, self.oldest);
+                // Numbers come round after 2^32 moves, when the first are long free again.
+                let next = oldest.wrapping_add(self.rows.queue);
+                self.execute(Change::Move { queue, oldest, next })?;
+                self.oldest = oldest.wrapping_add(1);
+            }
+            _ => {
+                let row = new_customer(random);
+                if self.execute(Change::Remove { customer })? {
+                    self.execute(Change::Restore { customer, row })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start_measuring(&mut self) {
+        self.progress = Progress::default();
+    }
+
+    fn progress(&self) -> Progress {
+        self.progress
+    }
+}
+
+/// A transaction.
+#[expect(clippy::large_enum_variant, reason = "lives on the stack for one transaction")]
+enum Change {
+    Order { district: u32, items: [u32; 10] },
+    Pay { district: u32, customer: u32, amount: i64 },
+    Move { queue: u32, oldest: u32, next: u32 },
+    Remove { customer: u32 },
+    Restore { customer: u32, row: Customer },
+}
+
+struct Apply<'a> {
+    tables: &'a Tables,
+    change: Change,
+    attempts: u64,
+}
+
+impl Job for Apply<'_> {
+    /// Whether the row was there.
+    type Output = bool;
+    type Error = ermine::Error;
+
+    fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<bool> {
+        self.attempts += 1;
+        let tables = self.tables;
+        match &self.change {
+            Change::Order { district, items } => {
+                update_district(txn, tables, *district, |row| row.next_o_id = row.next_o_id.wrapping_add(1))?;
+                for &item in items {
+                    let Some(stock) = txn.view(&tables.stock, &(W, item))? else { return Ok(false) };
+                    let mut stock = *stock;
+                    stock.order_cnt = stock.order_cnt.wrapping_add(1);
+                    txn.update(&tables.stock, &(W, item), &stock)?;
+                }
+                Ok(true)
+            }
+            Change::Pay { district, customer, amount } => {
+                update_district(txn, tables, *district, |row| row.ytd += amount)?;
+                let key = customer_key(*customer);
+                // It may be between its removal and its return.
+                let Some(row) = txn.view(&tables.customer, &key)? else { return Ok(false) };
+                let mut row = *row;
+                row.balance -= amount;
+                row.payment_cnt = row.payment_cnt.wrapping_add(1);
+                txn.update(&tables.customer, &key, &row)
+            }
+            Change::Move { queue, oldest, next } => {
+                let found = txn.delete(&tables.new_order, &(*queue, 0, *oldest))?;
+                txn.insert(&tables.new_order, &(*queue, 0, *next), &())?;
+                Ok(found)
+            }
+            Change::Remove { customer } => txn.delete(&tables.customer, &customer_key(*customer)),
+            Change::Restore { customer, row } => {
+                txn.insert(&tables.customer, &customer_key(*customer), row)?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+fn update_district<A: Access>(
+    txn: &Transaction<'_, A>,
+    tables: &Tables,
+    n: u32,
+    change: impl FnOnce(&mut District),
+) -> ermine::Result<()> {
+    if let Some(row) = txn.view(&tables.district, &district_key(n))? {
+        let mut row = *row;
+        change(&mut row);
+        txn.update(&tables.district, &district_key(n), &row)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { scheme, threads, rows, duration, seed } = &self.options;
+        writeln!(f, "{}", self.setting)?;
+        writeln!(
+            f,
+            "options      scheme {scheme}, {threads} threads, {} rows, {:.0} s, seed {seed}\n",
+            grouped(u64::from(*rows)),
+            duration.as_secs_f64()
+        )?;
+        let mut grid = Grid::new(&["seconds", "txn/s", "resident", "versions", "garbage versions"]);
+        for Sample { seconds, per_second, memory } in &self.samples {
+            grid.row([
+                format!("{seconds:.0}"),
+                grouped(*per_second as u64),
+                mib(memory.resident_bytes),
+                mib(memory.version_bytes),
+                grouped(memory.garbage_versions),
+            ]);
+        }
+        writeln!(f, "{grid}\n")?;
+        writeln!(f, "{} transactions committed, {} attempts aborted", grouped(self.committed), grouped(self.aborted))?;
+        let verdict = |holds| if holds { "PASS" } else { "FAIL" };
+        writeln!(
+            f,
+            "{}  resident memory of the last quarter over the second: {:+.1} %, {:+.1} MiB (at most \
+             {GROWTH_PERCENT_MAX} % or {GROWTH_MIB_MAX} MiB)",
+            verdict(self.is_flat()),
+            self.growth.percent,
+            self.growth.mib
+        )?;
+        write!(
+            f,
+            "{}  {} rows at the end of {}",
+            verdict(self.rows_found == u64::from(*rows)),
+            grouped(self.rows_found),
+            grouped(u64::from(*rows))
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_share_all_rows() {
+        for (rows, threads) in [(1_000, 1), (1_000_000, 3), (123_457, 64), (1_000, 100)] {
+            let split = Rows::split(rows, threads);
+            assert_eq!(split.districts + split.stock + split.customers + split.queue * split.queues, rows);
+            assert!(split.districts > 0 && split.stock > 0 && split.customers > 0 && split.queue > 0, "{split:?}");
+        }
+    }
+
+    fn samples(sizes: [u64; 8]) -> Vec<Sample> {
+        let sample = |(n, resident_bytes)| Sample {
+            seconds: n as f64 + 1.0,
+            per_second: 0.0,
+            memory: Memory { resident_bytes, version_bytes: 0, garbage_versions: 0 },
+        };
+        (0..8).zip(sizes).map(sample).collect()
+    }
+
+    #[test]
+    fn growth_compares_the_last_quarter_with_the_second() {
+        let growth = |sizes| Growth::over(&samples(sizes), Duration::from_secs(8)).percent;
+        assert!(growth([1, 100, 100, 100, 100, 100, 100, 100]).abs() < 0.1);
+        assert!(growth([1, 100, 100, 100, 100, 110, 120, 120]) > 5.0);
+        assert!(growth([900, 100, 100, 100, 100, 100, 100, 104]) < 5.0);
+    }
+
+    #[test]
+    fn options_that_cannot_work_are_refused() {
+        let good =
+            Options { scheme: Scheme::default(), threads: 2, rows: 1_000, duration: Duration::from_secs(8), seed: 0 };
+        assert!(good.check().is_ok());
+        assert!(Options { threads: 0, ..good.clone() }.check().is_err());
+        assert!(Options { rows: 999, ..good.clone() }.check().is_err());
+        assert!(Options { duration: Duration::from_secs(7), ..good }.check().is_err());
+    }
+}

@@ -1,0 +1,244 @@
+//! The threads of a benchmark: they start together, warm up, are measured, and stop together.
+//!
+//! A worker's path through here is one relaxed load and two relaxed stores a transaction, the stores to a cache line of
+//! its own: it takes no lock and allocates nothing. Every worker is measured by its own clock from the moment it noticed
+//! that the warm-up is over to the moment it noticed the end, so that no transaction is counted in part.
+
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::error::Result;
+
+/// What one thread does over and over.
+pub trait Worker: Send {
+    /// One transaction, or a small batch of them.
+    fn step(&mut self) -> Result<()>;
+    /// The warm-up is over: whatever was counted does not count.
+    fn start_measuring(&mut self);
+    /// What it has done since the warm-up.
+    fn progress(&self) -> Progress;
+}
+
+/// Counts of a run so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Transactions that ended as they should.
+    pub completed: u64,
+    /// Attempts that lost a conflict.
+    pub aborted: u64,
+}
+
+/// How long a run takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Before anything counts.
+    pub warmup: Duration,
+    /// What counts.
+    pub measured: Duration,
+}
+
+/// What whoever watches a run is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A second has passed.
+    Second(Tick),
+    /// The warm-up is over.
+    Measuring,
+}
+
+/// One second of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    /// Still warming up.
+    pub warmup: bool,
+    /// Time since the beginning of this phase.
+    pub elapsed: Duration,
+    /// Done since the last tick.
+    pub done: Progress,
+    /// Time since the last tick.
+    pub interval: Duration,
+}
+
+impl Tick {
+    /// The line that a watcher sees each second.
+    pub fn line(&self) -> String {
+        let attempts = self.done.completed + self.done.aborted;
+        let aborted = if attempts == 0 { 0.0 } else { 100.0 * self.done.aborted as f64 / attempts as f64 };
+        format!(
+            "{:>6.0} s  {:>12} txn/s  aborts {aborted:>5.2} %{}",
+            self.elapsed.as_secs_f64(),
+            crate::report::grouped((self.done.completed as f64 / self.interval.as_secs_f64()) as u64),
+            if self.warmup { "  (warm-up)" } else { "" }
+        )
+    }
+}
+
+/// A worker after the run, and the time it was measured for.
+pub struct Done<W> {
+    /// The worker, with its counts.
+    pub worker: W,
+    /// Its measured time.
+    pub measured: Duration,
+}
+
+const WARMUP: u8 = 0;
+const MEASURED: u8 = 1;
+const OVER: u8 = 2;
+
+/// What one thread shows to the watcher, on a cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Slate {
+    completed: AtomicU64,
+    aborted: AtomicU64,
+}
+
+impl Slate {
+    fn show(&self, progress: Progress) {
+        // Pairs with nothing: the watcher wants recent numbers, not consistent ones.
+        self.completed.store(progress.completed, Ordering::Relaxed);
+        self.aborted.store(progress.aborted, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Progress {
+        Progress { completed: self.completed.load(Ordering::Relaxed), aborted: self.aborted.load(Ordering::Relaxed) }
+    }
+}
+
+/// Runs a worker a thread; `watch` is told every second. The first failure ends the run for all.
+pub fn run<W: Worker>(crew: Vec<W>, pace: Pace, watch: &mut dyn FnMut(Event)) -> Result<Vec<Done<W>>> {
+    let phase = AtomicU8::new(WARMUP);
+    let start = Barrier::new(crew.len() + 1);
+    let slates: Vec<Slate> = crew.iter().map(|_| Slate::default()).collect();
+    thread::scope(|scope| {
+        let threads: Vec<_> = crew
+            .into_iter()
+            .zip(&slates)
+            .map(|(worker, slate)| {
+                let (phase, start) = (&phase, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    let done = work(worker, phase, slate);
+                    if done.is_err() {
+                        phase.store(OVER, Ordering::Relaxed);
+                    }
+                    done
+                })
+            })
+            .collect();
+        start.wait();
+        direct(&phase, &slates, pace, watch);
+        let done: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        done.into_iter().map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+fn work<W: Worker>(mut worker: W, phase: &AtomicU8, slate: &Slate) -> Result<Done<W>> {
+    // Relaxed: the phase carries no data, a worker that sees it a little late measures a little later.
+    while phase.load(Ordering::Relaxed) == WARMUP {
+        worker.step()?;
+        slate.show(worker.progress());
+    }
+    worker.start_measuring();
+    slate.show(worker.progress());
+    let begin = Instant::now();
+    while phase.load(Ordering::Relaxed) == MEASURED {
+        worker.step()?;
+        slate.show(worker.progress());
+    }
+    Ok(Done { worker, measured: begin.elapsed() })
+}
+
+/// Moves all workers from phase to phase.
+fn direct(phase: &AtomicU8, slates: &[Slate], pace: Pace, watch: &mut dyn FnMut(Event)) {
+    observe(phase, WARMUP, pace.warmup, slates, watch);
+    // A failed worker has said OVER: leave it at that.
+    if phase.compare_exchange(WARMUP, MEASURED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        watch(Event::Measuring);
+        observe(phase, MEASURED, pace.measured, slates, watch);
+    }
+    phase.store(OVER, Ordering::Relaxed);
+}
+
+fn observe(phase: &AtomicU8, current: u8, length: Duration, slates: &[Slate], watch: &mut dyn FnMut(Event)) {
+    let begin = Instant::now();
+    let (mut last, mut before) = (begin, Progress::default());
+    while phase.load(Ordering::Relaxed) == current && begin.elapsed() < length {
+        let wake = (last + Duration::from_secs(1)).min(begin + length);
+        thread::sleep(wake.saturating_duration_since(Instant::now()));
+        let now = Instant::now();
+        let total = slates.iter().map(Slate::read).fold(Progress::default(), |sum, one| Progress {
+            completed: sum.completed + one.completed,
+            aborted: sum.aborted + one.aborted,
+        });
+        // Counts start again when the warm-up ends, at slightly different moments: never below zero.
+        let done = Progress {
+            completed: total.completed.saturating_sub(before.completed),
+            aborted: total.aborted.saturating_sub(before.aborted),
+        };
+        let warmup = current == WARMUP;
+        watch(Event::Second(Tick { warmup, elapsed: begin.elapsed(), done, interval: now - last }));
+        (last, before) = (now, total);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    struct Counter {
+        steps: u64,
+        fail_at: u64,
+    }
+
+    impl Worker for Counter {
+        fn step(&mut self) -> Result<()> {
+            self.steps += 1;
+            thread::sleep(Duration::from_millis(1));
+            if self.steps == self.fail_at { Err(Error::Workload("enough".into())) } else { Ok(()) }
+        }
+
+        fn start_measuring(&mut self) {
+            self.steps = 0;
+        }
+
+        fn progress(&self) -> Progress {
+            Progress { completed: self.steps, aborted: 0 }
+        }
+    }
+
+    const PACE: Pace = Pace { warmup: Duration::from_millis(50), measured: Duration::from_millis(100) };
+
+    #[test]
+    fn measures_only_the_measured_time() {
+        let crew = (0..3).map(|_| Counter { steps: 0, fail_at: u64::MAX }).collect();
+        let mut ticks = Vec::new();
+        let done = run(crew, PACE, &mut |event| match event {
+            Event::Second(tick) => ticks.push(Some(tick.warmup)),
+            Event::Measuring => ticks.push(None),
+        })
+        .unwrap();
+        assert_eq!(done.len(), 3);
+        for done in &done {
+            assert!((1..=100).contains(&done.worker.steps), "{}", done.worker.steps);
+            assert!(done.measured >= Duration::from_millis(90), "{:?}", done.measured);
+        }
+        assert_eq!(ticks, [Some(true), None, Some(false)]);
+    }
+
+    #[test]
+    fn one_failure_ends_the_run() {
+        let crew = vec![Counter { steps: 0, fail_at: u64::MAX }, Counter { steps: 0, fail_at: 5 }];
+        let pace = Pace { warmup: Duration::from_secs(60), ..PACE };
+        let begin = Instant::now();
+        assert!(run(crew, pace, &mut |_| {}).is_err());
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+}

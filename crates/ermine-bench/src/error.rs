@@ -1,0 +1,50 @@
+//! What stops a benchmark.
+
+use std::{fmt, io, path::PathBuf};
+
+/// The result of whatever a benchmark does.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a benchmark could not go on.
+#[derive(Debug)]
+pub enum Error {
+    /// The engine refused for good.
+    Engine(ermine::Error),
+    /// An option has a value that cannot work; the text says which and what would.
+    Usage(String),
+    /// The workload met something that its own rules exclude.
+    Workload(String),
+    /// The report could not be written.
+    File {
+        /// Where to.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl From<ermine::Error> for Error {
+    fn from(error: ermine::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(error) => error.fmt(f),
+            Self::Usage(why) | Self::Workload(why) => why.fmt(f),
+            Self::File { path, source } => write!(f, "cannot write {}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Engine(error) => Some(error),
+            Self::File { source, .. } => Some(source),
+            Self::Usage(_) | Self::Workload(_) => None,
+        }
+    }
+}

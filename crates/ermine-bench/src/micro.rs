@@ -1,0 +1,583 @@
+//! Single operations over one table of `u64` keys and fixed-length values, to compare with other engines.
+//!
+//! | operation | one transaction |
+//! |---|---|
+//! | `get` | a point read |
+//! | `scan` | 100 rows from a random key on |
+//! | `mixed` | a point read (70 %) or a put (30 %) |
+//! | `rmw` | five point reads, then five read-modify-writes |
+//! | `rmw10` | ten read-modify-writes |
+//! | `insert` | a new row; keys come in random order |
+//!
+//! Every thread draws its keys while it runs. One transaction in sixteen is timed, the others only counted: two clock
+//! readings would be a tenth of a point read.
+
+use std::{
+    fmt,
+    hint::black_box,
+    ops::ControlFlow,
+    str::FromStr,
+    time::{Duration, Instant},
+};
+
+use ermine::{Access, Database, Job, Scheme, Table, Transaction};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::{
+    Error, Result,
+    crew::{self, Pace, Progress, Worker},
+    latency::{Latency, Quantiles},
+    machine::{processor_seconds, resident_bytes},
+    random::Random,
+    report::{Grid, Setting, grouped, mib, scheme_name, seconds},
+    zipf::Choice,
+};
+
+/// What a transaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// A point read.
+    Get,
+    /// A scan of 100 rows.
+    Scan,
+    /// 70 % point reads, 30 % puts.
+    Mixed,
+    /// Five reads and five read-modify-writes.
+    Rmw,
+    /// Ten read-modify-writes.
+    Rmw10,
+    /// A new row.
+    Insert,
+}
+
+impl Operation {
+    /// All, in the order in which they are run: the one that changes the number of rows comes last.
+    pub const ALL: [Self; 6] = [Self::Get, Self::Scan, Self::Mixed, Self::Rmw, Self::Rmw10, Self::Insert];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Scan => "scan",
+            Self::Mixed => "mixed",
+            Self::Rmw => "rmw",
+            Self::Rmw10 => "rmw10",
+            Self::Insert => "insert",
+        }
+    }
+}
+
+impl FromStr for Operation {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|operation| operation.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::Usage(format!("unknown operation {name:?}: use one of {known}"))
+        })
+    }
+}
+
+/// Rows a scan reads.
+const SCAN_ROWS: u64 = 100;
+
+/// What to run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Options {
+    /// Concurrency control.
+    #[serde(serialize_with = "scheme_name")]
+    pub scheme: Scheme,
+    /// Threads; there may be more than cores.
+    pub threads: usize,
+    /// Rows loaded, under the keys from 0.
+    pub records: u64,
+    /// Length of a value.
+    pub value_bytes: usize,
+    /// Skew of the keys drawn; 0 is uniform.
+    pub theta: f64,
+    /// Before anything counts, for each operation.
+    #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
+    pub warmup: Duration,
+    /// What counts, for each operation.
+    #[serde(serialize_with = "seconds", rename = "measured_seconds")]
+    pub measured: Duration,
+    /// What to measure, in this order.
+    pub operations: Vec<Operation>,
+    /// Seed of all draws.
+    pub seed: u64,
+}
+
+impl Options {
+    /// Says what cannot work.
+    pub fn check(&self) -> Result<()> {
+        let usage = |why: String| Err(Error::Usage(why));
+        if self.threads == 0 {
+            return usage("at least one thread is needed".into());
+        }
+        if !(SCAN_ROWS..=Choice::RECORDS_MAX).contains(&self.records) {
+            return usage(format!("the number of records lies between {SCAN_ROWS} and {}", Choice::RECORDS_MAX));
+        }
+        if !(1..=ermine::MAX_VALUE_BYTES).contains(&self.value_bytes) {
+            return usage(format!("a value has between 1 and {} bytes", ermine::MAX_VALUE_BYTES));
+        }
+        if !(0.0..1.0).contains(&self.theta) {
+            return usage("theta lies between 0 (uniform) and 1 (not included); 0.99 is usual".into());
+        }
+        if self.measured.is_zero() {
+            return usage("nothing can be measured in zero seconds".into());
+        }
+        Ok(())
+    }
+}
+
+/// What whoever watches a run is told.
+pub enum Event {
+    /// The rows are there.
+    Loaded(Load),
+    /// An operation begins.
+    Begins(Operation),
+    /// A second has passed.
+    Second(crew::Tick),
+}
+
+/// How loading went.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Load {
+    /// Time taken.
+    pub seconds: f64,
+    /// Resident memory that came with the rows.
+    pub resident_bytes: u64,
+}
+
+/// The whole report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The machine.
+    pub setting: Setting,
+    /// What was run.
+    pub options: Options,
+    /// Loading.
+    pub load: Load,
+    /// Each operation.
+    pub results: Vec<Measured>,
+}
+
+/// One operation.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Which.
+    pub operation: Operation,
+    /// Transactions committed per second.
+    pub per_second: f64,
+    /// Transactions committed per second of processor time of the whole process: the comparable figure where the machine
+    /// is shared.
+    pub per_processor_second: f64,
+    /// Aborted attempts a transaction.
+    pub retries_per_transaction: f64,
+    /// Of one transaction in sixteen, with all retries.
+    pub latency: Quantiles,
+    /// Resident memory of the process afterwards.
+    pub resident_bytes: u64,
+}
+
+type Records = Table<u64, Vec<u8>>;
+
+/// Loads and measures.
+pub fn drive(
+    options: &Options,
+    setting: Setting,
+    progress: &ProgressBar,
+    watch: &mut dyn FnMut(Event),
+) -> Result<Summary> {
+    options.check()?;
+    let db = Database::open_in_memory(ermine::Options::default().scheme(options.scheme))?;
+    let records: Records = db.table("records")?;
+
+    let (begin, before) = (Instant::now(), resident_bytes());
+    load(&db, &records, options, progress)?;
+    progress.finish_and_clear();
+    let load = Load { seconds: begin.elapsed().as_secs_f64(), resident_bytes: resident_bytes().saturating_sub(before) };
+    watch(Event::Loaded(load));
+
+    let choice = Choice::new(options.records, options.theta);
+    let mut results = Vec::new();
+    // Keys of inserts go on where the last insert run ended.
+    let mut inserted = 0;
+    for &operation in &options.operations {
+        watch(Event::Begins(operation));
+        let crew = (0..options.threads)
+            .map(|number| Client::new(options, operation, &db, &records, &choice, number, inserted))
+            .collect();
+        let pace = Pace { warmup: options.warmup, measured: options.measured };
+        let mut processor = 0.0;
+        let done = crew::run(crew, pace, &mut |event| match event {
+            crew::Event::Second(tick) => watch(Event::Second(tick)),
+            crew::Event::Measuring => processor = processor_seconds(),
+        })?;
+        let processor = processor_seconds() - processor;
+        inserted = done.iter().map(|done| done.worker.inserts).max().unwrap_or(inserted);
+        results.push(measured(operation, &done, processor));
+    }
+    Ok(Summary { setting, options: options.clone(), load, results })
+}
+
+fn measured(operation: Operation, done: &[crew::Done<Client<'_>>], processor_seconds: f64) -> Measured {
+    let mut latency = Latency::default();
+    done.iter().for_each(|done| latency.merge(&done.worker.latency));
+    let completed: u64 = done.iter().map(|done| done.worker.completed).sum();
+    let aborted: u64 = done.iter().map(|done| done.worker.aborted).sum();
+    Measured {
+        operation,
+        per_second: done.iter().map(|done| done.worker.completed as f64 / done.measured.as_secs_f64()).sum(),
+        per_processor_second: completed as f64 / processor_seconds.max(0.01),
+        retries_per_transaction: aborted as f64 / completed.max(1) as f64,
+        latency: latency.quantiles(),
+        resident_bytes: resident_bytes(),
+    }
+}
+
+/// Writes all records in key order, in transactions of 500.
+fn load(db: &Database, records: &Records, options: &Options, progress: &ProgressBar) -> Result<()> {
+    const BATCH: u64 = 500;
+    progress.set_length(options.records);
+    let mut random = Random::new(options.seed, 0);
+    let mut value = vec![0; options.value_bytes];
+    let mut next = 0;
+    while next < options.records {
+        let batch = next..options.records.min(next + BATCH);
+        fill(&mut value, &mut random);
+        db.run(|txn| batch.clone().try_for_each(|key| txn.insert(records, &key, value.as_slice())))?;
+        progress.inc(batch.end - batch.start);
+        next = batch.end;
+    }
+    Ok(())
+}
+
+fn fill(value: &mut [u8], random: &mut Random) {
+    value.chunks_mut(8).for_each(|chunk| {
+        let drawn = random.bits().to_le_bytes();
+        chunk.copy_from_slice(&drawn[..chunk.len()]);
+    });
+}
+
+/// One thread.
+struct Client<'a> {
+    db: &'a Database,
+    operation: Operation,
+    choice: &'a Choice,
+    records: &'a Records,
+    random: Random,
+    /// What is written.
+    value: Vec<u8>,
+    /// Keys of this thread's inserts: every `threads`-th number from its own on.
+    threads: u64,
+    number: u64,
+    inserts: u64,
+    scan_starts: u64,
+    completed: u64,
+    aborted: u64,
+    latency: Latency,
+}
+
+/// A read that is part of a transaction, or one with a write of the same key.
+#[derive(Clone, Copy)]
+struct Step {
+    key: u64,
+    write: bool,
+}
+
+impl<'a> Client<'a> {
+    fn new(
+        options: &Options,
+        operation: Operation,
+        db: &'a Database,
+        records: &'a Records,
+        choice: &'a Choice,
+        number: usize,
+        inserts: u64,
+    ) -> Self {
+        let mut random = Random::new(options.seed, 1 + number as u64);
+        let mut value = vec![0; options.value_bytes];
+        fill(&mut value, &mut random);
+        Self {
+            db,
+            operation,
+            choice,
+            records,
+            random,
+            value,
+            threads: options.threads as u64,
+            number: number as u64,
+            inserts,
+            scan_starts: options.records - SCAN_ROWS + 1,
+            completed: 0,
+            aborted: 0,
+            latency: Latency::default(),
+        }
+    }
+
+    fn transaction(&mut self) -> Result<()> {
+        let Self { records, random, choice, .. } = self;
+        let records = *records;
+        match self.operation {
+            Operation::Get => {
+                let key = choice.draw(random);
+                self.execute(Get { records, key, attempts: 0 })
+            }
+            Operation::Scan => {
+                // Near the end a scan would be shorter.
+                let first = choice.draw(random).min(self.scan_starts - 1);
+                self.execute(ScanRows { records, first, attempts: 0 })
+            }
+            Operation::Mixed => {
+                let key = choice.draw(random);
+                if random.percent(70) {
+                    return self.execute(Get { records, key, attempts: 0 });
+                }
+                let value = self.next_value();
+                let result = self.execute(Put { records, key, value: &value, attempts: 0 });
+                self.value = value;
+                result
+            }
+            Operation::Rmw => self.steps(|number| number >= 5),
+            Operation::Rmw10 => self.steps(|_| true),
+            Operation::Insert => {
+                let key = new_key(self.inserts * self.threads + self.number);
+                self.inserts += 1;
+                let value = self.next_value();
+                let result = self.execute(Insert { records, key, value: &value, attempts: 0 });
+                self.value = value;
+                result
+            }
+        }
+    }
+
+    /// Ten steps, some of which write.
+    fn steps(&mut self, writes: impl Fn(usize) -> bool) -> Result<()> {
+        let (choice, random) = (self.choice, &mut self.random);
+        let steps = std::array::from_fn(|number| Step { key: choice.draw(random), write: writes(number) });
+        let value = self.next_value();
+        let records = self.records;
+        let mut job = Steps { records, steps, value, attempts: 0 };
+        let result = self.db.run_job(&mut job);
+        self.value = job.value;
+        result?;
+        self.count(job.attempts);
+        Ok(())
+    }
+
+    /// The value to write, different from the last one; put back afterwards, so that it is allocated once.
+    fn next_value(&mut self) -> Vec<u8> {
+        let mut value = std::mem::take(&mut self.value);
+        let place = self.random.below(value.len() as u64) as usize;
+        value[place] = value[place].wrapping_add(1);
+        value
+    }
+
+    #[inline]
+    fn execute<J: Attempted>(&mut self, mut job: J) -> Result<()> {
+        self.db.run_job(&mut job)?;
+        self.count(job.attempts());
+        Ok(())
+    }
+
+    #[inline]
+    fn count(&mut self, attempts: u64) {
+        self.completed += 1;
+        self.aborted += attempts - 1;
+    }
+}
+
+/// The n-th new key: above all loaded ones, in an order that looks random. One to one on 63 bits, since the factor is
+/// odd.
+fn new_key(n: u64) -> u64 {
+    const HIGH: u64 = 1 << 63;
+    HIGH | (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (HIGH - 1))
+}
+
+impl Worker for Client<'_> {
+    fn step(&mut self) -> Result<()> {
+        const UNTIMED: u32 = 15;
+        for _ in 0..UNTIMED {
+            self.transaction()?;
+        }
+        let begin = Instant::now();
+        self.transaction()?;
+        self.latency.record(begin.elapsed());
+        Ok(())
+    }
+
+    fn start_measuring(&mut self) {
+        (self.completed, self.aborted) = (0, 0);
+        self.latency.reset();
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { completed: self.completed, aborted: self.aborted }
+    }
+}
+
+/// A job that counts its attempts.
+trait Attempted: Job<Output = (), Error = ermine::Error> {
+    fn attempts(&self) -> u64;
+}
+
+/// Declares a job: its fields and its body.
+macro_rules! job {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } |$job:ident, $txn:ident| $body:block) => {
+        $(#[$doc])*
+        struct $name<'a> { records: &'a Records, $($field: $type,)* attempts: u64 }
+
+        impl Job for $name<'_> {
+            type Output = ();
+            type Error = ermine::Error;
+
+            #[inline]
+            fn run<A: Access>(&mut self, $txn: &Transaction<'_, A>) -> ermine::Result<()> {
+                self.attempts += 1;
+                let $job = self;
+                $body
+            }
+        }
+
+        impl Attempted for $name<'_> {
+            fn attempts(&self) -> u64 {
+                self.attempts
+            }
+        }
+    };
+}
+
+job! {
+    /// A point read.
+    Get { key: u64 } |job, txn| {
+        black_box(txn.view(job.records, &job.key)?.and_then(|value| value.first()));
+        Ok(())
+    }
+}
+
+job! {
+    /// A scan.
+    ScanRows { first: u64 } |job, txn| {
+        let mut sum = 0u64;
+        txn.scan(job.records, job.first..).limit(SCAN_ROWS as usize).for_each(|key, value| {
+            sum = sum.wrapping_add(key).wrapping_add(u64::from(value[0]));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        black_box(sum);
+        Ok(())
+    }
+}
+
+job! {
+    /// A put.
+    Put { key: u64, value: &'a [u8] } |job, txn| { txn.put(job.records, &job.key, job.value) }
+}
+
+job! {
+    /// A new row.
+    Insert { key: u64, value: &'a [u8] } |job, txn| { txn.insert(job.records, &job.key, job.value) }
+}
+
+job! {
+    /// Reads, and reads followed by a write of what was read with its first byte counted up.
+    Steps { steps: [Step; 10], value: Vec<u8> } |job, txn| {
+        for step in &job.steps {
+            let Some(seen) = txn.view(job.records, &step.key)? else { continue };
+            if step.write {
+                job.value.copy_from_slice(seen);
+                job.value[0] = job.value[0].wrapping_add(1);
+                txn.put(job.records, &step.key, &job.value)?;
+            } else {
+                black_box(seen[0]);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { scheme, threads, records, value_bytes, theta, warmup, measured, seed, .. } = &self.options;
+        writeln!(f, "{}", self.setting)?;
+        writeln!(
+            f,
+            "options      scheme {scheme}, {threads} threads, {} records of {value_bytes} bytes, theta {theta}, {:.1} s \
+             after {:.1} s of warm-up, seed {seed}",
+            grouped(*records),
+            measured.as_secs_f64(),
+            warmup.as_secs_f64()
+        )?;
+        writeln!(f, "load         {:.1} s, {} resident\n", self.load.seconds, mib(self.load.resident_bytes))?;
+        let mut grid = Grid::new(&[
+            "operation",
+            "txn/s",
+            "txn/processor s",
+            "retries/txn",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "resident",
+        ]);
+        for measured in &self.results {
+            let Quantiles { p50_us, p99_us, p999_us, .. } = measured.latency;
+            grid.row([
+                measured.operation.name().to_owned(),
+                grouped(measured.per_second as u64),
+                grouped(measured.per_processor_second as u64),
+                format!("{:.4}", measured.retries_per_transaction),
+                format!("{p50_us:.2}"),
+                format!("{p99_us:.2}"),
+                format!("{p999_us:.2}"),
+                mib(measured.resident_bytes),
+            ]);
+        }
+        grid.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_known_by_their_names() {
+        for operation in Operation::ALL {
+            assert_eq!(operation.name().parse::<Operation>().unwrap(), operation);
+        }
+        assert!("put".parse::<Operation>().is_err());
+    }
+
+    #[test]
+    fn new_keys_differ_from_each_other_and_from_loaded_ones() {
+        let mut keys: Vec<_> = (0..100_000).map(new_key).collect();
+        assert!(!keys.is_sorted());
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 100_000);
+        assert!(keys[0] > Choice::RECORDS_MAX);
+    }
+
+    #[test]
+    fn options_that_cannot_work_are_refused() {
+        let good = Options {
+            scheme: Scheme::default(),
+            threads: 1,
+            records: 1_000,
+            value_bytes: 100,
+            theta: 0.99,
+            warmup: Duration::ZERO,
+            measured: Duration::from_secs(1),
+            operations: Operation::ALL.to_vec(),
+            seed: 0,
+        };
+        assert!(good.check().is_ok());
+        assert!(Options { threads: 0, ..good.clone() }.check().is_err());
+        assert!(Options { records: 99, ..good.clone() }.check().is_err());
+        assert!(Options { value_bytes: 0, ..good.clone() }.check().is_err());
+        assert!(Options { theta: 1.0, ..good.clone() }.check().is_err());
+        assert!(Options { measured: Duration::ZERO, ..good }.check().is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! Numbers as text and as JSON: what every report has in common.
+
+use std::{
+    fmt, fs,
+    io::{self, Write},
+    path::Path,
+};
+
+use serde::Serialize;
+
+use crate::{
+    calibrate::Calibration,
+    error::{Error, Result},
+    machine::Machine,
+};
+
+/// Where a result comes from; printed with each.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// The machine and the build.
+    pub machine: Machine,
+    /// What it could do just before the run.
+    pub calibration: Calibration,
+}
+
+impl Setting {
+    /// Looks at the machine and measures it.
+    pub fn here() -> Self {
+        Self { machine: Machine::here(), calibration: Calibration::measure() }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "machine      {}", self.machine)?;
+        write!(f, "calibration  {}", self.calibration)
+    }
+}
+
+/// A scheme by its name.
+pub(crate) fn scheme_name<S: serde::Serializer>(scheme: &ermine::Scheme, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(scheme.name())
+}
+
+/// A length of time in seconds.
+pub(crate) fn seconds<S: serde::Serializer>(time: &std::time::Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
+}
+
+/// Memory that a benchmark looks at.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Memory {
+    /// Resident memory of the process.
+    pub resident_bytes: u64,
+    /// What the engine has taken for versions.
+    pub version_bytes: u64,
+    /// Superseded versions that are not freed yet.
+    pub garbage_versions: u64,
+}
+
+impl Memory {
+    /// As it is now.
+    pub fn now(db: &ermine::Database) -> Self {
+        let ermine::Statistics { version_bytes, garbage_versions, .. } = db.statistics();
+        Self { resident_bytes: crate::machine::resident_bytes(), version_bytes, garbage_versions }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (resident, versions) = (mib(self.resident_bytes), mib(self.version_bytes));
+        write!(f, "{resident} resident, {versions} of versions, {} garbage versions", grouped(self.garbage_versions))
+    }
+}
+
+/// Writes a report as JSON; `-` is the standard output.
+pub fn write_json(report: &impl Serialize, path: &Path) -> Result<()> {
+    let write = |out: &mut dyn Write| -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, report)?;
+        writeln!(out)?;
+        out.flush()
+    };
+    let written = if path == Path::new("-") {
+        write(&mut io::stdout().lock())
+    } else {
+        fs::File::create(path).and_then(|file| write(&mut io::BufWriter::new(file)))
+    };
+    written.map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+/// A number with a separator between thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in MiB.
+pub fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// A text table: the first column to the left, the others to the right.
+#[derive(Default)]
+pub struct Grid {
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// A table with these headings.
+    pub fn new(headings: &[&str]) -> Self {
+        Self { rows: vec![headings.iter().map(|&heading| heading.to_owned()).collect()] }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+        for (number, row) in self.rows.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                if column == 0 {
+                    write!(f, "{cell:<width$}")?;
+                } else {
+                    write!(f, "  {cell:>width$}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_thousands() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn aligns_columns() {
+        let mut grid = Grid::new(&["name", "n"]);
+        grid.row(["a".into(), "100".into()]);
+        assert_eq!(grid.to_string(), "name    n\na     100");
+    }
+}

@@ -1,0 +1,103 @@
+//! Delivery: every district of a warehouse delivers its oldest order (clause 2.7).
+//!
+//! The rules let it be queued for a background worker and be one transaction or ten. Here it is one transaction of ten
+//! districts, run by the thread that drew it: the hardest form for concurrency control.
+
+use std::ops::ControlFlow;
+
+use ermine::{Access, Job, Transaction, prefix};
+use smallvec::SmallVec;
+
+use super::{
+    Business, DISTRICTS, Failure,
+    schema::{OrderLine, Tables},
+};
+use crate::random::Random;
+
+/// What one Delivery is about.
+#[derive(Clone, Debug)]
+pub struct DeliveryInput {
+    w_id: u32,
+    carrier_id: u8,
+    delivery_d: u64,
+}
+
+impl DeliveryInput {
+    /// A random delivery of warehouse `home`.
+    pub fn draw(_: &Business, home: u32, delivery_d: u64, random: &mut Random) -> Self {
+        Self { w_id: home, carrier_id: random.uniform(1..=10) as u8, delivery_d }
+    }
+}
+
+/// The transaction.
+pub struct Delivery<'a> {
+    /// Where.
+    pub tables: &'a Tables,
+    /// What.
+    pub input: DeliveryInput,
+}
+
+impl Job for Delivery<'_> {
+    /// Districts that had nothing to deliver.
+    type Output = u32;
+    type Error = Failure;
+
+    fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<u32, Failure> {
+        let mut skipped = 0;
+        for d_id in 1..=DISTRICTS {
+            match self.take_oldest(txn, d_id)? {
+                Some(o_id) => self.deliver(txn, d_id, o_id)?,
+                None => skipped += 1,
+            }
+        }
+        Ok(skipped)
+    }
+}
+
+impl Delivery<'_> {
+    /// Takes the oldest order of a district off the list of those to deliver.
+    fn take_oldest<A: Access>(&self, txn: &Transaction<'_, A>, d_id: u8) -> Result<Option<u32>, Failure> {
+        let w_id = self.input.w_id;
+        loop {
+            let mut oldest = None;
+            txn.scan(&self.tables.new_order, prefix((w_id, d_id))).limit(1).for_each(|(_, _, o_id), ()| {
+                oldest = Some(o_id);
+                Ok(ControlFlow::Break(()))
+            })?;
+            let Some(o_id) = oldest else { return Ok(None) };
+            // Under read committed another delivery may have taken it since the scan: then the next one.
+            if txn.delete(&self.tables.new_order, &(w_id, d_id, o_id))? {
+                return Ok(Some(o_id));
+            }
+        }
+    }
+
+    fn deliver<A: Access>(&self, txn: &Transaction<'_, A>, d_id: u8, o_id: u32) -> Result<(), Failure> {
+        let tables = self.tables;
+        let &DeliveryInput { w_id, carrier_id, delivery_d } = &self.input;
+
+        let mut order = *txn.view(&tables.order, &(w_id, d_id, o_id))?.ok_or(Failure::Missing("order"))?;
+        order.carrier_id = carrier_id;
+        txn.update(&tables.order, &(w_id, d_id, o_id), &order)?;
+
+        // References are enough: rows stay readable until the transaction ends, whatever it writes.
+        let mut lines = SmallVec::<[(u8, &OrderLine); 15]>::new();
+        txn.scan(&tables.order_line, prefix((w_id, d_id, o_id))).for_each(|(_, _, _, number), line| {
+            lines.push((number, line));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut amount = 0;
+        for (number, line) in lines {
+            amount += line.amount;
+            let line = OrderLine { delivery_d, ..*line };
+            txn.update(&tables.order_line, &(w_id, d_id, o_id, number), &line)?;
+        }
+
+        let buyer = (w_id, d_id, order.c_id);
+        let mut customer = *txn.view(&tables.customer, &buyer)?.ok_or(Failure::Missing("customer of an order"))?;
+        customer.balance += amount;
+        customer.delivery_cnt += 1;
+        txn.update(&tables.customer, &buyer, &customer)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,403 @@
+//! A run: load, check, drive with many threads, check again.
+//!
+//! A thread draws a card, draws the inputs, runs the job, and counts, all in memory of its own. One clock reading a
+//! transaction: a latency lasts from the end of the one before, so it includes drawing the inputs, and all retries.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use ermine::{Abort, AbortKind, Access, Database, Error, Job, Scheme, Transaction};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use super::{
+    Business, Deck, Delivery, DeliveryInput, Failure, Kind, Moment, NewOrder, NewOrderInput, OrderStatus,
+    OrderStatusInput, Payment, PaymentInput, Scale, StockLevel, StockLevelInput, Summary, Tables, Verdict, check, load,
+    summary::Outcome,
+};
+use crate::{
+    crew::{self, Pace, Progress, Worker},
+    latency::Latency,
+    machine::{cores, processor_seconds},
+    random::Random,
+    report::{Memory, Setting, scheme_name, seconds},
+};
+
+/// Which warehouse a transaction belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Home {
+    /// Every thread has one for the whole run, as the rules have it.
+    Fixed,
+    /// Any, for each transaction: threads meet in the same districts.
+    Random,
+}
+
+/// What happens to a transaction that lost a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retry {
+    /// It runs again until it commits.
+    Yes,
+    /// It is dropped, as research prototypes do.
+    No,
+}
+
+/// What to run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Options {
+    /// Concurrency control.
+    #[serde(serialize_with = "scheme_name")]
+    pub scheme: Scheme,
+    /// Threads; there may be more than cores.
+    pub threads: usize,
+    /// Warehouses.
+    pub warehouses: u32,
+    /// Before anything counts.
+    #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
+    pub warmup: Duration,
+    /// What counts.
+    #[serde(serialize_with = "seconds", rename = "measured_seconds")]
+    pub measured: Duration,
+    /// Order lines in a hundred that are supplied by another warehouse; the rules say 1.
+    pub remote_percent: u32,
+    /// Home warehouses.
+    pub home: Home,
+    /// What follows a lost conflict.
+    pub retry: Retry,
+    /// Seed of data and inputs.
+    pub seed: u64,
+    /// Rows a warehouse.
+    pub scale: Scale,
+}
+
+impl Options {
+    /// Says what cannot work.
+    pub fn check(&self) -> crate::Result<()> {
+        let usage = |why: &str| Err(crate::Error::Usage(why.into()));
+        if self.threads == 0 || self.warehouses == 0 {
+            return usage("at least one thread and one warehouse are needed");
+        }
+        if self.measured.is_zero() {
+            return usage("nothing can be measured in zero seconds");
+        }
+        if self.remote_percent > 100 {
+            return usage("the remote percentage lies between 0 and 100");
+        }
+        Ok(())
+    }
+
+    fn business(&self) -> Business {
+        Business { warehouses: self.warehouses, scale: self.scale, remote_percent: self.remote_percent }
+    }
+}
+
+/// What whoever watches a run is told.
+pub enum Event<'a> {
+    /// The data is there.
+    Loaded(Duration, Memory),
+    /// The conditions were checked.
+    Checked(Moment, Duration, &'a [Verdict]),
+    /// A second has passed.
+    Second(crew::Tick),
+}
+
+/// Loads, checks, runs and checks again.
+pub fn drive(
+    options: &Options,
+    setting: Setting,
+    progress: &ProgressBar,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> crate::Result<Summary> {
+    options.check()?;
+    let db = Database::open_in_memory(ermine::Options::default().scheme(options.scheme))?;
+    let tables = Tables::open(&db)?;
+
+    let begin = Instant::now();
+    let loaders = options.threads.min(cores());
+    load(&db, &tables, options.warehouses, options.scale, options.seed, loaders, progress)?;
+    progress.finish_and_clear();
+    let load_time = begin.elapsed();
+    let loaded_memory = Memory::now(&db);
+    watch(Event::Loaded(load_time, loaded_memory));
+    let after_load = judge(options, &db, &tables, Moment::AfterLoad, watch)?;
+
+    let outcome = run(options, &db, &tables, watch)?;
+    let run_memory = Memory::now(&db);
+    let after_run = judge(options, &db, &tables, Moment::AfterRun, watch)?;
+    Ok(Summary::new(options, setting, load_time, [loaded_memory, run_memory], outcome, [after_load, after_run]))
+}
+
+fn judge(
+    options: &Options,
+    db: &Database,
+    tables: &Tables,
+    moment: Moment,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> crate::Result<Vec<Verdict>> {
+    let begin = Instant::now();
+    let verdicts = check(db, tables, options.warehouses, options.scale, moment)?;
+    watch(Event::Checked(moment, begin.elapsed(), &verdicts));
+    Ok(verdicts)
+}
+
+/// Runs the mix on a loaded database.
+pub fn run(
+    options: &Options,
+    db: &Database,
+    tables: &Tables,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> crate::Result<Outcome> {
+    let crew = (0..options.threads).map(|number| Terminal::new(options, db, tables, number)).collect();
+    let pace = Pace { warmup: options.warmup, measured: options.measured };
+    let (mut before, mut processor) = (db.statistics(), 0.0);
+    let done = crew::run(crew, pace, &mut |event| match event {
+        crew::Event::Second(tick) => watch(Event::Second(tick)),
+        crew::Event::Measuring => (before, processor) = (db.statistics(), processor_seconds()),
+    })?;
+    let after = db.statistics();
+
+    let mut outcome = Outcome { processor_seconds: processor_seconds() - processor, ..Outcome::default() };
+    let threads = done.len() as f64;
+    for done in &done {
+        outcome.seconds += done.measured.as_secs_f64() / threads;
+        outcome.tally.merge(&done.worker.tally);
+    }
+    for (sum, (after, before)) in outcome.aborts.iter_mut().zip(after.aborts.iter().zip(&before.aborts)) {
+        *sum = after - before;
+    }
+    Ok(outcome)
+}
+
+/// What one thread has counted.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// By kind, in the order of [`Kind::ALL`].
+    pub(super) kinds: [KindTally; Kind::ALL.len()],
+    /// Districts that had nothing to deliver.
+    pub(super) skipped_districts: u64,
+}
+
+/// Counts of one kind of transaction.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KindTally {
+    pub(super) committed: u64,
+    pub(super) rolled_back: u64,
+    /// Failed on a key that another transaction had taken after a lost update: under read committed only.
+    pub(super) lost: u64,
+    /// Dropped after a lost conflict.
+    pub(super) dropped: u64,
+    /// Attempts that lost a conflict.
+    pub(super) aborted: u64,
+    /// Those of which the kind of conflict is known, by [`AbortKind::ALL`]. A conflict that the engine notices at commit
+    /// and retries itself shows only in the totals of the database.
+    pub(super) conflicts: [u64; AbortKind::ALL.len()],
+    pub(super) latency: Latency,
+}
+
+impl Tally {
+    fn merge(&mut self, other: &Self) {
+        self.skipped_districts += other.skipped_districts;
+        self.kinds.iter_mut().zip(&other.kinds).for_each(|(own, other)| own.merge(other));
+    }
+
+    fn reset(&mut self) {
+        self.skipped_districts = 0;
+        for kind in &mut self.kinds {
+            kind.latency.reset();
+            let latency = std::mem::take(&mut kind.latency);
+            *kind = KindTally { latency, ..KindTally::default() };
+        }
+    }
+}
+
+impl KindTally {
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.committed += other.committed;
+        self.rolled_back += other.rolled_back;
+        self.lost += other.lost;
+        self.dropped += other.dropped;
+        self.aborted += other.aborted;
+        self.conflicts.iter_mut().zip(other.conflicts).for_each(|(own, other)| *own += other);
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// One thread: all terminals of a warehouse, without their users' pauses.
+struct Terminal<'a> {
+    db: &'a Database,
+    tables: &'a Tables,
+    business: Business,
+    scheme: Scheme,
+    home: Option<u32>,
+    retry: Retry,
+    random: Random,
+    deck: Deck,
+    clock: Clock,
+    /// Last part of the key of the next payment in HISTORY: the thread's number above, a count below.
+    next_payment: u64,
+    tally: Tally,
+}
+
+impl<'a> Terminal<'a> {
+    fn new(options: &Options, db: &'a Database, tables: &'a Tables, number: usize) -> Self {
+        let thread = number as u64 + 1;
+        Self {
+            db,
+            tables,
+            business: options.business(),
+            scheme: options.scheme,
+            home: match options.home {
+                Home::Fixed => Some((number % options.warehouses as usize) as u32 + 1),
+                Home::Random => None,
+            },
+            retry: options.retry,
+            // The loader's streams lie below 2^63.
+            random: Random::new(options.seed, 1 << 63 | thread),
+            deck: Deck::default(),
+            clock: Clock::start(),
+            next_payment: thread << 40,
+            tally: Tally::default(),
+        }
+    }
+
+    fn execute<J: Job<Error = Failure>>(&mut self, kind: Kind, job: J) -> crate::Result<Option<J::Output>> {
+        let mut observed = Observed { job, attempts: 0, conflicts: [0; AbortKind::ALL.len()] };
+        let result = match self.retry {
+            Retry::Yes => self.db.run_job(&mut observed),
+            Retry::No => self.db.try_job(&mut observed),
+        };
+        let latency = self.clock.lap();
+        let tally = &mut self.tally.kinds[kind as usize];
+        let Observed { attempts, mut conflicts, .. } = observed;
+        let (mut aborted, mut output) = (attempts - 1, None);
+        match result {
+            Ok(value) => {
+                tally.committed += 1;
+                tally.latency.record(latency);
+                output = Some(value);
+            }
+            Err(Failure::UnusedItem) => {
+                tally.rolled_back += 1;
+                tally.latency.record(latency);
+            }
+            Err(Failure::Engine(Error::Abort(abort))) => {
+                tally.dropped += 1;
+                aborted = attempts;
+                // Noticed at commit, after the body had gone well.
+                if conflicts.iter().sum::<u64>() < attempts {
+                    conflicts[place(&abort)] += 1;
+                }
+            }
+            Err(Failure::Engine(Error::KeyExists { .. })) if self.scheme == Scheme::Rc => tally.lost += 1,
+            Err(failure) => return Err(failure.into()),
+        }
+        tally.aborted += aborted;
+        if aborted > 0 {
+            tally.conflicts.iter_mut().zip(conflicts).for_each(|(sum, one)| *sum += one);
+        }
+        Ok(output)
+    }
+}
+
+impl Worker for Terminal<'_> {
+    fn step(&mut self) -> crate::Result<()> {
+        let (tables, business, now) = (self.tables, self.business, self.clock.now());
+        let random = &mut self.random;
+        let home = self.home.unwrap_or_else(|| random.uniform(1..=u64::from(business.warehouses)) as u32);
+        let kind = self.deck.draw(random);
+        match kind {
+            Kind::NewOrder => {
+                let input = NewOrderInput::draw(&business, home, now, random);
+                std::hint::black_box(self.execute(kind, NewOrder { tables, input })?);
+            }
+            Kind::Payment => {
+                self.next_payment += 1;
+                let input = PaymentInput::draw(&business, home, now, self.next_payment, random);
+                std::hint::black_box(self.execute(kind, Payment { tables, input })?);
+            }
+            Kind::OrderStatus => {
+                let input = OrderStatusInput::draw(&business, home, random);
+                std::hint::black_box(self.execute(kind, OrderStatus { tables, input })?);
+            }
+            Kind::Delivery => {
+                let input = DeliveryInput::draw(&business, home, now, random);
+                let skipped = self.execute(kind, Delivery { tables, input })?;
+                self.tally.skipped_districts += u64::from(skipped.unwrap_or(0));
+            }
+            Kind::StockLevel => {
+                let input = StockLevelInput::draw(&business, home, random);
+                std::hint::black_box(self.execute(kind, StockLevel { tables, input })?);
+            }
+        }
+        Ok(())
+    }
+
+    fn start_measuring(&mut self) {
+        self.tally.reset();
+        self.clock.lap();
+    }
+
+    fn progress(&self) -> Progress {
+        self.tally.kinds.iter().fold(Progress::default(), |sum, kind| Progress {
+            completed: sum.completed + kind.committed + kind.rolled_back,
+            aborted: sum.aborted + kind.aborted,
+        })
+    }
+}
+
+/// A job that counts its attempts and the conflicts its body met.
+struct Observed<J> {
+    job: J,
+    attempts: u64,
+    conflicts: [u64; AbortKind::ALL.len()],
+}
+
+impl<J: Job<Error = Failure>> Job for Observed<J> {
+    type Output = J::Output;
+    type Error = Failure;
+
+    #[inline]
+    fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<J::Output, Failure> {
+        self.attempts += 1;
+        let result = self.job.run(txn);
+        if let Err(Failure::Engine(Error::Abort(abort))) = &result {
+            self.conflicts[place(abort)] += 1;
+        }
+        result
+    }
+}
+
+/// The place of an abort's kind in [`AbortKind::ALL`].
+fn place(abort: &Abort) -> usize {
+    AbortKind::ALL.iter().position(|&kind| kind == abort.kind).expect("all kinds are listed")
+}
+
+/// Time of a thread, read once a transaction.
+struct Clock {
+    begin: Instant,
+    begin_us: u64,
+    last: Instant,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let begin = Instant::now();
+        Self { begin, begin_us: microseconds_since_1970(), last: begin }
+    }
+
+    /// Time since the last lap.
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - std::mem::replace(&mut self.last, now)
+    }
+
+    /// Microseconds since 1970, as of the last lap.
+    fn now(&self) -> u64 {
+        self.begin_us + (self.last - self.begin).as_micros() as u64
+    }
+}
+
+/// The time of day, for dates.
+pub(super) fn microseconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |time| time.as_micros() as u64)
+}

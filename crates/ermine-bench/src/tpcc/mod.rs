@@ -1,0 +1,183 @@
+//! A TPC-C-like workload: an order-entry business of W warehouses, after the rules of TPC-C revision 5.11.
+//!
+//! Results are TPC-C-like and not comparable with published TPC-C results: nothing is audited, and as in research there
+//! are no terminals with key and think times. What the rules demand of data, transactions and mix is kept: inputs are
+//! drawn non-uniformly, remote lines are drawn line by line, one New-Order in a hundred is rolled back by its user after
+//! its work was done, and the data is verified afterwards.
+//!
+//! | file | responsibility |
+//! |---|---|
+//! | `schema` | the nine tables, their rows as fixed structs, their indexes |
+//! | `random` | non-uniform numbers, names and strings |
+//! | `load` | the initial data, in parallel, the same for the same seed |
+//! | `new_order` `payment` `order_status` `delivery` `stock_level` | a transaction each: its inputs and its body |
+//! | `mix` | which transaction comes next |
+//! | `driver` | the threads, their counts, the run |
+//! | `check`, `ledger` | the consistency conditions: reading the data, judging it |
+//! | `summary` | the result as text and JSON |
+//!
+//! Money is integer cents, rates are hundredths of a percent, times are microseconds since 1970 with zero for NULL.
+//! Numbers of warehouses, districts, customers, items and orders begin at one.
+//!
+//! Invariants:
+//! 1. A transaction's inputs are drawn before its first attempt, so that a retry repeats the same transaction.
+//! 2. A body keeps nothing of a failed attempt.
+//! 3. Every transaction is written once, as an [`ermine::Job`], and runs under every scheme.
+
+mod check;
+mod customer;
+mod delivery;
+mod driver;
+mod ledger;
+mod load;
+mod mix;
+mod new_order;
+mod order_status;
+mod payment;
+mod random;
+mod schema;
+mod stock_level;
+mod summary;
+
+use std::fmt;
+
+pub use self::{
+    check::check,
+    customer::Pick,
+    delivery::{Delivery, DeliveryInput},
+    driver::{Event, Home, Options, Retry, drive, run},
+    ledger::{Moment, Verdict, all_hold},
+    load::load,
+    mix::{Deck, Kind},
+    new_order::{LineInput, NewOrder, NewOrderInput, Sale},
+    order_status::{OrderStatus, OrderStatusInput},
+    payment::{Payment, PaymentInput},
+    random::{C_CUSTOMER, C_ITEM, C_LAST_LOAD, C_LAST_RUN, last_name, non_uniform},
+    schema::{Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text, Warehouse},
+    stock_level::{StockLevel, StockLevelInput},
+    summary::{KindSummary, Outcome, Summary},
+};
+
+/// Districts of a warehouse.
+pub const DISTRICTS: u8 = 10;
+
+/// How much there is of everything that the number of warehouses does not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Scale {
+    /// Items, and stock rows of a warehouse.
+    pub items: u32,
+    /// Customers of a district; also its orders at load.
+    pub customers: u32,
+    /// The last of these are not delivered at load.
+    pub new_orders: u32,
+    /// Different last names.
+    pub last_names: u32,
+}
+
+impl Scale {
+    /// What the rules say.
+    pub const FULL: Self = Self { items: 100_000, customers: 3_000, new_orders: 900, last_names: 1_000 };
+    /// A warehouse that loads in milliseconds, for tests.
+    pub const SMALL: Self = Self { items: 500, customers: 60, new_orders: 18, last_names: 20 };
+
+    /// Orders of a district that are delivered at load.
+    pub fn delivered(self) -> u32 {
+        self.customers - self.new_orders
+    }
+}
+
+/// Why a transaction did not commit.
+#[derive(Debug)]
+pub enum Failure {
+    /// The user ordered an item that does not exist ("item number is not valid"): one New-Order in a hundred. It counts
+    /// as completed.
+    UnusedItem,
+    /// A row that the rules promise is not there; the text says which.
+    Missing(&'static str),
+    /// The engine refused.
+    Engine(ermine::Error),
+}
+
+impl From<ermine::Error> for Failure {
+    fn from(error: ermine::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnusedItem => f.write_str("item number is not valid"),
+            Self::Missing(row) => write!(f, "a row is missing that must exist: {row}"),
+            Self::Engine(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Failure> for crate::Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Engine(error) => Self::Engine(error),
+            other => Self::Workload(other.to_string()),
+        }
+    }
+}
+
+/// What every draw of inputs needs to know of the run.
+#[derive(Clone, Copy, Debug)]
+pub struct Business {
+    /// Warehouses.
+    pub warehouses: u32,
+    /// Rows of everything else.
+    pub scale: Scale,
+    /// Order lines in a hundred whose stock is in another warehouse.
+    pub remote_percent: u32,
+}
+
+impl Business {
+    /// A warehouse other than `home`, uniformly; `home` when there is no other.
+    fn another_warehouse(&self, home: u32, random: &mut crate::random::Random) -> u32 {
+        if self.warehouses == 1 {
+            return home;
+        }
+        let other = random.uniform(1..=u64::from(self.warehouses) - 1) as u32;
+        if other < home { other } else { other + 1 }
+    }
+
+    /// A district, uniformly.
+    fn district(&self, random: &mut crate::random::Random) -> u8 {
+        random.uniform(1..=u64::from(DISTRICTS)) as u8
+    }
+
+    /// A customer by number, non-uniformly.
+    fn customer(&self, random: &mut crate::random::Random) -> u32 {
+        non_uniform(random, 1023, C_CUSTOMER, 1, u64::from(self.scale.customers)) as u32
+    }
+
+    /// An item, non-uniformly.
+    fn item(&self, random: &mut crate::random::Random) -> u32 {
+        non_uniform(random, 8191, C_ITEM, 1, u64::from(self.scale.items)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn another_warehouse_is_any_but_home() {
+        let business = Business { warehouses: 4, scale: Scale::FULL, remote_percent: 1 };
+        let mut random = Random::new(1, 0);
+        let mut seen = [0; 5];
+        for _ in 0..3_000 {
+            seen[business.another_warehouse(2, &mut random) as usize] += 1;
+        }
+        assert_eq!((seen[0], seen[2]), (0, 0));
+        assert!([seen[1], seen[3], seen[4]].iter().all(|&n| (850..1150).contains(&n)), "{seen:?}");
+        let alone = Business { warehouses: 1, ..business };
+        assert_eq!(alone.another_warehouse(1, &mut random), 1);
+    }
+}

@@ -1,0 +1,66 @@
+//! Order-Status: a customer asks for the latest order (clause 2.6). Reads only.
+
+use std::{hint::black_box, ops::ControlFlow};
+
+use ermine::{Access, Job, Transaction, prefix};
+
+use super::{
+    Business, Failure,
+    customer::{Pick, find},
+    schema::Tables,
+};
+use crate::random::Random;
+
+/// What one Order-Status is about.
+#[derive(Clone, Debug)]
+pub struct OrderStatusInput {
+    w_id: u32,
+    d_id: u8,
+    customer: Pick,
+}
+
+impl OrderStatusInput {
+    /// A random question at warehouse `home`.
+    pub fn draw(business: &Business, home: u32, random: &mut Random) -> Self {
+        Self { w_id: home, d_id: business.district(random), customer: Pick::draw(business, random) }
+    }
+}
+
+/// The transaction.
+pub struct OrderStatus<'a> {
+    /// Where.
+    pub tables: &'a Tables,
+    /// What.
+    pub input: OrderStatusInput,
+}
+
+impl Job for OrderStatus<'_> {
+    /// The number of the latest order and of its lines.
+    type Output = (u32, u8);
+    type Error = Failure;
+
+    fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<(u32, u8), Failure> {
+        let tables = self.tables;
+        let &OrderStatusInput { w_id, d_id, customer } = &self.input;
+        let (c_id, customer) = find(txn, tables, (w_id, d_id), customer)?;
+        black_box((customer.balance, customer.first, customer.middle, customer.last));
+
+        let mut latest = None;
+        let orders = prefix((w_id, d_id, c_id));
+        txn.scan_by(&tables.order_by_customer, orders).rev().limit(1).for_each(|(_, _, o_id), order| {
+            black_box((order.entry_d, order.carrier_id));
+            latest = Some(o_id);
+            Ok(ControlFlow::Break(()))
+        })?;
+        // Every customer has an order from the beginning.
+        let o_id = latest.ok_or(Failure::Missing("order of a customer"))?;
+
+        let mut lines = 0;
+        txn.scan(&tables.order_line, prefix((w_id, d_id, o_id))).for_each(|_, line| {
+            black_box((line.i_id, line.supply_w_id, line.quantity, line.amount, line.delivery_d));
+            lines += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok((o_id, lines))
+    }
+}

@@ -1,0 +1,348 @@
+//! The nine tables: rows as fixed structs that are read in place, keys as tuples of numbers.
+//!
+//! | table | key | secondary index |
+//! |---|---|---|
+//! | warehouse | w | |
+//! | district | w, d | |
+//! | customer | w, d, c | `by_name`: w, d, last, first |
+//! | history | w, d, unique number | |
+//! | new_order | w, d, o | |
+//! | order | w, d, o | `by_customer`: w, d, c; within one customer by o |
+//! | order_line | w, d, o, line | |
+//! | item | i | |
+//! | stock | w, i | |
+//!
+//! Strings have their full size of the rules and are padded with zeros. The rules give HISTORY no key: here it is one
+//! that the writer makes unique, under the district that was paid at.
+
+use ermine::{
+    Database, SecondaryIndex, Table, Uniqueness, fixed_value,
+    zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout},
+};
+
+/// A string of at most `N` bytes, padded with zeros.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[zerocopy(crate = "ermine::zerocopy")]
+#[repr(transparent)]
+pub struct Text<const N: usize>(pub [u8; N]);
+
+impl<const N: usize> Text<N> {
+    /// The text; it must fit.
+    pub fn new(text: &[u8]) -> Self {
+        let mut bytes = [0; N];
+        bytes[..text.len()].copy_from_slice(text);
+        Self(bytes)
+    }
+
+    /// The text without its padding.
+    pub fn as_bytes(&self) -> &[u8] {
+        let end = self.0.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        &self.0[..end]
+    }
+}
+
+impl<const N: usize> std::fmt::Debug for Text<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+/// Declares a row: a struct without implicit padding that is stored as it lies in memory.
+macro_rules! row {
+    ($(#[$doc:meta])* $name:ident, $bytes:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+        #[zerocopy(crate = "ermine::zerocopy")]
+        #[repr(C)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type,)+ }
+
+        fixed_value!($name);
+        const _: () = assert!(size_of::<$name>() == $bytes);
+    };
+}
+
+row! {
+    /// A warehouse.
+    Warehouse, 96 {
+        /// Payments received, in cents.
+        ytd: i64,
+        /// Sales tax in hundredths of a percent.
+        tax: u32,
+        /// Name.
+        name: Text<10>,
+        /// Address.
+        street_1: Text<20>,
+        /// Address.
+        street_2: Text<20>,
+        /// Address.
+        city: Text<20>,
+        /// Address.
+        state: Text<2>,
+        /// Address.
+        zip: Text<9>,
+        /// Zero.
+        padding: [u8; 3],
+    }
+}
+
+row! {
+    /// A district of a warehouse.
+    District, 104 {
+        /// Payments received, in cents.
+        ytd: i64,
+        /// Sales tax in hundredths of a percent.
+        tax: u32,
+        /// The number of the next order.
+        next_o_id: u32,
+        /// Name.
+        name: Text<10>,
+        /// Address.
+        street_1: Text<20>,
+        /// Address.
+        street_2: Text<20>,
+        /// Address.
+        city: Text<20>,
+        /// Address.
+        state: Text<2>,
+        /// Address.
+        zip: Text<9>,
+        /// Zero.
+        padding: [u8; 7],
+    }
+}
+
+row! {
+    /// A customer of a district.
+    Customer, 672 {
+        /// What the customer owes, in cents.
+        balance: i64,
+        /// What the customer has paid, in cents.
+        ytd_payment: i64,
+        /// Limit of the credit, in cents.
+        credit_lim: i64,
+        /// When the customer was registered.
+        since: u64,
+        /// Discount in hundredths of a percent.
+        discount: u32,
+        /// Number of payments.
+        payment_cnt: u32,
+        /// Number of deliveries.
+        delivery_cnt: u32,
+        /// Bytes of `data` in use.
+        data_len: u16,
+        /// "GC" for good credit, "BC" for bad.
+        credit: Text<2>,
+        /// First name.
+        first: Text<16>,
+        /// Last name.
+        last: Text<16>,
+        /// "OE".
+        middle: Text<2>,
+        /// Address.
+        street_1: Text<20>,
+        /// Address.
+        street_2: Text<20>,
+        /// Address.
+        city: Text<20>,
+        /// Address.
+        state: Text<2>,
+        /// Address.
+        zip: Text<9>,
+        /// Telephone number.
+        phone: Text<16>,
+        /// Notes; under bad credit the latest payments.
+        data: Text<500>,
+        /// Zero.
+        padding: [u8; 3],
+    }
+}
+
+row! {
+    /// A payment.
+    History, 56 {
+        /// Cents.
+        amount: i64,
+        /// When.
+        date: u64,
+        /// The customer's warehouse.
+        c_w_id: u32,
+        /// The customer.
+        c_id: u32,
+        /// The customer's district.
+        c_d_id: u8,
+        /// Names of the warehouse and the district that received it.
+        data: Text<24>,
+        /// Zero.
+        padding: [u8; 7],
+    }
+}
+
+row! {
+    /// An order.
+    Order, 16 {
+        /// When it was entered.
+        entry_d: u64,
+        /// The customer.
+        c_id: u32,
+        /// Who delivered it; 0 for NULL.
+        carrier_id: u8,
+        /// Number of its lines.
+        ol_cnt: u8,
+        /// 1 when all its stock is in the home warehouse.
+        all_local: u8,
+        /// Zero.
+        padding: u8,
+    }
+}
+
+row! {
+    /// A line of an order.
+    OrderLine, 56 {
+        /// When it was delivered; 0 for NULL.
+        delivery_d: u64,
+        /// Cents.
+        amount: i64,
+        /// The item.
+        i_id: u32,
+        /// The warehouse whose stock it comes from.
+        supply_w_id: u32,
+        /// How many.
+        quantity: u8,
+        /// What the stock notes for the district.
+        dist_info: Text<24>,
+        /// Zero.
+        padding: [u8; 7],
+    }
+}
+
+row! {
+    /// An item for sale; never changed.
+    Item, 88 {
+        /// Cents.
+        price: i64,
+        /// Its picture.
+        im_id: u32,
+        /// Bytes of `data` in use.
+        data_len: u8,
+        /// Name.
+        name: Text<24>,
+        /// Brand.
+        data: Text<50>,
+        /// Zero.
+        padding: u8,
+    }
+}
+
+row! {
+    /// A warehouse's stock of an item.
+    Stock, 312 {
+        /// Sold so far.
+        ytd: u32,
+        /// In stock.
+        quantity: i32,
+        /// Orders it was part of.
+        order_cnt: u32,
+        /// Those that came from another warehouse.
+        remote_cnt: u32,
+        /// Bytes of `data` in use.
+        data_len: u8,
+        /// A note for each district.
+        dist: [Text<24>; 10],
+        /// Brand.
+        data: Text<50>,
+        /// Zero.
+        padding: [u8; 5],
+    }
+}
+
+/// Key of a district: warehouse, district.
+pub type DistrictKey = (u32, u8);
+/// Key of a customer: warehouse, district, customer.
+pub type CustomerKey = (u32, u8, u32);
+/// Key of a customer by name: warehouse, district, last name, first name.
+pub type NameKey = (u32, u8, [u8; 16], [u8; 16]);
+/// Key of a payment: warehouse, district, unique number.
+pub type HistoryKey = (u32, u8, u64);
+/// Key of an order: warehouse, district, order.
+pub type OrderKey = (u32, u8, u32);
+/// Key of an order line: warehouse, district, order, line.
+pub type LineKey = (u32, u8, u32, u8);
+/// Key of a stock row: warehouse, item.
+pub type StockKey = (u32, u32);
+
+/// Handles of all tables and indexes.
+#[derive(Clone)]
+pub struct Tables {
+    /// WAREHOUSE.
+    pub warehouse: Table<u32, Warehouse>,
+    /// DISTRICT.
+    pub district: Table<DistrictKey, District>,
+    /// CUSTOMER.
+    pub customer: Table<CustomerKey, Customer>,
+    /// CUSTOMER by last, then first name.
+    pub customer_by_name: SecondaryIndex<NameKey, CustomerKey, Customer>,
+    /// HISTORY.
+    pub history: Table<HistoryKey, History>,
+    /// NEW_ORDER: orders that are not delivered.
+    pub new_order: Table<OrderKey, ()>,
+    /// ORDERS.
+    pub order: Table<OrderKey, Order>,
+    /// ORDERS by customer, then by number.
+    pub order_by_customer: SecondaryIndex<CustomerKey, OrderKey, Order>,
+    /// ORDER_LINE.
+    pub order_line: Table<LineKey, OrderLine>,
+    /// ITEM.
+    pub item: Table<u32, Item>,
+    /// STOCK.
+    pub stock: Table<StockKey, Stock>,
+}
+
+impl Tables {
+    /// The tables of a database, created when absent.
+    pub fn open(db: &Database) -> ermine::Result<Self> {
+        let customer = db.table("customer")?;
+        let customer_by_name = db.index(
+            &customer,
+            "customer_by_name",
+            Uniqueness::NonUnique,
+            |&(w, d, _): &CustomerKey, row: &Customer| (w, d, row.last.0, row.first.0),
+        )?;
+        let order = db.table("order")?;
+        let order_by_customer =
+            db.index(&order, "order_by_customer", Uniqueness::NonUnique, |&(w, d, _): &OrderKey, row: &Order| {
+                (w, d, row.c_id)
+            })?;
+        Ok(Self {
+            warehouse: db.table("warehouse")?,
+            district: db.table("district")?,
+            customer,
+            customer_by_name,
+            history: db.table("history")?,
+            new_order: db.table("new_order")?,
+            order,
+            order_by_customer,
+            order_line: db.table("order_line")?,
+            item: db.table("item")?,
+            stock: db.table("stock")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_drops_its_padding() {
+        let text = Text::<16>::new(b"BARBARBAR");
+        assert_eq!(text.as_bytes(), b"BARBARBAR");
+        assert_eq!(Text::<2>::new(b"").as_bytes(), b"");
+        assert_eq!(format!("{text:?}"), "\"BARBARBAR\"");
+    }
+
+    #[test]
+    fn padded_texts_sort_as_texts() {
+        assert!(Text::<16>::new(b"ABLE") < Text::new(b"ABLEABLE"));
+        assert!(Text::<16>::new(b"ABLEPRI") < Text::new(b"BAR"));
+    }
+}

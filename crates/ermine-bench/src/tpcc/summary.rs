@@ -1,0 +1,271 @@
+//! The result of a run, as text and as JSON.
+
+use std::{fmt, time::Duration};
+
+use ermine::{AbortKind, Scheme};
+use serde::Serialize;
+
+use super::{
+    DISTRICTS, Kind, Verdict, all_hold,
+    driver::{KindTally, Options, Tally},
+};
+use crate::{
+    latency::Quantiles,
+    report::{Grid, Memory, Setting, grouped},
+};
+
+/// What the threads have counted.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Measured time, as the threads have it on average.
+    pub(super) seconds: f64,
+    /// Processor time of the whole process meanwhile.
+    pub(super) processor_seconds: f64,
+    pub(super) tally: Tally,
+    /// Aborted attempts as the engine counts them, by [`AbortKind::ALL`].
+    pub(super) aborts: [u64; AbortKind::ALL.len()],
+}
+
+impl Outcome {
+    /// Transactions that committed.
+    pub fn committed(&self) -> u64 {
+        self.tally.kinds.iter().map(|kind| kind.committed).sum()
+    }
+
+    /// Transactions that their users rolled back.
+    pub fn rolled_back(&self) -> u64 {
+        self.tally.kinds.iter().map(|kind| kind.rolled_back).sum()
+    }
+}
+
+/// The whole report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// What this is, and what it must not be compared with.
+    pub benchmark: &'static str,
+    /// The machine.
+    pub setting: Setting,
+    /// What was run.
+    pub options: Options,
+    /// Time to load.
+    pub load_seconds: f64,
+    /// Memory after the load.
+    pub memory_after_load: Memory,
+    /// Memory after the run.
+    pub memory_after_run: Memory,
+    /// Measured time.
+    pub seconds: f64,
+    /// Processor time of the whole process meanwhile: less than threads x seconds where the machine is shared.
+    pub processor_seconds: f64,
+    /// All transactions.
+    pub total: KindSummary,
+    /// Each of the five.
+    pub kinds: Vec<KindSummary>,
+    /// Aborted attempts by cause, as the engine counts them.
+    pub aborts: Vec<(&'static str, u64)>,
+    /// Share of districts that had nothing to deliver, in percent; above 1 it must be reported.
+    pub skipped_deliveries_percent: f64,
+    /// Conditions right after the load.
+    pub after_load: Vec<Verdict>,
+    /// Conditions after the run.
+    pub after_run: Vec<Verdict>,
+}
+
+/// One kind of transaction, or all.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindSummary {
+    /// Its name.
+    pub name: &'static str,
+    /// Committed, or rolled back by the user, per second.
+    pub per_second: f64,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Transactions that the user rolled back: completed, too.
+    pub rolled_back: u64,
+    /// Transactions dropped after a lost conflict (without retries).
+    pub dropped: u64,
+    /// Transactions that failed on a key taken after a lost update (read committed).
+    pub lost: u64,
+    /// Aborted attempts.
+    pub aborted: u64,
+    /// Aborted attempts a completed transaction.
+    pub aborted_per_transaction: f64,
+    /// Conflicts met before commit, by cause. The others were found at commit.
+    pub conflicts: Vec<(&'static str, u64)>,
+    /// Latencies, with all retries.
+    pub latency: Quantiles,
+}
+
+impl KindSummary {
+    fn new(name: &'static str, tally: &KindTally, seconds: f64) -> Self {
+        let &KindTally { committed, rolled_back, dropped, lost, aborted, ref conflicts, ref latency } = tally;
+        let completed = committed + rolled_back;
+        Self {
+            name,
+            per_second: completed as f64 / seconds,
+            committed,
+            rolled_back,
+            dropped,
+            lost,
+            aborted,
+            aborted_per_transaction: if completed == 0 { 0.0 } else { aborted as f64 / completed as f64 },
+            conflicts: AbortKind::ALL.iter().map(|kind| kind.name()).zip(conflicts.iter().copied()).collect(),
+            latency: latency.quantiles(),
+        }
+    }
+
+    /// Conflicts found at commit and retried by the engine.
+    fn at_commit(&self) -> u64 {
+        self.aborted - self.conflicts.iter().map(|(_, count)| count).sum::<u64>()
+    }
+}
+
+impl Summary {
+    pub(super) fn new(
+        options: &Options,
+        setting: Setting,
+        load_time: Duration,
+        [memory_after_load, memory_after_run]: [Memory; 2],
+        outcome: Outcome,
+        [after_load, after_run]: [Vec<Verdict>; 2],
+    ) -> Self {
+        let Outcome { seconds, processor_seconds, tally, aborts } = outcome;
+        let kinds: Vec<_> =
+            Kind::ALL.iter().map(|&kind| KindSummary::new(kind.name(), &tally.kinds[kind as usize], seconds)).collect();
+        let all = tally.kinds.iter().fold(KindTally::default(), |mut sum, kind| {
+            sum.merge(kind);
+            sum
+        });
+        let deliveries = tally.kinds[Kind::Delivery as usize].committed * u64::from(DISTRICTS);
+        Self {
+            benchmark: "TPC-C-like (not comparable with published TPC-C results)",
+            setting,
+            options: options.clone(),
+            load_seconds: load_time.as_secs_f64(),
+            memory_after_load,
+            memory_after_run,
+            seconds,
+            processor_seconds,
+            total: KindSummary::new("total", &all, seconds),
+            kinds,
+            aborts: AbortKind::ALL.iter().map(|kind| kind.name()).zip(aborts).collect(),
+            skipped_deliveries_percent: 100.0 * tally.skipped_districts as f64 / deliveries.max(1) as f64,
+            after_load,
+            after_run,
+        }
+    }
+
+    /// Whether every condition held, after the load and after the run, as far as the scheme promises it.
+    pub fn holds(&self) -> bool {
+        all_hold(&self.after_load) && (all_hold(&self.after_run) || self.permits_lost_updates())
+    }
+
+    /// Read committed keeps rows from being torn, not from being overwritten with what was computed from an old version:
+    /// sums of payments and the numbers of orders go wrong where threads share a district.
+    fn permits_lost_updates(&self) -> bool {
+        self.options.scheme == Scheme::Rc
+    }
+
+    fn verdict(&self) -> &'static str {
+        match (all_hold(&self.after_load) && all_hold(&self.after_run), self.holds()) {
+            (true, _) => "all conditions hold",
+            (false, true) => "conditions fail, as lost updates are permitted",
+            (false, false) => "CONDITIONS FAIL",
+        }
+    }
+
+    fn throughput(&self) -> Grid {
+        let mut grid = Grid::new(&[
+            "transaction",
+            "completed/s",
+            "committed",
+            "rolled back",
+            "dropped",
+            "aborts/txn",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "max us",
+        ]);
+        for kind in self.kinds.iter().chain([&self.total]) {
+            let Quantiles { p50_us, p99_us, p999_us, max_us } = kind.latency;
+            grid.row([
+                kind.name.to_owned(),
+                grouped(kind.per_second as u64),
+                grouped(kind.committed),
+                grouped(kind.rolled_back),
+                grouped(kind.dropped),
+                format!("{:.4}", kind.aborted_per_transaction),
+                format!("{p50_us:.1}"),
+                format!("{p99_us:.1}"),
+                format!("{p999_us:.1}"),
+                format!("{max_us:.0}"),
+            ]);
+        }
+        grid
+    }
+
+    fn causes(&self) -> Grid {
+        let names = AbortKind::ALL.map(AbortKind::name);
+        let mut grid = Grid::new(&[&["aborted attempts"], &names[..], &["found at commit", "all"]].concat());
+        for kind in self.kinds.iter().chain([&self.total]) {
+            let counts = kind.conflicts.iter().map(|&(_, count)| count).chain([kind.at_commit(), kind.aborted]);
+            grid.row([kind.name.to_owned()].into_iter().chain(counts.map(grouped)));
+        }
+        let all = self.aborts.iter().map(|&(_, count)| count);
+        let sum = all.clone().sum();
+        grid.row(
+            ["by the engine's count".to_owned()]
+                .into_iter()
+                .chain(all.map(grouped))
+                .chain([String::new(), grouped(sum)]),
+        );
+        grid
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { scheme, threads, warehouses, warmup, measured, remote_percent, home, retry, seed, scale } =
+            &self.options;
+        writeln!(f, "{}", self.benchmark)?;
+        writeln!(f, "{}", self.setting)?;
+        writeln!(
+            f,
+            "options      scheme {scheme}, {threads} threads, {warehouses} warehouses, {:.1} s after {:.1} s of warm-up, \
+             {remote_percent} % remote lines, home {home:?}, retry {retry:?}, seed {seed}{}",
+            measured.as_secs_f64(),
+            warmup.as_secs_f64(),
+            if *scale == super::Scale::FULL { "" } else { ", reduced scale" }
+        )?;
+        writeln!(f, "load         {:.1} s, {}", self.load_seconds, self.memory_after_load)?;
+        writeln!(f, "after run    {}", self.memory_after_run)?;
+        let completed = self.total.committed + self.total.rolled_back;
+        writeln!(
+            f,
+            "processor    {:.1} s in {:.1} s, {} transactions a processor second",
+            self.processor_seconds,
+            self.seconds,
+            grouped((completed as f64 / self.processor_seconds.max(0.01)) as u64)
+        )?;
+        writeln!(f, "\n{}\n\n{}\n", self.throughput(), self.causes())?;
+        if self.skipped_deliveries_percent > 0.0 {
+            writeln!(f, "{:.2} % of deliveries skipped: nothing to deliver\n", self.skipped_deliveries_percent)?;
+        }
+        if self.total.lost > 0 {
+            writeln!(f, "{} transactions failed on a key taken after a lost update\n", grouped(self.total.lost))?;
+        }
+        let loaded = if all_hold(&self.after_load) { "PASS" } else { "FAIL" };
+        writeln!(f, "conditions after the load: {loaded}")?;
+        self.after_load.iter().filter(|verdict| !verdict.holds()).try_for_each(|verdict| writeln!(f, "{verdict}"))?;
+        writeln!(f, "conditions after the run, in one snapshot:")?;
+        self.after_run.iter().try_for_each(|verdict| writeln!(f, "{verdict}"))?;
+        write!(
+            f,
+            "\n{} transactions/s ({} new orders/s), {}",
+            grouped(self.total.per_second as u64),
+            grouped(self.kinds[Kind::NewOrder as usize].per_second as u64),
+            self.verdict()
+        )
+    }
+}

@@ -1,0 +1,79 @@
+//! `ermine bench`: what is shown while a workload runs, and what is left of it.
+//!
+//! Progress goes to the standard error, the report to the standard output; with `--json -` only JSON goes there.
+
+use std::path::Path;
+
+use ermine_bench::{
+    Result, churn, micro,
+    report::{self, Setting},
+    tpcc,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::arguments::{Churn, Micro, Run, Tpcc};
+
+/// Runs the TPC-C-like mix; says whether all conditions held.
+pub fn tpcc(arguments: &Tpcc) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let setting = calibrated();
+    let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
+        tpcc::Event::Loaded(time, memory) => eprintln!("loaded in {:.1} s, {memory}", time.as_secs_f64()),
+        tpcc::Event::Checked(moment, time, verdicts) => {
+            let when = match moment {
+                tpcc::Moment::AfterLoad => "load",
+                tpcc::Moment::AfterRun => "run",
+            };
+            let verdict = if tpcc::all_hold(verdicts) { "PASS" } else { "FAIL" };
+            eprintln!("conditions after the {when} checked in {:.1} s: {verdict}", time.as_secs_f64());
+        }
+        tpcc::Event::Second(tick) => eprintln!("{}", tick.line()),
+    })?;
+    show(&arguments.run, &summary)?;
+    Ok(summary.holds())
+}
+
+/// Measures single operations.
+pub fn micro(arguments: &Micro) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let setting = calibrated();
+    let summary = micro::drive(&options, setting, &bar("loading"), &mut |event| match event {
+        micro::Event::Loaded(load) => {
+            eprintln!("loaded in {:.1} s, {} resident", load.seconds, report::mib(load.resident_bytes));
+        }
+        micro::Event::Begins(operation) => eprintln!("{}", operation.name()),
+        micro::Event::Second(tick) => eprintln!("{}", tick.line()),
+    })?;
+    show(&arguments.run, &summary)?;
+    Ok(true)
+}
+
+/// Updates a fixed number of rows; says whether memory stayed flat.
+pub fn churn(arguments: &Churn) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let setting = calibrated();
+    let summary = churn::drive(&options, setting, &bar("loading"), &mut |sample| eprintln!("{sample}"))?;
+    show(&arguments.run, &summary)?;
+    Ok(summary.holds())
+}
+
+fn calibrated() -> Setting {
+    eprintln!("calibrating");
+    Setting::here()
+}
+
+/// A progress bar; shows nothing where the standard error is not a terminal.
+fn bar(what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {elapsed}");
+    ProgressBar::new(0).with_style(style.expect("the template is constant and sound")).with_message(what)
+}
+
+fn show<S: std::fmt::Display + serde::Serialize>(run: &Run, summary: &S) -> Result<()> {
+    if run.json.as_deref() != Some(Path::new("-")) {
+        println!("\n{summary}");
+    }
+    run.json.as_deref().map_or(Ok(()), |path| report::write_json(summary, path))
+}

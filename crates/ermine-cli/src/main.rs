@@ -1,0 +1,36 @@
+//! The `ermine` command: few verbs, each says what it did, and exits with 1 when a check failed, with 2 when it was asked
+//! for something that cannot work.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bench;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Command, Ermine, Workload};
+
+fn main() -> ExitCode {
+    let Ermine { command } = Ermine::parse();
+    let done = match command {
+        Command::Bench { workload } => match workload {
+            Workload::Tpcc(arguments) => bench::tpcc(&arguments),
+            Workload::Micro(arguments) => bench::micro(&arguments),
+            Workload::Churn(arguments) => bench::churn(&arguments),
+        },
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(CHECK_FAILED),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(if matches!(error, ermine_bench::Error::Usage(_)) { USAGE } else { CHECK_FAILED })
+        }
+    }
+}
+
+/// A check failed, or the run broke off.
+const CHECK_FAILED: u8 = 1;
+/// What was asked for cannot work; clap exits with the same.
+const USAGE: u8 = 2;

@@ -1,0 +1,87 @@
+//! The engine's untyped operations, as the typed [`crate::Transaction`] uses them.
+//!
+//! Sealed: the engine implements it once for every scheme and once for the enum over them.
+
+use std::ops::ControlFlow;
+
+use crate::{error::Result, ids::TableId};
+
+/// Which index of a table a scan walks: the primary one (0) or the n-th secondary one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexOrdinal(pub(crate) u16);
+
+impl IndexOrdinal {
+    /// The primary index.
+    pub(crate) const PRIMARY: Self = Self(0);
+}
+
+/// Which way a scan walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// Ascending keys.
+    #[default]
+    Forward,
+    /// Descending keys.
+    Backward,
+}
+
+/// A range of an index, walked in one direction.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanRange<'a> {
+    /// The table.
+    pub table: TableId,
+    /// Which of its indexes.
+    pub index: IndexOrdinal,
+    /// First key inside.
+    pub lower: &'a [u8],
+    /// First key above; `None` for the end.
+    pub upper: Option<&'a [u8]>,
+    /// Which way.
+    pub direction: Direction,
+    /// At most so many rows.
+    pub limit: usize,
+}
+
+/// What a write does when the key is there, and when it is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// Only where the key is missing; [`crate::Error::KeyExists`] otherwise.
+    Insert,
+    /// Only where the key is there; says `false` otherwise.
+    Update,
+    /// Either way.
+    Upsert,
+}
+
+/// What a scan shows rows to, as (index entry key, value); it goes on until told to break.
+pub type Visit<'v, 'a> = dyn FnMut(&[u8], &'a [u8]) -> Result<ControlFlow<()>> + 'v;
+
+/// The operations of a running transaction on bytes.
+pub trait Access: sealed::Sealed {
+    /// The value under a key, as this transaction sees it; it stays readable until the transaction ends.
+    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
+    /// Writes a value; says whether a row was written.
+    fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool>;
+    /// Deletes a row; says whether there was one.
+    fn delete(&self, table: TableId, key: &[u8]) -> Result<bool>;
+    /// Shows `visit` every row of the range in order, as (index entry key, value).
+    fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
+}
+
+pub(crate) mod sealed {
+    use crate::{
+        error::{Abort, Result},
+        ids::Stamp,
+    };
+
+    /// Only the engine implements [`super::Access`].
+    pub trait Sealed {}
+
+    /// The end of a transaction.
+    pub trait Attempt: super::Access + Sized {
+        /// Commits, or says why not.
+        fn commit(self) -> Result<Stamp>;
+        /// Why it is over, if it has lost a conflict.
+        fn doomed(&self) -> Option<Abort>;
+    }
+}

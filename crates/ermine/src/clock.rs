@@ -1,0 +1,41 @@
+//! The total order of commits: one shared offset into the (for now volatile) log.
+//!
+//! A committing transaction reserves the bytes of its log block with one `fetch_add`; where the block begins is its
+//! commit stamp (ERMIA 3.2). A beginning transaction reads the offset: it sees every stamp strictly below.
+//!
+//! Invariants
+//! 1. Stamps are multiples of [`GRANULE`], so `begin - 1` is nobody's commit stamp: read-only transactions commit there.
+//! 2. `reserve` is sequentially consistent: what a committer did before it (marking itself committing, setting reader
+//!    bits) is seen by everyone who holds a higher stamp. The certifiers rest on this.
+
+use crate::{
+    ids::Stamp,
+    sync::{AtomicU64, Ordering, total_order},
+};
+
+/// Stamps are at least this far apart, in bytes of log.
+const GRANULE: u64 = 16;
+
+/// The log's offset, on a cache line of its own.
+#[repr(align(128))]
+pub(crate) struct LogOffset(AtomicU64);
+
+impl LogOffset {
+    /// An empty log. Stamp 0 stays free: it is the stamp of absent versions.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(GRANULE))
+    }
+
+    /// The stamp that the next committer will get.
+    pub(crate) fn now(&self) -> Stamp {
+        total_order();
+        // SeqCst: pairs with `reserve`, and with the snapshot registry's store-then-load (snapshots.rs).
+        Stamp(self.0.load(Ordering::SeqCst))
+    }
+
+    /// Takes the next place in the order, and `bytes` of log with it.
+    pub(crate) fn reserve(&self, bytes: u64) -> Stamp {
+        // SeqCst: invariant 2.
+        Stamp(self.0.fetch_add(bytes.next_multiple_of(GRANULE).max(GRANULE), Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,198 @@
+//! Opens a database and owns every part of it.
+
+use std::{
+    any::TypeId,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use crate::{
+    access::sealed::Attempt,
+    any::{AnyAccess, AnyEngine, with_engine},
+    error::{Error, Result},
+    handle::{SecondaryIndex, Table},
+    ids::Stamp,
+    index::Index,
+    job::Job,
+    options::{Options, Scheme, TxnOptions},
+    table::Secondary,
+    transaction::Transaction,
+    types::{Key, Value},
+};
+
+/// A database in memory. Share it by reference or in an [`Arc`]; it is gone when dropped.
+pub struct Database {
+    engine: Arc<AnyEngine>,
+    helper: Option<Helper>,
+}
+
+/// Whether two rows may share a key of a secondary index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uniqueness {
+    /// At most one row a key.
+    Unique,
+    /// Any number of rows a key.
+    NonUnique,
+}
+
+/// Counts since the database was opened, and what it holds now.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Committed transactions.
+    pub commits: u64,
+    /// Aborted attempts, in the order of [`crate::AbortKind::ALL`].
+    pub aborts: [u64; 3],
+    /// Bytes taken for versions, in use or free for new ones.
+    pub version_bytes: u64,
+    /// Bytes of indirection arrays in use.
+    pub row_bytes: u64,
+    /// Rows whose superseded versions have not been freed yet, as of each worker's last housekeeping.
+    pub garbage_versions: u64,
+}
+
+impl Database {
+    /// Opens an empty database in memory.
+    pub fn open_in_memory(options: Options) -> Result<Self> {
+        let engine = Arc::new(AnyEngine::open(options.scheme));
+        let helper = Helper::start(engine.clone())?;
+        Ok(Self { engine, helper: Some(helper) })
+    }
+
+    /// The scheme it was opened with.
+    pub fn scheme(&self) -> Scheme {
+        self.engine.scheme()
+    }
+
+    /// The table of that name, created when absent; [`Error::Schema`] when it exists with other types.
+    pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
+        let types = [TypeId::of::<K>(), TypeId::of::<V>()];
+        let (id, name) = with_engine!(&*self.engine, engine => engine.open_table(name, types))?;
+        Ok(Table::new(id, name))
+    }
+
+    /// The secondary index of that name, created when absent; the table must never have had rows then.
+    ///
+    /// `key_of` gives a row's key in the index; it must depend on nothing but its arguments.
+    pub fn index<S: Key, K: Key, V: Value>(
+        &self,
+        table: &Table<K, V>,
+        name: &str,
+        uniqueness: Uniqueness,
+        key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
+    ) -> Result<SecondaryIndex<S, K, V>> {
+        let secondary = Secondary {
+            name: name.into(),
+            uniqueness,
+            entries: Index::new(),
+            extract: Box::new(move |mut key, value, out| {
+                key_of(&K::decode(&mut key)?, V::view(value)?).encode(out);
+                Ok(())
+            }),
+            secondary_length: |entry| {
+                let mut rest = entry;
+                S::skip(&mut rest)?;
+                Ok(entry.len() - rest.len())
+            },
+            key_type: TypeId::of::<S>(),
+        };
+        let ordinal = with_engine!(&*self.engine, engine => engine.open_index(table.id(), secondary))?;
+        Ok(SecondaryIndex::new(table.clone(), ordinal))
+    }
+
+    /// Begins a transaction that ends with [`Transaction::commit`], or is rolled back when dropped.
+    ///
+    /// It may stay open between operations for long; [`Database::run`] suits transactions that run through.
+    pub fn begin(&self, options: TxnOptions) -> Result<Transaction<'_>> {
+        Ok(Transaction::new(self.engine.begin(options)?))
+    }
+
+    /// Runs a transaction until it commits or fails for good.
+    ///
+    /// When it loses a conflict it is run again from the beginning with a new snapshot; a transaction that has lost many
+    /// times runs alone, so that it gets through. An error that `body` returns for any other reason rolls it back and is
+    /// handed on. `body` must not keep anything of a failed attempt.
+    pub fn run<'db, T, E: From<Error>>(&'db self, body: impl FnMut(&Transaction<'db>) -> Result<T, E>) -> Result<T, E> {
+        self.engine.run(body)
+    }
+
+    /// As [`Database::run`] for a [`Job`], which is compiled for each scheme.
+    pub fn run_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
+        self.engine.run_job(job, true)
+    }
+
+    /// One attempt of a job: a lost conflict comes back as [`Error::Abort`].
+    pub fn try_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
+        self.engine.run_job(job, false)
+    }
+
+    /// Counts and sizes.
+    pub fn statistics(&self) -> Statistics {
+        with_engine!(&*self.engine, engine => engine.statistics())
+    }
+
+    /// Who keeps garbage from being freed, one line each: transactions, or operations of them, that have been open for a
+    /// whole epoch. An open transaction is no fault; one that stays in this list for long was perhaps forgotten.
+    pub fn stragglers(&self) -> Vec<String> {
+        with_engine!(&*self.engine, engine => engine.stragglers())
+    }
+
+    /// Bytes of all indexes. Takes time: it walks over them.
+    pub fn index_bytes(&self) -> u64 {
+        with_engine!(&*self.engine, engine => engine.index_bytes())
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Some(helper) = self.helper.take() {
+            helper.stop();
+        }
+    }
+}
+
+impl<'db> Transaction<'db, AnyAccess<'db>> {
+    /// Commits; an [`Error::Abort`] means that nothing of it happened. Gives its place in the order of commits.
+    pub fn commit(self) -> Result<Stamp> {
+        self.into_access().commit()
+    }
+
+    /// Rolls back, as dropping does.
+    pub fn rollback(self) {}
+}
+
+/// The background thread of a database: it lets epochs go on and frees what idle workers left behind.
+struct Helper {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Helper {
+    const BUSY_INTERVAL: Duration = Duration::from_millis(5);
+    const IDLE_INTERVAL: Duration = Duration::from_millis(100);
+
+    fn start(engine: Arc<AnyEngine>) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let work = move || {
+            // Relaxed: unparking orders it.
+            while !stopped.load(Ordering::Relaxed) {
+                let busy = with_engine!(&*engine, engine => engine.maintain());
+                thread::park_timeout(if busy { Self::BUSY_INTERVAL } else { Self::IDLE_INTERVAL });
+            }
+        };
+        let thread = thread::Builder::new().name("ermine-maintenance".into()).spawn(work);
+        Ok(Self { stop, thread: thread.map_err(|_| Error::Limit("threads: the background helper could not start"))? })
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        // A panic of the helper has been printed; there is nothing to save.
+        let _ = self.thread.join();
+    }
+}

@@ -1,0 +1,262 @@
+//! Three-phase epochs: when may something be reused that others may still be looking at? (ERMIA 3.3)
+//!
+//! An [`EpochManager`] is one time scale. Whoever looks at what it protects does so *inside*, between entering and
+//! leaving as a [`Participant`]; what became unreachable is *retired* and reused when its epoch has closed.
+//!
+//! ```text
+//!   epoch     E - 1          E           E + 1
+//!   phase     closed      closing        open
+//!             nobody      busy, or a     arrivals
+//!             is here     straggler
+//! ```
+//!
+//! Opening E + 1 makes E closing and closes E - 1. Only those still in E - 1 stand in the way: stragglers, which did not
+//! leave for a whole epoch. Who is merely busy is in E and is ignored; with two phases instead of three every busy
+//! participant would be taken for a straggler.
+//!
+//! Invariants:
+//! 1. *A participant inside holds the epoch back.* While its announced epoch is `a`, the current epoch is at most
+//!    `a + 1`, or its announcement came late: then whatever it reads inside is at least as new as the advance that
+//!    missed it. (The fence after the announcement against the fence before the walk in `advance`.)
+//! 2. *The tag is not too old.* [`EpochManager::retirement_epoch`] is at least every epoch that a participant who saw
+//!    the object can have announced. (Its fence, after the object became unreachable, against the fence after the
+//!    announcement: who entered a later epoch than the tag finds the object gone.)
+//! 3. *Closed means gone.* When `is_closed(tag)`, everybody who was inside at `tag` or earlier has left, and what they
+//!    did there happened before the `true`. (The release of the announcement word, acquired by the walk; the release
+//!    of the advance, acquired by `is_closed`.)
+//! 4. Entering, leaving and retiring write the participant's own word and private state only; nobody ever waits.
+//!
+//! An announcement may be older than the current epoch from the start (the participant slept between reading and
+//! storing). That only holds later epochs back until it leaves.
+//!
+//! Who may call: everybody. Three managers live in a database: versions and rows (transactions), memory (index nodes),
+//! TIDs ([`crate::txn::table`]).
+
+mod limbo;
+#[cfg(all(test, loom))]
+mod loom_models;
+mod participant;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub(crate) use limbo::Limbo;
+pub(crate) use participant::{Guard, Participant};
+
+use crate::sync::{AppendList, AtomicU64, Mutex, Ordering, fence};
+use limbo::Deferred;
+
+/// A phase of one time scale. Epochs of different managers are not comparable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Epoch(u64);
+
+impl Epoch {
+    /// What the first participants enter. Two above zero, which is the announcement of nobody.
+    const FIRST: Self = Self(2);
+
+    fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A participant that did not leave for a whole epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Straggler {
+    /// The time scale, as given to [`EpochManager::new`].
+    pub(crate) scale: &'static str,
+    /// Number of the participant in its manager.
+    pub(crate) participant: usize,
+    /// Who that is, as given to [`EpochManager::join_as`].
+    pub(crate) label: String,
+    /// The epoch it is in.
+    pub(crate) since: Epoch,
+}
+
+impl fmt::Display for Straggler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: participant {} ({}) since epoch {}", self.scale, self.participant, self.label, self.since)
+    }
+}
+
+/// The shared part of a participant. Padded: its owner writes it at every entry, and only advancing reads it.
+#[repr(align(128))]
+struct Seat {
+    /// The epoch the participant is in, 0 outside.
+    announced: AtomicU64,
+    /// 1 while a [`Participant`] owns the seat.
+    taken: AtomicU64,
+    number: usize,
+    label: Mutex<String>,
+}
+
+/// One time scale: its current epoch and all who take part.
+#[repr(align(128))]
+pub(crate) struct EpochManager {
+    /// Read by everybody, written at each advance: alone on its cache line.
+    current: AtomicU64,
+    shelf: Shelf,
+}
+
+/// The seldom used parts of a manager, away from the line that everybody reads.
+#[repr(align(128))]
+struct Shelf {
+    scale: &'static str,
+    seats: AppendList<Arc<Seat>>,
+    /// What participants had retired when they were dropped.
+    orphans: Mutex<Limbo<Deferred>>,
+    /// Length of `orphans`, so that nobody takes the lock for nothing.
+    orphaned: AtomicU64,
+}
+
+impl EpochManager {
+    /// A time scale with nobody in it. The name appears in straggler reports.
+    pub(crate) fn new(scale: &'static str) -> Arc<Self> {
+        let shelf =
+            Shelf { scale, seats: AppendList::new(), orphans: Mutex::new(Limbo::new()), orphaned: AtomicU64::new(0) };
+        Arc::new(Self { current: AtomicU64::new(Epoch::FIRST.0), shelf })
+    }
+
+    /// A new participant, outside. Not for the hot path.
+    #[cfg(test)]
+    pub(crate) fn join(self: &Arc<Self>) -> Participant {
+        self.join_as("unnamed")
+    }
+
+    /// A new participant that straggler reports call `label`.
+    pub(crate) fn join_as(self: &Arc<Self>, label: &str) -> Participant {
+        let mut free = None;
+        self.shelf.seats.visit(|seat| {
+            // Acquire pairs with the release in `give_up`: the seat's former owner is outside.
+            if seat.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                free = Some(Arc::clone(seat));
+            }
+            free.is_none()
+        });
+        let seat = free.unwrap_or_else(|| self.add_seat());
+        label.clone_into(&mut seat.label.lock().expect("no code under this lock panics"));
+        Participant::new(Arc::clone(self), seat)
+    }
+
+    fn add_seat(&self) -> Arc<Seat> {
+        let mut added = None;
+        self.shelf.seats.push_with(|number| {
+            let (announced, taken) = (AtomicU64::new(0), AtomicU64::new(1));
+            let seat = Arc::new(Seat { announced, taken, number, label: Mutex::new(String::new()) });
+            Arc::clone(added.insert(seat))
+        });
+        added.expect("push_with calls its closure once")
+    }
+
+    /// The open epoch. To tag what became unreachable use [`retirement_epoch`](Self::retirement_epoch).
+    pub(crate) fn current(&self) -> Epoch {
+        // Acquire pairs with the advance that opened it: what made its predecessors close happened before.
+        Epoch(self.current.load(Ordering::Acquire))
+    }
+
+    /// The tag for what the calling thread made unreachable before this call (invariant 2). One fence: for many objects
+    /// call it once.
+    pub(crate) fn retirement_epoch(&self) -> Epoch {
+        // Pairs with the fence of `enter`: who enters a later epoch than the one read here finds the object gone.
+        fence(Ordering::SeqCst);
+        Epoch(self.current.load(Ordering::Relaxed))
+    }
+
+    /// True when nobody can hold any longer what was retired in `epoch` (invariant 3).
+    pub(crate) fn is_closed(&self, epoch: Epoch) -> bool {
+        self.current() >= epoch.next().next()
+    }
+
+    /// Opens the next epoch, or names those who hold the closing one back. Allocates only to name them.
+    pub(crate) fn try_advance(&self) -> Result<Epoch, Vec<Straggler>> {
+        let mut stragglers = Vec::new();
+        let advanced = self.advance_unless(|seat, since| {
+            let label = seat.label.lock().expect("no code under this lock panics").clone();
+            stragglers.push(Straggler { scale: self.shelf.scale, participant: seat.number, label, since });
+            true
+        });
+        advanced.ok_or(stragglers)
+    }
+
+    /// As [`try_advance`](Self::try_advance) for who does not want the names: stops at the first straggler.
+    pub(crate) fn advance(&self) -> Option<Epoch> {
+        self.advance_unless(|_, _| false)
+    }
+
+    /// Opens the next epoch when nobody is in the one before the current. Hands each that is to `straggler`, which says
+    /// whether to look for more.
+    fn advance_unless(&self, mut straggler: impl FnMut(&Seat, Epoch) -> bool) -> Option<Epoch> {
+        let current = self.current();
+        // Pairs with the fence of `enter`: an announcement this walk misses comes from a participant who sees all that
+        // happened before the walk (invariant 1). Also orders the walk after the read of `current`.
+        fence(Ordering::SeqCst);
+        let mut clear = true;
+        self.shelf.seats.visit(|seat| {
+            // Acquire pairs with the releases of leaving and announcing: what the participant did before is over.
+            let announced = Epoch(seat.announced.load(Ordering::Acquire));
+            if announced == Epoch(0) || announced >= current {
+                return true;
+            }
+            clear = false;
+            straggler(seat, announced)
+        });
+        if !clear {
+            return None;
+        }
+        // Release pairs with the acquire of `current`: who finds the epoch closed is after all that the walk acquired.
+        match self.current.compare_exchange(current.0, current.next().0, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => Some(current.next()),
+            // Another has advanced meanwhile: all the caller wanted.
+            Err(newer) => Some(Epoch(newer)),
+        }
+    }
+
+    /// Runs up to `at_most` destructors of closed epochs whose participants are gone.
+    pub(crate) fn reclaim_orphans(&self, at_most: usize) -> usize {
+        // Relaxed: a hint; the lock orders the queue itself.
+        if self.shelf.orphaned.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let mut reclaimed = 0;
+        while reclaimed < at_most {
+            // Not held while the destructor runs: it may drop a participant.
+            let deferred = self.shelf.orphans.lock().expect("no code under this lock panics").pop_closed(self);
+            let Some(deferred) = deferred else { break };
+            self.shelf.orphaned.fetch_sub(1, Ordering::Relaxed);
+            deferred.run();
+            reclaimed += 1;
+        }
+        reclaimed
+    }
+
+    /// Takes over what a participant had retired.
+    fn adopt(&self, retired: &mut Limbo<Deferred>) {
+        if retired.len() == 0 {
+            return;
+        }
+        let mut orphans = self.shelf.orphans.lock().expect("no code under this lock panics");
+        self.shelf.orphaned.fetch_add(retired.len() as u64, Ordering::Relaxed);
+        orphans.push_all(self, retired.drain());
+    }
+}
+
+impl Drop for EpochManager {
+    fn drop(&mut self) {
+        // Every participant holds the manager alive: there is none, and nothing retired can be seen.
+        let orphans = self.shelf.orphans.get_mut().expect("no code under this lock panics");
+        orphans.drain().for_each(Deferred::run);
+    }
+}
+
+impl fmt::Debug for EpochManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EpochManager({} in epoch {})", self.shelf.scale, self.current())
+    }
+}

@@ -1,0 +1,147 @@
+//! Taking part in an epoch: entering, leaving, quiescing, retiring.
+
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::limbo::Deferred;
+use super::{EpochManager, Limbo, Seat};
+use crate::sync::{Ordering, fence};
+
+/// One who takes part in a time scale. Belongs to a worker and moves between threads with it; not shared.
+pub(crate) struct Participant {
+    epochs: Arc<EpochManager>,
+    seat: Arc<Seat>,
+    /// How many entries are not left yet.
+    depth: Cell<u32>,
+    retired: RefCell<Limbo<Deferred>>,
+}
+
+impl Participant {
+    pub(super) fn new(epochs: Arc<EpochManager>, seat: Arc<Seat>) -> Self {
+        Self { epochs, seat, depth: Cell::new(0), retired: RefCell::new(Limbo::new()) }
+    }
+
+    /// Enters until the guard is dropped. Nests.
+    pub(crate) fn enter(&self) -> Guard<'_> {
+        self.pin();
+        Guard { participant: self }
+    }
+
+    /// Enters without a guard, for whole transactions: [`unpin`](Self::unpin) leaves.
+    pub(crate) fn pin(&self) {
+        if self.is_inside() {
+            self.depth.set(self.depth.get() + 1);
+        } else {
+            self.pin_unfenced();
+            // Pairs with the fences of `advance_unless` and `retirement_epoch` (invariants 1 and 2).
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// As [`pin`](Self::pin), but the caller issues `fence(SeqCst)` itself before it looks at anything: one fence then
+    /// serves several time scales.
+    pub(crate) fn pin_unfenced(&self) {
+        let depth = self.depth.get();
+        self.depth.set(depth + 1);
+        if depth == 0 {
+            self.announce();
+        }
+    }
+
+    /// Leaves what one [`pin`](Self::pin) or [`pin_unfenced`](Self::pin_unfenced) entered.
+    pub(crate) fn unpin(&self) {
+        let depth = self.depth.get();
+        debug_assert!(depth > 0, "left more often than entered");
+        self.depth.set(depth - 1);
+        if depth == 1 {
+            // Release pairs with the acquire of the walk: all accesses inside are over (invariant 3).
+            self.seat.announced.store(0, Ordering::Release);
+        }
+    }
+
+    /// A conditional quiescent point: moves to the current epoch if that is a newer one. Only for who is pinned and holds
+    /// no reference found inside; with guards besides the pin nothing happens. Costs a read of a seldom written line
+    /// when there is no newer epoch. True when it moved.
+    pub(crate) fn quiesce(&self) -> bool {
+        // Relaxed: only this participant writes its word, and a current epoch read late is read next time.
+        let announced = self.seat.announced.load(Ordering::Relaxed);
+        if self.depth.get() != 1 || self.epochs.current.load(Ordering::Relaxed) == announced {
+            return false;
+        }
+        self.announce();
+        // As in `pin`.
+        fence(Ordering::SeqCst);
+        true
+    }
+
+    /// Runs up to `at_most` destructors of closed epochs: first what this participant retired, then what those left
+    /// behind that are gone.
+    pub(crate) fn reclaim(&self, at_most: usize) -> usize {
+        let mut reclaimed = 0;
+        while reclaimed < at_most {
+            // Not borrowed while the destructor runs: it may retire in turn.
+            let deferred = self.retired.borrow_mut().pop_closed(&self.epochs);
+            let Some(deferred) = deferred else { break };
+            deferred.run();
+            reclaimed += 1;
+        }
+        reclaimed + self.epochs.reclaim_orphans(at_most - reclaimed)
+    }
+
+    /// How many retired objects wait for their epoch to close.
+    #[cfg(test)]
+    pub(crate) fn retired(&self) -> usize {
+        self.retired.borrow().len()
+    }
+
+    pub(crate) fn is_inside(&self) -> bool {
+        self.depth.get() > 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn epochs(&self) -> &Arc<EpochManager> {
+        &self.epochs
+    }
+
+    fn announce(&self) {
+        // Relaxed: an old value is safe, it only holds epochs back.
+        let current = self.epochs.current.load(Ordering::Relaxed);
+        // Release pairs with the acquire of the walk, which may see this entry in place of the leaving before it.
+        self.seat.announced.store(current, Ordering::Release);
+    }
+}
+
+impl Drop for Participant {
+    fn drop(&mut self) {
+        self.epochs.adopt(self.retired.get_mut());
+        // Release pairs with the acquire of the walk: a participant dropped inside (its transaction panicked) leaves.
+        self.seat.announced.store(0, Ordering::Release);
+        // Release pairs with the acquire of `join_as`.
+        self.seat.taken.store(0, Ordering::Release);
+    }
+}
+
+/// Proof of being inside; dropping it leaves. Stays on its thread, as the participant is not shared.
+pub(crate) struct Guard<'p> {
+    participant: &'p Participant,
+}
+
+impl Guard<'_> {
+    /// Has `drop(pointer)` called when nobody can be looking at the object any longer.
+    ///
+    /// # Safety
+    /// - The object is unreachable: who enters after this call cannot find it.
+    /// - `drop(pointer)` is sound on any thread once no reference to the object is left, and is called nowhere else.
+    pub(crate) unsafe fn retire(&self, pointer: NonNull<u8>, drop: unsafe fn(NonNull<u8>)) {
+        // SAFETY: the caller's promise is the same.
+        let deferred = unsafe { Deferred::new(pointer, drop) };
+        self.participant.retired.borrow_mut().push(&self.participant.epochs, deferred);
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.participant.unpin();
+    }
+}

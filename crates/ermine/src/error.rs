@@ -1,0 +1,183 @@
+//! What can go wrong, told apart by what the caller does next: retry an [`Abort`], mend what an [`Error`] names.
+
+use std::{error, fmt, sync::Arc};
+
+use crate::ids::Tid;
+
+/// The result of every operation of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed.
+///
+/// Everything except [`Error::Abort`] stays the same however often the operation is tried again.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The transaction lost a conflict and is over; run it again from its beginning ([`crate::Database::run`] does).
+    Abort(Box<Abort>),
+    /// An insert met a key that exists, or a write would give a unique index two rows under one key.
+    KeyExists {
+        /// The table.
+        table: Arc<str>,
+        /// The unique index whose key exists; `None` for the primary key.
+        index: Option<Arc<str>>,
+        /// The encoded key.
+        key: Box<[u8]>,
+    },
+    /// A key longer than [`crate::MAX_KEY_BYTES`].
+    KeyTooLong {
+        /// Length of the encoded key in bytes.
+        bytes: usize,
+    },
+    /// A value longer than [`crate::MAX_VALUE_BYTES`].
+    ValueTooLong {
+        /// Length of the encoded value in bytes.
+        bytes: usize,
+    },
+    /// The bytes of a key or value are not what the table's type reads: the table was opened with another type.
+    Decode {
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A value could not be turned into bytes.
+    Encode(String),
+    /// A table or index of that name exists with another type, or an index was asked for on a table with rows.
+    Schema(String),
+    /// The transaction was declared read-only and tried to write.
+    ReadOnly,
+    /// An option has a value that cannot work; the text says which and what would.
+    Options(String),
+    /// A limit of the engine was reached; the text says which.
+    Limit(&'static str),
+    /// An error of the application, carried through [`crate::Database::run`]: the transaction is rolled back.
+    Application(Box<dyn error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// Wraps an error of the application, so that a transaction can be left with `?`.
+    pub fn other(error: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
+        Self::Application(error.into())
+    }
+
+    /// The abort, where this is one.
+    pub fn as_abort(&self) -> Option<&Abort> {
+        match self {
+            Self::Abort(abort) => Some(abort),
+            _ => None,
+        }
+    }
+}
+
+impl From<Abort> for Error {
+    fn from(abort: Abort) -> Self {
+        Self::Abort(Box::new(abort))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Abort(abort) => abort.fmt(f),
+            Self::KeyExists { table, index: None, key } => {
+                write!(f, "table {table} already has a row with key {}", Hex(key))
+            }
+            Self::KeyExists { table, index: Some(index), key } => {
+                write!(f, "unique index {index} of table {table} already has key {}", Hex(key))
+            }
+            Self::KeyTooLong { bytes } => {
+                write!(f, "key of {bytes} bytes is longer than the {} allowed", crate::MAX_KEY_BYTES)
+            }
+            Self::ValueTooLong { bytes } => {
+                write!(f, "value of {bytes} bytes is longer than the {} allowed", crate::MAX_VALUE_BYTES)
+            }
+            Self::Decode { expected } => write!(f, "stored bytes are not a valid {expected}"),
+            Self::Encode(why) => write!(f, "value cannot be encoded: {why}"),
+            Self::Schema(why) => why.fmt(f),
+            Self::ReadOnly => {
+                f.write_str("the transaction was declared read-only: begin it without read_only to write")
+            }
+            Self::Options(why) => why.fmt(f),
+            Self::Limit(which) => write!(f, "limit reached: {which}"),
+            Self::Application(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Application(error) => Some(error.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+/// A lost conflict: what kind, where, and against whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Abort {
+    /// The rule that was broken.
+    pub kind: AbortKind,
+    /// The table in which the conflict was noticed, where there is one.
+    pub table: Option<Arc<str>>,
+    /// The encoded key at which it was noticed, where there is one.
+    pub key: Option<Box<[u8]>>,
+    /// The other transaction, where it is still known.
+    pub other: Option<Tid>,
+}
+
+/// The rule that a transaction broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum AbortKind {
+    /// Another transaction has written the row: first updater wins.
+    WriteConflict,
+    /// Committing could close a cycle of dependencies (SSN's exclusion window, section 3.1).
+    Exclusion,
+    /// A range that was scanned, or a key that was missed, has got a new entry since.
+    Phantom,
+}
+
+impl AbortKind {
+    /// All kinds, for reports.
+    pub const ALL: [Self; 3] = [Self::WriteConflict, Self::Exclusion, Self::Phantom];
+
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WriteConflict => "write-conflict",
+            Self::Exclusion => "exclusion",
+            Self::Phantom => "phantom",
+        }
+    }
+}
+
+impl fmt::Display for Abort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            AbortKind::WriteConflict => "write conflict",
+            AbortKind::Exclusion => "serialization conflict",
+            AbortKind::Phantom => "phantom",
+        })?;
+        if let Some(table) = &self.table {
+            write!(f, " in table {table}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, " at key {}", Hex(key))?;
+        }
+        if let Some(other) = self.other {
+            write!(f, " with transaction {other}")?;
+        }
+        f.write_str("; run the transaction again")
+    }
+}
+
+impl error::Error for Abort {}
+
+/// Key bytes as hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

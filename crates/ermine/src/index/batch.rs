@@ -1,0 +1,89 @@
+//! The entries of one leaf that a scan hands out.
+
+use super::key::HEAD;
+use crate::ids::RowId;
+
+/// Rows and keys, packed; used over and over, so that scans do not allocate.
+#[derive(Default)]
+pub(crate) struct Batch {
+    rows: Vec<RowId>,
+    /// Where each key ends in `bytes`.
+    ends: Vec<u32>,
+    /// Longer than what is used: keys are copied eight bytes at a time, whatever their length.
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(crate) fn row(&self, index: usize) -> RowId {
+        self.rows[index]
+    }
+
+    pub(crate) fn key(&self, index: usize) -> &[u8] {
+        &self.bytes[self.key_span(index)]
+    }
+
+    /// All keys, one behind the other.
+    pub(crate) fn key_bytes(&self) -> &[u8] {
+        &self.bytes[..self.used()]
+    }
+
+    /// Where a key stands in [`Batch::key_bytes`].
+    pub(crate) fn key_span(&self, index: usize) -> std::ops::Range<usize> {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        start as usize..self.ends[index] as usize
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+        self.ends.clear();
+    }
+
+    fn used(&self) -> usize {
+        self.ends.last().map_or(0, |&end| end as usize)
+    }
+
+    #[inline]
+    pub(super) fn push_short(&mut self, prefix: &[u8], head: u64, length: usize, row: RowId) {
+        debug_assert!(length <= HEAD);
+        let start = self.used();
+        let at = start + prefix.len();
+        self.reserve(at + HEAD);
+        self.bytes[start..at].copy_from_slice(prefix);
+        self.bytes[at..at + HEAD].copy_from_slice(&head.to_be_bytes());
+        self.finish(at + length, row);
+    }
+
+    #[inline]
+    pub(super) fn push_long(&mut self, key: &[u8], row: RowId) {
+        let start = self.used();
+        self.reserve(start + key.len());
+        self.bytes[start..start + key.len()].copy_from_slice(key);
+        self.finish(start + key.len(), row);
+    }
+
+    #[inline]
+    fn reserve(&mut self, end: usize) {
+        if end > self.bytes.len() {
+            self.grow(end);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, end: usize) {
+        self.bytes.resize(end.next_power_of_two().max(1024), 0);
+    }
+
+    #[inline]
+    fn finish(&mut self, end: usize, row: RowId) {
+        self.ends.push(u32::try_from(end).expect("a leaf's keys are far below 4 GiB"));
+        self.rows.push(row);
+    }
+}

@@ -1,0 +1,245 @@
+//! Goal: one thread sees exactly what a sorted map would show, for every kind of key.
+//! Method: random operations on the index and on a `BTreeMap`, compared after each; seeds are printed, and fixed unless
+//! `ERMINE_SEED` is set.
+
+use super::{
+    Index,
+    batch::Batch,
+    insert::Insert,
+    key::LongKey,
+    node::{INNER_KEYS, LEAF_KEYS},
+    scan::Direction,
+};
+use crate::{
+    epoch::{EpochManager, Guard},
+    ids::{RowId, Stamp},
+};
+use std::{collections::BTreeMap, ops::Bound};
+
+/// A small generator of our own: the engine has no dependency that brings one.
+pub(super) struct Random(u64);
+
+impl Random {
+    /// From `ERMINE_SEED` or the default, printed.
+    pub(super) fn new(default: u64) -> Self {
+        let seed = std::env::var("ERMINE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default);
+        println!("ERMINE_SEED={seed}");
+        Self::with_seed(seed)
+    }
+
+    pub(super) fn with_seed(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// splitmix64.
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// Makes the `n`th key of a kind; the kinds are chosen so that prefixes, extents and long keys all matter.
+type Shape = (&'static str, fn(u64) -> Vec<u8>);
+
+const SHAPES: [Shape; 8] = [
+    ("u64", |n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec()),
+    ("ascending u32", |n| (n as u32).to_be_bytes().to_vec()),
+    ("few bytes, zeros", |n| (0..n % 7).map(|i| (n >> (i + 3)) as u8 & 1).collect()),
+    ("composite", |n| {
+        let mut key = ((n % 3) as u32).to_be_bytes().to_vec();
+        key.push((n / 3 % 10) as u8);
+        key.extend(((n / 30 % 400) as u32).to_be_bytes());
+        key.push((n % 11) as u8);
+        key
+    }),
+    ("64 bytes, one prefix", |n| {
+        let mut key = vec![b'p'; 56];
+        key.extend(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        key
+    }),
+    ("64 bytes, many prefixes", |n| {
+        let mut key = format!("tenant/{:04}/", n % 40).into_bytes();
+        key.resize(50, b'x');
+        key.extend(format!("{:08}", n / 40).bytes());
+        key
+    }),
+    ("words of any length", |n| {
+        let length = n % 30;
+        (0..length).map(|i| b'a' + ((n >> (i % 8)) as u8 & 1)).collect()
+    }),
+    ("prefixes of each other", |n| vec![(n / 300) as u8; (n % 300) as usize]),
+];
+
+fn scan(
+    index: &Index,
+    guard: &Guard<'_>,
+    lower: Bound<&[u8]>,
+    upper: Bound<&[u8]>,
+    direction: Direction,
+    at_most: usize,
+) -> Vec<(Vec<u8>, RowId)> {
+    let mut batch = Batch::default();
+    let mut cursor = index.cursor(guard, lower, upper, direction);
+    let mut all = Vec::new();
+    while cursor.next_leaf(&mut batch, at_most).is_some() {
+        all.extend((0..batch.len()).map(|i| (batch.key(i).to_vec(), batch.row(i))));
+    }
+    assert!(cursor.next_leaf(&mut batch, at_most).is_none(), "an exhausted cursor stays exhausted");
+    all
+}
+
+fn bound(random: &mut Random, key: &[u8]) -> Bound<Vec<u8>> {
+    match random.below(5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Included(key.to_vec()),
+        _ => Bound::Excluded(key.to_vec()),
+    }
+}
+
+fn compare_scans(
+    index: &Index,
+    guard: &Guard<'_>,
+    model: &BTreeMap<Vec<u8>, RowId>,
+    random: &mut Random,
+    keys: [Vec<u8>; 2],
+) {
+    let (lower, upper) = (bound(random, &keys[0]), bound(random, &keys[1]));
+    let above = |key: &[u8]| match &lower {
+        Bound::Unbounded => true,
+        Bound::Included(lower) => key >= lower.as_slice(),
+        Bound::Excluded(lower) => key > lower.as_slice(),
+    };
+    let below = |key: &[u8]| match &upper {
+        Bound::Unbounded => true,
+        Bound::Included(upper) => key <= upper.as_slice(),
+        Bound::Excluded(upper) => key < upper.as_slice(),
+    };
+    let mut expected: Vec<_> =
+        model.iter().filter(|(key, _)| above(key) && below(key)).map(|(key, &row)| (key.clone(), row)).collect();
+    let at_most = [1, 3, 1000][random.below(3) as usize];
+    let (lower, upper) = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
+    let forward = scan(index, guard, lower, upper, Direction::Forward, at_most);
+    assert!(forward == expected, "forward {lower:?} {upper:?}: {} for {}", forward.len(), expected.len());
+    expected.reverse();
+    let backward = scan(index, guard, lower, upper, Direction::Backward, at_most);
+    assert!(backward == expected, "backward {lower:?} {upper:?}: {} for {}", backward.len(), expected.len());
+}
+
+/// Random operations on a small universe of keys, in phases that grow and shrink the tree down to nothing.
+fn run(shape: Shape, seed: u64, operations: u64, universe: u64) {
+    println!("{}", shape.0);
+    let mut random = Random::new(seed);
+    let epochs = EpochManager::new("test");
+    let worker = epochs.join();
+    let mut model = BTreeMap::new();
+    let mut index = Index::new();
+    let mut next_row = 0;
+    for step in 0..operations {
+        let guard = worker.enter();
+        let key = shape.1(random.below(universe));
+        let growing = (step / (operations / 6)).is_multiple_of(2);
+        match random.below(100) {
+            0..70 if growing == (random.below(10) < 8) => {
+                next_row += 1;
+                match index.insert_if_absent(&guard, &key, RowId(next_row)) {
+                    Insert::Exists(row, _) => assert_eq!(model.get(&key), Some(&row)),
+                    Insert::Done(_) => assert_eq!(model.insert(key, RowId(next_row)), None),
+                }
+            }
+            0..70 => {
+                let row = model.get(&key).copied().unwrap_or(RowId(0));
+                assert!(!index.remove_if(&guard, &key, RowId(row.0 + 1), Stamp(1), Stamp(1), || true));
+                assert!(!index.remove_if(&guard, &key, row, Stamp(1), Stamp(1), || false));
+                let removed = index.remove_if(&guard, &key, row, Stamp(step), Stamp(step), || true);
+                assert_eq!(removed, model.remove(&key).is_some());
+            }
+            70..99 => assert_eq!(index.get(&guard, &key).row, model.get(&key).copied(), "{key:?}"),
+            _ => {
+                let other = shape.1(random.below(universe));
+                compare_scans(&index, &guard, &model, &mut random, [key, other]);
+            }
+        }
+        drop(guard);
+        if step % (operations / 4) == operations / 8 {
+            index = Index::bulk_load(model.iter().map(|(key, &row)| (key, row)));
+        }
+        worker.reclaim(8);
+    }
+    let guard = worker.enter();
+    for (key, &row) in &model {
+        assert_eq!(index.get(&guard, key).row, Some(row));
+    }
+    assert_eq!(index.footprint(&guard).entries, model.len());
+    for (key, row) in std::mem::take(&mut model) {
+        assert!(index.remove_if(&guard, &key, row, Stamp(1), Stamp(1), || true));
+    }
+    let footprint = index.footprint(&guard);
+    assert_eq!((footprint.entries, footprint.leaves, footprint.inner_nodes), (0, 1, 0), "{footprint:?}");
+    // The last leaf may keep its prefix.
+    assert!(footprint.long_key_bytes <= LongKey::footprint(300), "{footprint:?}");
+    compare_scans(&index, &guard, &model, &mut random, [shape.1(1), shape.1(2)]);
+}
+
+#[test]
+fn every_shape_of_key_agrees_with_a_sorted_map() {
+    let operations = if cfg!(miri) { 300 } else { 60_000 };
+    for (seed, shape) in SHAPES.into_iter().enumerate() {
+        run(shape, seed as u64 + 1, operations, operations / 6);
+        run(shape, seed as u64 + 11, operations / 3, 200);
+    }
+}
+
+#[test]
+fn bulk_loads_of_every_size_around_the_boundaries() {
+    let epochs = EpochManager::new("test");
+    let worker = epochs.join();
+    let guard = worker.enter();
+    let sizes = [0, 1, LEAF_KEYS - 1, LEAF_KEYS, LEAF_KEYS + 1, LEAF_KEYS * INNER_KEYS, LEAF_KEYS * INNER_KEYS + 60];
+    for size in &sizes[..if cfg!(miri) { 4 } else { 7 }] {
+        let model: BTreeMap<_, _> = (0..*size as u64).map(|n| (SHAPES[4].1(n), RowId(n))).collect();
+        let index = Index::bulk_load(model.iter().map(|(key, &row)| (key, row)));
+        for (key, &row) in &model {
+            assert_eq!(index.get(&guard, key).row, Some(row));
+        }
+        let all = scan(&index, &guard, Bound::Unbounded, Bound::Unbounded, Direction::Forward, 1000);
+        assert!(all.into_iter().eq(model));
+    }
+}
+
+#[test]
+#[should_panic(expected = "ascending")]
+fn bulk_load_refuses_entries_out_of_order() {
+    Index::bulk_load([(b"b", RowId(1)), (b"a", RowId(2))]);
+}
+
+/// Ascending inserts leave full leaves; a queue that is filled on the right and emptied on the left stays small.
+#[test]
+fn ascending_keys_fill_leaves_and_queues_stay_flat() {
+    let count = if cfg!(miri) { 150 } else { 200_000 };
+    let epochs = EpochManager::new("test");
+    let worker = epochs.join();
+    let index = Index::new();
+    for n in 0..count {
+        index.insert_if_absent(&worker.enter(), &SHAPES[5].1(n * 40), RowId(n));
+    }
+    let full = index.footprint(&worker.enter());
+    assert!(full.entries * 10 >= (full.leaves - 1) * LEAF_KEYS * 9, "leaves are not full: {full:?}");
+    for n in 0..count * 3 {
+        let guard = worker.enter();
+        assert!(index.remove_if(&guard, &SHAPES[5].1(n * 40), RowId(n), Stamp(n), Stamp(n), || true));
+        let new = n + count;
+        assert!(matches!(index.insert_if_absent(&guard, &SHAPES[5].1(new * 40), RowId(new)), Insert::Done(_)));
+        drop(guard);
+        worker.reclaim(8);
+    }
+    let later = index.footprint(&worker.enter());
+    assert!(later.leaves <= full.leaves * 11 / 10 + 2, "{full:?} became {later:?}");
+    assert!(later.inner_nodes <= full.inner_nodes * 2 + 4, "{full:?} became {later:?}");
+}

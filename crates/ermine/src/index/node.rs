@@ -1,0 +1,332 @@
+//! Leaves and inner nodes.
+//!
+//! ```text
+//!            Inner   version | separators s0 s1 ..   | children c0 c1 c2 ..        keys k of ci: s(i-1) <= k < s(i)
+//!             |   \
+//!          Leaf <-> Leaf     coverage | keys and rows | upper fence | next, prev | absorber
+//! ```
+//!
+//! Invariants:
+//! 1. Every field is an atomic word; the [`Version`] is the first in both kinds, so that a pointer to a node can be
+//!    taken for one to its version before the kind is known.
+//! 2. While the tree is at rest, leaves are linked in key order both ways, and a leaf's upper fence is where the range of
+//!    the next begins. Who holds the lock of a leaf, and only they, may change its `next`, its fence, and the `prev` of
+//!    the leaf that `next` names.
+//! 3. Among live leaves, the lower end of a leaf's range never rises: a split leaves the lower part where it was.
+//! 4. A node is retired after it was marked dead, and marked dead under its lock after nothing in the tree led to it.
+//! 5. Every byte of a node is part of an atomic, none is padding: so a pointer made from a shared reference may be used to
+//!    free the node once nobody else has it.
+
+use super::{
+    entries::Entries,
+    key::{HEAD, LongKey, Word, head_of},
+    keys::{Keys, Torn, long_bytes},
+    prefetch,
+    version::{Coverage, LeafVersion, Seen, Version},
+};
+use crate::{
+    epoch::Guard,
+    ids::{RowId, Stamp},
+    sync::{AtomicPtr, AtomicU64, Ordering},
+};
+use std::{cmp, ptr, ptr::NonNull};
+
+/// Leaves are 1 KiB: 58 entries of 16 bytes.
+pub(super) const LEAF_KEYS: usize = 58;
+/// Inner nodes are 1.5 KiB.
+pub(super) const INNER_KEYS: usize = 62;
+
+/// Either kind of node, by its first field.
+pub(super) type NodePtr = *mut Version;
+
+#[repr(C, align(64))]
+pub(super) struct Leaf {
+    pub(super) coverage: Coverage,
+    pub(super) keys: Keys<LEAF_KEYS>,
+    /// Where the range ends.
+    pub(super) upper: Fence,
+    pub(super) next: AtomicPtr<Leaf>,
+    pub(super) prev: AtomicPtr<Leaf>,
+    /// Of a dead leaf: who has its range now, and that one's phantom version when it got it.
+    absorber: AtomicPtr<Leaf>,
+    absorber_version: AtomicU64,
+    /// Fills the last line: see invariant 5.
+    _unused: [AtomicU64; 1],
+}
+
+#[repr(C, align(64))]
+pub(super) struct Inner {
+    pub(super) version: Version,
+    pub(super) separators: Keys<INNER_KEYS>,
+    children: [AtomicPtr<Version>; INNER_KEYS + 1],
+    /// Fills the last line: see invariant 5.
+    _unused: [AtomicU64; 2],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Leaf>() == 1024);
+    assert!(size_of::<Inner>() == 1536);
+    assert!(std::mem::offset_of!(Leaf, coverage) == 0);
+    assert!(std::mem::offset_of!(Inner, version) == 0);
+};
+
+/// Which leaf a descent is after.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'k> {
+    /// The one whose range has this key.
+    At(&'k [u8]),
+    /// The one whose range has the keys just below this one.
+    Below(&'k [u8]),
+    /// The rightmost.
+    Last,
+}
+
+impl Leaf {
+    pub(super) fn new(phantom: LeafVersion, gap: Stamp, removed: Stamp) -> Box<Self> {
+        Box::new(Self {
+            coverage: Coverage::new(phantom, gap, removed),
+            keys: Keys::new(),
+            upper: Fence::new(),
+            next: AtomicPtr::new(ptr::null_mut()),
+            prev: AtomicPtr::new(ptr::null_mut()),
+            absorber: AtomicPtr::new(ptr::null_mut()),
+            absorber_version: AtomicU64::new(0),
+            _unused: [AtomicU64::new(0)],
+        })
+    }
+
+    #[inline]
+    pub(super) fn version(&self) -> &Version {
+        &self.coverage.version
+    }
+
+    /// Starts loading all of it: a lookup needs the heads, then one line of words, and two latencies are twice one.
+    #[inline(always)]
+    pub(super) fn prefetch(this: *const Self) {
+        prefetch::lines(this.cast(), size_of::<Self>() / 64);
+    }
+
+    /// Says who has the range from now on. The caller holds the lock and marks the leaf dead.
+    pub(super) fn set_absorber(&self, absorber: &Leaf, version: LeafVersion) {
+        self.absorber.store(ptr::from_ref(absorber).cast_mut(), Ordering::Relaxed);
+        self.absorber_version.store(version.as_u64(), Ordering::Relaxed);
+    }
+
+    /// Who has the range of this leaf, which the caller has seen dead.
+    pub(super) fn absorber(&self) -> (NonNull<Leaf>, LeafVersion) {
+        let absorber = NonNull::new(self.absorber.load(Ordering::Relaxed)).expect("dead leaves have an absorber");
+        (absorber, LeafVersion::from_u64(self.absorber_version.load(Ordering::Relaxed)))
+    }
+
+    /// Frees the leaf, but nothing that it points to.
+    ///
+    /// # Safety
+    /// `this` is a leaf that nobody else has.
+    pub(super) unsafe fn free(this: NonNull<u8>) {
+        // SAFETY: says the caller; leaves are allocated as boxes.
+        drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
+    }
+
+    /// Frees an empty dead leaf once no reader can have it.
+    ///
+    /// # Safety
+    /// The leaf is dead, and the caller is the one who killed it.
+    pub(super) unsafe fn retire(&self, guard: &Guard<'_>) {
+        debug_assert_eq!(self.keys.count(), 0);
+        // SAFETY: invariant 4 of node.rs.
+        unsafe { guard.retire(NonNull::from(self).cast(), |this| Self::free(this)) };
+    }
+}
+
+impl Inner {
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self {
+            version: Version::new(LeafVersion::FIRST),
+            separators: Keys::new(),
+            children: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            _unused: std::array::from_fn(|_| AtomicU64::new(0)),
+        })
+    }
+
+    /// Which child a descent goes to.
+    #[inline]
+    pub(super) fn child_index(&self, target: Target<'_>, seen: Seen) -> Result<usize, Torn> {
+        let still = || self.version.is_still(seen);
+        Ok(match target {
+            Target::At(key) => {
+                let place = self.separators.find(key, &still)?;
+                place.index + usize::from(place.exact)
+            }
+            Target::Below(key) => self.separators.find(key, &still)?.index,
+            Target::Last => self.separators.count(),
+        })
+    }
+
+    #[inline]
+    pub(super) fn child(&self, index: usize) -> NodePtr {
+        // Relaxed: whoever follows it has seen the version that its store was released with.
+        self.children[index].load(Ordering::Relaxed)
+    }
+
+    /// Starts loading what a descent needs: heads and children, rarely words.
+    #[inline(always)]
+    pub(super) fn prefetch(this: *const Self) {
+        prefetch::lines(this.cast(), (size_of::<Version>() + Keys::<INNER_KEYS>::HEAD_BYTES).div_ceil(64));
+        let children = std::mem::offset_of!(Self, children);
+        prefetch::lines(this.cast::<u8>().wrapping_add(children), (size_of::<Self>() - children) / 64);
+    }
+
+    /// All children. For lock holders only.
+    pub(super) fn children(&self) -> Vec<NodePtr> {
+        (0..=self.separators.count()).map(|index| self.child(index)).collect()
+    }
+
+    /// Puts `child` to the right of `separator`. For lock holders only; there must be room.
+    pub(super) fn insert_child(&self, separator: &[u8], child: NodePtr, guard: &Guard<'_>) {
+        let count = self.separators.count();
+        let place = self.separators.find_locked(separator);
+        assert!(!place.exact, "a separator is in the tree twice");
+        if place.fits {
+            self.separators.insert(place, separator, RowId(0));
+        } else {
+            let mut entries = self.separators.gather();
+            entries.insert(place.index, separator, RowId(0), ptr::null_mut());
+            self.fill_separators(&entries, 0..entries.len(), guard);
+        }
+        for index in (place.index + 1..=count).rev() {
+            self.set_child(index + 1, self.child(index));
+        }
+        self.set_child(place.index + 1, child);
+    }
+
+    /// Takes a child out; the one to the left, or if there is none the one to the right, gets its range. For lock holders
+    /// only.
+    pub(super) fn remove_child(&self, index: usize, guard: &Guard<'_>) {
+        let count = self.separators.count();
+        let separator = index.saturating_sub(1);
+        let word = self.separators.word(separator);
+        if word.is_long() {
+            // SAFETY: the next line takes it out of the node, under the lock.
+            unsafe { LongKey::retire(word.long_pointer(), guard) };
+        }
+        self.separators.remove(separator);
+        for index in index..count {
+            self.set_child(index, self.child(index + 1));
+        }
+    }
+
+    /// Replaces all children. For lock holders only.
+    pub(super) fn set_children(&self, children: &[NodePtr]) {
+        for (index, &child) in children.iter().enumerate() {
+            self.set_child(index, child);
+        }
+    }
+
+    /// Replaces all separators. For lock holders only.
+    pub(super) fn fill_separators(&self, entries: &Entries, range: std::ops::Range<usize>, guard: &Guard<'_>) {
+        self.separators.fill(entries, range, |long| {
+            // SAFETY: `fill` takes it out of the node, under the lock.
+            unsafe { LongKey::retire(long, guard) }
+        });
+    }
+
+    fn set_child(&self, index: usize, child: NodePtr) {
+        // Relaxed: released with the version, by the unlock.
+        self.children[index].store(child, Ordering::Relaxed);
+    }
+
+    /// Frees the node, but nothing that it points to.
+    ///
+    /// # Safety
+    /// `this` is an inner node that nobody else has.
+    pub(super) unsafe fn free(this: NonNull<u8>) {
+        // SAFETY: says the caller; inner nodes are allocated as boxes.
+        drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
+    }
+
+    /// Frees a dead node, and what its keys have outside of it, once no reader can have it.
+    ///
+    /// # Safety
+    /// The node is dead, and the caller is the one who killed it.
+    pub(super) unsafe fn retire(&self, guard: &Guard<'_>) {
+        // SAFETY: invariant 4; with the node its keys are out of the tree.
+        self.separators.discard_all(&mut |long| unsafe { LongKey::retire(long, guard) });
+        // SAFETY: invariant 4.
+        unsafe { guard.retire(NonNull::from(self).cast(), |this| Self::free(this)) };
+    }
+}
+
+/// Where the range of a leaf ends: a whole key as head and word, or infinity.
+#[repr(C)]
+pub(super) struct Fence {
+    head: AtomicU64,
+    word: AtomicU64,
+}
+
+impl Fence {
+    /// No key has such an extent.
+    const INFINITY: Word = Word(u64::MAX);
+
+    fn new() -> Self {
+        Self { head: AtomicU64::new(0), word: AtomicU64::new(Self::INFINITY.0) }
+    }
+
+    fn word(&self) -> Word {
+        Word(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Whether the range ends at `key` or before.
+    pub(super) fn is_at_or_below(&self, key: &[u8], still: &impl Fn() -> bool) -> Result<bool, Torn> {
+        Ok(self.compare(key, still)? != cmp::Ordering::Greater)
+    }
+
+    /// Whether `key` lies behind the range's end or is it.
+    pub(super) fn is_below(&self, key: &[u8], still: &impl Fn() -> bool) -> Result<bool, Torn> {
+        Ok(self.compare(key, still)? == cmp::Ordering::Less)
+    }
+
+    fn compare(&self, key: &[u8], still: &impl Fn() -> bool) -> Result<cmp::Ordering, Torn> {
+        let word = self.word();
+        if word == Self::INFINITY {
+            return Ok(cmp::Ordering::Greater);
+        }
+        let order = self.head.load(Ordering::Relaxed).cmp(&head_of(key));
+        if order != cmp::Ordering::Equal {
+            return Ok(order);
+        }
+        if let Some(order) = word.compare_extent(key) {
+            return Ok(order);
+        }
+        Ok(long_bytes(word, still)?.cmp(key))
+    }
+
+    /// Bytes that the fence takes outside the leaf.
+    pub(super) fn bytes_outside(&self, still: &impl Fn() -> bool) -> Result<usize, Torn> {
+        let word = self.word();
+        Ok(if word.is_long() { LongKey::footprint(long_bytes(word, still)?.len()) } else { 0 })
+    }
+
+    /// For lock holders only. What was there must have been moved or discarded.
+    pub(super) fn set(&self, key: &[u8]) {
+        let word =
+            if key.len() <= HEAD { Word::short(key, RowId(0)) } else { Word::long(LongKey::allocate(key, RowId(0))) };
+        self.head.store(head_of(key), Ordering::Relaxed);
+        self.word.store(word.0, Ordering::Relaxed);
+    }
+
+    /// Takes over another leaf's fence. For holders of both locks only.
+    pub(super) fn take(&self, other: &Fence) {
+        self.head.store(other.head.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.word.store(other.word().0, Ordering::Relaxed);
+        other.word.store(Self::INFINITY.0, Ordering::Relaxed);
+    }
+
+    /// Gives up what is allocated outside the node. For lock holders only.
+    pub(super) fn discard(&self, discard: &mut impl FnMut(*mut LongKey)) {
+        if self.word().is_long() {
+            discard(self.word().long_pointer());
+        }
+        self.word.store(Self::INFINITY.0, Ordering::Relaxed);
+    }
+}

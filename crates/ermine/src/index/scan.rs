@@ -1,0 +1,226 @@
+//! Range scans, a leaf at a time, both ways.
+//!
+//! A cursor keeps what is left of its range and where it expects to go on: the next (or previous) leaf as the last one named
+//! it while it was believed. Live leaves never lose the lower end of their range (node.rs, invariant 3), so a forward scan
+//! may go on in the next leaf whatever has happened to it, as long as it lives. A backward scan also checks that the
+//! previous leaf still leads to the one it comes from. In any other case the cursor descends again for what is left.
+
+use super::{
+    At, Index, LeafSeen,
+    batch::Batch,
+    keys::Torn,
+    node::{Leaf, Target},
+};
+use crate::{epoch::Guard, sync::Ordering};
+use smallvec::SmallVec;
+use std::{ops::Bound, ptr};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+type Limit = Bound<SmallVec<[u8; 36]>>;
+
+/// A scan on its way.
+pub(crate) struct Cursor<'g> {
+    index: &'g Index,
+    guard: &'g Guard<'g>,
+    /// What is left of the range.
+    lower: Limit,
+    upper: Limit,
+    direction: Direction,
+    place: Place<'g>,
+}
+
+/// Where a cursor goes on.
+#[derive(Clone, Copy)]
+enum Place<'g> {
+    Descend,
+    /// In this leaf.
+    Here(&'g Leaf),
+    /// In this leaf, if it still is the one before the other.
+    Before(&'g Leaf, &'g Leaf),
+    End,
+}
+
+impl Index {
+    /// Scans the keys between the bounds.
+    pub(crate) fn cursor<'g>(
+        &'g self,
+        guard: &'g Guard<'g>,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+    ) -> Cursor<'g> {
+        let (lower, upper) = (lower.map(SmallVec::from_slice), upper.map(SmallVec::from_slice));
+        Cursor { index: self, guard, lower, upper, direction, place: Place::Descend }
+    }
+}
+
+impl<'g> Cursor<'g> {
+    /// Replaces what is in `batch` by up to `at_most` entries of the next leaf, in the scan's direction, which were there
+    /// at one moment. The batch may stay empty: a leaf that intersects the range is handed out for what is not in it.
+    /// None: the range is exhausted.
+    pub(crate) fn next_leaf(&mut self, batch: &mut Batch, at_most: usize) -> Option<LeafSeen> {
+        loop {
+            batch.clear();
+            if matches!(self.place, Place::End) {
+                return None;
+            }
+            let seen = match self.direction {
+                Direction::Forward => self.try_forward(batch, at_most),
+                Direction::Backward => self.try_backward(batch, at_most),
+            };
+            match seen {
+                Ok(Some(seen)) => return Some(seen),
+                Ok(None) => self.place = Place::End,
+                Err(Torn) => self.recover(),
+            }
+        }
+    }
+
+    /// After something has changed under the cursor: a live leaf can be read again, anything else must be looked for.
+    fn recover(&mut self) {
+        self.place = match self.place {
+            Place::Here(leaf) if leaf.version().observe().is_some() => Place::Here(leaf),
+            _ => Place::Descend,
+        };
+    }
+
+    fn try_forward(&mut self, batch: &mut Batch, at_most: usize) -> Result<Option<LeafSeen>, Torn> {
+        let at = match self.place {
+            Place::Here(leaf) => At { leaf, seen: leaf.version().observe().ok_or(Torn)? },
+            _ => {
+                let target = match &self.lower {
+                    Bound::Unbounded => Target::At(b""),
+                    Bound::Included(key) | Bound::Excluded(key) => Target::At(key.as_slice()),
+                };
+                self.index.try_descend(self.guard, target, |_| Ok(()))?
+            }
+        };
+        let still = at.still();
+        let next = at.leaf.next.load(Ordering::Acquire);
+        let (start, end, count) = self.limits(&at)?;
+        let stop = end.min(start.saturating_add(at_most));
+        if stop == end {
+            Leaf::prefetch(next);
+        }
+        at.leaf.keys.prefetch_long(start..stop);
+        fill(&at, batch, start..stop)?;
+        let finished = end < count
+            || match &self.upper {
+                Bound::Unbounded => false,
+                Bound::Included(key) => !at.leaf.upper.is_at_or_below(key, &still)?,
+                Bound::Excluded(key) => !at.leaf.upper.is_below(key, &still)?,
+            };
+        let seen = at.believed()?;
+        self.place = if stop < end {
+            Place::Here(at.leaf)
+        } else if finished {
+            Place::End
+        } else {
+            // SAFETY: named by a leaf that was believed, so it was in the chain; the guard keeps it.
+            unsafe { next.as_ref() }.map_or(Place::End, Place::Here)
+        };
+        if !batch.is_empty() {
+            advance(&mut self.lower, batch.key(batch.len() - 1));
+        }
+        Ok(Some(seen))
+    }
+
+    fn try_backward(&mut self, batch: &mut Batch, at_most: usize) -> Result<Option<LeafSeen>, Torn> {
+        let at = match self.place {
+            Place::Here(leaf) | Place::Before(leaf, _) => At { leaf, seen: leaf.version().observe().ok_or(Torn)? },
+            _ => {
+                let target = match &self.upper {
+                    Bound::Unbounded => Target::Last,
+                    Bound::Included(key) => Target::At(key),
+                    Bound::Excluded(key) => Target::Below(key),
+                };
+                self.index.try_descend(self.guard, target, |_| Ok(()))?
+            }
+        };
+        let still = at.still();
+        if let Place::Before(leaf, from) = self.place {
+            if !ptr::eq(leaf.next.load(Ordering::Relaxed), from) {
+                return Err(Torn);
+            }
+            if let Bound::Included(key) | Bound::Excluded(key) = &self.lower
+                && leaf.upper.is_at_or_below(key, &still)?
+            {
+                at.believed()?;
+                return Ok(None);
+            }
+        }
+        let prev = at.leaf.prev.load(Ordering::Acquire);
+        let (start, end, _) = self.limits(&at)?;
+        let stop = start.max(end.saturating_sub(at_most));
+        if stop == start {
+            Leaf::prefetch(prev);
+        }
+        at.leaf.keys.prefetch_long(stop..end);
+        fill(&at, batch, (stop..end).rev())?;
+        let seen = at.believed()?;
+        self.place = if stop > start {
+            Place::Here(at.leaf)
+        } else if start > 0 {
+            Place::End
+        } else {
+            // SAFETY: a leaf is retired after its successor's `prev` was changed; this successor was alive when it was
+            // read, so the guard keeps the leaf.
+            unsafe { prev.as_ref() }.map_or(Place::End, |prev| Place::Before(prev, at.leaf))
+        };
+        if !batch.is_empty() {
+            advance(&mut self.upper, batch.key(batch.len() - 1));
+        }
+        Ok(Some(seen))
+    }
+
+    /// Which entries of the leaf are in the range: from, to, of how many.
+    fn limits(&self, at: &At<'_>) -> Result<(usize, usize, usize), Torn> {
+        let keys = &at.leaf.keys;
+        let still = at.still();
+        let count = keys.count();
+        let start = match &self.lower {
+            Bound::Unbounded => 0,
+            Bound::Included(key) => keys.find(key, &still)?.index,
+            Bound::Excluded(key) => {
+                let place = keys.find(key, &still)?;
+                place.index + usize::from(place.exact)
+            }
+        };
+        let end = match &self.upper {
+            Bound::Unbounded => count,
+            Bound::Included(key) => {
+                let place = keys.find(key, &still)?;
+                place.index + usize::from(place.exact)
+            }
+            Bound::Excluded(key) => keys.find(key, &still)?.index,
+        };
+        // The bounds may be crossed, and the count may be another node version's.
+        let end = end.min(count);
+        Ok((start.min(end), end, count))
+    }
+}
+
+fn fill(at: &At<'_>, batch: &mut Batch, indexes: impl Iterator<Item = usize>) -> Result<(), Torn> {
+    at.leaf.keys.visit(indexes, &at.still(), |short, long| match long {
+        None => batch.push_short(short.prefix, short.head, short.word.short_length(), short.word.short_row()),
+        Some((key, row)) => batch.push_long(key, row),
+    })
+}
+
+/// Leaves of a range what lies behind `key`.
+fn advance(limit: &mut Limit, key: &[u8]) {
+    match limit {
+        Bound::Excluded(old) | Bound::Included(old) => {
+            let mut old = std::mem::take(old);
+            old.clear();
+            old.extend_from_slice(key);
+            *limit = Bound::Excluded(old);
+        }
+        Bound::Unbounded => *limit = Bound::Excluded(SmallVec::from_slice(key)),
+    }
+}

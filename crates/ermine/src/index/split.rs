@@ -1,0 +1,136 @@
+//! Splitting of full nodes.
+//!
+//! The left half stays where it was; the right half is new, and reachable only once the parent names it. A leaf into which
+//! keys were appended for a while is split at its end, so that ascending keys leave full leaves behind.
+
+use super::{
+    At, Index, LeafPtr, Step,
+    insert::{Inserted, begin_insert},
+    key::{LongKey, common_prefix},
+    keys::{Place, Torn},
+    node::{INNER_KEYS, Inner, Leaf, NodePtr},
+    version::Locked,
+};
+use crate::{epoch::Guard, ids::RowId, sync::Ordering};
+use std::ptr;
+
+impl Index {
+    /// Splits a full leaf and inserts the key into the half where it belongs.
+    pub(super) fn split_leaf(
+        &self,
+        guard: &Guard<'_>,
+        parent: Option<Step<'_>>,
+        at: At<'_>,
+        place: Place,
+        key: &[u8],
+        row: RowId,
+    ) -> Result<Inserted, Torn> {
+        let _parent_lock = lock_parent(parent)?;
+        let left = at.leaf;
+        let mut lock = left.version().lock(at.seen).ok_or(Torn)?;
+        let mut inserted = begin_insert(left, &mut lock);
+        let (gap, removed) = left.coverage.stamps(&lock);
+
+        let mut entries = left.keys.gather();
+        entries.insert(place.index, key, row, ptr::null_mut());
+        let appending = left.keys.is_appended_to(place.index);
+        let cut = if appending { place.index } else { entries.len() / 2 };
+        let retire = |long: *mut LongKey| {
+            // SAFETY: `fill` takes it out of the leaf, under the lock.
+            unsafe { LongKey::retire(long, guard) }
+        };
+
+        // SAFETY: fresh from the box, and in the tree (or leaked by a panic) from here on.
+        let right: &Leaf = unsafe { &*Box::into_raw(Leaf::new(inserted.after, gap, removed)) };
+        right.keys.fill(&entries, cut..entries.len(), retire);
+        left.keys.fill(&entries, 0..cut, retire);
+        if appending {
+            right.keys.expect_appends();
+        }
+        let separator = separator(entries.key(cut - 1), entries.key(cut));
+        right.upper.take(&left.upper);
+        left.upper.set(separator);
+        link_right(left, right);
+        self.add_child(
+            guard,
+            parent,
+            0,
+            ptr::from_ref(left).cast_mut().cast(),
+            separator,
+            ptr::from_ref(right).cast_mut().cast(),
+        );
+        inserted.split = Some((LeafPtr(right.into()), inserted.after));
+        Ok(inserted)
+    }
+
+    /// Splits a full inner node. The descent starts again afterwards.
+    pub(super) fn split_inner(&self, guard: &Guard<'_>, parent: Option<Step<'_>>, step: Step<'_>) -> Result<(), Torn> {
+        let _parent_lock = lock_parent(parent)?;
+        let left = step.inner;
+        let _lock = left.version.lock(step.seen).ok_or(Torn)?;
+        let entries = left.separators.gather();
+        let children = left.children();
+        // The separator in the middle moves up. At the right end little moves: ascending keys come there.
+        let middle = if step.index == entries.len() { INNER_KEYS - INNER_KEYS / 8 } else { INNER_KEYS / 2 };
+        let (separator, _, long) = entries.get(middle);
+        if !long.is_null() {
+            // SAFETY: the node is refilled without it below, under the lock.
+            unsafe { LongKey::retire(long, guard) };
+        }
+        // SAFETY: as in `split_leaf`.
+        let right: &Inner = unsafe { &*Box::into_raw(Inner::new()) };
+        right.fill_separators(&entries, middle + 1..entries.len(), guard);
+        right.set_children(&children[middle + 1..]);
+        left.fill_separators(&entries, 0..middle, guard);
+        let right = ptr::from_ref(right).cast_mut().cast();
+        self.add_child(guard, parent, step.level, ptr::from_ref(left).cast_mut().cast(), separator, right);
+        Ok(())
+    }
+
+    /// Makes `right` known above, beside `left`: in the parent, which the caller has locked, or in a new root.
+    fn add_child(
+        &self,
+        guard: &Guard<'_>,
+        parent: Option<Step<'_>>,
+        level: usize,
+        left: NodePtr,
+        separator: &[u8],
+        right: NodePtr,
+    ) {
+        if let Some(parent) = parent {
+            return parent.inner.insert_child(separator, right, guard);
+        }
+        let root = Inner::new();
+        root.set_children(&[left]);
+        root.insert_child(separator, right, guard);
+        self.set_root(Box::into_raw(root).cast(), level + 1);
+    }
+}
+
+fn lock_parent<'g>(parent: Option<Step<'g>>) -> Result<Option<Locked<'g>>, Torn> {
+    match parent {
+        Some(step) => Ok(Some(step.inner.version.lock(step.seen).ok_or(Torn)?)),
+        // The node is the root, and stays it as long as its version is what it was: the root is replaced under its lock.
+        None => Ok(None),
+    }
+}
+
+/// Puts `right` between `left`, which the caller has locked, and the next leaf.
+pub(super) fn link_right(left: &Leaf, right: &Leaf) {
+    let next = left.next.load(Ordering::Relaxed);
+    right.next.store(next, Ordering::Relaxed);
+    right.prev.store(ptr::from_ref(left).cast_mut(), Ordering::Relaxed);
+    let right = ptr::from_ref(right).cast_mut();
+    // Release pairs with the Acquire loads of scans: they find a finished leaf.
+    left.next.store(right, Ordering::Release);
+    // SAFETY: the next leaf cannot leave the chain while we hold the lock of the one before it.
+    if let Some(next) = unsafe { next.as_ref() } {
+        next.prev.store(right, Ordering::Release);
+    }
+}
+
+/// The shortest key above `below` and not above `above`.
+pub(super) fn separator<'k>(below: &[u8], above: &'k [u8]) -> &'k [u8] {
+    debug_assert!(below < above);
+    &above[..=common_prefix(below, above)]
+}

@@ -1,0 +1,128 @@
+//! Taking empty leaves out of the tree (free at empty).
+//!
+//! The empty leaf's range goes to the neighbour that descents find once the leaf's parent has lost it: the leaf to the left,
+//! unless the leaf is the first child of the lowest ancestor that has others. Ancestors that have no other child go with
+//! it. The neighbour takes the stamps; the dead leaf says who it was, so that observations of it can be validated there.
+
+use super::{
+    At, Index, Step,
+    key::LongKey,
+    keys::Torn,
+    node::{Leaf, Target},
+    version::Locked,
+};
+use crate::{
+    epoch::Guard,
+    sync::{Ordering, Spin},
+};
+use smallvec::SmallVec;
+use std::ptr;
+
+/// More levels than any tree has that fits into memory.
+const LEVELS: usize = 12;
+
+impl Index {
+    /// Unlinks the leaf responsible for `key` if it is empty and not the only one.
+    pub(super) fn unlink_if_empty(&self, guard: &Guard<'_>, key: &[u8]) {
+        let mut spin = Spin::default();
+        while self.try_unlink(guard, key).is_err() {
+            spin.wait();
+        }
+    }
+
+    /// Takes the locks, from the top down and then sideways, none of them waiting: whoever waited could deadlock.
+    fn try_unlink(&self, guard: &Guard<'_>, key: &[u8]) -> Result<(), Torn> {
+        let mut path = SmallVec::<[Step<'_>; LEVELS]>::new();
+        let At { leaf: empty, seen } = self.try_descend(guard, Target::At(key), |step| {
+            path.push(step);
+            Ok(())
+        })?;
+        let count = empty.keys.count();
+        if !empty.version().is_still(seen) {
+            return Err(Torn);
+        }
+        let holder = path.iter().rposition(|step| step.inner.separators.count() > 0);
+        let (0, Some(holder)) = (count, holder) else { return Ok(()) };
+        path.drain(..holder);
+        let mut path_locks = SmallVec::<[Locked<'_>; LEVELS]>::new();
+        for step in &path {
+            path_locks.push(step.inner.version.lock(step.seen).ok_or(Torn)?);
+        }
+        let mut empty_lock = empty.version().lock(seen).ok_or(Torn)?;
+
+        // SAFETY: the previous leaf is retired only after this one's `prev` was changed, so the guard keeps it.
+        let prev = unsafe { empty.prev.load(Ordering::Acquire).as_ref() };
+        let prev_lock = match prev {
+            Some(prev) => Some(prev.version().try_lock().ok_or(Torn)?),
+            None => None,
+        };
+        if prev.is_some_and(|prev| !ptr::eq(prev.next.load(Ordering::Relaxed), empty)) {
+            return Err(Torn);
+        }
+        let step = path[0];
+        if step.index > 0 {
+            let (Some(prev), Some(lock)) = (prev, &prev_lock) else { unreachable!("there is a child to the left") };
+            absorb(prev, lock, empty, &empty_lock);
+            prev.upper.discard(&mut |long| {
+                // SAFETY: taken out of the leaf, under its lock.
+                unsafe { LongKey::retire(long, guard) }
+            });
+            prev.upper.take(&empty.upper);
+        } else {
+            // SAFETY: the next leaf cannot leave the chain while we hold the lock of the one before it.
+            let next = unsafe { &*empty.next.load(Ordering::Relaxed) };
+            let lock = next.version().try_lock().ok_or(Torn)?;
+            absorb(next, &lock, empty, &empty_lock);
+        }
+        unlink(prev, empty);
+        self.detach(guard, &path, &mut path_locks);
+        empty_lock.mark_dead();
+        let mut retire = |long: *mut LongKey| {
+            // SAFETY: taken out of the leaf, under its lock.
+            unsafe { LongKey::retire(long, guard) }
+        };
+        empty.keys.discard_prefix(&mut retire);
+        empty.upper.discard(&mut retire);
+        // SAFETY: dead when the lock goes, and nothing leads to it.
+        unsafe { empty.retire(guard) };
+        Ok(())
+    }
+
+    /// Takes the child on the path out of the path's first node, and kills the nodes below it, all of them locked.
+    fn detach(&self, guard: &Guard<'_>, path: &[Step<'_>], locks: &mut [Locked<'_>]) {
+        path[0].inner.remove_child(path[0].index, guard);
+        for (step, lock) in path.iter().zip(&mut *locks).skip(1) {
+            lock.mark_dead();
+            // SAFETY: dead when the lock goes, and nothing leads to it.
+            unsafe { step.inner.retire(guard) };
+        }
+        // A root with a single child gives way to it.
+        let Step { inner, level, .. } = path[0];
+        let is_root = ptr::eq(super::untag(self.root.load(Ordering::Relaxed)).0, ptr::from_ref(inner).cast());
+        if is_root && inner.separators.count() == 0 {
+            self.set_root(inner.child(0), level - 1);
+            locks[0].mark_dead();
+            // SAFETY: dead when the lock goes, and nothing leads to it.
+            unsafe { inner.retire(guard) };
+        }
+    }
+}
+
+/// Hands the stamps on. Both are locked.
+fn absorb(absorber: &Leaf, absorber_lock: &Locked<'_>, empty: &Leaf, empty_lock: &Locked<'_>) {
+    let (gap, removed) = empty.coverage.stamps(empty_lock);
+    absorber.coverage.raise(gap, removed, absorber_lock);
+    empty.set_absorber(absorber, absorber_lock.phantoms().0);
+}
+
+/// Takes `empty` out of the chain. It and `prev` are locked.
+fn unlink(prev: Option<&Leaf>, empty: &Leaf) {
+    let next = empty.next.load(Ordering::Relaxed);
+    if let Some(prev) = prev {
+        prev.next.store(next, Ordering::Release);
+    }
+    // SAFETY: the next leaf cannot leave the chain while we hold the lock of the one before it.
+    if let Some(next) = unsafe { next.as_ref() } {
+        next.prev.store(prev.map_or(ptr::null_mut(), |prev| ptr::from_ref(prev).cast_mut()), Ordering::Release);
+    }
+}

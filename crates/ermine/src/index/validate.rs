@@ -1,0 +1,122 @@
+//! Checking at commit that nothing has entered the leaves that a transaction observed.
+
+use super::{Index, LeafPtr, LeafVersion, version::Verdict};
+use crate::{epoch::Guard, ids::Stamp};
+
+impl Index {
+    /// Raises the leaf's gap stamp to at least `stamp`, then says whether no key has entered, or is about to enter, the
+    /// range that the leaf had when it was `seen`. A leaf that was unlinked since is looked for where its range went.
+    ///
+    /// The guard in which the leaf was observed must be held still (invariant 5 of the index).
+    pub(crate) fn validate(&self, _guard: &Guard<'_>, leaf: LeafPtr, seen: LeafVersion, stamp: Stamp) -> bool {
+        let (mut leaf, mut seen) = (leaf.0, seen);
+        loop {
+            // SAFETY: a leaf of this index, observed under a guard that is held (invariant 5); an absorber is retired
+            // after those it absorbed were, so the same guard keeps it.
+            let observed = unsafe { leaf.as_ref() };
+            match observed.coverage.validate(seen, stamp) {
+                Verdict::Unchanged => return true,
+                Verdict::Changed => return false,
+                Verdict::Absorbed => (leaf, seen) = observed.absorber(),
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{
+        epoch::EpochManager,
+        ids::RowId,
+        index::{
+            LeafSeen,
+            insert::{Insert, Inserted},
+        },
+    };
+
+    fn insert(index: &Index, guard: &Guard<'_>, n: u64) -> Inserted {
+        match index.insert_if_absent(guard, &n.to_be_bytes(), RowId(n)) {
+            Insert::Done(inserted) => inserted,
+            Insert::Exists(..) => panic!("{n} was there"),
+        }
+    }
+
+    fn remove(index: &Index, guard: &Guard<'_>, n: u64) {
+        assert!(index.remove_if(guard, &n.to_be_bytes(), RowId(n), Stamp(n), Stamp(n), || true));
+    }
+
+    fn miss(index: &Index, guard: &Guard<'_>, n: u64) -> LeafSeen {
+        let lookup = index.get(guard, &n.to_be_bytes());
+        assert_eq!(lookup.row, None);
+        lookup.seen
+    }
+
+    #[test]
+    fn an_insert_voids_an_observation_and_a_removal_does_not() {
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let guard = worker.enter();
+        let index = Index::new();
+        insert(&index, &guard, 1);
+        let seen = miss(&index, &guard, 2);
+        assert!(index.validate(&guard, seen.leaf, seen.version, Stamp(10)));
+        remove(&index, &guard, 1);
+        assert!(index.validate(&guard, seen.leaf, seen.version, Stamp(20)));
+        let inserted = insert(&index, &guard, 3);
+        assert_eq!((inserted.leaf, inserted.before, inserted.gap), (seen.leaf, seen.version, Stamp(20)));
+        assert!(!index.validate(&guard, seen.leaf, seen.version, Stamp(30)));
+        assert!(index.validate(&guard, seen.leaf, inserted.after, Stamp(30)));
+        assert_eq!(miss(&index, &guard, 2).removed, Stamp(1));
+    }
+
+    #[test]
+    fn a_split_voids_and_hands_the_stamps_to_both_halves() {
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let guard = worker.enter();
+        let index = Index::new();
+        insert(&index, &guard, 0);
+        let seen = miss(&index, &guard, 1);
+        assert!(index.validate(&guard, seen.leaf, seen.version, Stamp(10)));
+        let inserted = (1..).map(|n| insert(&index, &guard, n * 10)).find(|inserted| inserted.split.is_some()).unwrap();
+        let (right, version) = inserted.split.unwrap();
+        assert_eq!(inserted.gap, Stamp(10));
+        assert!(!index.validate(&guard, seen.leaf, seen.version, Stamp(11)));
+        assert!(index.validate(&guard, inserted.leaf, inserted.after, Stamp(12)));
+        assert!(index.validate(&guard, right, version, Stamp(13)));
+        assert_eq!(insert(&index, &guard, 5).gap, Stamp(12));
+        assert_eq!(insert(&index, &guard, 1_000_000).gap, Stamp(13));
+    }
+
+    /// Every leaf of a tree of three levels is emptied and unlinked; all observations stay good until something is
+    /// inserted where their range went.
+    #[test]
+    fn unlinking_voids_nothing() {
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let guard = worker.enter();
+        let count = if cfg!(miri) { 150 } else { 20_000 };
+        for order in [0, 1, 7919] {
+            let index = Index::new();
+            for n in 0..count {
+                insert(&index, &guard, 2 * n);
+            }
+            let seen: Vec<_> = (0..count).map(|n| miss(&index, &guard, 2 * n + 1)).collect();
+            for n in 0..count {
+                let n = match order {
+                    0 => n,
+                    1 => count - 1 - n,
+                    stride => n * stride % count,
+                };
+                remove(&index, &guard, 2 * n);
+            }
+            let stamp = Stamp(10 * count);
+            assert_eq!(index.footprint(&guard).leaves, 1);
+            assert!(seen.iter().all(|seen| index.validate(&guard, seen.leaf, seen.version, stamp)));
+            let inserted = insert(&index, &guard, 77);
+            assert_eq!(inserted.gap, stamp);
+            assert!(seen.iter().all(|seen| !index.validate(&guard, seen.leaf, seen.version, stamp)));
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Procedures written once and run under any scheme without dispatch inside.
+
+use crate::{access::Access, error::Error, transaction::Transaction};
+
+/// A transaction as a value: its body is compiled for every scheme, so that the scheme is chosen once a transaction
+/// instead of once an operation.
+///
+/// The body may run several times: it must not keep anything of a failed attempt.
+pub trait Job {
+    /// What a committed transaction hands back.
+    type Output;
+    /// What makes it fail for good.
+    type Error: From<Error>;
+
+    /// The body.
+    fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<Self::Output, Self::Error>;
+}

@@ -1,0 +1,95 @@
+//! Ermine: a memory-optimized, serializable OLTP engine.
+//!
+//! Open a [`Database`], get typed [`Table`]s from it, and run transactions with [`Database::run`], which retries lost
+//! conflicts, or [`Database::begin`] and [`Transaction::commit`].
+//!
+//! ```
+//! use ermine::{Database, Error, Options};
+//!
+//! let db = Database::open_in_memory(Options::default())?; // serializable
+//! let visits = db.table::<String, u64>("visits")?;
+//! db.run(|txn| {
+//!     let seen = txn.get(&visits, "front page")?.unwrap_or(0);
+//!     txn.put(&visits, "front page", &(seen + 1))
+//! })?;
+//! assert_eq!(db.run(|txn| txn.get(&visits, "front page"))?, Some(1));
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! To read the engine itself, start at `txn/mod.rs`, then ARCHITECTURE.md.
+
+// Under loom the library has only its pieces, and only the models use them.
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
+
+mod clock;
+mod epoch;
+mod error;
+mod ids;
+mod index;
+mod platform;
+mod rows;
+mod scheme;
+mod sync;
+mod txn;
+
+// Everything below runs on the pieces above; the models under loom drive the pieces themselves.
+#[cfg(not(loom))]
+mod access;
+#[cfg(not(loom))]
+mod any;
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod bench_index;
+#[cfg(not(loom))]
+mod database;
+#[cfg(not(loom))]
+mod engine;
+#[cfg(not(loom))]
+mod gate;
+#[cfg(not(loom))]
+mod handle;
+#[cfg(not(loom))]
+mod job;
+#[cfg(not(loom))]
+mod options;
+#[cfg(not(loom))]
+mod run;
+#[cfg(not(loom))]
+mod table;
+#[cfg(not(loom))]
+mod transaction;
+#[cfg(not(loom))]
+mod types;
+#[cfg(not(loom))]
+mod worker;
+
+pub use error::{Abort, AbortKind, Error, Result};
+pub use ids::{Stamp, TableId, Tid};
+
+/// The crate whose derives make a struct a [`fixed_value!`]; use it as `#[zerocopy(crate = "ermine::zerocopy")]`.
+#[cfg(not(loom))]
+pub use zerocopy;
+#[cfg(not(loom))]
+pub use {
+    access::{Access, Direction},
+    any::AnyAccess,
+    database::{Database, Statistics, Uniqueness},
+    handle::{SecondaryIndex, Table},
+    job::Job,
+    options::{Options, Scheme, TxnOptions},
+    transaction::{Scan, Transaction},
+    types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
+};
+
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub use types::__private;
+
+/// The longest key, in bytes of its encoding.
+pub const MAX_KEY_BYTES: usize = 4096;
+/// The longest value, in bytes of its encoding.
+pub const MAX_VALUE_BYTES: usize = 16 << 20;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;

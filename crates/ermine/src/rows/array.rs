@@ -1,0 +1,99 @@
+//! The indirection array of a table (ERMIA 3.5) and its RowIds.
+//!
+//! The array is a reserved range of addresses that the system fills with zero pages as rows are touched: a lookup is
+//! one addition, growth copies nothing. RowIds are handed out to workers in blocks, so that inserting threads write
+//! different cache lines, and come back to the worker that retired them.
+//!
+//! Invariants
+//! 1. A RowId below `taken` belongs to one worker (free in its list or block) or to one key of the table.
+//! 2. A slot without a version belongs to no key, except while its key is being taken out of the index.
+
+use std::{marker::PhantomData, mem::size_of};
+
+use crate::{
+    error::{Error, Result},
+    ids::RowId,
+    platform::memory::Region,
+    rows::chain::{CertifierStamps, RowSlot},
+    sync::{AtomicU64, Ordering},
+};
+
+/// Rows that a worker takes at a time.
+const BLOCK_ROWS: u64 = 64;
+
+/// Rows for which a table reserves addresses: 2^32, 32 GiB of address space.
+#[cfg(not(any(loom, miri)))]
+const CAPACITY: u64 = 1 << 32;
+#[cfg(any(loom, miri))]
+const CAPACITY: u64 = 1 << 12;
+
+/// RowId -> newest version.
+pub(crate) struct RowArray<H> {
+    slots: Region,
+    rows: PhantomData<RowSlot<H>>,
+    taken: AtomicU64,
+}
+
+/// Small pages for the first rows: a table of few rows takes few pages.
+const HUGE_FROM: usize = 2 << 20;
+
+const _: () = assert!(size_of::<RowSlot<()>>() == 8, "a slot is one word");
+
+impl<H: CertifierStamps> RowArray<H> {
+    /// An array without rows.
+    pub(crate) fn reserve() -> Result<Self> {
+        let slots = Region::reserve(CAPACITY as usize * size_of::<RowSlot<H>>(), HUGE_FROM)
+            .map_err(|_| Error::Limit("address space: the system refused to reserve 32 GiB for a table"))?;
+        Ok(Self { slots, rows: PhantomData, taken: AtomicU64::new(0) })
+    }
+
+    /// The place of a row.
+    pub(crate) fn slot(&self, row: RowId) -> &RowSlot<H> {
+        assert!(row.0 < CAPACITY);
+        // SAFETY: inside the region, aligned as pages are, and zero bytes are a valid slot: a null pointer in an atomic.
+        // The region lives as long as `self`.
+        unsafe { &*self.slots.start().cast::<RowSlot<H>>().add(row.0 as usize) }
+    }
+
+    /// Bytes of the array that have been handed out.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed) * size_of::<RowSlot<H>>() as u64
+    }
+
+    fn take_block(&self) -> Result<u64> {
+        // Relaxed: the counter orders nothing but itself.
+        let first = self.taken.fetch_add(BLOCK_ROWS, Ordering::Relaxed);
+        if first + BLOCK_ROWS > CAPACITY {
+            return Err(Error::Limit("rows of one table"));
+        }
+        Ok(first)
+    }
+}
+
+/// A worker's RowIds of one table.
+#[derive(Default)]
+pub(crate) struct RowIds {
+    next: u64,
+    end: u64,
+    recycled: Vec<RowId>,
+}
+
+impl RowIds {
+    /// A RowId whose slot is empty and which nobody else knows.
+    pub(crate) fn take<H: CertifierStamps>(&mut self, array: &RowArray<H>) -> Result<RowId> {
+        if let Some(row) = self.recycled.pop() {
+            return Ok(row);
+        }
+        if self.next == self.end {
+            self.next = array.take_block()?;
+            self.end = self.next + BLOCK_ROWS;
+        }
+        self.next += 1;
+        Ok(RowId(self.next - 1))
+    }
+
+    /// Takes back a RowId that nobody can know any more.
+    pub(crate) fn give(&mut self, row: RowId) {
+        self.recycled.push(row);
+    }
+}

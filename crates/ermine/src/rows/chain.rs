@@ -1,0 +1,348 @@
+//! One version of a row: header, certifier stamps, bytes; and the walk over a chain of them.
+//!
+//! ```text
+//!   | certifier stamps (scheme) | origin | shape | write | older | payload ... |
+//! ```
+//!
+//! Why one allocation: a read touches header and payload together; the certifier's words cost memory only under a
+//! certifier (`()` is empty).
+//!
+//! Invariants
+//! 1. `shape` and the payload are written before the version is published and never change.
+//! 2. `origin` is the TID of the writer until it ends; then its commit stamp, or infinity if it aborted or replaced
+//!    the version itself. A version with infinite origin is visible to nobody.
+//! 3. At most one version of a chain carries a running TID: the head. It is the row's write lock.
+//! 4. A handle is used only while what it points to is protected: inside the epoch guard under which it was found, or,
+//!    for a version visible to a registered snapshot, until that snapshot is given up (`snapshots`), or, for
+//!    tombstones and absent versions, until the transaction-scale guard ends (`reclaim`).
+
+use std::{mem::size_of, ptr::NonNull, slice};
+
+use crate::{
+    ids::{Stamp, Tid},
+    rows::arena::Arena,
+    sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, total_order},
+};
+
+/// The certifier's words in each version.
+pub(crate) trait CertifierStamps: Default + Send + Sync + 'static {
+    /// Whether a certifier keeps track of reads, also of what was not seen.
+    const TRACKED: bool;
+
+    /// The highest stamp of a committed reader, as far as the certifier keeps it.
+    fn last_read(&self) -> Stamp {
+        Stamp::ZERO
+    }
+}
+
+impl CertifierStamps for () {
+    const TRACKED: bool = false;
+}
+
+/// A stamp or a running transaction in one word: bit 63 tells which.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OriginWord(u64);
+
+/// What an [`OriginWord`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// Done at this stamp; infinity: never.
+    At(Stamp),
+    /// By a transaction whose fate the TID table knows.
+    By(Tid),
+}
+
+impl OriginWord {
+    const TID: u64 = 1 << 63;
+
+    pub(crate) fn at(stamp: Stamp) -> Self {
+        debug_assert!(stamp <= Stamp::INFINITY);
+        Self(stamp.0)
+    }
+
+    pub(crate) fn by(tid: Tid) -> Self {
+        debug_assert!(tid.0 & Self::TID == 0 && tid.0 != 0);
+        Self(tid.0 | Self::TID)
+    }
+
+    pub(crate) fn read(self) -> Origin {
+        if self.0 & Self::TID == 0 { Origin::At(Stamp(self.0)) } else { Origin::By(Tid(self.0 & !Self::TID)) }
+    }
+}
+
+/// An [`OriginWord`] that threads share.
+pub(crate) struct AtomicOrigin(AtomicU64);
+
+impl AtomicOrigin {
+    pub(crate) fn new(word: OriginWord) -> Self {
+        Self(AtomicU64::new(word.0))
+    }
+
+    /// Acquire: pairs with `store` and `mark`.
+    pub(crate) fn load(&self) -> Origin {
+        OriginWord(self.0.load(Ordering::Acquire)).read()
+    }
+
+    /// SeqCst: for who stored something that the marker looks at after its mark. One of the two sees the other.
+    pub(crate) fn load_in_order(&self) -> Origin {
+        total_order();
+        OriginWord(self.0.load(Ordering::SeqCst)).read()
+    }
+
+    /// Release: whoever sees the new word sees what its writer did before.
+    pub(crate) fn store(&self, word: OriginWord) {
+        self.0.store(word.0, Ordering::Release);
+    }
+
+    /// SeqCst: for a mark that is paired with a later load of the marker (SSN's sstamp); see `load_in_order`.
+    pub(crate) fn mark(&self, word: OriginWord) {
+        self.0.store(word.0, Ordering::SeqCst);
+    }
+}
+
+/// What a version stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A row.
+    Live,
+    /// A deleted row.
+    Tombstone,
+    /// The row before its first insert: the invalid version that an insert overwrites (SSN section 2).
+    Absent,
+}
+
+/// Kind and payload length, packed.
+#[derive(Clone, Copy)]
+struct Shape(u32);
+
+impl Shape {
+    const LENGTH_BITS: u32 = 30;
+
+    fn new(kind: Kind, length: usize) -> Self {
+        debug_assert!(length < 1 << Self::LENGTH_BITS);
+        Self((kind as u32) << Self::LENGTH_BITS | length as u32)
+    }
+
+    fn kind(self) -> Kind {
+        match self.0 >> Self::LENGTH_BITS {
+            0 => Kind::Live,
+            1 => Kind::Tombstone,
+            _ => Kind::Absent,
+        }
+    }
+
+    fn length(self) -> usize {
+        (self.0 & ((1 << Self::LENGTH_BITS) - 1)) as usize
+    }
+}
+
+/// The header of a version; its payload follows in memory.
+#[repr(C)]
+pub(crate) struct Version<H> {
+    certifier: H,
+    origin: AtomicOrigin,
+    shape: Shape,
+    /// Position in the writer's write set, for the writer alone.
+    write: AtomicU32,
+    older: AtomicPtr<Version<H>>,
+}
+
+/// A handle of a version; see invariant 4 for how long it may be used.
+pub(crate) struct VersionPtr<H>(NonNull<Version<H>>);
+
+impl<H> Clone for VersionPtr<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<H> Copy for VersionPtr<H> {}
+impl<H> PartialEq for VersionPtr<H> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl<H> Eq for VersionPtr<H> {}
+
+// SAFETY: a handle gives shared access to atomics and to bytes that do not change while it may be used (invariants 1
+// and 4), from whichever thread.
+unsafe impl<H: Send + Sync> Send for VersionPtr<H> {}
+
+impl<H: CertifierStamps> VersionPtr<H> {
+    /// Makes an absent version in `arena`: there since before the first transaction.
+    pub(crate) fn absent(arena: &mut Arena) -> Self {
+        Self::create(arena, Kind::Absent, OriginWord::at(Stamp::ZERO), None, 0, &[])
+    }
+
+    fn create(
+        arena: &mut Arena,
+        kind: Kind,
+        origin: OriginWord,
+        older: Option<Self>,
+        write: u32,
+        payload: &[u8],
+    ) -> Self {
+        let block = arena.allocate(Self::bytes(payload.len())).cast::<Version<H>>();
+        let header = Version {
+            certifier: H::default(),
+            origin: AtomicOrigin::new(origin),
+            older: AtomicPtr::new(older.map_or(std::ptr::null_mut(), |older| older.0.as_ptr())),
+            shape: Shape::new(kind, payload.len()),
+            write: AtomicU32::new(write),
+        };
+        // SAFETY: the arena gave a block of at least `bytes` bytes, aligned to 8, that nobody else knows.
+        unsafe {
+            block.write(header);
+            block.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(payload).cast(), payload.len());
+        }
+        Self(block)
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// Nobody can reach the version any more and every handle of it is out of use.
+    pub(crate) unsafe fn destroy(self, arena: &mut Arena) {
+        let bytes = Self::bytes(self.length());
+        // SAFETY: the block came from `create` with this size; the caller holds the only handle. Headers need no drop.
+        unsafe { arena.free(self.0.cast(), bytes) }
+    }
+
+    fn bytes(payload: usize) -> usize {
+        size_of::<Version<H>>() + payload
+    }
+
+    fn header<'a>(self) -> &'a Version<H> {
+        // SAFETY: invariant 4: the handle's user keeps the version protected; it is only ever shared.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The certifier's words.
+    pub(crate) fn certifier<'a>(self) -> &'a H {
+        &self.header::<'a>().certifier
+    }
+
+    /// Who made it, and when.
+    pub(crate) fn origin<'a>(self) -> &'a AtomicOrigin {
+        &self.header::<'a>().origin
+    }
+
+    /// Makes it visible to nobody, for ever: its writer aborted or replaced it.
+    pub(crate) fn void(self) {
+        self.origin().store(OriginWord::at(Stamp::INFINITY));
+    }
+
+    /// The version before it.
+    pub(crate) fn older(self) -> Option<Self> {
+        // Acquire: pairs with the Release of `set_older` and of the slot's publication.
+        NonNull::new(self.header().older.load(Ordering::Acquire)).map(Self)
+    }
+
+    /// Takes versions out of the chain behind this one.
+    pub(crate) fn set_older(self, older: Option<Self>) {
+        let pointer = older.map_or(std::ptr::null_mut(), |older| older.0.as_ptr());
+        // Release: pairs with `older`.
+        self.header().older.store(pointer, Ordering::Release);
+    }
+
+    /// What it stands for.
+    pub(crate) fn kind(self) -> Kind {
+        self.header().shape.kind()
+    }
+
+    /// Bytes of payload.
+    pub(crate) fn length(self) -> usize {
+        self.header().shape.length()
+    }
+
+    /// The write-set position, as its writer left it.
+    pub(crate) fn write(self) -> u32 {
+        // Relaxed: only the writer reads what it wrote itself.
+        self.header().write.load(Ordering::Relaxed)
+    }
+
+    /// The payload, readable for as long as `_pin` lives (invariant 4).
+    pub(crate) fn payload<P>(self, _pin: &P) -> &[u8] {
+        // SAFETY: `length` bytes follow the header in the same allocation (`create`) and never change (invariant 1);
+        // the caller's pin protects them (invariant 4). The pointer carries the allocation's provenance.
+        unsafe { slice::from_raw_parts(self.0.add(1).cast::<u8>().as_ptr(), self.length()) }
+    }
+
+    /// Asks the processor to fetch the header and the beginning of the payload.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a prefetch touches no memory that the program can observe; it may point anywhere.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let start = self.0.as_ptr().cast::<i8>();
+            _mm_prefetch(start, _MM_HINT_T0);
+            _mm_prefetch(start.wrapping_add(64), _MM_HINT_T0);
+        }
+    }
+}
+
+/// A version that a running transaction is about to put on a row.
+pub(crate) struct NewVersion<'a, H> {
+    pub(crate) kind: Kind,
+    pub(crate) tid: Tid,
+    /// What it will stand in front of.
+    pub(crate) older: Option<VersionPtr<H>>,
+    /// Its position in the writer's write set.
+    pub(crate) write: u32,
+    pub(crate) payload: &'a [u8],
+}
+
+/// The place of a row in its indirection array: the newest version, or none.
+///
+/// Later it also holds log and cold-store addresses; hence one tagged word.
+#[repr(transparent)]
+pub(crate) struct RowSlot<H>(AtomicPtr<Version<H>>);
+
+impl<H: CertifierStamps> RowSlot<H> {
+    /// A slot without a version.
+    #[cfg(loom)]
+    pub(crate) fn empty() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// The newest version.
+    pub(crate) fn head(&self) -> Option<VersionPtr<H>> {
+        // SeqCst: an acquire of what `install` released, and the load half of the pair "install a version, then look
+        // at the index entry" against "lock the entry's leaf, then look at the versions" (reclaim.rs).
+        NonNull::new(self.0.load(Ordering::SeqCst)).map(VersionPtr)
+    }
+
+    /// Makes a version and puts it where `expected` was; `None` when the race for that is lost.
+    pub(crate) fn push(
+        &self,
+        arena: &mut Arena,
+        expected: Option<VersionPtr<H>>,
+        new: NewVersion<'_, H>,
+    ) -> Option<VersionPtr<H>> {
+        let NewVersion { kind, tid, older, write, payload } = new;
+        let version = VersionPtr::create(arena, kind, OriginWord::by(tid), older, write, payload);
+        if self.install(expected, Some(version)) {
+            return Some(version);
+        }
+        // SAFETY: it was not published: this is the only handle.
+        unsafe { version.destroy(arena) };
+        None
+    }
+
+    /// Makes a version and puts it in the place of `own`, which its writer wrote, too, and which is void from then on.
+    pub(crate) fn replace(&self, arena: &mut Arena, own: VersionPtr<H>, new: NewVersion<'_, H>) -> VersionPtr<H> {
+        let new = self.push(arena, Some(own), new);
+        own.void();
+        new.expect("nobody else changes the head of a row that the transaction has written")
+    }
+
+    /// Puts `new` where `expected` was; the loser of a race gets `false`.
+    pub(crate) fn install(&self, expected: Option<VersionPtr<H>>, new: Option<VersionPtr<H>>) -> bool {
+        let raw = |version: Option<VersionPtr<H>>| version.map_or(std::ptr::null_mut(), |version| version.0.as_ptr());
+        // SeqCst: see `head`.
+        self.0.compare_exchange(raw(expected), raw(new), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Version<()>>() == 24, "an uncertified version has a header of 24 bytes");

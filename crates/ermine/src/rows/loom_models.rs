@@ -1,0 +1,250 @@
+//! Chains and the snapshot registry under the model checker.
+//!
+//! The writers end by the engine's own steps (`txn::commit_order`), the readers look by its own rule (`txn::visible`).
+//! loom fails a model that reads an atomic of a version header without having acquired its creation; as the payload is
+//! written at the same place, that covers uninitialised payloads, too.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{
+    arena::{Arena, Pool},
+    chain::{Kind, NewVersion, OriginWord, RowSlot},
+    snapshots::{Horizon, SnapshotSlot},
+};
+use crate::{
+    clock::LogOffset,
+    ids::{RowId, Stamp, TableId, Tid},
+    scheme::{
+        Place, Scheme, Shared,
+        snapshot::{ReadCommitted, SnapshotIsolation, Uncertified},
+    },
+    txn::{
+        commit_order::{Ending, Write},
+        readers::{ReaderSlot, ReaderSlots},
+        table::{TidLease, TidTable},
+        visible::{Seen, Standing, standing, visible},
+    },
+};
+
+const PLACE: Place = Place { table: TableId(0), at: 0, length: 0 };
+const FIRST: u8 = 1;
+
+/// One row with a committed version.
+struct Row {
+    shared: Shared,
+    slot: RowSlot<()>,
+    pool: Arc<Pool>,
+}
+
+impl Row {
+    fn new() -> Arc<Self> {
+        let shared = Shared {
+            clock: LogOffset::new(),
+            tids: TidTable::with_blocks_of(1, 2),
+            readers: ReaderSlots::with_count(2),
+        };
+        let row = Self { shared, slot: RowSlot::empty(), pool: Pool::new() };
+        let first = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[FIRST] };
+        let first = row.slot.push(&mut row.pool.arena(), None, first).unwrap();
+        first.origin().store(OriginWord::at(row.shared.clock.reserve(1)));
+        Arc::new(row)
+    }
+
+    /// What a snapshot, or the newest committed state, shows.
+    fn read<S: Scheme<Certifier = Uncertified>>(&self, begin: Stamp) -> u8 {
+        match visible::<S>(&self.shared, begin, None, self.slot.head().unwrap()) {
+            Seen::At(version, _) => version.payload(&())[0],
+            Seen::Own(_) | Seen::Nothing => panic!("the first version is always there"),
+        }
+    }
+}
+
+/// A transaction that writes the row.
+struct Writer {
+    row: Arc<Row>,
+    tids: TidLease,
+    reader: ReaderSlot,
+    arena: Arena,
+    begin: Stamp,
+    writes: Vec<Write<()>>,
+}
+
+impl Writer {
+    fn begin(row: &Arc<Row>) -> Self {
+        let begin = row.shared.clock.now();
+        let mut tids = row.shared.tids.lease();
+        tids.begin().unwrap();
+        let mut arena = row.pool.arena();
+        // So that the lock of the pool is out of the model.
+        arena.allocate(1);
+        Self {
+            row: Arc::clone(row),
+            tids,
+            reader: row.shared.readers.lease().unwrap(),
+            arena,
+            begin,
+            writes: Vec::new(),
+        }
+    }
+
+    /// Writes as the engine does; false when somebody else was first.
+    fn write(&mut self, content: u8) -> bool {
+        let (row, tid, payload) = (&*self.row, self.tids.tid(), &[content]);
+        loop {
+            let head = row.slot.head().unwrap();
+            let new = |older| NewVersion { kind: Kind::Live, tid, older, write: 0, payload };
+            match standing(&row.shared, Some(tid), self.begin, head) {
+                Standing::Committed(stamp) if stamp < self.begin => {
+                    if let Some(new) = row.slot.push(&mut self.arena, Some(head), new(Some(head))) {
+                        self.writes.push(Write { row: RowId(0), new, old: Some(head), fresh: false, place: PLACE });
+                        return true;
+                    }
+                }
+                Standing::Own => {
+                    self.writes[0].new = row.slot.replace(&mut self.arena, head, new(head.older()));
+                    return true;
+                }
+                Standing::Void => thread::yield_now(),
+                Standing::Committed(_) | Standing::Unfinished(_) => return false,
+            }
+        }
+    }
+
+    fn commit(mut self) -> Stamp {
+        let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut Uncertified };
+        ending.commit(&self.row.shared, 1, &self.writes, |_| Ok(())).unwrap()
+    }
+
+    fn abort(mut self) {
+        let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut Uncertified };
+        ending.abort();
+        for write in self.writes.iter().rev() {
+            ending.take_back(&self.row.slot, write);
+        }
+        ending.release();
+    }
+}
+
+/// Looks at the row in a snapshot of now; later the same snapshot must show the same.
+fn reader(row: &Arc<Row>) -> impl FnOnce() -> (Stamp, u8) + Send + 'static {
+    let row = Arc::clone(row);
+    move || {
+        let begin = row.shared.clock.now();
+        (begin, row.read::<SnapshotIsolation>(begin))
+    }
+}
+
+fn bounded(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// One of two writers wins.
+#[test]
+fn loom_the_first_of_two_writers_wins() {
+    bounded(|| {
+        let row = Row::new();
+        let (mut one, mut other) = (Writer::begin(&row), Writer::begin(&row));
+        let writing = thread::spawn(move || other.write(3).then(|| other.commit()));
+        let mine = one.write(2).then(|| one.commit());
+        let theirs = writing.join().unwrap();
+        assert!(mine.is_some() != theirs.is_some(), "exactly one commits");
+        assert_eq!(row.read::<SnapshotIsolation>(row.shared.clock.now()), if mine.is_some() { 2 } else { 3 });
+    });
+}
+
+/// A snapshot taken while a writer commits shows the same then and later.
+#[test]
+fn loom_a_snapshot_does_not_change() {
+    bounded(|| {
+        let row = Row::new();
+        let mut writer = Writer::begin(&row);
+        let reading = thread::spawn(reader(&row));
+        assert!(writer.write(2));
+        let stamp = writer.commit();
+        let (begin, seen) = reading.join().unwrap();
+        assert_eq!(seen, if stamp < begin { 2 } else { FIRST });
+        assert_eq!(seen, row.read::<SnapshotIsolation>(begin), "the snapshot has changed");
+    });
+}
+
+/// A writer aborts while a reader walks and another writer waits for the row.
+#[test]
+fn loom_nobody_sees_an_aborted_version() {
+    bounded(|| {
+        let row = Row::new();
+        let (mut aborting, mut next) = (Writer::begin(&row), Writer::begin(&row));
+        assert!(aborting.write(2));
+        let reading = thread::spawn(reader(&row));
+        let writing = thread::spawn(move || next.write(3).then(|| next.commit()));
+        aborting.abort();
+        let committed = writing.join().unwrap();
+        let (begin, seen) = reading.join().unwrap();
+        assert_ne!(seen, 2, "the aborted version");
+        assert_eq!(seen, row.read::<SnapshotIsolation>(begin), "the snapshot has changed");
+        let newest = row.read::<SnapshotIsolation>(row.shared.clock.now());
+        assert_eq!(newest, if committed.is_some() { 3 } else { FIRST });
+    });
+}
+
+/// A writer replaces its own version and commits. Read committed takes the newest committed version that it meets: the
+/// replaced one must not look committed.
+#[test]
+fn loom_nobody_sees_a_replaced_version() {
+    bounded(|| {
+        let row = Row::new();
+        let mut writer = Writer::begin(&row);
+        let reading = thread::spawn({
+            let row = Arc::clone(&row);
+            move || row.read::<ReadCommitted>(row.shared.clock.now())
+        });
+        let in_snapshot = thread::spawn(reader(&row));
+        assert!(writer.write(2) && writer.write(3));
+        writer.commit();
+        assert_ne!(reading.join().unwrap(), 2, "an intermediate version");
+        let (begin, seen) = in_snapshot.join().unwrap();
+        assert_eq!(seen, row.read::<SnapshotIsolation>(begin), "the snapshot has changed");
+    });
+}
+
+/// A version is superseded, and somebody looks at the snapshots, while a worker ends one transaction and begins another.
+fn snapshot_against_pruner(exact: bool) {
+    loom::model(move || {
+        let (clock, slot) = (Arc::new(LogOffset::new()), Arc::new(SnapshotSlot::new()));
+        let made = clock.reserve(1);
+        let beginning = thread::spawn({
+            let (clock, slot) = (Arc::clone(&clock), Arc::clone(&slot));
+            move || {
+                slot.take(&clock, exact, true);
+                slot.leave();
+                slot.take(&clock, exact, true)
+            }
+        });
+        let superseding = thread::spawn({
+            let clock = Arc::clone(&clock);
+            move || clock.reserve(1)
+        });
+        let mut horizon = Horizon::default();
+        horizon.refresh(&clock, [&*slot].into_iter());
+        let superseded = superseding.join().unwrap();
+        let unwanted = horizon.is_settled(superseded) && horizon.wanted_by(made, superseded).is_none();
+        let begin = beginning.join().unwrap();
+        let sees_it = made < begin && begin <= superseded;
+        assert!(!(unwanted && sees_it), "the snapshot at {begin} sees what was given up");
+        // Read committed at `begin` may look at everything newer.
+        assert!(exact || !unwanted || superseded < begin);
+    });
+}
+
+#[test]
+fn loom_a_version_that_an_exact_snapshot_sees_is_wanted() {
+    snapshot_against_pruner(true);
+}
+
+#[test]
+fn loom_a_version_that_an_open_snapshot_sees_is_wanted() {
+    snapshot_against_pruner(false);
+}

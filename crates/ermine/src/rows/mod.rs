@@ -1,0 +1,22 @@
+//! Multi-version storage: RowId -> newest version -> older ones.
+//!
+//! ```text
+//!   index            array (8 bytes a row)       arena (per worker)
+//!   key -> RowId --> [ pointer to newest ] ----> version --older--> version --older--> absent
+//! ```
+//!
+//! - `array`: the indirection array of a table (ERMIA 3.5), RowIds and their recycling
+//! - `chain`: one version: who made it, what was before it, its bytes, its certifier's stamps
+//! - `arena`: the memory of versions
+//! - `snapshots`: which snapshots are in use, and so which versions somebody may still want
+//! - `reclaim`: unlinking what nobody wants
+
+pub(crate) mod arena;
+#[cfg(not(loom))]
+pub(crate) mod array;
+pub(crate) mod chain;
+#[cfg(all(test, loom))]
+mod loom_models;
+#[cfg(not(loom))]
+pub(crate) mod reclaim;
+pub(crate) mod snapshots;

@@ -1,0 +1,324 @@
+//! Taking out what nobody wants any more: superseded versions, stale index entries, deleted rows.
+//!
+//! The worker that superseded a version queues the row and comes back after later commits, when the horizon has passed.
+//! Versions also go *between* live snapshots (interval pruning), so that a long reader keeps one version a row, not all.
+//!
+//! Invariants
+//! 1. Only one worker at a time changes the links of a row's committed versions: the holder of the row's latch (a
+//!    stripe of them serves all rows).
+//! 2. The newest committed version and everything above it is never unlinked here.
+//! 3. An unlinked version keeps its own link: who stands on it walks on to versions that were retired later.
+//! 4. An entry of a secondary index goes with the last version of its row that belongs to it, whether there is another
+//!    being looked at under the entry's leaf lock. A writer that brings the key back installs its version first and
+//!    looks at the entry afterwards, so one of the two sees the other. A row therefore has no entries left when its
+//!    tombstone is alone, and its RowId can serve another key.
+//! 5. A supersession touches nothing that was superseded after it. When a RowId serves another key, all of that key's
+//!    stamps are higher than those of the supersessions that still wait in queues under the old one.
+//! 6. A deleted row goes when its tombstone is all that is left. The slot is emptied first; whoever finds an empty slot
+//!    looks the key up again. The leaf's `removed` stamp rises to the deletion's: those who miss the key come after it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    iter,
+};
+
+use crate::{
+    access::IndexOrdinal,
+    epoch::Guard,
+    ids::{RowId, Stamp, TableId},
+    rows::{
+        chain::{CertifierStamps, Kind, Origin, VersionPtr},
+        snapshots::Horizon,
+    },
+    sync::{AtomicU64, Ordering, fence},
+    table::TableStore,
+    types::KeyBuffer,
+};
+
+/// A row on which a committed transaction superseded something at `stamp`.
+pub(crate) struct Superseded {
+    pub(crate) stamp: Stamp,
+    pub(crate) table: TableId,
+    pub(crate) row: RowId,
+    /// The primary key, where index entries have to go with the versions.
+    pub(crate) key: Option<Box<[u8]>>,
+    /// The version at `stamp` is a tombstone.
+    pub(crate) deleted: bool,
+}
+
+/// Superseded rows of one worker, oldest first; those that a long snapshot keeps wait beside it for its end.
+#[derive(Default)]
+pub(crate) struct Queue {
+    ready: VecDeque<Superseded>,
+    busy: Vec<Superseded>,
+    kept: BTreeMap<Stamp, Vec<Superseded>>,
+    kept_rows: usize,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, superseded: Superseded) {
+        self.ready.push_back(superseded);
+    }
+
+    /// Rows that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.ready.len() + self.busy.len() + self.kept_rows
+    }
+
+    /// The next row that can be looked at under this horizon.
+    pub(crate) fn pop(&mut self, horizon: &Horizon) -> Option<Superseded> {
+        horizon.is_settled(self.ready.front()?.stamp).then(|| self.ready.pop_front())?
+    }
+
+    /// Puts a row back until `snapshot` is given up.
+    pub(crate) fn keep(&mut self, snapshot: Stamp, superseded: Superseded) {
+        self.kept.entry(snapshot).or_default().push(superseded);
+        self.kept_rows += 1;
+    }
+
+    /// Puts a row back for a later round.
+    pub(crate) fn again(&mut self, superseded: Superseded) {
+        self.busy.push(superseded);
+    }
+
+    /// Brings back what others were at, and what waited for snapshots that have been given up.
+    pub(crate) fn wake(&mut self, horizon: &Horizon) {
+        self.ready.extend(self.busy.drain(..));
+        // As many keys as there are long snapshots.
+        self.kept.retain(|&snapshot, rows| {
+            let keep = horizon.has(snapshot);
+            if !keep {
+                self.kept_rows -= rows.len();
+                // In front: they are settled, whatever comes behind them.
+                rows.drain(..).for_each(|row| self.ready.push_front(row));
+            }
+            keep
+        });
+    }
+}
+
+/// Locks over rows for [`prune`], striped.
+pub(crate) struct Latches(Box<[AtomicU64]>);
+
+/// A held latch.
+pub(crate) struct Latched<'a>(&'a AtomicU64);
+
+impl Latches {
+    const STRIPES: usize = 1024;
+
+    pub(crate) fn new() -> Self {
+        Self((0..Self::STRIPES).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn try_lock(&self, table: TableId, row: RowId) -> Option<Latched<'_>> {
+        let stripe = &self.0[(row.0 ^ u64::from(table.0) << 5) as usize % Self::STRIPES];
+        // Acquire: pairs with the release of the last holder.
+        // Made only when it is held: it unlocks when it is dropped.
+        stripe.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| Latched(stripe))
+    }
+}
+
+impl Drop for Latched<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with `try_lock`.
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// What became of a queued row.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing of that supersession is left.
+    Done,
+    /// A snapshot still wants what was superseded.
+    Wanted(Stamp),
+    /// Somebody else is at the row: look again.
+    Busy,
+}
+
+/// What was unlinked and has to wait for its readers.
+pub(crate) struct Unlinked<'a, H> {
+    /// Versions that no snapshot can see: free once the operations now running have ended.
+    pub(crate) versions: &'a mut Vec<VersionPtr<H>>,
+    /// A deleted row and its tombstone: free once the transactions now running have ended.
+    pub(crate) row: &'a mut Option<(RowId, VersionPtr<H>)>,
+}
+
+/// Takes out what nobody wants of a queued row. `versions` and `nodes` protect chain and index from reuse.
+pub(crate) fn process<H: CertifierStamps>(
+    table: &TableStore<H>,
+    superseded: &Superseded,
+    horizon: &Horizon,
+    latches: &Latches,
+    nodes: &Guard<'_>,
+    unlinked: Unlinked<'_, H>,
+) -> Outcome {
+    let Some(latched) = latches.try_lock(superseded.table, superseded.row) else { return Outcome::Busy };
+    let mut outcome = prune(table, superseded, horizon, nodes, unlinked.versions);
+    if outcome == Outcome::Done
+        && superseded.deleted
+        && let Some(key) = &superseded.key
+    {
+        (outcome, *unlinked.row) = remove_row(table, superseded.row, superseded.stamp, key, nodes);
+    }
+    drop(latched);
+    outcome
+}
+
+/// Unlinks the versions of a row that no snapshot wants. The latch is held.
+fn prune<H: CertifierStamps>(
+    table: &TableStore<H>,
+    superseded: &Superseded,
+    horizon: &Horizon,
+    nodes: &Guard<'_>,
+    unlinked: &mut Vec<VersionPtr<H>>,
+) -> Outcome {
+    let Some((mut newer, mut newer_at)) = newest_committed(table, superseded.row) else { return Outcome::Done };
+    let deletes = superseded.deleted;
+    let key = superseded.key.as_deref();
+    let keeps_live = key.is_none() && table.secondaries().next().is_some();
+    let mut outcome = Outcome::Done;
+    while let Some(older) = newer.older() {
+        let Origin::At(made) = older.origin().load() else { return Outcome::Busy };
+        if newer_at > superseded.stamp {
+            // Not this supersession's affair, and perhaps another key's: the RowId may be in use again (invariant 5).
+            (newer, newer_at) = (older, made);
+            continue;
+        }
+        // A snapshot from before a version does not see it, but reads that it does not see it: through its entries.
+        let from = match key {
+            Some(key) if H::TRACKED && has_entries_alone(table, superseded.row, older, key, nodes) => Stamp::ZERO,
+            _ => made,
+        };
+        let wanted = if horizon.is_settled(newer_at) { horizon.wanted_by(from, newer_at) } else { Some(newer_at) };
+        match wanted {
+            Some(snapshot) => {
+                // A tombstone waits for everything below it, a version only for itself.
+                if newer_at == superseded.stamp || deletes && newer_at <= superseded.stamp {
+                    outcome = Outcome::Wanted(snapshot);
+                }
+                newer = older;
+            }
+            // Not without its entries: who has the key will come for it.
+            None if keeps_live && older.kind() == Kind::Live => newer = older,
+            None => {
+                newer.set_older(older.older());
+                if let Some(key) = key {
+                    remove_entries(table, superseded.row, older, newer_at, key, nodes);
+                }
+                unlinked.push(older);
+            }
+        }
+        newer_at = made;
+    }
+    outcome
+}
+
+/// Whether any entry of a committed version belongs to no newer committed one, which would keep it.
+fn has_entries_alone<H: CertifierStamps>(
+    table: &TableStore<H>,
+    row: RowId,
+    version: VersionPtr<H>,
+    key: &[u8],
+    nodes: &Guard<'_>,
+) -> bool {
+    let mut entry = KeyBuffer::new();
+    let newest = newest_committed(table, row).map(|(newest, _)| newest);
+    version.kind() == Kind::Live
+        && table.secondaries().any(|(ordinal, secondary)| {
+            let known = secondary.entry_of(key, version.payload(nodes), &mut entry).is_ok();
+            let mut newer = iter::successors(newest, |newer| newer.older()).take_while(|&newer| newer != version);
+            !known || !newer.any(|newer| table.version_matches(newer, ordinal, &entry))
+        })
+}
+
+/// Takes out the entries that only an unlinked version, superseded at `stamp`, belonged to.
+fn remove_entries<H: CertifierStamps>(
+    table: &TableStore<H>,
+    row: RowId,
+    version: VersionPtr<H>,
+    stamp: Stamp,
+    key: &[u8],
+    nodes: &Guard<'_>,
+) {
+    if version.kind() != Kind::Live {
+        return;
+    }
+    // The version was unlinked before: a writer that unlinks its own and then looks for others does not see it any more,
+    // or its own is not seen below (pairs with the compare-and-swap of `RowSlot::install`).
+    fence(Ordering::SeqCst);
+    for (ordinal, secondary) in table.secondaries() {
+        let mut entry = KeyBuffer::new();
+        if secondary.entry_of(key, version.payload(nodes), &mut entry).is_err() {
+            continue;
+        }
+        remove_unused_entry(table, row, ordinal, &entry, stamp, nodes);
+    }
+}
+
+/// Takes out an entry if no version of its row belongs to it. Who misses it comes after `stamp`.
+pub(crate) fn remove_unused_entry<H: CertifierStamps>(
+    table: &TableStore<H>,
+    row: RowId,
+    ordinal: IndexOrdinal,
+    entry: &[u8],
+    stamp: Stamp,
+    nodes: &Guard<'_>,
+) {
+    let unused = || !table.any_version_matches(row, ordinal, entry);
+    // Asked beforehand as well: mostly the next version has the same key, and no leaf needs to be locked.
+    if unused() {
+        // What an aborted writer leaves may have been left to it by a version superseded since.
+        let stamp = newest_committed(table, row).map_or(stamp, |(_, newest)| newest.max(stamp));
+        table.index(ordinal).remove_if(nodes, entry, row, Stamp::ZERO, stamp, unused);
+    }
+}
+
+/// The newest version that has its commit stamp.
+fn newest_committed<H: CertifierStamps>(table: &TableStore<H>, row: RowId) -> Option<(VersionPtr<H>, Stamp)> {
+    let mut next = table.rows.slot(row).head();
+    while let Some(version) = next {
+        match version.origin().load() {
+            Origin::At(stamp) if stamp != Stamp::INFINITY => return Some((version, stamp)),
+            _ => next = version.older(),
+        }
+    }
+    None
+}
+
+/// Takes a deleted row out of the table, if its tombstone is the only version (invariant 6). The latch is held.
+fn remove_row<H: CertifierStamps>(
+    table: &TableStore<H>,
+    row: RowId,
+    deleted: Stamp,
+    key: &[u8],
+    nodes: &Guard<'_>,
+) -> (Outcome, Option<(RowId, VersionPtr<H>)>) {
+    let tombstone = match newest_committed(table, row) {
+        Some((newest, stamp)) if stamp == deleted && newest.kind() == Kind::Tombstone => newest,
+        // Inserted anew: the tombstone is an old version like others now.
+        _ => return (Outcome::Done, None),
+    };
+    if tombstone.older().is_some() || !table.rows.slot(row).install(Some(tombstone), None) {
+        // Somebody is inserting it anew, who may abort.
+        return (Outcome::Busy, None);
+    }
+    let removed = table.primary.remove_if(nodes, key, row, tombstone.certifier().last_read(), deleted, || true);
+    debug_assert!(removed, "a row has one key until it is removed");
+    (Outcome::Done, Some((row, tombstone)))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_try_leaves_the_latch_held() {
+        let latches = Latches::new();
+        let held = latches.try_lock(TableId(1), RowId(7)).expect("it is free");
+        assert!(latches.try_lock(TableId(1), RowId(7)).is_none());
+        assert!(latches.try_lock(TableId(1), RowId(7)).is_none(), "the failed try has unlocked it");
+        drop(held);
+        assert!(latches.try_lock(TableId(1), RowId(7)).is_some());
+    }
+}

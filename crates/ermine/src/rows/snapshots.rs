@@ -1,0 +1,171 @@
+//! Which snapshots are in use: one padded word a worker, written by its owner alone.
+//!
+//! Invariants
+//! 1. A worker first stores "some snapshot not below mine", then reads the log offset, then stores the exact stamp.
+//! 2. A [`Horizon`] reads the log offset first and the words afterwards. A worker that it missed therefore began at or
+//!    above that offset; the pair of store-then-load on both sides is sequentially consistent.
+//! 3. So a version made at `c` and superseded at `n` is wanted by nobody if `n` is below the horizon's open end and no
+//!    listed snapshot lies in `(c, n]`.
+
+use crate::{
+    clock::LogOffset,
+    ids::Stamp,
+    sync::{AtomicU64, Ordering, total_order},
+};
+
+/// A worker's word: idle, an exact snapshot, or "any snapshot from here on".
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+impl Word {
+    const IDLE: Self = Self(u64::MAX);
+    const OPEN: u64 = 1 << 63;
+
+    fn exactly(begin: Stamp) -> Self {
+        Self(begin.0)
+    }
+
+    fn from(begin: Stamp) -> Self {
+        Self(begin.0 | Self::OPEN)
+    }
+}
+
+/// The published snapshot of one worker, with the counters that only it writes beside it.
+#[repr(align(128))]
+pub(crate) struct SnapshotSlot {
+    word: AtomicU64,
+    /// 1 while the transaction runs through without waiting for anybody.
+    runs_through: AtomicU64,
+    /// Committed transactions.
+    pub(crate) commits: AtomicU64,
+    /// Aborted attempts by kind.
+    pub(crate) aborts: [AtomicU64; 3],
+    /// Superseded versions that wait to be unlinked or freed.
+    pub(crate) garbage: AtomicU64,
+}
+
+impl SnapshotSlot {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU64::new(Word::IDLE.0),
+            runs_through: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+            aborts: std::array::from_fn(|_| AtomicU64::new(0)),
+            garbage: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a snapshot of now. `exact`: versions made and superseded after it may go while it is in use; otherwise
+    /// everything newer stays as well (read committed looks at newer versions too).
+    pub(crate) fn take(&self, clock: &LogOffset, exact: bool, runs_through: bool) -> Stamp {
+        // Relaxed: published by the swap.
+        self.runs_through.store(u64::from(runs_through), Ordering::Relaxed);
+        // SeqCst swap: a full fence (invariant 2). The caller rests on that for its epochs as well.
+        self.word.swap(Word::from(Stamp::ZERO).0, Ordering::SeqCst);
+        let begin = clock.now();
+        let word = if exact { Word::exactly(begin) } else { Word::from(begin) };
+        // Release: narrows what the swap announced; a reader of the wider word only keeps more.
+        self.word.store(word.0, Ordering::Release);
+        begin
+    }
+
+    /// Whether a transaction is on its way that will end by itself.
+    pub(crate) fn is_running_through(&self) -> bool {
+        total_order();
+        // SeqCst: pairs with the swap in `take` (gate.rs, invariant 2).
+        self.word.load(Ordering::SeqCst) != Word::IDLE.0 && self.runs_through.load(Ordering::Relaxed) != 0
+    }
+
+    /// Gives the snapshot up.
+    pub(crate) fn leave(&self) {
+        // Release: everything the transaction read happened before.
+        self.word.store(Word::IDLE.0, Ordering::Release);
+    }
+}
+
+/// What was in use at one moment; stays right (only more careful than needed) as time goes on.
+#[derive(Default)]
+pub(crate) struct Horizon {
+    /// Exact snapshots, ascending.
+    exact: Vec<u64>,
+    /// Every snapshot at or above may be in use.
+    open: u64,
+}
+
+impl Horizon {
+    /// Looks again.
+    pub(crate) fn refresh<'a>(&mut self, clock: &LogOffset, slots: impl Iterator<Item = &'a SnapshotSlot>) {
+        self.open = clock.now().0;
+        self.exact.clear();
+        for slot in slots {
+            total_order();
+            // SeqCst: invariant 2.
+            let word = slot.word.load(Ordering::SeqCst);
+            if word == Word::IDLE.0 {
+            } else if word & Word::OPEN != 0 {
+                self.open = self.open.min(word & !Word::OPEN);
+            } else {
+                self.exact.push(word);
+            }
+        }
+        self.exact.sort_unstable();
+    }
+
+    /// Whether a supersession at `stamp` may be acted upon at all: every snapshot below it is listed.
+    pub(crate) fn is_settled(&self, stamp: Stamp) -> bool {
+        stamp.0 < self.open
+    }
+
+    /// The snapshot that keeps a version made at `made` and superseded at `superseded`, if any.
+    pub(crate) fn wanted_by(&self, made: Stamp, superseded: Stamp) -> Option<Stamp> {
+        debug_assert!(self.is_settled(superseded));
+        let above = self.exact.partition_point(|&snapshot| snapshot <= superseded.0);
+        above.checked_sub(1).map(|at| self.exact[at]).filter(|&snapshot| snapshot > made.0).map(Stamp)
+    }
+
+    /// Whether that snapshot is still listed.
+    pub(crate) fn has(&self, snapshot: Stamp) -> bool {
+        self.exact.binary_search(&snapshot.0).is_ok()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_between_two_snapshots_is_wanted_by_nobody() {
+        let clock = LogOffset::new();
+        let slots = [SnapshotSlot::new(), SnapshotSlot::new()];
+        let first = slots[0].take(&clock, true, true);
+        let made = clock.reserve(16);
+        let superseded = clock.reserve(16);
+        let second = slots[1].take(&clock, true, true);
+        clock.reserve(16);
+        let mut horizon = Horizon::default();
+        horizon.refresh(&clock, slots.iter());
+        assert!(horizon.is_settled(superseded));
+        assert_eq!(horizon.wanted_by(made, superseded), None);
+        assert_eq!(horizon.wanted_by(Stamp::ZERO, superseded), Some(first));
+        let later = clock.reserve(16);
+        horizon.refresh(&clock, slots.iter());
+        assert_eq!(horizon.wanted_by(superseded, later), Some(second));
+        slots[1].leave();
+        horizon.refresh(&clock, slots.iter());
+        assert_eq!(horizon.wanted_by(superseded, later), None);
+        assert!(!horizon.has(second));
+    }
+
+    #[test]
+    fn an_open_snapshot_keeps_everything_newer() {
+        let clock = LogOffset::new();
+        let slot = SnapshotSlot::new();
+        clock.reserve(64);
+        let begin = slot.take(&clock, false, true);
+        clock.reserve(64);
+        let mut horizon = Horizon::default();
+        horizon.refresh(&clock, [&slot].into_iter());
+        assert!(!horizon.is_settled(begin));
+        assert!(horizon.is_settled(Stamp(begin.0 - 1)));
+    }
+}

@@ -1,0 +1,127 @@
+//! Concurrency control as values of two traits.
+//!
+//! A multi-version [`Scheme`] is a visibility rule x a [`Certifier`]:
+//!
+//! | scheme | reads | certifier |
+//! |---|---|---|
+//! | `rc` | newest committed version | [`snapshot::Uncertified`] |
+//! | `si` | snapshot of the beginning, first updater wins | [`snapshot::Uncertified`] |
+//! | `si-ssn` | as `si` | [`ssn::Ssn`] |
+//!
+//! The path of a row (`txn`) and the commit path (`txn::commit`) are written once; a certifier fills in hooks. It sees
+//! versions, stamps and TIDs; it knows no table, no index, no log.
+
+#[cfg(all(test, loom))]
+mod loom_models;
+pub(crate) mod snapshot;
+pub(crate) mod ssn;
+
+use std::sync::Arc;
+
+use crate::{
+    clock::LogOffset,
+    error::AbortKind,
+    ids::{Stamp, TableId, Tid},
+    rows::chain::{CertifierStamps, VersionPtr},
+    txn::{readers::ReaderSlots, table::TidTable},
+};
+
+/// A concurrency control.
+pub(crate) trait Scheme: Send + Sync + 'static {
+    /// Decides at commit, with what it noted while the transaction ran.
+    type Certifier: Certifier;
+    /// Whether reads see the snapshot of the beginning (`true`) or the newest committed version.
+    const SNAPSHOT: bool;
+}
+
+/// The per-version words of a scheme.
+pub(crate) type StampsOf<S> = <<S as Scheme>::Certifier as Certifier>::Stamps;
+
+/// What every transaction of a database shares.
+pub(crate) struct Shared {
+    /// The order of commits.
+    pub(crate) clock: LogOffset,
+    /// The fate of running transactions.
+    pub(crate) tids: Arc<TidTable>,
+    /// Who may be behind a reader bit.
+    pub(crate) readers: Arc<ReaderSlots>,
+}
+
+/// Where something happened, for conflict reports: a table and a span of the transaction's key bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) table: TableId,
+    pub(crate) at: u32,
+    pub(crate) length: u16,
+}
+
+/// A rule that a transaction broke, before it is made into a report.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    pub(crate) kind: AbortKind,
+    pub(crate) place: Option<Place>,
+    pub(crate) other: Option<Tid>,
+}
+
+/// A version that a transaction overwrote and the one it put there.
+#[derive(Clone, Copy)]
+pub(crate) struct Overwrite<H> {
+    pub(crate) old: VersionPtr<H>,
+    pub(crate) new: VersionPtr<H>,
+    pub(crate) place: Place,
+}
+
+/// One transaction's certifier state, kept by the worker and used again.
+///
+/// Call order: `begin`, then `read`, `follow` and `overwrite` in any order, then either `certify_read_only`, or
+/// `announce` before the stamp is taken, `certify` after, and `publish`; or `withdraw` for each overwrite of an abort.
+pub(crate) trait Certifier: Default + Send + 'static {
+    /// Its words in each version.
+    type Stamps: CertifierStamps;
+
+    /// Whether it needs absent versions and leaf sets (phantom protection).
+    const TRACKS: bool;
+
+    /// A new transaction.
+    fn begin(&mut self);
+
+    /// The transaction read a version, made at `created`.
+    fn read(&mut self, version: VersionPtr<Self::Stamps>, created: Stamp, place: Place) -> Result<(), Conflict>;
+
+    /// The transaction comes after something committed at `stamp` that left no version behind: a removed key, or the
+    /// scans of a leaf into which it inserts.
+    fn follow(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict>;
+
+    /// The transaction put a version over one made at `created`.
+    fn overwrite(
+        &mut self,
+        tid: Tid,
+        old: VersionPtr<Self::Stamps>,
+        created: Stamp,
+        place: Place,
+    ) -> Result<(), Conflict>;
+
+    /// Whether a transaction without writes may commit at `stamp`, just below its snapshot.
+    fn certify_read_only(&mut self, shared: &Shared, stamp: Stamp) -> bool;
+
+    /// Makes the transaction's reads known, before it takes its stamp.
+    fn announce(&mut self, tid: Tid, reader_bit: u64);
+
+    /// Decides whether the transaction may commit at `stamp`; gives its successor stamp (pi).
+    fn certify(
+        &mut self,
+        shared: &Shared,
+        tid: Tid,
+        stamp: Stamp,
+        writes: impl Iterator<Item = Overwrite<Self::Stamps>>,
+    ) -> Result<Stamp, Conflict>;
+
+    /// Leaves the committed transaction's stamps in what it read.
+    fn publish_reads(&mut self, tid: Tid, stamp: Stamp);
+
+    /// Leaves them in one version it overwrote and the one it put there, before that one's commit stamp is set.
+    fn publish_write(&self, write: Overwrite<Self::Stamps>, stamp: Stamp, successor: Stamp);
+
+    /// Takes the mark off a version, before the transaction's own version is unlinked.
+    fn withdraw(&self, tid: Tid, old: VersionPtr<Self::Stamps>);
+}

@@ -1,0 +1,72 @@
+//! The visibility rules without a certifier: read committed and snapshot isolation.
+//!
+//! Read committed (`rc`): each operation reads the newest committed version; dirty reads and dirty writes cannot happen,
+//! everything else can. Snapshot isolation (`si`): all reads see the snapshot of the beginning, and who updates a row
+//! that was committed since aborts; write skew and the read-only anomaly can happen.
+
+use super::{Certifier, Conflict, Overwrite, Place, Scheme, Shared};
+use crate::{
+    ids::{Stamp, Tid},
+    rows::chain::VersionPtr,
+};
+
+/// Read committed.
+pub(crate) struct ReadCommitted;
+
+impl Scheme for ReadCommitted {
+    type Certifier = Uncertified;
+    const SNAPSHOT: bool = false;
+}
+
+/// Snapshot isolation.
+pub(crate) struct SnapshotIsolation;
+
+impl Scheme for SnapshotIsolation {
+    type Certifier = Uncertified;
+    const SNAPSHOT: bool = true;
+}
+
+/// Lets everything commit that the visibility rule let through.
+#[derive(Default)]
+pub(crate) struct Uncertified;
+
+impl Certifier for Uncertified {
+    type Stamps = ();
+    const TRACKS: bool = false;
+
+    fn begin(&mut self) {}
+
+    fn read(&mut self, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    fn follow(&mut self, _: Stamp, _: Place) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    fn overwrite(&mut self, _: Tid, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    fn certify_read_only(&mut self, _: &Shared, _: Stamp) -> bool {
+        true
+    }
+
+    fn announce(&mut self, _: Tid, _: u64) {}
+
+    fn certify(
+        &mut self,
+        _: &Shared,
+        _: Tid,
+        stamp: Stamp,
+        _: impl Iterator<Item = Overwrite<()>>,
+    ) -> Result<Stamp, Conflict> {
+        Ok(stamp)
+    }
+
+    fn publish_reads(&mut self, _: Tid, _: Stamp) {}
+
+    fn publish_write(&self, _: Overwrite<()>, _: Stamp, _: Stamp) {}
+
+    fn withdraw(&self, _: Tid, _: VersionPtr<()>) {}
+}

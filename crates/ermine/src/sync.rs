@@ -1,0 +1,115 @@
+//! The one switch between the standard library's atomics and loom's model-checked ones.
+//!
+//! Every atomic, thread and spin wait of the engine comes from here, so that `RUSTFLAGS="--cfg loom"` puts the real
+//! code, not a copy of it, under the model checker.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Mutex,
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+/// Waits for another thread to make a short step: a few busy turns, then the core is handed over.
+///
+/// Handing it over matters: there are more threads than cores in ordinary use, and the thread waited for may be one
+/// that is not running.
+#[derive(Default)]
+pub(crate) struct Spin {
+    turns: u32,
+}
+
+impl Spin {
+    const BUSY_TURNS: u32 = 6;
+
+    /// Waits a little longer than the last time.
+    pub(crate) fn wait(&mut self) {
+        #[cfg(loom)]
+        loom::thread::yield_now();
+        #[cfg(not(loom))]
+        if self.turns < Self::BUSY_TURNS {
+            for _ in 0..1 << self.turns {
+                std::hint::spin_loop();
+            }
+        } else {
+            std::thread::yield_now();
+        }
+        self.turns = self.turns.saturating_add(1);
+    }
+}
+
+/// Stands beside a SeqCst load (before it) or store (after it) that has to take part in the single total order.
+///
+/// loom takes such accesses for acquire and release only; its fences it puts in order. Elsewhere this is nothing.
+#[inline(always)]
+pub(crate) fn total_order() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
+/// A list that only grows, walked without a lock while others append.
+pub(crate) struct AppendList<T> {
+    #[cfg(not(loom))]
+    items: boxcar::Vec<T>,
+    // loom runs all its threads on one: a plain lock that is never held over a loom operation is never waited for. It
+    // orders nothing, either; that an element is there is seen through `len` only, late or early as in boxcar.
+    #[cfg(loom)]
+    items: std::sync::Mutex<Vec<T>>,
+    #[cfg(loom)]
+    len: AtomicUsize,
+}
+
+#[cfg(not(loom))]
+impl<T> AppendList<T> {
+    pub(crate) fn new() -> Self {
+        Self { items: boxcar::Vec::new() }
+    }
+
+    /// Appends what `make` builds from the index it will have.
+    pub(crate) fn push_with(&self, make: impl FnOnce(usize) -> T) -> usize {
+        self.items.push_with(make)
+    }
+
+    /// Calls `visit` with every element until it returns false.
+    pub(crate) fn visit(&self, mut visit: impl FnMut(&T) -> bool) {
+        for (_, item) in &self.items {
+            if !visit(item) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(loom)]
+impl<T: Clone> AppendList<T> {
+    pub(crate) fn new() -> Self {
+        Self { items: std::sync::Mutex::new(Vec::new()), len: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn push_with(&self, make: impl FnOnce(usize) -> T) -> usize {
+        let index = self.items.lock().unwrap().len();
+        let item = make(index);
+        let mut items = self.items.lock().unwrap();
+        assert_eq!(items.len(), index, "appending twice at the same time is not modelled");
+        items.push(item);
+        drop(items);
+        // Release pairs with the acquire of `visit`; a read-modify-write keeps earlier appends visible.
+        self.len.fetch_add(1, Ordering::Release);
+        index
+    }
+
+    pub(crate) fn visit(&self, mut visit: impl FnMut(&T) -> bool) {
+        let len = self.len.load(Ordering::Acquire);
+        let items = self.items.lock().unwrap()[..len].to_vec();
+        for item in &items {
+            if !visit(item) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! A running transaction with typed operations: what applications hold.
+
+use std::{cell::RefCell, marker::PhantomData, ops::ControlFlow};
+
+use crate::{
+    access::{Access, Direction, IndexOrdinal, Put, ScanRange},
+    any::AnyAccess,
+    error::Result,
+    handle::{SecondaryIndex, Table},
+    types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, Value},
+};
+
+/// A running transaction.
+///
+/// Every operation sees the transaction's own writes. A view handed out stays readable until the transaction ends. It
+/// may move to another thread between operations; dropping it rolls it back.
+pub struct Transaction<'db, A: Access = AnyAccess<'db>> {
+    access: A,
+    scratch: RefCell<Vec<u8>>,
+    database: PhantomData<&'db ()>,
+}
+
+impl<'db, A: Access> Transaction<'db, A> {
+    pub(crate) fn new(access: A) -> Self {
+        Self { access, scratch: RefCell::default(), database: PhantomData }
+    }
+
+    pub(crate) fn into_access(self) -> A {
+        self.access
+    }
+
+    /// The value under `key`, copied out; `None` when there is none.
+    pub fn get<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<V>> {
+        self.bytes(table, key)?.map(V::decode).transpose()
+    }
+
+    /// The value under `key`, borrowed from the version itself for bytes and fixed structs.
+    pub fn view<K: Key, V: Value>(
+        &self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+    ) -> Result<Option<V::View<'_>>> {
+        self.bytes(table, key)?.map(V::view).transpose()
+    }
+
+    /// Whether there is a row under `key`.
+    pub fn contains<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<bool> {
+        Ok(self.bytes(table, key)?.is_some())
+    }
+
+    /// Inserts a row; [`crate::Error::KeyExists`] when there is one, and the transaction goes on.
+    pub fn insert<K: Key, V: Value>(
+        &self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &(impl AsValue<V> + ?Sized),
+    ) -> Result<()> {
+        self.write(table, key, value, Put::Insert).map(drop)
+    }
+
+    /// Replaces the value of a row; says whether there was one.
+    pub fn update<K: Key, V: Value>(
+        &self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &(impl AsValue<V> + ?Sized),
+    ) -> Result<bool> {
+        self.write(table, key, value, Put::Update)
+    }
+
+    /// Inserts or replaces a row.
+    pub fn put<K: Key, V: Value>(
+        &self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &(impl AsValue<V> + ?Sized),
+    ) -> Result<()> {
+        self.write(table, key, value, Put::Upsert).map(drop)
+    }
+
+    /// Deletes a row; says whether there was one.
+    pub fn delete<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<bool> {
+        self.access.delete(table.id(), &encoded(key))
+    }
+
+    /// The rows of a range of primary keys, in key order.
+    pub fn scan<'t, K: Key, V: Value>(&'t self, table: &Table<K, V>, range: impl KeyRange<K>) -> Scan<'t, A, K, V> {
+        Scan::new(&self.access, table, IndexOrdinal::PRIMARY, range.encode(), |_| Ok(()))
+    }
+
+    /// The rows whose key in a secondary index lies in a range, in the order of that index, then of the primary key.
+    pub fn scan_by<'t, S: Key, K: Key, V: Value>(
+        &'t self,
+        index: &SecondaryIndex<S, K, V>,
+        range: impl KeyRange<S>,
+    ) -> Scan<'t, A, K, V> {
+        Scan::new(&self.access, index.table(), index.ordinal(), range.encode(), S::skip)
+    }
+
+    fn bytes<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<&[u8]>> {
+        self.access.get(table.id(), &encoded(key))
+    }
+
+    fn write<K: Key, V: Value>(
+        &self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &(impl AsValue<V> + ?Sized),
+        how: Put,
+    ) -> Result<bool> {
+        let mut scratch = self.scratch.borrow_mut();
+        scratch.clear();
+        self.access.put(table.id(), &encoded(key), value.encode(&mut scratch)?, how)
+    }
+}
+
+fn encoded<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
+    let mut out = KeyBuffer::new();
+    key.encode(&mut out);
+    out
+}
+
+/// A scan that has not run yet: turn it round, limit it, then [`Scan::for_each`] or [`Scan::collect`].
+#[must_use = "a scan does nothing until it is run"]
+pub struct Scan<'t, A: Access, K, V> {
+    access: &'t A,
+    table: crate::ids::TableId,
+    index: IndexOrdinal,
+    range: EncodedRange,
+    direction: Direction,
+    limit: usize,
+    /// Cuts the secondary key off an index entry, so that the primary key is left.
+    skip: fn(&mut &[u8]) -> Result<()>,
+    types: PhantomData<(K, V)>,
+}
+
+impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
+    fn new(
+        access: &'t A,
+        table: &Table<K, V>,
+        index: IndexOrdinal,
+        range: EncodedRange,
+        skip: fn(&mut &[u8]) -> Result<()>,
+    ) -> Self {
+        let table = table.id();
+        Self { access, table, index, range, direction: Direction::Forward, limit: usize::MAX, skip, types: PhantomData }
+    }
+
+    /// From the highest key down.
+    pub fn rev(mut self) -> Self {
+        self.direction = match self.direction {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        };
+        self
+    }
+
+    /// At most `rows` rows.
+    pub fn limit(mut self, rows: usize) -> Self {
+        self.limit = rows;
+        self
+    }
+
+    /// Shows every row to `visit` without copying it, until `visit` breaks or fails.
+    pub fn for_each(self, mut visit: impl FnMut(K, V::View<'t>) -> Result<ControlFlow<()>>) -> Result<()> {
+        self.run(|key, value| visit(key, V::view(value)?))
+    }
+
+    /// All rows, copied out.
+    pub fn collect(self) -> Result<Vec<(K, V)>> {
+        let mut rows = Vec::new();
+        self.run(|key, value| {
+            rows.push((key, V::decode(value)?));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(rows)
+    }
+
+    /// The first row of the range, copied out.
+    pub fn first(self) -> Result<Option<(K, V)>> {
+        Ok(self.limit(1).collect()?.pop())
+    }
+
+    fn run(self, mut visit: impl FnMut(K, &'t [u8]) -> Result<ControlFlow<()>>) -> Result<()> {
+        let skip = self.skip;
+        let range = ScanRange {
+            table: self.table,
+            index: self.index,
+            lower: &self.range.lower,
+            upper: self.range.upper.as_deref(),
+            direction: self.direction,
+            limit: self.limit,
+        };
+        self.access.scan(range, &mut |mut entry, value| {
+            skip(&mut entry)?;
+            visit(K::decode(&mut entry)?, value)
+        })
+    }
+}

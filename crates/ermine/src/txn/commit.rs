@@ -1,0 +1,149 @@
+//! The end of a transaction: what the engine does around the steps of [`super::commit_order`].
+//!
+//! Commit: the leaf set is validated between certifying and publishing; afterwards what was superseded is queued.
+//! Undo: index entries that the transaction put in are taken out again.
+//!
+//! Invariant: the gap stamp of a leaf is raised before its version is checked. An insert that the check does not see
+//! comes after the transaction and takes the gap stamp (index, `validate`).
+
+use super::{
+    commit_order::{Ending, Write},
+    running::{Entered, Operation},
+    write_set::LeafRead,
+};
+use crate::{
+    access::IndexOrdinal,
+    engine::Engine,
+    error::{AbortKind, Result},
+    ids::Stamp,
+    rows::{
+        chain::{CertifierStamps, Kind, VersionPtr},
+        reclaim::{Superseded, remove_unused_entry},
+    },
+    scheme::{Certifier, Conflict, Scheme, StampsOf},
+    sync::Ordering,
+    worker::State,
+};
+
+/// Bytes of a block's header in the log.
+const BLOCK_BYTES: u64 = 32;
+
+impl<S: Scheme> Operation<'_, S> {
+    /// Commits; gives the place in the order of commits.
+    pub(super) fn commit(&mut self) -> Result<Stamp> {
+        let stamp = match self.commit_read_only()? {
+            Some(stamp) => stamp,
+            None => self.commit_with_stamp()?,
+        };
+        // Relaxed: a statistic that only this worker writes.
+        self.worker.slot.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(stamp)
+    }
+
+    /// A transaction without writes commits just below its snapshot, where no writer's stamp is; `None` when it must
+    /// take a stamp after all (SSN 5.2: something it read was overwritten by somebody who reaches back further).
+    fn commit_read_only(&mut self) -> Result<Option<Stamp>> {
+        if !self.state.footprint.writes.is_empty() {
+            return Ok(None);
+        }
+        let stamp = Stamp(self.state.begin.0 - 1);
+        if !self.state.certifier.certify_read_only(&self.engine.shared, stamp) {
+            return Ok(None);
+        }
+        let validated = validate_leaves(self.engine, &self.entered, &self.state.footprint.leaves, stamp);
+        validated.map_err(|conflict| self.lose(conflict))?;
+        Ok(Some(stamp))
+    }
+
+    fn commit_with_stamp(&mut self) -> Result<Stamp> {
+        self.tid()?;
+        let State { tids, reader, certifier, footprint, .. } = &mut *self.state;
+        let validate = |stamp| validate_leaves(self.engine, &self.entered, &footprint.leaves, stamp);
+        let log_bytes = BLOCK_BYTES + footprint.log_bytes;
+        let committed =
+            Ending { tids, reader, certifier }.commit(&self.engine.shared, log_bytes, &footprint.writes, validate);
+        let stamp = committed.map_err(|conflict| self.lose(conflict))?;
+        self.state.tid = None;
+        self.queue_superseded(stamp);
+        Ok(stamp)
+    }
+
+    /// Queues what the committed transaction superseded.
+    fn queue_superseded(&mut self, stamp: Stamp) {
+        for at in 0..self.state.footprint.writes.len() {
+            let write = &self.state.footprint.writes[at];
+            let table = self.engine.table(write.place.table);
+            let deleted = write.new.kind() == Kind::Tombstone;
+            let of_interest = |old: VersionPtr<_>| old.kind() == Kind::Live && table.secondaries().next().is_some();
+            let needs_key = deleted || write.old.is_some_and(of_interest);
+            let key = needs_key.then(|| self.state.footprint.key(write.place).into());
+            let superseded = Superseded { stamp, table: table.id, row: write.row, key, deleted };
+            if write.old.is_some() || deleted {
+                self.state.superseded(superseded);
+            }
+        }
+        if !self.state.footprint.discarded.is_empty() {
+            // Of versions that the transaction replaced by later ones of its own.
+            self.remove_unused_entries();
+        }
+    }
+
+    /// Takes out the entries that the transaction needed and that no version belongs to now.
+    fn remove_unused_entries(&self) {
+        let footprint = &self.state.footprint;
+        for needed in &footprint.entries {
+            let (table, entry) = (self.engine.table(needed.entry.table), footprint.key(needed.entry));
+            remove_unused_entry(table, needed.row, needed.index, entry, Stamp::ZERO, &self.entered.nodes);
+        }
+    }
+
+    /// Undoes everything. The transaction holds no lock afterwards; what it read stays readable until it ends.
+    pub(super) fn undo(&mut self) {
+        if self.state.tid.is_none() {
+            return;
+        }
+        self.ending().abort();
+        while let Some(write) = self.state.footprint.writes.pop() {
+            self.undo_write(&write);
+        }
+        self.remove_unused_entries();
+        self.ending().release();
+        self.state.tid = None;
+    }
+
+    fn undo_write(&mut self, write: &Write<StampsOf<S>>) {
+        let table = self.engine.table(write.place.table);
+        self.ending().take_back(table.rows.slot(write.row), write);
+        self.state.footprint.discarded.push(write.new);
+        if !write.fresh {
+            return;
+        }
+        let key = self.state.footprint.key(write.place);
+        let gap = write.old.map_or(Stamp::ZERO, |absent| absent.certifier().last_read());
+        let removed =
+            table
+                .index(IndexOrdinal::PRIMARY)
+                .remove_if(&self.entered.nodes, key, write.row, gap, Stamp::ZERO, || true);
+        debug_assert!(removed, "an undone insert is still in the index");
+        self.state.retire_row(self.engine, table.id, write.row, write.old);
+    }
+
+    fn ending(&mut self) -> Ending<'_, S::Certifier> {
+        let State { tids, reader, certifier, .. } = &mut *self.state;
+        Ending { tids, reader, certifier }
+    }
+}
+
+/// Whether every leaf looked at is as it was.
+fn validate_leaves<S: Scheme>(
+    engine: &Engine<S>,
+    entered: &Entered<'_>,
+    leaves: &[LeafRead],
+    stamp: Stamp,
+) -> Result<(), Conflict> {
+    let changed = leaves.iter().find(|read| {
+        let index = engine.table(read.place.table).index(read.index);
+        !index.validate(&entered.nodes, read.leaf, read.version, stamp)
+    });
+    changed.map_or(Ok(()), |read| Err(Conflict { kind: AbortKind::Phantom, place: Some(read.place), other: None }))
+}

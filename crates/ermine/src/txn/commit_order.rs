@@ -1,0 +1,102 @@
+//! The steps that end a transaction, in their order, for every scheme.
+//!
+//! Commit: make the reads known -> mark committing -> take the stamp (and the log space) -> certify -> validate the leaf
+//! set -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
+//! Abort: decide -> per write, newest first: take the certifier's mark off, make the version nobody's, unlink -> give up
+//! reader slot and TID.
+//!
+//! Apart from the engine's bookkeeping (`txn::commit`), so that the models of the commit (`scheme::loom_models`) run these
+//! very functions.
+//!
+//! Invariants
+//! 1. Reader bits and reader slot are set, and the TID is marked committing, before the stamp is taken.
+//! 2. The TID and the reader slot are given up only when every version has its stamps.
+//! 3. The certifier's mark is off a version before the version in front of it is unlinked: afterwards another may mark it.
+
+use super::{readers::ReaderSlot, table::TidLease};
+use crate::{
+    ids::{RowId, Stamp},
+    rows::chain::{OriginWord, RowSlot, VersionPtr},
+    scheme::{Certifier, Conflict, Overwrite, Place, Shared},
+};
+
+/// One row that the transaction has put a version on.
+pub(crate) struct Write<H> {
+    pub(crate) row: RowId,
+    /// Its newest version, the transaction's own.
+    pub(crate) new: VersionPtr<H>,
+    /// What that overwrote; `None` for a fresh key of a scheme without absent versions.
+    pub(crate) old: Option<VersionPtr<H>>,
+    /// The key came into the index with this transaction.
+    pub(crate) fresh: bool,
+    /// Table and primary key.
+    pub(crate) place: Place,
+}
+
+impl<H> Write<H> {
+    /// The pair of versions, as certifiers see it.
+    pub(crate) fn overwrite(&self) -> Option<Overwrite<H>> {
+        Some(Overwrite { old: self.old?, new: self.new, place: self.place })
+    }
+}
+
+/// What of a transaction with a TID takes part in its end.
+pub(crate) struct Ending<'a, C> {
+    pub(crate) tids: &'a mut TidLease,
+    pub(crate) reader: &'a ReaderSlot,
+    pub(crate) certifier: &'a mut C,
+}
+
+impl<C: Certifier> Ending<'_, C> {
+    /// Commits and gives everything up, or leaves a conflict to [`abort`](Self::abort). `validate` looks at the leaf set
+    /// when the certifier agrees.
+    pub(crate) fn commit(
+        self,
+        shared: &Shared,
+        log_bytes: u64,
+        writes: &[Write<C::Stamps>],
+        validate: impl FnOnce(Stamp) -> Result<(), Conflict>,
+    ) -> Result<Stamp, Conflict> {
+        let tid = self.tids.tid();
+        self.reader.publish(tid);
+        self.certifier.announce(tid, self.reader.bit());
+        self.tids.mark_committing();
+        let stamp = shared.clock.reserve(log_bytes);
+        self.tids.set_commit_stamp(stamp);
+        let overwrites = writes.iter().filter_map(Write::overwrite);
+        let successor = self.certifier.certify(shared, tid, stamp, overwrites)?;
+        validate(stamp)?;
+        self.tids.set_committed(stamp, successor);
+        self.certifier.publish_reads(tid, stamp);
+        for write in writes {
+            if let Some(overwrite) = write.overwrite() {
+                self.certifier.publish_write(overwrite, stamp, successor);
+            }
+            write.new.origin().store(OriginWord::at(stamp));
+        }
+        self.release();
+        Ok(stamp)
+    }
+
+    /// Decides for abort. What was written comes next ([`take_back`](Self::take_back)), then [`release`](Self::release).
+    pub(crate) fn abort(&self) {
+        self.tids.set_aborted();
+    }
+
+    /// Takes a write of an aborted transaction out of its row.
+    pub(crate) fn take_back(&self, slot: &RowSlot<C::Stamps>, write: &Write<C::Stamps>) {
+        if let Some(old) = write.old {
+            self.certifier.withdraw(self.tids.tid(), old);
+        }
+        write.new.void();
+        // Nobody can insert a fresh key while its slot is empty and its entry is there: they look again.
+        let unlinked = slot.install(Some(write.new), if write.fresh { None } else { write.old });
+        debug_assert!(unlinked, "nobody else changes the head of a row that the transaction has written");
+    }
+
+    /// Gives up reader slot and TID (invariant 2).
+    pub(crate) fn release(self) {
+        self.reader.clear();
+        self.tids.end();
+    }
+}

@@ -1,0 +1,46 @@
+//! The path of every row: begin, read, write, scan, and the end. Start reading here.
+//!
+//! A [`Txn`] holds a worker from `begin` until it ends. Each operation enters the worker's epochs (`Operation`), finds
+//! the row's chain through the index, reads or writes it by the scheme's visibility rule, and tells the certifier.
+//! A lost conflict undoes everything at once, so that nobody waits for a loser; the transaction then only repeats why.
+//!
+//! - `visible`: which version of a chain a transaction sees
+//! - `read`, `scan`: point reads and ranges, with what they leave in the leaf set
+//! - `write`: insert, update, upsert, delete; `secondary`: the entries that follow them
+//! - `commit_order`: the steps of the end, written once for all schemes; `commit`: what the engine does around them
+//! - `table`, `readers`: the TID table and the reader slots; `claims`: their lock-free allocation
+//! - `write_set`: what a transaction has to remember
+//!
+//! Invariants
+//! 1. A transaction sees its own writes because the head of a row it wrote carries its TID.
+//! 2. Payloads handed out stay readable until the transaction ends: its snapshot keeps the versions it can see, and
+//!    versions of its own that it replaced or undid are freed at its end.
+//! 3. A point read that finds nothing leaves its leaf in the leaf set, also when it met a tombstone or an absent version:
+//!    the key may be taken out of the index and inserted anew at any time.
+
+mod claims;
+pub(crate) mod commit_order;
+#[cfg(all(test, loom))]
+mod loom_models;
+pub(crate) mod readers;
+pub(crate) mod table;
+pub(crate) mod visible;
+
+#[cfg(not(loom))]
+mod commit;
+#[cfg(not(loom))]
+mod read;
+#[cfg(not(loom))]
+mod scan;
+#[cfg(not(loom))]
+mod secondary;
+#[cfg(not(loom))]
+mod write;
+#[cfg(not(loom))]
+pub(crate) mod write_set;
+
+#[cfg(not(loom))]
+pub(crate) use running::Txn;
+
+#[cfg(not(loom))]
+mod running;

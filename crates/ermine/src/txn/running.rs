@@ -1,0 +1,246 @@
+//! A running transaction and one operation of it.
+
+use std::cell::RefMut;
+
+use crate::{
+    access::IndexOrdinal,
+    engine::Engine,
+    epoch::Guard,
+    error::{Abort, AbortKind, Error, Result},
+    ids::{RowId, Stamp, TableId, Tid},
+    index::{Inserted, LeafSeen},
+    options::TxnOptions,
+    rows::chain::{Kind, VersionPtr},
+    scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
+    sync::Ordering,
+    table::TableStore,
+    txn::visible::{Seen, visible},
+    worker::{State, Worker},
+};
+
+/// A transaction under scheme `S`.
+pub(crate) struct Txn<'e, S: Scheme> {
+    pub(super) engine: &'e Engine<S>,
+    /// `None` once the transaction has ended.
+    worker: Option<Box<Worker<S>>>,
+    /// Stays in the epoch of operations all along; otherwise it leaves it between operations, however long that takes.
+    pinned: bool,
+    read_only: bool,
+}
+
+impl<'e, S: Scheme> Txn<'e, S> {
+    /// Begins. `pinned`: the transaction runs through without waiting for anybody, as in `Database::run`.
+    pub(crate) fn begin(engine: &'e Engine<S>, options: TxnOptions, pinned: bool) -> Result<Self> {
+        let mut worker = match engine.workers.take() {
+            Some(worker) => worker,
+            None => Box::new(Worker::new(engine)?),
+        };
+        // The swap in `take` below is the fence of both epochs.
+        worker.pins.nodes.pin_unfenced();
+        if pinned {
+            worker.pins.versions.pin_unfenced();
+        }
+        let begin = worker.slot.take(&engine.shared.clock, S::SNAPSHOT, pinned);
+        let state = worker.state.get_mut();
+        state.begin = begin;
+        state.certifier.begin();
+        Ok(Self { engine, worker: Some(worker), pinned, read_only: options.read_only })
+    }
+
+    pub(super) fn worker(&self) -> &Worker<S> {
+        self.worker.as_ref().expect("the worker is there until the transaction ends")
+    }
+
+    /// Begins an operation; the transaction's fate so far decides whether it may.
+    pub(super) fn operation(&self) -> Result<Operation<'_, S>> {
+        self.resume(self.enter())
+    }
+
+    /// Enters the epochs for an operation.
+    pub(super) fn enter(&self) -> Entered<'_> {
+        let pins = &self.worker().pins;
+        if self.pinned {
+            pins.versions.quiesce();
+        }
+        Entered { versions: pins.versions.enter(), nodes: pins.nodes.enter() }
+    }
+
+    /// Goes on with an operation that was suspended.
+    pub(super) fn resume<'t>(&'t self, entered: Entered<'t>) -> Result<Operation<'t, S>> {
+        let worker = self.worker();
+        let state = worker.state.borrow_mut();
+        let operation = Operation { engine: self.engine, worker, entered, state };
+        match &operation.state.doomed {
+            None => Ok(operation),
+            Some(abort) => Err(abort.clone().into()),
+        }
+    }
+
+    /// As [`Txn::operation`], for one that writes.
+    pub(super) fn writing_operation(&self) -> Result<Operation<'_, S>> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.operation()
+    }
+
+    /// Why it is over, if it has lost a conflict.
+    pub(crate) fn doomed(&self) -> Option<Abort> {
+        self.worker().state.borrow().doomed.clone()
+    }
+
+    /// Commits, or says why not.
+    pub(crate) fn commit(mut self) -> Result<Stamp> {
+        let result = self.operation().and_then(|mut operation| operation.commit());
+        if result.is_ok() {
+            self.finish();
+        }
+        result
+    }
+
+    /// Gives everything back. The transaction has been committed or undone.
+    fn finish(&mut self) {
+        let Some(mut worker) = self.worker.take() else { return };
+        let state = worker.state.get_mut();
+        if state.tid.take().is_some() {
+            // It meant to write and found nothing to write to.
+            state.tids.set_aborted();
+            state.tids.end();
+        }
+        for at in 0..state.footprint.discarded.len() {
+            let version = state.footprint.discarded[at];
+            state.retire_version(self.engine, version);
+        }
+        state.footprint.clear();
+        state.doomed = None;
+        worker.slot.leave();
+        worker.pins.nodes.unpin();
+        if self.pinned {
+            worker.pins.versions.unpin();
+        }
+        worker.housekeep_sometimes(self.engine);
+        self.engine.workers.give(worker);
+    }
+}
+
+impl<S: Scheme> Drop for Txn<'_, S> {
+    fn drop(&mut self) {
+        if self.worker.is_none() {
+            return;
+        }
+        if let Ok(mut operation) = self.operation() {
+            operation.undo();
+        }
+        self.finish();
+    }
+}
+
+/// Being inside the epochs.
+pub(super) struct Entered<'t> {
+    pub(super) versions: Guard<'t>,
+    pub(super) nodes: Guard<'t>,
+}
+
+/// One operation of a transaction, inside the epochs.
+pub(crate) struct Operation<'t, S: Scheme> {
+    pub(super) engine: &'t Engine<S>,
+    pub(super) worker: &'t Worker<S>,
+    pub(super) entered: Entered<'t>,
+    pub(super) state: RefMut<'t, State<S>>,
+}
+
+/// What a transaction sees of a row.
+pub(super) enum RowRead<H> {
+    /// This version.
+    Live(VersionPtr<H>),
+    /// No row: deleted, or not there yet.
+    Nothing,
+    /// The row is being taken out of the table: look the key up again.
+    Gone,
+}
+
+impl<'t, S: Scheme> Operation<'t, S> {
+    /// Lets go of the worker's state, so that the application may use the transaction, but stays inside the epochs.
+    pub(super) fn suspend(self) -> Entered<'t> {
+        self.entered
+    }
+
+    /// Reads a row as the transaction sees it, and tracks that.
+    pub(super) fn read_row(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        place: Place,
+    ) -> Result<RowRead<StampsOf<S>>> {
+        let Some(head) = table.rows.slot(row).head() else { return Ok(RowRead::Gone) };
+        let version = match visible::<S>(&self.engine.shared, self.state.begin, self.state.tid, head) {
+            Seen::Own(version) => version,
+            Seen::At(version, created) => {
+                self.track(version, created, place)?;
+                version
+            }
+            Seen::Nothing => return Ok(RowRead::Nothing),
+        };
+        Ok(if version.kind() == Kind::Live { RowRead::Live(version) } else { RowRead::Nothing })
+    }
+
+    /// The transaction depends on a version.
+    pub(super) fn track(&mut self, version: VersionPtr<StampsOf<S>>, created: Stamp, place: Place) -> Result<()> {
+        let read = self.state.certifier.read(version, created, place);
+        read.map_err(|conflict| self.lose(conflict))
+    }
+
+    /// The transaction comes after something that left no version.
+    pub(super) fn follow(&mut self, stamp: Stamp, place: Place) -> Result<()> {
+        let followed = self.state.certifier.follow(stamp, place);
+        followed.map_err(|conflict| self.lose(conflict))
+    }
+
+    /// The transaction looked at a leaf: at all of it that lies in a range, or at where a key should be.
+    pub(super) fn saw_leaf(&mut self, index: IndexOrdinal, seen: &LeafSeen, place: Place) -> Result<()> {
+        if !S::Certifier::TRACKS {
+            return Ok(());
+        }
+        self.state.footprint.saw_leaf(index, seen, place);
+        self.follow(seen.removed, place)
+    }
+
+    /// The transaction put an entry into a leaf: it comes after those who looked there before.
+    pub(super) fn inserted(&mut self, inserted: &Inserted, place: Place) -> Result<()> {
+        if !S::Certifier::TRACKS {
+            return Ok(());
+        }
+        self.state.footprint.changed_leaf(inserted);
+        self.follow(inserted.gap, place)
+    }
+
+    /// Keeps a key for reports, where the scheme makes any for reads.
+    pub(super) fn note(&mut self, table: TableId, key: &[u8]) -> Place {
+        if S::Certifier::TRACKS { self.state.footprint.note(table, key) } else { Place { table, at: 0, length: 0 } }
+    }
+
+    /// The transaction's TID, taken with its first write or for its stamp.
+    pub(super) fn tid(&mut self) -> Result<Tid> {
+        if let Some(tid) = self.state.tid {
+            return Ok(tid);
+        }
+        let tid = self.state.tids.begin().ok_or(Error::Limit("64 Ki running transactions"))?;
+        self.state.tid = Some(tid);
+        Ok(tid)
+    }
+
+    /// The transaction has lost: undoes it and makes the report.
+    #[cold]
+    pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
+        let Conflict { kind, place, other } = conflict;
+        let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
+        let table = place.map(|place| self.engine.table(place.table).name.clone());
+        let abort = Abort { kind, table, key, other };
+        self.undo();
+        let counter = AbortKind::ALL.iter().position(|&counted| counted == kind).expect("all kinds are counted");
+        // Relaxed: a statistic that only this worker writes.
+        self.worker.slot.aborts[counter].fetch_add(1, Ordering::Relaxed);
+        self.state.doomed = Some(abort.clone());
+        abort.into()
+    }
+}

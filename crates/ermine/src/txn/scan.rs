@@ -1,0 +1,141 @@
+//! Ranges of an index, in either direction.
+//!
+//! A scan takes one leaf at a time: its entries under one leaf version, then the row behind each. Every leaf that meets
+//! the range goes into the leaf set, also an empty one: that is what keeps phantoms out.
+
+use std::ops::Bound;
+
+use super::running::{Operation, RowRead, Txn};
+use crate::{
+    access::{Direction, IndexOrdinal, ScanRange, Visit},
+    error::Result,
+    ids::RowId,
+    index::{self, Batch, LeafSeen, Lookup},
+    rows::chain::VersionPtr,
+    scheme::{Certifier, Place, Scheme, StampsOf},
+    sync::Spin,
+    table::TableStore,
+};
+
+/// Entries taken from a leaf at a time.
+const BATCH_ENTRIES: usize = 256;
+
+impl<S: Scheme> Txn<'_, S> {
+    /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
+    pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+        let mut batch = self.operation()?.state.batches.pop().unwrap_or_default();
+        let result = self.scan_leaves(range, &mut batch, visit);
+        self.worker().state.borrow_mut().batches.push(batch);
+        result
+    }
+
+    fn scan_leaves<'t>(&'t self, range: ScanRange<'_>, batch: &mut Batch, visit: &mut Visit<'_, 't>) -> Result<()> {
+        let table = self.engine.table(range.table);
+        let nodes = self.worker().pins.nodes.enter();
+        let direction = match range.direction {
+            Direction::Forward => index::Direction::Forward,
+            Direction::Backward => index::Direction::Backward,
+        };
+        let upper = range.upper.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut cursor = table.index(range.index).cursor(&nodes, Bound::Included(range.lower), upper, direction);
+        let mut left = range.limit;
+        while left > 0 {
+            let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES)) else { break };
+            let mut operation = self.operation()?;
+            let keys_at = operation.begin_leaf(table, &range, batch, &seen)?;
+            operation.prefetch(table, batch);
+            for at in 0..batch.len() {
+                let place = batch_place(table, batch, at, keys_at);
+                if let Some(version) = operation.read_entry(table, range.index, batch.row(at), batch.key(at), place)? {
+                    left -= 1;
+                    // The visitor may use the transaction.
+                    let entered = operation.suspend();
+                    if visit(batch.key(at), version.payload(&self.worker().pins))?.is_break() {
+                        return Ok(());
+                    }
+                    operation = self.resume(entered)?;
+                }
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where an entry's key stands among the transaction's key bytes.
+fn batch_place<H>(table: &TableStore<H>, batch: &Batch, at: usize, keys_at: Option<u32>) -> Place {
+    match keys_at {
+        Some(first) => {
+            let span = batch.key_span(at);
+            Place { table: table.id, at: first + span.start as u32, length: span.len() as u16 }
+        }
+        None => Place { table: table.id, at: 0, length: 0 },
+    }
+}
+
+impl<S: Scheme> Operation<'_, S> {
+    /// Takes a leaf into the leaf set; gives where its keys are kept for reports.
+    fn begin_leaf(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        range: &ScanRange<'_>,
+        batch: &Batch,
+        seen: &LeafSeen,
+    ) -> Result<Option<u32>> {
+        if !S::Certifier::TRACKS {
+            return Ok(None);
+        }
+        let keys_at = self.state.footprint.note_run(batch.key_bytes());
+        let place = match batch.len() {
+            0 => self.note(table.id, range.lower),
+            _ => batch_place(table, batch, 0, keys_at),
+        };
+        self.saw_leaf(range.index, seen, place)?;
+        Ok(keys_at)
+    }
+
+    /// Lets the processor fetch the versions of a leaf's rows side by side.
+    fn prefetch(&self, table: &TableStore<StampsOf<S>>, batch: &Batch) {
+        for at in 0..batch.len() {
+            if let Some(head) = table.rows.slot(batch.row(at)).head() {
+                head.prefetch();
+            }
+        }
+    }
+
+    /// The row behind an index entry, if the transaction sees one that belongs to the entry.
+    pub(super) fn read_entry(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        index: IndexOrdinal,
+        row: RowId,
+        entry: &[u8],
+        place: Place,
+    ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
+        let mut row = row;
+        let mut spin = Spin::default();
+        loop {
+            match self.read_row(table, row, place)? {
+                RowRead::Live(version) => {
+                    let belongs = index == IndexOrdinal::PRIMARY
+                        || table.secondary(index).matches(entry, version.payload(&self.entered.versions))?;
+                    return Ok(belongs.then_some(version));
+                }
+                RowRead::Nothing => return Ok(None),
+                RowRead::Gone => match table.index(index).get(&self.entered.nodes, entry) {
+                    // Taken out since: the transaction comes after the deletion. The leaf is in the leaf set.
+                    Lookup { row: None, seen } => {
+                        self.follow(seen.removed, place)?;
+                        return Ok(None);
+                    }
+                    Lookup { row: Some(found), .. } => {
+                        row = found;
+                        spin.wait();
+                    }
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The entries of secondary indexes that follow a row's versions.
+//!
+//! An entry (secondary key, primary key) -> RowId is there as long as any version of the row, committed or in flight, has
+//! that secondary key. A write adds the entry of its new version after it has installed the version; entries that no
+//! version needs any more go with the garbage (`rows::reclaim`), or at once when the writer aborts.
+//!
+//! Unique indexes have the same entries. A writer looks for another row under its secondary key before it writes (a
+//! visible one: the key exists) and again afterwards (a concurrent one: conflict). Of two concurrent writers at least
+//! one finds the other, because both add their entry before they look the second time.
+
+use std::ops::Bound;
+
+use smallvec::SmallVec;
+
+use super::{
+    running::Operation,
+    visible::{Standing, standing},
+    write::Content,
+    write_set::NeededEntry,
+};
+use crate::{
+    access::IndexOrdinal,
+    error::{AbortKind, Error, Result},
+    ids::RowId,
+    index::{self, Insert},
+    rows::chain::{Kind, VersionPtr},
+    scheme::{Conflict, Place, Scheme, StampsOf},
+    table::TableStore,
+    types::{KeyBuffer, byte_successor},
+};
+
+/// The entry that a write gives a row in one index, where it has another one there than before.
+pub(super) struct NewEntry {
+    index: IndexOrdinal,
+    key: KeyBuffer,
+    /// Length of the secondary key at its front.
+    secondary_length: usize,
+    unique: bool,
+}
+
+/// The new entries of one write. Most writes have none.
+pub(super) type NewEntries = SmallVec<[NewEntry; 2]>;
+
+impl<S: Scheme> Operation<'_, S> {
+    /// What entries a write will need that the version before it did not have.
+    pub(super) fn new_entries(
+        &self,
+        table: &TableStore<StampsOf<S>>,
+        key: &[u8],
+        before: Option<VersionPtr<StampsOf<S>>>,
+        content: Content<'_>,
+    ) -> Result<NewEntries> {
+        let mut entries = NewEntries::new();
+        let Some(value) = content.value() else { return Ok(entries) };
+        let mut old = KeyBuffer::new();
+        for (index, secondary) in table.secondaries() {
+            let mut entry = KeyBuffer::new();
+            let secondary_length = secondary.entry_of(key, value, &mut entry)?;
+            if entry.len() > crate::MAX_KEY_BYTES {
+                return Err(Error::KeyTooLong { bytes: entry.len() });
+            }
+            if let Some(before) = before {
+                secondary.entry_of(key, before.payload(&self.entered.versions), &mut old)?;
+                if old == entry {
+                    continue;
+                }
+            }
+            entries.push(NewEntry { index, key: entry, secondary_length, unique: secondary.uniqueness.is_unique() });
+        }
+        Ok(entries)
+    }
+
+    /// Before a write: no other row has its unique keys.
+    pub(super) fn check_unique(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: Option<RowId>,
+        entries: &NewEntries,
+    ) -> Result<()> {
+        for entry in entries.iter().filter(|entry| entry.unique) {
+            self.refuse_twins(table, entry.index, row, &entry.key[..entry.secondary_length])?;
+        }
+        Ok(())
+    }
+
+    /// With a write: notes what entries it needs, all of them before anything can fail, so that an abort finds them.
+    /// Somebody who takes out an older version may from now on leave an entry to this one.
+    pub(super) fn need_entries(&mut self, table: &TableStore<StampsOf<S>>, row: RowId, entries: &NewEntries) {
+        for entry in entries {
+            let place = self.state.footprint.keep(table.id, &entry.key);
+            self.state.footprint.entries.push(NeededEntry { row, index: entry.index, entry: place });
+        }
+    }
+
+    /// After a write: puts its entries into the indexes.
+    pub(super) fn add_entries(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        entries: &NewEntries,
+    ) -> Result<()> {
+        for entry in entries {
+            self.add_entry(table, entry.index, row, &entry.key)?;
+            if entry.unique {
+                self.refuse_concurrent_twin(table, entry.index, Some(row), &entry.key[..entry.secondary_length])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_entry(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        ordinal: IndexOrdinal,
+        row: RowId,
+        entry: &[u8],
+    ) -> Result<()> {
+        let place = self.state.footprint.keep(table.id, entry);
+        match table.index(ordinal).insert_if_absent(&self.entered.nodes, entry, row) {
+            Insert::Done(inserted) => self.inserted(&inserted, place),
+            // An older version of the row has, or had, the same key.
+            Insert::Exists(existing, _) if existing == row => Ok(()),
+            Insert::Exists(..) => {
+                Err(self.lose(Conflict { kind: AbortKind::WriteConflict, place: Some(place), other: None }))
+            }
+        }
+    }
+
+    /// All entries under a secondary key, with the leaves they stand in seen.
+    fn entries_under(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        ordinal: IndexOrdinal,
+        secondary_key: &[u8],
+        place: Place,
+    ) -> Result<Vec<(RowId, KeyBuffer)>> {
+        let mut found = Vec::new();
+        let mut batch = self.state.batches.pop().unwrap_or_default();
+        let upper = byte_successor(KeyBuffer::from_slice(secondary_key));
+        let upper = upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        // The guard of its own lets the operation be changed while the cursor lives.
+        let nodes = self.worker.pins.nodes.enter();
+        let lower = Bound::Included(secondary_key);
+        let mut cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
+        while let Some(seen) = cursor.next_leaf(&mut batch, usize::MAX) {
+            self.saw_leaf(ordinal, &seen, place)?;
+            found.extend((0..batch.len()).map(|at| (batch.row(at), KeyBuffer::from_slice(batch.key(at)))));
+        }
+        self.state.batches.push(batch);
+        Ok(found)
+    }
+
+    /// Before a write. Concurrent ones first: who loses to them should not have disturbed them with an entry.
+    fn refuse_twins(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        ordinal: IndexOrdinal,
+        row: Option<RowId>,
+        secondary_key: &[u8],
+    ) -> Result<()> {
+        if S::SNAPSHOT {
+            self.refuse_concurrent_twin(table, ordinal, row, secondary_key)?;
+            self.refuse_visible_twin(table, ordinal, row, secondary_key)
+        } else {
+            // What is committed is visible.
+            self.refuse_visible_twin(table, ordinal, row, secondary_key)?;
+            self.refuse_concurrent_twin(table, ordinal, row, secondary_key)
+        }
+    }
+
+    fn refuse_visible_twin(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        ordinal: IndexOrdinal,
+        row: Option<RowId>,
+        secondary_key: &[u8],
+    ) -> Result<()> {
+        let place = self.state.footprint.keep(table.id, secondary_key);
+        for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
+            if Some(other) != row && self.read_entry(table, ordinal, other, &entry, place)?.is_some() {
+                let index = Some(table.secondary(ordinal).name.clone());
+                return Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Another row has a version with the same unique key that the transaction does not see.
+    fn refuse_concurrent_twin(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        ordinal: IndexOrdinal,
+        row: Option<RowId>,
+        secondary_key: &[u8],
+    ) -> Result<()> {
+        let place = self.state.footprint.keep(table.id, secondary_key);
+        for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
+            if Some(other) == row {
+                continue;
+            }
+            let mut next = table.rows.slot(other).head();
+            while let Some(version) = next {
+                let standing = standing(&self.engine.shared, self.state.tid, self.state.begin, version);
+                let matches = || -> Result<bool> {
+                    let secondary = table.secondary(ordinal);
+                    Ok(version.kind() == Kind::Live
+                        && secondary.matches(&entry, version.payload(&self.entered.versions))?)
+                };
+                let conflict = match standing {
+                    // What it has written over itself, it has looked at before.
+                    Standing::Own => break,
+                    Standing::Unfinished(writer) if matches()? => Some(Some(writer)),
+                    Standing::Committed(stamp) if (stamp >= self.state.begin || !S::SNAPSHOT) && matches()? => {
+                        Some(None)
+                    }
+                    // Below it lies what the transaction sees, or what nobody sees any more.
+                    Standing::Committed(_) => break,
+                    Standing::Unfinished(_) | Standing::Void => None,
+                };
+                if let Some(other) = conflict {
+                    return Err(self.lose(Conflict { kind: AbortKind::WriteConflict, place: Some(place), other }));
+                }
+                next = version.older();
+            }
+        }
+        Ok(())
+    }
+}

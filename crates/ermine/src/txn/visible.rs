@@ -1,0 +1,93 @@
+//! Which version of a chain a transaction sees.
+
+use crate::{
+    ids::{Stamp, Tid},
+    rows::chain::{CertifierStamps, Origin, VersionPtr},
+    scheme::{Scheme, Shared, StampsOf},
+    sync::Spin,
+    txn::table::Inquiry,
+};
+
+/// What a transaction sees of a chain.
+pub(crate) enum Seen<H> {
+    /// Its own version.
+    Own(VersionPtr<H>),
+    /// A version committed at this stamp.
+    At(VersionPtr<H>, Stamp),
+    /// None: the row came after it.
+    Nothing,
+}
+
+/// How a version stands to a transaction.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is its own.
+    Own,
+    /// Committed at this stamp.
+    Committed(Stamp),
+    /// Its writer is running, or has a stamp that it did not commit under yet.
+    Unfinished(Tid),
+    /// Its writer aborted, or replaced it.
+    Void,
+}
+
+/// Finds out about a version. Waits for a writer that is committing below `wait_below`.
+pub(crate) fn standing<H: CertifierStamps>(
+    shared: &Shared,
+    tid: Option<Tid>,
+    wait_below: Stamp,
+    version: VersionPtr<H>,
+) -> Standing {
+    let mut spin = Spin::default();
+    loop {
+        let writer = match version.origin().load() {
+            Origin::At(Stamp::INFINITY) => return Standing::Void,
+            Origin::At(stamp) => return Standing::Committed(stamp),
+            Origin::By(writer) if Some(writer) == tid => return Standing::Own,
+            Origin::By(writer) => writer,
+        };
+        match shared.tids.inquire(writer) {
+            Inquiry::InFlight => return Standing::Unfinished(writer),
+            Inquiry::Aborted => return Standing::Void,
+            Inquiry::Committing(Some(stamp)) if stamp >= wait_below => return Standing::Unfinished(writer),
+            Inquiry::Committing(None) if wait_below == Stamp::ZERO => return Standing::Unfinished(writer),
+            Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
+            Inquiry::Committed { stamp, .. } => {
+                // The writer may have replaced this version before it committed: then it says so by now.
+                return match version.origin().load() {
+                    Origin::At(Stamp::INFINITY) => Standing::Void,
+                    _ => Standing::Committed(stamp),
+                };
+            }
+        }
+    }
+}
+
+/// The newest version that a transaction may see, from `head` on.
+///
+/// Under a snapshot: the newest committed below `begin`; a writer that is committing below `begin` is waited for, it is
+/// about to end. Under read committed: the newest committed one at all, without waiting.
+#[inline]
+pub(crate) fn visible<S: Scheme>(
+    shared: &Shared,
+    begin: Stamp,
+    tid: Option<Tid>,
+    head: VersionPtr<StampsOf<S>>,
+) -> Seen<StampsOf<S>> {
+    // The usual case: committed long ago.
+    if let Origin::At(stamp) = head.origin().load()
+        && (stamp < begin || !S::SNAPSHOT && stamp != Stamp::INFINITY)
+    {
+        return Seen::At(head, stamp);
+    }
+    let wait_below = if S::SNAPSHOT { begin } else { Stamp::ZERO };
+    let mut next = Some(head);
+    while let Some(version) = next {
+        match standing(shared, tid, wait_below, version) {
+            Standing::Own => return Seen::Own(version),
+            Standing::Committed(stamp) if stamp < begin || !S::SNAPSHOT => return Seen::At(version, stamp),
+            _ => next = version.older(),
+        }
+    }
+    Seen::Nothing
+}

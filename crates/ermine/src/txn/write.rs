@@ -1,0 +1,295 @@
+//! Insert, update, upsert and delete.
+//!
+//! A write puts a version with the transaction's TID in front of the row's chain with one compare-and-swap; from then on
+//! that version is the row's write lock (ERMIA 3.5). Whoever meets it, or meets a version committed after its own
+//! snapshot, loses: first updater wins. A key that nobody has is inserted row first, index entry second, so that whoever
+//! finds the entry finds the row.
+
+use super::{
+    commit_order::Write,
+    read::check_key,
+    running::{Operation, Txn},
+    visible::{Standing, standing},
+};
+use crate::{
+    access::{IndexOrdinal, Put},
+    error::{AbortKind, Error, Result},
+    ids::{RowId, Stamp, TableId, Tid},
+    index::{Insert, Lookup},
+    rows::chain::{Kind, NewVersion, VersionPtr},
+    scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
+    sync::Spin,
+    table::TableStore,
+};
+
+/// What a write puts under a key.
+#[derive(Clone, Copy)]
+pub(super) enum Content<'a> {
+    Value(&'a [u8]),
+    Nothing,
+}
+
+impl<'a> Content<'a> {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Value(_) => Kind::Live,
+            Self::Nothing => Kind::Tombstone,
+        }
+    }
+
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Value(bytes) => bytes,
+            Self::Nothing => &[],
+        }
+    }
+
+    /// The value, if there will be one.
+    pub(super) fn value(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Value(bytes) => Some(bytes),
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// The head of a chain, as a writer finds it.
+enum Head<H> {
+    /// The transaction's own version.
+    Own(VersionPtr<H>),
+    /// The newest committed version, which the transaction may overwrite.
+    Committed(VersionPtr<H>, Stamp),
+    /// Somebody is about to change it: look again.
+    Moving,
+}
+
+/// One write, on its way.
+struct Request<'a, H> {
+    table: &'a TableStore<H>,
+    key: &'a [u8],
+    content: Content<'a>,
+    place: Place,
+    tid: Tid,
+}
+
+/// What one try of a write came to.
+enum Tried {
+    Done(bool),
+    Again,
+}
+
+impl<S: Scheme> Txn<'_, S> {
+    /// Writes a value; says whether a row was written.
+    pub(crate) fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool> {
+        if value.len() > crate::MAX_VALUE_BYTES {
+            return Err(Error::ValueTooLong { bytes: value.len() });
+        }
+        self.write(table, key, Content::Value(value), how)
+    }
+
+    /// Deletes a row; says whether there was one.
+    pub(crate) fn delete(&self, table: TableId, key: &[u8]) -> Result<bool> {
+        self.write(table, key, Content::Nothing, Put::Update)
+    }
+
+    fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
+        check_key(key)?;
+        let mut operation = self.writing_operation()?;
+        let table = self.engine.table(table);
+        let tid = operation.tid()?;
+        let place = operation.state.footprint.keep(table.id, key);
+        let request = Request { table, key, content, place, tid };
+        // What is inserted is mostly not there: one descent less.
+        if how == Put::Insert
+            && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
+            && let Tried::Done(written) = operation.insert_fresh(&request)?
+        {
+            return Ok(written);
+        }
+        let mut spin = Spin::default();
+        loop {
+            match operation.try_write(&request, how)? {
+                Tried::Done(written) => return Ok(written),
+                Tried::Again => spin.wait(),
+            }
+        }
+    }
+}
+
+impl<S: Scheme> Operation<'_, S> {
+    fn try_write(&mut self, request: &Request<'_, StampsOf<S>>, how: Put) -> Result<Tried> {
+        let Request { table, key, place, tid, .. } = *request;
+        if let Some(row) = self.state.footprint.last_found.get(table.id, key) {
+            self.state.footprint.last_found.clear();
+            if let Some(done) = self.try_rewrite(request, row, how)? {
+                return Ok(done);
+            }
+        }
+        let Lookup { row, seen } = table.primary.get(&self.entered.nodes, key);
+        let Some(row) = row else {
+            if how == Put::Update {
+                self.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
+                return Ok(Tried::Done(false));
+            }
+            return self.insert_fresh(request);
+        };
+        let head = match self.head(table, row, tid, place)? {
+            Head::Moving => return Ok(Tried::Again),
+            head => head,
+        };
+        let (Head::Own(version) | Head::Committed(version, _)) = head else { unreachable!("handled above") };
+        let live = version.kind() == Kind::Live;
+        match how {
+            Put::Insert if live => {
+                if let Head::Committed(version, created) = head {
+                    self.track(version, created, place)?;
+                }
+                Err(Error::KeyExists { table: table.name.clone(), index: None, key: key.into() })
+            }
+            Put::Update if !live => {
+                if let Head::Committed(version, created) = head {
+                    self.track(version, created, place)?;
+                    self.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
+                }
+                Ok(Tried::Done(false))
+            }
+            _ => match head {
+                Head::Own(own) => self.replace_own(request, row, own),
+                Head::Committed(old, created) => self.overwrite(request, row, old, created),
+                Head::Moving => unreachable!("handled above"),
+            },
+        }
+    }
+
+    /// Writes over a row that the transaction has just read, where it is still there to be written over.
+    fn try_rewrite(&mut self, request: &Request<'_, StampsOf<S>>, row: RowId, how: Put) -> Result<Option<Tried>> {
+        let head = self.head(request.table, row, request.tid, request.place)?;
+        let (Head::Own(version) | Head::Committed(version, _)) = head else { return Ok(None) };
+        if how == Put::Insert || version.kind() != Kind::Live {
+            return Ok(None);
+        }
+        match head {
+            Head::Own(own) => self.replace_own(request, row, own).map(Some),
+            Head::Committed(old, created) => self.overwrite(request, row, old, created).map(Some),
+            Head::Moving => Ok(None),
+        }
+    }
+
+    /// The head of a row, if the transaction may write over it.
+    fn head(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        tid: Tid,
+        place: Place,
+    ) -> Result<Head<StampsOf<S>>> {
+        let Some(head) = table.rows.slot(row).head() else { return Ok(Head::Moving) };
+        let begin = self.state.begin;
+        // A writer whose outcome cannot hurt is waited for; it is short.
+        let wait_below = if S::SNAPSHOT { begin } else { Stamp::INFINITY };
+        let other = match standing(&self.engine.shared, Some(tid), wait_below, head) {
+            Standing::Own => return Ok(Head::Own(head)),
+            Standing::Committed(stamp) if stamp < begin || !S::SNAPSHOT => return Ok(Head::Committed(head, stamp)),
+            Standing::Void => return Ok(Head::Moving),
+            Standing::Unfinished(other) => Some(other),
+            Standing::Committed(_) => None,
+        };
+        Err(self.lose(Conflict { kind: AbortKind::WriteConflict, place: Some(place), other }))
+    }
+
+    /// Puts a version over a committed one.
+    fn overwrite(
+        &mut self,
+        request: &Request<'_, StampsOf<S>>,
+        row: RowId,
+        old: VersionPtr<StampsOf<S>>,
+        created: Stamp,
+    ) -> Result<Tried> {
+        let Request { table, key, content, place, tid } = *request;
+        let before = (old.kind() == Kind::Live).then_some(old);
+        let entries = self.new_entries(table, key, before, content)?;
+        self.check_unique(table, Some(row), &entries)?;
+        let new = NewVersion {
+            kind: content.kind(),
+            tid,
+            older: Some(old),
+            write: self.state.footprint.writes.len() as u32,
+            payload: content.bytes(),
+        };
+        let Some(new) = table.rows.slot(row).push(&mut self.state.arena, Some(old), new) else {
+            return Ok(Tried::Again);
+        };
+        self.wrote(Write { row, new, old: Some(old), fresh: false, place }, content);
+        self.need_entries(table, row, &entries);
+        let overwritten = self.state.certifier.overwrite(tid, old, created, place);
+        overwritten.map_err(|conflict| self.lose(conflict))?;
+        self.add_entries(table, row, &entries)?;
+        Ok(Tried::Done(true))
+    }
+
+    /// Puts a version in the place of one of the transaction's own.
+    fn replace_own(
+        &mut self,
+        request: &Request<'_, StampsOf<S>>,
+        row: RowId,
+        own: VersionPtr<StampsOf<S>>,
+    ) -> Result<Tried> {
+        let Request { table, key, content, tid, .. } = *request;
+        let before = (own.kind() == Kind::Live).then_some(own);
+        let entries = self.new_entries(table, key, before, content)?;
+        self.check_unique(table, Some(row), &entries)?;
+        let (older, write) = (own.older(), own.write());
+        let new = NewVersion { kind: content.kind(), tid, older, write, payload: content.bytes() };
+        let new = table.rows.slot(row).replace(&mut self.state.arena, own, new);
+        self.state.footprint.discarded.push(own);
+        self.state.footprint.writes[write as usize].new = new;
+        self.need_entries(table, row, &entries);
+        self.add_entries(table, row, &entries)?;
+        Ok(Tried::Done(true))
+    }
+
+    /// Inserts a key that the index does not have.
+    fn insert_fresh(&mut self, request: &Request<'_, StampsOf<S>>) -> Result<Tried> {
+        let Request { table, key, content, place, tid } = *request;
+        let entries = self.new_entries(table, key, None, content)?;
+        self.check_unique(table, None, &entries)?;
+        let row = self.state.row_ids(table.id).take(&table.rows)?;
+        let slot = table.rows.slot(row);
+        let arena = &mut self.state.arena;
+        let absent = S::Certifier::TRACKS.then(|| VersionPtr::absent(arena));
+        let write = self.state.footprint.writes.len() as u32;
+        let new = NewVersion { kind: content.kind(), tid, older: absent, write, payload: content.bytes() };
+        let new = slot.push(&mut self.state.arena, None, new).expect("nobody else knows the row yet");
+        if let Some(absent) = absent {
+            // The mark stands before anybody can find the row.
+            let overwritten = self.state.certifier.overwrite(tid, absent, Stamp::ZERO, place);
+            debug_assert!(overwritten.is_ok(), "nothing depends on a version that was never seen");
+        }
+        match table.primary.insert_if_absent(&self.entered.nodes, key, row) {
+            Insert::Exists(..) => {
+                slot.install(Some(new), None);
+                self.state.row_ids(table.id).give(row);
+                self.state.retire_version(self.engine, new);
+                if let Some(absent) = absent {
+                    self.state.retire_version(self.engine, absent);
+                }
+                Ok(Tried::Again)
+            }
+            Insert::Done(inserted) => {
+                self.wrote(Write { row, new, old: absent, fresh: true, place }, content);
+                self.need_entries(table, row, &entries);
+                self.inserted(&inserted, place)?;
+                self.add_entries(table, row, &entries)?;
+                Ok(Tried::Done(true))
+            }
+        }
+    }
+
+    /// Notes a write for the end.
+    fn wrote(&mut self, write: Write<StampsOf<S>>, content: Content<'_>) {
+        /// Bytes of a record's header in the log.
+        const RECORD_BYTES: u64 = 32;
+        self.state.footprint.log_bytes += RECORD_BYTES + content.bytes().len() as u64 + u64::from(write.place.length);
+        self.state.footprint.writes.push(write);
+    }
+}

@@ -1,0 +1,308 @@
+//! The order-preserving, self-delimiting encoding of keys.
+//!
+//! | type | encoding |
+//! |---|---|
+//! | `u8` .. `u128`, `char` | big-endian |
+//! | `i8` .. `i128` | big-endian, sign bit flipped |
+//! | `bool` | one byte, 0 or 1 |
+//! | `[u8; N]` | the bytes |
+//! | `String`, `Vec<u8>` | the bytes, 00 as 01 01 and 01 as 01 02, then 00 |
+//! | `Option` | 00 for `None`; 01 and the key for `Some` |
+//! | tuple | its fields, one after the other |
+//! | `()` | nothing |
+//!
+//! Strings end with the one byte that cannot occur inside, which is also the lowest, so that a string sorts before its
+//! extensions. Escaping two byte values instead of one keeps the end at one byte: with 00 alone escaped (as 00 FF), the
+//! end would need two, and each ordinary string would be a byte longer.
+
+use smallvec::SmallVec;
+
+use super::for_each_tuple_split;
+use crate::error::{Error, Result};
+
+/// Bytes of an encoded key; keys of up to 64 bytes need no heap.
+pub type KeyBuffer = SmallVec<[u8; 64]>;
+
+/// A form of key `K`, owned or borrowed: `str` for a table keyed by `String`, `(u32, &str)` for one keyed by
+/// `(u32, String)`.
+///
+/// ```no_run
+/// # fn example(txn: &ermine::Transaction, by_id: &ermine::Table<u64, String>,
+/// #     by_name: &ermine::Table<(u32, String), u64>, by_bytes: &ermine::Table<Vec<u8>, u64>) -> ermine::Result<()> {
+/// txn.put(by_id, &1, "ermine")?;
+/// txn.get(by_name, &(7, "stoat"))?;
+/// txn.get(by_bytes, b"weasel")?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait AsKey<K: Key> {
+    /// Appends the order-preserving, self-delimiting encoding.
+    fn encode(&self, out: &mut KeyBuffer);
+}
+
+/// A key type: its encoding compares as its values do.
+///
+/// A type of the application's own is a key by encoding as one of the types that are:
+///
+/// ```
+/// use ermine::{AsKey, Key, KeyBuffer};
+///
+/// #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// struct Account { branch: u16, number: u32 }
+///
+/// impl AsKey<Account> for Account {
+///     fn encode(&self, out: &mut KeyBuffer) {
+///         (self.branch, self.number).encode(out)
+///     }
+/// }
+///
+/// impl Key for Account {
+///     fn decode(input: &mut &[u8]) -> ermine::Result<Self> {
+///         let (branch, number) = Key::decode(input)?;
+///         Ok(Self { branch, number })
+///     }
+/// }
+/// ```
+pub trait Key: AsKey<Self> + Sized + Send + Sync + 'static {
+    /// Reads one key off the front of `input`.
+    fn decode(input: &mut &[u8]) -> Result<Self>;
+
+    /// Passes over one key at the front of `input` without building it.
+    fn skip(input: &mut &[u8]) -> Result<()> {
+        Self::decode(input).map(drop)
+    }
+}
+
+impl<K: Key, Q: AsKey<K> + ?Sized> AsKey<K> for &Q {
+    #[inline]
+    fn encode(&self, out: &mut KeyBuffer) {
+        (**self).encode(out);
+    }
+}
+
+/// Cuts `N` bytes off the front of `input`.
+#[inline]
+fn take<const N: usize>(input: &mut &[u8], expected: &'static str) -> Result<[u8; N]> {
+    let (taken, rest) = input.split_first_chunk().ok_or(Error::Decode { expected })?;
+    *input = rest;
+    Ok(*taken)
+}
+
+/// Integers as big-endian bytes; `$flip` is the sign bit.
+macro_rules! integer_key {
+    ($($integer:ident $flip:expr;)+) => {$(
+        impl AsKey<$integer> for $integer {
+            #[inline]
+            fn encode(&self, out: &mut KeyBuffer) {
+                out.extend_from_slice(&(*self ^ $flip).to_be_bytes());
+            }
+        }
+
+        impl Key for $integer {
+            #[inline]
+            fn decode(input: &mut &[u8]) -> Result<Self> {
+                Ok($integer::from_be_bytes(take(input, concat!(stringify!($integer), " key"))?) ^ $flip)
+            }
+        }
+    )+};
+}
+
+integer_key! {
+    u8 0; u16 0; u32 0; u64 0; u128 0;
+    i8 i8::MIN; i16 i16::MIN; i32 i32::MIN; i64 i64::MIN; i128 i128::MIN;
+}
+
+impl AsKey<bool> for bool {
+    #[inline]
+    fn encode(&self, out: &mut KeyBuffer) {
+        out.push(u8::from(*self));
+    }
+}
+
+impl Key for bool {
+    fn decode(input: &mut &[u8]) -> Result<Self> {
+        match take(input, "bool key")? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(Error::Decode { expected: "bool key" }),
+        }
+    }
+}
+
+impl AsKey<char> for char {
+    #[inline]
+    fn encode(&self, out: &mut KeyBuffer) {
+        u32::from(*self).encode(out);
+    }
+}
+
+impl Key for char {
+    fn decode(input: &mut &[u8]) -> Result<Self> {
+        Self::from_u32(u32::decode(input)?).ok_or(Error::Decode { expected: "char key" })
+    }
+}
+
+impl<const N: usize> AsKey<[u8; N]> for [u8; N] {
+    #[inline]
+    fn encode(&self, out: &mut KeyBuffer) {
+        out.extend_from_slice(self);
+    }
+}
+
+impl<const N: usize> Key for [u8; N] {
+    fn decode(input: &mut &[u8]) -> Result<Self> {
+        take(input, "byte array key")
+    }
+}
+
+/// Ends a string of bytes.
+const END: u8 = 0;
+/// Announces an escaped byte: the byte after it is the original plus one. Bytes up to this one are escaped.
+const ESCAPE: u8 = 1;
+
+fn encode_bytes(mut bytes: &[u8], out: &mut KeyBuffer) {
+    while let Some(position) = bytes.iter().position(|&byte| byte <= ESCAPE) {
+        out.extend_from_slice(&bytes[..position]);
+        out.extend_from_slice(&[ESCAPE, bytes[position] + 1]);
+        bytes = &bytes[position + 1..];
+    }
+    out.extend_from_slice(bytes);
+    out.push(END);
+}
+
+/// Cuts a string's escaped bytes off the front of `input`, without their end.
+fn take_escaped<'a>(input: &mut &'a [u8], expected: &'static str) -> Result<&'a [u8]> {
+    let end = input.iter().position(|&byte| byte == END).ok_or(Error::Decode { expected })?;
+    let escaped = &input[..end];
+    *input = &input[end + 1..];
+    Ok(escaped)
+}
+
+fn decode_bytes(input: &mut &[u8], expected: &'static str) -> Result<Vec<u8>> {
+    let mut escaped = take_escaped(input, expected)?;
+    let mut bytes = Vec::with_capacity(escaped.len());
+    while let Some(position) = escaped.iter().position(|&byte| byte == ESCAPE) {
+        bytes.extend_from_slice(&escaped[..position]);
+        match escaped.get(position + 1) {
+            Some(&code @ 1..=2) => bytes.push(code - 1),
+            _ => return Err(Error::Decode { expected }),
+        }
+        escaped = &escaped[position + 2..];
+    }
+    bytes.extend_from_slice(escaped);
+    Ok(bytes)
+}
+
+impl AsKey<Vec<u8>> for [u8] {
+    fn encode(&self, out: &mut KeyBuffer) {
+        encode_bytes(self, out);
+    }
+}
+
+impl AsKey<Vec<u8>> for Vec<u8> {
+    fn encode(&self, out: &mut KeyBuffer) {
+        encode_bytes(self, out);
+    }
+}
+
+impl<const N: usize> AsKey<Vec<u8>> for [u8; N] {
+    fn encode(&self, out: &mut KeyBuffer) {
+        encode_bytes(self, out);
+    }
+}
+
+impl Key for Vec<u8> {
+    fn decode(input: &mut &[u8]) -> Result<Self> {
+        decode_bytes(input, "bytes key")
+    }
+
+    fn skip(input: &mut &[u8]) -> Result<()> {
+        take_escaped(input, "bytes key").map(drop)
+    }
+}
+
+impl AsKey<String> for str {
+    fn encode(&self, out: &mut KeyBuffer) {
+        encode_bytes(self.as_bytes(), out);
+    }
+}
+
+impl AsKey<String> for String {
+    fn encode(&self, out: &mut KeyBuffer) {
+        encode_bytes(self.as_bytes(), out);
+    }
+}
+
+impl Key for String {
+    fn decode(input: &mut &[u8]) -> Result<Self> {
+        let bytes = decode_bytes(input, "string key")?;
+        Self::from_utf8(bytes).map_err(|_| Error::Decode { expected: "string key" })
+    }
+
+    fn skip(input: &mut &[u8]) -> Result<()> {
+        take_escaped(input, "string key").map(drop)
+    }
+}
+
+impl<K: Key, Q: AsKey<K>> AsKey<Option<K>> for Option<Q> {
+    #[inline]
+    fn encode(&self, out: &mut KeyBuffer) {
+        out.push(u8::from(self.is_some()));
+        if let Some(key) = self {
+            key.encode(out);
+        }
+    }
+}
+
+/// Reads the byte that tells `Some` from `None`.
+fn take_is_some(input: &mut &[u8]) -> Result<bool> {
+    bool::decode(input).map_err(|_| Error::Decode { expected: "optional key" })
+}
+
+impl<K: Key> Key for Option<K> {
+    fn decode(input: &mut &[u8]) -> Result<Self> {
+        take_is_some(input)?.then(|| K::decode(input)).transpose()
+    }
+
+    fn skip(input: &mut &[u8]) -> Result<()> {
+        if take_is_some(input)? { K::skip(input) } else { Ok(()) }
+    }
+}
+
+impl AsKey<()> for () {
+    fn encode(&self, _: &mut KeyBuffer) {}
+}
+
+impl Key for () {
+    fn decode(_: &mut &[u8]) -> Result<Self> {
+        Ok(())
+    }
+}
+
+/// Tuples as keys: the splits whose rest is empty are the whole tuples.
+macro_rules! tuple_key {
+    ([$($key:ident $form:ident $field:tt)+] []) => {
+        impl<$($key: Key, $form: AsKey<$key>),+> AsKey<($($key,)+)> for ($($form,)+) {
+            #[inline]
+            fn encode(&self, out: &mut KeyBuffer) {
+                $(self.$field.encode(out);)+
+            }
+        }
+
+        impl<$($key: Key),+> Key for ($($key,)+) {
+            #[inline]
+            fn decode(input: &mut &[u8]) -> Result<Self> {
+                Ok(($($key::decode(input)?,)+))
+            }
+
+            #[inline]
+            fn skip(input: &mut &[u8]) -> Result<()> {
+                $($key::skip(input)?;)+
+                Ok(())
+            }
+        }
+    };
+    ([$($taken:tt)+] [$($rest:tt)+]) => {};
+}
+
+for_each_tuple_split!(tuple_key);

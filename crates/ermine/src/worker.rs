@@ -1,0 +1,315 @@
+//! What a running transaction needs to itself, kept between transactions so that beginning one allocates nothing.
+//!
+//! A worker belongs to one transaction at a time, not to a thread: a transaction may move between threads and its
+//! worker moves with it. Idle workers wait in a pool; a thread mostly gets the one it used last, with its memory and
+//! counters still in the core's cache.
+//!
+//! Invariants
+//! 1. There are as many workers as there were transactions at the same time. A worker is never destroyed before its
+//!    database, so reader slots and snapshot slots stay dense.
+//! 2. Only the transaction (or the housekeeping of an idle worker) touches a worker's state.
+
+use std::{
+    cell::RefCell,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    engine::Engine,
+    epoch::{Limbo, Participant},
+    error::{Error, Result},
+    ids::{RowId, Stamp, TableId, Tid},
+    index::Batch,
+    rows::{
+        arena::Arena,
+        array::RowIds,
+        chain::VersionPtr,
+        reclaim::{self, Outcome, Queue, Superseded, Unlinked},
+        snapshots::{Horizon, SnapshotSlot},
+    },
+    scheme::{Scheme, StampsOf},
+    sync::{Mutex, Ordering},
+    txn::{readers::ReaderSlot, table::TidLease, write_set::Footprint},
+};
+
+/// The epochs of a worker.
+///
+/// `versions` protects what an operation walks over; a transaction leaves it, or moves on in it, between operations, so
+/// that a long transaction does not keep all garbage. `nodes` protects what a transaction keeps until it ends: leaves
+/// it has seen, tombstones it has read, RowIds.
+pub(crate) struct Pins {
+    pub(crate) versions: Participant,
+    pub(crate) nodes: Participant,
+}
+
+/// A worker.
+pub(crate) struct Worker<S: Scheme> {
+    pub(crate) pins: Pins,
+    pub(crate) slot: Arc<SnapshotSlot>,
+    pub(crate) state: RefCell<State<S>>,
+}
+
+/// The parts of a worker that operations change.
+pub(crate) struct State<S: Scheme> {
+    /// Everything strictly below is visible.
+    pub(crate) begin: Stamp,
+    /// The running transaction, once it has written or needs to commit with a stamp.
+    pub(crate) tid: Option<Tid>,
+    pub(crate) tids: TidLease,
+    pub(crate) reader: ReaderSlot,
+    pub(crate) certifier: S::Certifier,
+    pub(crate) footprint: Footprint<StampsOf<S>>,
+    pub(crate) arena: Arena,
+    /// Why the transaction is over, when it has lost a conflict.
+    pub(crate) doomed: Option<crate::error::Abort>,
+    /// Buffers of scans: one is taken by each scan that runs.
+    pub(crate) batches: Vec<Batch>,
+    row_ids: Vec<RowIds>,
+    garbage: Garbage<StampsOf<S>>,
+    /// Transactions and superseded rows since the last housekeeping.
+    since_housekeeping: usize,
+}
+
+/// What a worker has superseded, and what it has unlinked.
+struct Garbage<H> {
+    queue: Queue,
+    horizon: Horizon,
+    versions: Limbo<VersionPtr<H>>,
+    rows: Limbo<(TableId, RowId, Option<VersionPtr<H>>)>,
+    unlinked: Vec<VersionPtr<H>>,
+}
+
+impl<S: Scheme> Worker<S> {
+    /// Transactions and superseded rows between two looks at the garbage.
+    const HOUSEKEEPING_EVERY: usize = 128;
+    /// Unlinked versions that may wait for others before they are given time.
+    const BACKLOG_MAX: usize = 1 << 14;
+    /// How long they are given, each time the worker looks after its garbage.
+    const BACKLOG_WAIT_MAX: Duration = Duration::from_millis(1);
+
+    /// A new worker of `engine`.
+    pub(crate) fn new(engine: &Engine<S>) -> Result<Self> {
+        let reader = engine.shared.readers.lease().ok_or(Error::Limit("1024 transactions at the same time"))?;
+        let slot = Arc::new(SnapshotSlot::new());
+        engine.snapshots.push(slot.clone());
+        let garbage = Garbage {
+            queue: Queue::default(),
+            horizon: Horizon::default(),
+            versions: Limbo::new(),
+            rows: Limbo::new(),
+            unlinked: Vec::new(),
+        };
+        let state = State {
+            begin: Stamp::ZERO,
+            tid: None,
+            tids: engine.shared.tids.lease(),
+            reader,
+            certifier: S::Certifier::default(),
+            footprint: Footprint::default(),
+            arena: engine.memory.arena(),
+            doomed: None,
+            batches: Vec::new(),
+            row_ids: Vec::new(),
+            garbage,
+            since_housekeeping: 0,
+        };
+        let label = format!("worker {}", engine.snapshots.count());
+        let pins = Pins { versions: engine.versions.join_as(&label), nodes: engine.nodes.join_as(&label) };
+        Ok(Self { pins, slot, state: RefCell::new(state) })
+    }
+
+    /// Looks after the garbage now and then.
+    pub(crate) fn housekeep_sometimes(&mut self, engine: &Engine<S>) {
+        let state = self.state.get_mut();
+        state.since_housekeeping += 1;
+        if state.since_housekeeping >= Self::HOUSEKEEPING_EVERY {
+            // Twice what came in: a backlog shrinks.
+            let at_most = 2 * state.since_housekeeping;
+            self.housekeep(engine, at_most);
+            self.give_others_time(engine);
+        }
+    }
+
+    /// Hands the core over for a moment when much garbage waits for others to end their operations: on a machine with
+    /// more threads than cores they may not be running, and memory would grow for as long as they do not.
+    fn give_others_time(&mut self, engine: &Engine<S>) {
+        let State { garbage, arena, row_ids, .. } = self.state.get_mut();
+        if garbage.versions.len() <= Self::BACKLOG_MAX {
+            return;
+        }
+        let since = Instant::now();
+        while garbage.versions.len() > Self::BACKLOG_MAX && since.elapsed() < Self::BACKLOG_WAIT_MAX {
+            std::thread::yield_now();
+            garbage.free(engine, arena, row_ids);
+        }
+    }
+
+    /// Unlinks and frees up to `at_most` rows' worth of garbage, and lets the epochs go on. The worker is idle.
+    pub(crate) fn housekeep(&mut self, engine: &Engine<S>, at_most: usize) {
+        let Self { pins, slot, state } = self;
+        let State { garbage, arena, row_ids, since_housekeeping, .. } = state.get_mut();
+        *since_housekeeping = 0;
+        garbage.unlink(engine, pins, at_most);
+        garbage.free(engine, arena, row_ids);
+        pins.nodes.reclaim(at_most);
+        // Relaxed: a statistic.
+        slot.garbage.store((garbage.queue.len() + garbage.versions.len()) as u64, Ordering::Relaxed);
+    }
+}
+
+impl<S: Scheme> State<S> {
+    /// The worker's RowIds of a table.
+    pub(crate) fn row_ids(&mut self, table: TableId) -> &mut RowIds {
+        ids_of(&mut self.row_ids, table)
+    }
+
+    /// A committed transaction of this worker superseded something.
+    pub(crate) fn superseded(&mut self, superseded: Superseded) {
+        self.garbage.queue.push(superseded);
+        self.since_housekeeping += 1;
+    }
+
+    /// A version of this worker's own has been unlinked, which no transaction can have read.
+    pub(crate) fn retire_version(&mut self, engine: &Engine<S>, version: VersionPtr<StampsOf<S>>) {
+        self.garbage.versions.push(&engine.versions, version);
+    }
+
+    /// A row has been taken out of the table, with the last version that transactions may have read of it.
+    pub(crate) fn retire_row(
+        &mut self,
+        engine: &Engine<S>,
+        table: TableId,
+        row: RowId,
+        version: Option<VersionPtr<StampsOf<S>>>,
+    ) {
+        self.garbage.rows.push(&engine.nodes, (table, row, version));
+    }
+}
+
+impl<H: crate::rows::chain::CertifierStamps> Garbage<H> {
+    /// Unlinks what the horizon has passed.
+    fn unlink<S: Scheme>(&mut self, engine: &Engine<S>, pins: &Pins, at_most: usize)
+    where
+        S::Certifier: crate::scheme::Certifier<Stamps = H>,
+    {
+        if self.queue.len() == 0 {
+            return;
+        }
+        self.horizon.refresh(&engine.shared.clock, engine.snapshots.iter().map(|(_, slot)| &**slot));
+        self.queue.wake(&self.horizon);
+        let _versions = pins.versions.enter();
+        let nodes = pins.nodes.enter();
+        for _ in 0..at_most {
+            let Some(superseded) = self.queue.pop(&self.horizon) else { break };
+            let table = engine.table(superseded.table);
+            let mut row = None;
+            let unlinked = Unlinked { versions: &mut self.unlinked, row: &mut row };
+            match reclaim::process(table, &superseded, &self.horizon, &engine.latches, &nodes, unlinked) {
+                Outcome::Done => {}
+                Outcome::Wanted(snapshot) => self.queue.keep(snapshot, superseded),
+                Outcome::Busy => self.queue.again(superseded),
+            }
+            if let Some((row, tombstone)) = row {
+                self.rows.push(&engine.nodes, (table.id, row, Some(tombstone)));
+            }
+        }
+        if !self.unlinked.is_empty() {
+            self.versions.push_all(&engine.versions, self.unlinked.drain(..));
+        }
+    }
+
+    /// Frees what nobody can look at any more.
+    fn free<S: Scheme>(&mut self, engine: &Engine<S>, arena: &mut Arena, row_ids: &mut Vec<RowIds>) {
+        if self.versions.len() > 0 {
+            engine.versions.advance();
+        }
+        engine.nodes.advance();
+        while let Some(version) = self.versions.pop_closed(&engine.versions) {
+            // SAFETY: it was unlinked in an epoch that has closed, and no snapshot saw it: no handle of it is in use
+            // (chain.rs, invariant 4).
+            unsafe { version.destroy(arena) };
+        }
+        while let Some((table, row, version)) = self.rows.pop_closed(&engine.nodes) {
+            if let Some(version) = version {
+                // SAFETY: as above, at the scale of transactions.
+                unsafe { version.destroy(arena) };
+            }
+            ids_of(row_ids, table).give(row);
+        }
+    }
+}
+
+fn ids_of(row_ids: &mut Vec<RowIds>, table: TableId) -> &mut RowIds {
+    let at = table.0 as usize;
+    if row_ids.len() <= at {
+        row_ids.resize_with(at + 1, RowIds::default);
+    }
+    &mut row_ids[at]
+}
+
+/// Idle workers, one lock-protected place each so that threads do not meet.
+pub(crate) struct WorkerPool<S: Scheme> {
+    places: Box<[Place<S>]>,
+    overflow: Mutex<Vec<Box<Worker<S>>>>,
+}
+
+/// On a cache line of its own.
+#[repr(align(128))]
+struct Place<S: Scheme>(Mutex<Option<Box<Worker<S>>>>);
+
+impl<S: Scheme> WorkerPool<S> {
+    const PLACES: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        Self { places: (0..Self::PLACES).map(|_| Place(Mutex::new(None))).collect(), overflow: Mutex::new(Vec::new()) }
+    }
+
+    /// Where the calling thread looks first: threads have stacks far apart, so an address on the stack tells them
+    /// apart well enough, without thread-local state. Only speed depends on it.
+    fn home() -> usize {
+        let on_the_stack = 0u8;
+        ((&raw const on_the_stack).addr() >> 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
+    }
+
+    fn places_from_home(&self) -> impl Iterator<Item = &Place<S>> {
+        let home = Self::home();
+        (0..Self::PLACES).map(move |step| &self.places[(home + step) % Self::PLACES])
+    }
+
+    /// An idle worker, mostly the one that this thread used last.
+    pub(crate) fn take(&self) -> Option<Box<Worker<S>>> {
+        let idle = self.places_from_home().find_map(|place| place.0.try_lock().ok()?.take());
+        idle.or_else(|| self.overflow.lock().ok()?.pop())
+    }
+
+    /// Puts a worker back.
+    pub(crate) fn give(&self, worker: Box<Worker<S>>) {
+        for place in self.places_from_home() {
+            if let Ok(mut place) = place.0.try_lock()
+                && place.is_none()
+            {
+                *place = Some(worker);
+                return;
+            }
+        }
+        self.overflow.lock().expect("no code panics while it holds the pool").push(worker);
+    }
+
+    /// Lets `visit` look after every idle worker in turn.
+    pub(crate) fn for_each_idle(&self, mut visit: impl FnMut(&mut Worker<S>)) {
+        for place in &self.places {
+            // Taken out for the visit, so that nobody waits for the place.
+            let idle = place.0.try_lock().ok().and_then(|mut place| place.take());
+            if let Some(mut worker) = idle {
+                visit(&mut worker);
+                self.give(worker);
+            }
+        }
+        let idle = std::mem::take(&mut *self.overflow.lock().expect("no code panics while it holds the pool"));
+        for mut worker in idle {
+            visit(&mut worker);
+            self.give(worker);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Goal: the typed interface does what its documentation says, also where it refuses.
+//! Method: one small database a test, under every scheme where the scheme does not matter.
+
+use std::ops::ControlFlow;
+
+use ermine::{
+    AbortKind, Database, Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options, Scheme, Table, TxnOptions, Uniqueness, prefix,
+};
+
+fn databases() -> impl Iterator<Item = Database> {
+    Scheme::ALL.into_iter().map(|scheme| Database::open_in_memory(Options::default().scheme(scheme)).unwrap())
+}
+
+fn filled(db: &Database) -> Table<u64, u64> {
+    let table = db.table("numbers").unwrap();
+    db.run(|txn| (0..10u64).try_for_each(|n| txn.insert(&table, &n, &(n * n)))).unwrap();
+    table
+}
+
+#[test]
+fn an_insert_of_a_key_that_exists_is_refused_and_the_transaction_goes_on() {
+    for db in databases() {
+        let table = filled(&db);
+        db.run(|txn| {
+            let refused = txn.insert(&table, &3, &0);
+            assert!(matches!(&refused, Err(Error::KeyExists { index: None, .. })), "{refused:?}");
+            assert!(refused.unwrap_err().to_string().contains("numbers"));
+            txn.insert(&table, &30, &1)
+        })
+        .unwrap();
+        assert_eq!(
+            db.run(|txn| Ok::<_, Error>((txn.get(&table, &3)?, txn.get(&table, &30)?))).unwrap(),
+            (Some(9), Some(1))
+        );
+    }
+}
+
+#[test]
+fn update_and_delete_say_whether_there_was_a_row() {
+    for db in databases() {
+        let table = filled(&db);
+        db.run(|txn| {
+            assert!(txn.update(&table, &1, &11)?);
+            assert!(!txn.update(&table, &100, &1)?);
+            assert!(txn.delete(&table, &2)?);
+            assert!(!txn.delete(&table, &2)?, "its own deletion is seen");
+            assert!(!txn.update(&table, &2, &1)?);
+            txn.insert(&table, &2, &22)
+        })
+        .unwrap();
+        assert_eq!(db.run(|txn| txn.scan(&table, 0..4).collect()).unwrap(), [(0, 0), (1, 11), (2, 22), (3, 9)]);
+    }
+}
+
+#[test]
+fn a_read_only_transaction_does_not_write() {
+    for db in databases() {
+        let table = filled(&db);
+        let txn = db.begin(TxnOptions::read_only()).unwrap();
+        assert!(matches!(txn.put(&table, &1, &1), Err(Error::ReadOnly)));
+        assert!(matches!(txn.delete(&table, &1), Err(Error::ReadOnly)));
+        assert_eq!(txn.get(&table, &1).unwrap(), Some(1));
+        txn.commit().unwrap();
+    }
+}
+
+#[test]
+fn a_name_gives_the_same_table_and_refuses_other_types() {
+    for db in databases() {
+        let table = filled(&db);
+        let again = db.table::<u64, u64>("numbers").unwrap();
+        assert_eq!(again.name(), table.name());
+        assert_eq!(db.run(|txn| txn.get(&again, &4)).unwrap(), Some(16));
+        assert!(matches!(db.table::<u64, String>("numbers"), Err(Error::Schema(_))));
+    }
+}
+
+#[test]
+fn an_index_is_made_before_the_first_row() {
+    for db in databases() {
+        let table = filled(&db);
+        let late = db.index::<u64, _, _>(&table, "late", Uniqueness::NonUnique, |_, square| square);
+        assert!(matches!(late, Err(Error::Schema(why)) if why.contains("before the first insert")));
+    }
+}
+
+#[test]
+fn too_long_keys_and_values_are_refused() {
+    for db in databases() {
+        let table = db.table::<String, Vec<u8>>("t").unwrap();
+        let (long_key, long_value) = ("k".repeat(MAX_KEY_BYTES), vec![0; MAX_VALUE_BYTES + 1]);
+        db.run(|txn| {
+            assert!(matches!(txn.put(&table, long_key.as_str(), &[1u8][..]), Err(Error::KeyTooLong { .. })));
+            assert!(matches!(txn.get(&table, long_key.as_str()), Err(Error::KeyTooLong { .. })));
+            assert!(matches!(txn.put(&table, "k", &long_value), Err(Error::ValueTooLong { .. })));
+            txn.put(&table, &long_key[1..], &long_value[1..])
+        })
+        .unwrap();
+        assert_eq!(db.run(|txn| txn.get(&table, &long_key[1..])).unwrap().unwrap().len(), MAX_VALUE_BYTES);
+    }
+}
+
+#[test]
+fn a_lost_conflict_says_what_where_and_against_whom_and_keeps_saying_so() {
+    let db = Database::open_in_memory(Options::default()).unwrap();
+    let table = filled(&db);
+    let (winner, loser) = (db.begin(TxnOptions::default()).unwrap(), db.begin(TxnOptions::default()).unwrap());
+    winner.put(&table, &7, &1).unwrap();
+    let error = loser.put(&table, &7, &2).unwrap_err();
+    let abort = error.as_abort().expect("first updater wins").clone();
+    assert_eq!((abort.kind, abort.table.as_deref()), (AbortKind::WriteConflict, Some("numbers")));
+    assert_eq!(abort.key.as_deref(), Some(&7u64.to_be_bytes()[..]));
+    assert!(abort.other.is_some(), "the winner is still running");
+    assert!(error.to_string().contains("run the transaction again"), "{error}");
+    assert_eq!(loser.get(&table, &1).unwrap_err().as_abort(), Some(&abort));
+    assert_eq!(loser.commit().unwrap_err().as_abort(), Some(&abort));
+    winner.commit().unwrap();
+    assert_eq!(db.run(|txn| txn.get(&table, &7)).unwrap(), Some(1));
+}
+
+#[test]
+fn a_view_outlives_the_overwriting_of_its_row() {
+    for db in databases() {
+        let table = db.table::<u64, Vec<u8>>("t").unwrap();
+        db.run(|txn| txn.insert(&table, &1, &b"committed"[..])).unwrap();
+        let txn = db.begin(TxnOptions::default()).unwrap();
+        let first = txn.view(&table, &1).unwrap().unwrap();
+        txn.put(&table, &1, &b"second"[..]).unwrap();
+        let second = txn.view(&table, &1).unwrap().unwrap();
+        txn.put(&table, &1, &b"third"[..]).unwrap();
+        for n in 0..1000u64 {
+            db.run(|other| other.put(&table, &(n % 3 + 2), &n.to_le_bytes()[..])).unwrap();
+        }
+        assert_eq!((first, second), (&b"committed"[..], &b"second"[..]));
+        assert_eq!(txn.get(&table, &1).unwrap().unwrap(), b"third");
+        txn.rollback();
+        assert_eq!(db.run(|txn| txn.get(&table, &1)).unwrap().unwrap(), b"committed");
+    }
+}
+
+#[test]
+fn scans_see_the_transactions_own_writes_in_order() {
+    for db in databases() {
+        let table = filled(&db);
+        let txn = db.begin(TxnOptions::default()).unwrap();
+        txn.delete(&table, &4).unwrap();
+        txn.put(&table, &5, &0).unwrap();
+        txn.insert(&table, &100, &1).unwrap();
+        assert_eq!(txn.scan(&table, 3..).limit(3).collect().unwrap(), [(3, 9), (5, 0), (6, 36)]);
+        assert_eq!(txn.scan(&table, ..).rev().limit(2).collect().unwrap(), [(100, 1), (9, 81)]);
+        assert_eq!(txn.scan(&table, ..=5).rev().limit(2).collect().unwrap(), [(5, 0), (3, 9)]);
+        assert_eq!(txn.scan(&table, 50..60).first().unwrap(), None);
+        assert_eq!(txn.scan(&table, ..).limit(0).collect().unwrap(), []);
+        let mut seen = 0;
+        let stopped = txn.scan(&table, ..).for_each(|_, _| {
+            seen += 1;
+            Ok(if seen == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        assert_eq!((stopped.unwrap(), seen), ((), 4));
+    }
+}
+
+#[test]
+fn a_visitor_may_write_while_it_scans() {
+    for db in databases() {
+        let table = filled(&db);
+        db.run(|txn| {
+            txn.scan(&table, ..).for_each(|n, square| {
+                txn.put(&table, &n, &(square + 1))?;
+                Ok(ControlFlow::Continue(()))
+            })
+        })
+        .unwrap();
+        assert_eq!(db.run(|txn| txn.get(&table, &9)).unwrap(), Some(82));
+    }
+}
+
+#[test]
+fn secondary_indexes_follow_the_rows() {
+    for db in databases() {
+        let table = db.table::<u64, String>("people").unwrap();
+        let by_name = db.index(&table, "by_name", Uniqueness::NonUnique, |_, name: &str| name.to_owned()).unwrap();
+        db.run(|txn| {
+            txn.insert(&table, &1, "ann")?;
+            txn.insert(&table, &2, "bob")?;
+            txn.insert(&table, &3, "ann")
+        })
+        .unwrap();
+        let named = |name: &str| -> Vec<u64> {
+            let rows = db.run(|txn| txn.scan_by(&by_name, name..=name).collect()).unwrap();
+            rows.into_iter().map(|(id, _)| id).collect()
+        };
+        assert_eq!(named("ann"), [1, 3]);
+        db.run(|txn| txn.put(&table, &1, "bob")).unwrap();
+        assert_eq!((named("ann"), named("bob")), (vec![3], vec![1, 2]));
+        db.run(|txn| txn.delete(&table, &2).map(drop)).unwrap();
+        assert_eq!(named("bob"), [1]);
+    }
+}
+
+#[test]
+fn a_unique_index_refuses_a_second_row() {
+    for db in databases() {
+        let table = db.table::<u64, u64>("t").unwrap();
+        let unique = db.index(&table, "unique", Uniqueness::Unique, |_, value| value).unwrap();
+        db.run(|txn| txn.insert(&table, &1, &10)).unwrap();
+        db.run(|txn| {
+            let refused = txn.insert(&table, &2, &10);
+            assert!(matches!(&refused, Err(Error::KeyExists { index: Some(name), .. }) if &**name == "unique"));
+            assert!(txn.update(&table, &1, &11)?);
+            txn.insert(&table, &2, &10)
+        })
+        .unwrap();
+        assert_eq!(db.run(|txn| txn.scan_by(&unique, ..).collect()).unwrap(), [(2, 10), (1, 11)]);
+    }
+}
+
+#[test]
+fn a_prefix_selects_the_rows_that_begin_with_it() {
+    for db in databases() {
+        let table = db.table::<(u32, String, u8), ()>("t").unwrap();
+        db.run(|txn| {
+            for (a, b, c) in [(1, "x", 1), (1, "x", 2), (1, "xy", 1), (2, "x", 1)] {
+                txn.insert(&table, &(a, b, c), &())?;
+            }
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+        let count = |n: Vec<_>| n.len();
+        assert_eq!(count(db.run(|txn| txn.scan(&table, prefix((1,))).collect()).unwrap()), 3);
+        assert_eq!(count(db.run(|txn| txn.scan(&table, prefix((1, "x"))).collect()).unwrap()), 2);
+    }
+}
+
+#[test]
+fn an_error_of_the_application_rolls_back_and_comes_through() {
+    for db in databases() {
+        let table = filled(&db);
+        let result: Result<(), Error> = db.run(|txn| {
+            txn.put(&table, &1, &1000)?;
+            Err(Error::other("changed my mind"))
+        });
+        assert_eq!(result.unwrap_err().to_string(), "changed my mind");
+        assert_eq!(db.run(|txn| txn.get(&table, &1)).unwrap(), Some(1));
+    }
+}
+
+#[test]
+fn a_forgotten_transaction_is_named() {
+    let db = Database::open_in_memory(Options::default()).unwrap();
+    let table = filled(&db);
+    let forgotten = db.begin(TxnOptions::default()).unwrap();
+    forgotten.get(&table, &1).unwrap();
+    let named = (0..10).find_map(|_| db.stragglers().into_iter().find(|line| line.contains("transactions")));
+    assert!(named.is_some_and(|line| line.contains("worker")));
+}

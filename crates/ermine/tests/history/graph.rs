@@ -1,0 +1,365 @@
+//! The judge of a history: the direct serialization graph of what committed, and its cycles (Adya 1999, chapter 4).
+//!
+//! Method. The versions of a key are ordered by the stamps of their writers; a read names the version it saw by its
+//! value. A read that did *not* see a key (a miss, a scan that passed it by) saw some version that lies outside its
+//! range, a missing row among them; which one follows from the snapshot. The snapshot is not asked of the engine: it is
+//! every place in the order of commits at which all reads of the transaction are true at once, and which agrees with
+//! who had committed before it began. Where several versions remain, the edges drawn are those that follow from any of
+//! them. So no cycle is found where there is none, whatever the engine did; a wrong stamp can only add cycles.
+//!
+//! Edges: ww to the next writer of a key; wr from the writer that made what a read saw true; rw to the writer that made
+//! it untrue. For a key that was not seen these are the writers that moved it out of the range and into it, so that a
+//! write which changes no scan's result draws no edge.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+
+use super::{Read, Record, State, Through};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    WriteWrite,
+    WriteRead,
+    ReadWrite,
+}
+
+/// `from` precedes `to` in every serial order. Transactions are numbered by their place in the order of commits, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Edge {
+    pub from: usize,
+    pub to: usize,
+    pub kind: Kind,
+    pub table: usize,
+    pub key: u64,
+}
+
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::WriteWrite => "ww",
+            Kind::WriteRead => "wr",
+            Kind::ReadWrite => "rw",
+        };
+        write!(f, "T{} -{kind}-> T{} (table {}, key {})", self.from, self.to, self.table, self.key)
+    }
+}
+
+/// One version of a key: who wrote it (0 for the initial rows), and the value, if it is not a tombstone.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    writer: usize,
+    value: Option<u64>,
+}
+
+/// What a transaction knows of one key.
+#[derive(Clone, Copy)]
+enum Known<'r> {
+    /// This value.
+    Is(u64),
+    /// That there is a row.
+    Present,
+    /// That no entry lies in the range of this read.
+    Outside(&'r Read),
+}
+
+impl Known<'_> {
+    fn holds_for(self, key: u64, value: Option<u64>) -> bool {
+        match (self, value) {
+            (Known::Is(known), value) => value == Some(known),
+            (Known::Present, value) => value.is_some(),
+            (Known::Outside(_), None) => true,
+            (Known::Outside(Read::Range { through, lower, upper, .. }), Some(value)) => {
+                !(*lower..=*upper).contains(&through.entry(key, value))
+            }
+            (Known::Outside(Read::Present { .. }), Some(_)) => unreachable!("only ranges leave keys outside"),
+        }
+    }
+}
+
+/// A history of committed transactions, ordered by commit.
+pub struct History<'h> {
+    records: Vec<&'h Record>,
+    versions: BTreeMap<(usize, u64), Vec<Version>>,
+    snapshots: bool,
+    /// (moment at which a commit had returned, the highest place of a commit that had by then), ascending.
+    returned: Vec<(u64, usize)>,
+    /// (moment at which a commit was called, the lowest place of a commit called then or later), ascending.
+    called: Vec<(u64, usize)>,
+}
+
+impl<'h> History<'h> {
+    /// `snapshots` says whether every transaction reads one snapshot.
+    pub fn new(initial: &State, records: impl IntoIterator<Item = &'h Record>, snapshots: bool) -> Self {
+        let mut records: Vec<_> = records.into_iter().collect();
+        // A transaction that wrote nothing may have the stamp of its beginning, which a writer may have too.
+        records.sort_by_key(|record| (record.stamp, !record.writes.is_empty()));
+        let writers: Vec<_> = records.iter().filter(|record| !record.writes.is_empty()).collect();
+        for pair in writers.windows(2) {
+            assert_ne!(pair[0].stamp, pair[1].stamp, "two commits with one stamp");
+        }
+        let mut versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (at, record) in records.iter().enumerate() {
+            for (&(table, key), &value) in &record.writes {
+                let start = || vec![Version { writer: 0, value: initial[table].get(&key).copied() }];
+                versions.entry((table, key)).or_insert_with(start).push(Version { writer: at + 1, value });
+            }
+        }
+        let moments = records.iter().enumerate().filter(|(_, record)| !record.writes.is_empty()).map(|(at, record)| {
+            let (called, returned) = record.committed.expect("only what committed is judged");
+            (called, returned, at + 1)
+        });
+        let moments: Vec<_> = moments.collect();
+        let mut returned: Vec<_> = moments.iter().map(|&(_, returned, at)| (returned, at)).collect();
+        returned.sort_unstable();
+        for at in 1..returned.len() {
+            returned[at].1 = returned[at].1.max(returned[at - 1].1);
+        }
+        let mut called: Vec<_> = moments.iter().map(|&(called, _, at)| (called, at)).collect();
+        called.sort_unstable();
+        for at in (1..called.len()).rev() {
+            called[at - 1].1 = called[at - 1].1.min(called[at].1);
+        }
+        Self { records, versions, snapshots, returned, called }
+    }
+
+    /// The rows that the commits leave behind, to compare with the database.
+    pub fn last_rows(&self, initial: &State) -> State {
+        let mut state = initial.clone();
+        for (&(table, key), versions) in &self.versions {
+            match versions.last().unwrap().value {
+                Some(value) => state[table].insert(key, value),
+                None => state[table].remove(&key),
+            };
+        }
+        state
+    }
+
+    /// What a transaction knows, key by key, of the keys that ever change.
+    fn knowledge<'r>(&self, record: &'r Record) -> Vec<((usize, u64), Known<'r>)> {
+        let mut knowledge = Vec::new();
+        for read in &record.reads {
+            match read {
+                Read::Present { table, key } => knowledge.push(((*table, *key), Known::Present)),
+                Read::Range { table, through, lower, upper, seen, own } => {
+                    let (from, to) = match through {
+                        Through::Primary => (lower.0, upper.0),
+                        Through::ByGroup => (0, u64::MAX),
+                    };
+                    for (&(_, key), _) in self.versions.range((*table, from)..=(*table, to)) {
+                        let shown = seen.iter().find(|row| row.0 == key);
+                        if !own.contains(&key) {
+                            let known = shown.map_or(Known::Outside(read), |&(_, value)| Known::Is(value));
+                            knowledge.push(((*table, key), known));
+                        }
+                    }
+                }
+            }
+        }
+        knowledge.retain(|(place, _)| self.versions.contains_key(place));
+        knowledge
+    }
+
+    /// The lowest and the highest snapshot (how many commits it shows) at which all reads are true; `None` where a
+    /// transaction has read what no snapshot shows.
+    pub fn snapshot(&self, record: &Record) -> Option<(usize, usize)> {
+        let finished = self.returned.partition_point(|&(moment, _)| moment < record.begun.0);
+        let mut lowest = if finished == 0 { 0 } else { self.returned[finished - 1].1 };
+        let later = self.called.partition_point(|&(moment, _)| moment < record.begun.1);
+        let mut highest = self.called.get(later).map_or(self.records.len(), |&(_, place)| place - 1);
+        let knowledge = self.knowledge(record);
+        let holds = |snapshot: usize| {
+            knowledge.iter().all(|&(place, known)| {
+                let versions = &self.versions[&place];
+                let visible = versions.partition_point(|version| version.writer <= snapshot) - 1;
+                known.holds_for(place.1, versions[visible].value)
+            })
+        };
+        while lowest <= highest && !holds(lowest) {
+            lowest += 1;
+        }
+        while lowest < highest && !holds(highest) {
+            highest -= 1;
+        }
+        (lowest <= highest).then_some((lowest, highest))
+    }
+
+    /// All edges of the graph; fails with the transaction that read what nobody committed, or no snapshot shows.
+    pub fn edges(&self) -> Result<Vec<Edge>, String> {
+        let mut edges = Vec::new();
+        for (&(table, key), versions) in &self.versions {
+            for pair in versions.windows(2) {
+                edges.push(Edge { from: pair[0].writer, to: pair[1].writer, kind: Kind::WriteWrite, table, key });
+            }
+        }
+        for (at, record) in self.records.iter().enumerate() {
+            let reader = at + 1;
+            let (lowest, highest) = if self.snapshots {
+                self.snapshot(record).ok_or_else(|| format!("T{reader} has read what no snapshot shows: {record:?}"))?
+            } else {
+                (0, self.records.len())
+            };
+            for ((table, key), known) in self.knowledge(record) {
+                let versions = &self.versions[&(table, key)];
+                let holds = |at: &usize| known.holds_for(key, versions[*at].value);
+                let first = versions.partition_point(|version| version.writer <= lowest) - 1;
+                let last = versions.partition_point(|version| version.writer <= highest) - 1;
+                let (Some(mut first), Some(mut last)) = ((first..=last).find(holds), (first..=last).rev().find(holds))
+                else {
+                    return Err(format!(
+                        "T{reader} has read of {key} in table {table} what nobody committed: {record:?}"
+                    ));
+                };
+                while first > 0 && holds(&(first - 1)) {
+                    first -= 1;
+                }
+                while last + 1 < versions.len() && holds(&(last + 1)) {
+                    last += 1;
+                }
+                edges.push(Edge { from: versions[first].writer, to: reader, kind: Kind::WriteRead, table, key });
+                if let Some(next) = versions.get(last + 1) {
+                    edges.push(Edge { from: reader, to: next.writer, kind: Kind::ReadWrite, table, key });
+                }
+            }
+        }
+        edges.retain(|edge| edge.from != edge.to && edge.from != 0);
+        edges.sort_unstable();
+        edges.dedup_by_key(|edge| (edge.from, edge.to, edge.kind));
+        Ok(edges)
+    }
+
+    /// The history's cycles, by what they mean.
+    pub fn judge(&self) -> Result<Verdict, String> {
+        let edges = self.edges()?;
+        let graph = Graph::new(self.records.len() + 1, &edges);
+        let dependency = |edge: &Edge| edge.kind != Kind::ReadWrite;
+        let any = |_: &Edge| true;
+        let mut verdict = Verdict::default();
+        // Who follows a write, and writes, commits after it.
+        let writes = |edge: &Edge| !self.records[edge.to - 1].writes.is_empty();
+        let effect_first = edges.iter().find(|edge| dependency(edge) && edge.from > edge.to && writes(edge));
+        verdict.information_flow = effect_first.map(|&edge| graph.closing(edge, dependency).unwrap_or(vec![edge]));
+        let anti = edges.iter().filter(|edge| !dependency(edge));
+        verdict.single = anti.clone().find_map(|&edge| graph.closing(edge, dependency));
+        // One of a hundred is short enough.
+        verdict.cycle = anti.filter_map(|&edge| graph.closing(edge, any)).take(100).min_by_key(Vec::len);
+        Ok(verdict)
+    }
+
+    /// A cycle with the transactions in it, for a message.
+    pub fn explain(&self, cycle: &[Edge]) -> String {
+        let mut text = String::new();
+        for edge in cycle {
+            text += &format!("\n  {edge}");
+        }
+        for edge in cycle {
+            let record = self.records[edge.from - 1];
+            let (session, at) = record.name;
+            text += &format!("\n  T{}, number {at} of session {session}: {record:?}", edge.from);
+        }
+        text
+    }
+}
+
+/// What was found, the shortest example of each.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// A cycle without anti-dependencies, or an effect that committed before its cause (G0, G1c): forbidden everywhere.
+    pub information_flow: Option<Vec<Edge>>,
+    /// A cycle with exactly one anti-dependency (G-single): forbidden where transactions read snapshots.
+    pub single: Option<Vec<Edge>>,
+    /// Any cycle (G2): forbidden under a serializable scheme.
+    pub cycle: Option<Vec<Edge>>,
+}
+
+struct Graph<'e> {
+    out: Vec<Vec<&'e Edge>>,
+    /// The component that a transaction lies in: cycles never leave theirs.
+    component: Vec<usize>,
+}
+
+impl<'e> Graph<'e> {
+    fn new(nodes: usize, edges: &'e [Edge]) -> Self {
+        let mut out = vec![Vec::new(); nodes];
+        for edge in edges {
+            out[edge.from].push(edge);
+        }
+        let component = components(&out);
+        Self { out, component }
+    }
+
+    /// The shortest cycle through `edge` whose other edges all pass `allowed`.
+    fn closing(&self, edge: Edge, allowed: impl Fn(&Edge) -> bool) -> Option<Vec<Edge>> {
+        let home = self.component[edge.from];
+        if self.component[edge.to] != home {
+            return None;
+        }
+        let mut came_by: HashMap<usize, Edge> = HashMap::new();
+        let mut queue = VecDeque::from([edge.to]);
+        while let Some(node) = queue.pop_front() {
+            if node == edge.from {
+                let mut cycle = Vec::new();
+                let mut at = node;
+                while at != edge.to {
+                    let step = came_by[&at];
+                    cycle.push(step);
+                    at = step.from;
+                }
+                cycle.push(edge);
+                cycle.reverse();
+                return Some(cycle);
+            }
+            for &&next in &self.out[node] {
+                if allowed(&next)
+                    && self.component[next.to] == home
+                    && next.to != edge.to
+                    && !came_by.contains_key(&next.to)
+                {
+                    came_by.insert(next.to, next);
+                    queue.push_back(next.to);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The strongly connected component of every node (Tarjan 1972, without recursion).
+fn components(out: &[Vec<&Edge>]) -> Vec<usize> {
+    const NEW: usize = usize::MAX;
+    let nodes = out.len();
+    let (mut index, mut low, mut component) = (vec![NEW; nodes], vec![0; nodes], vec![NEW; nodes]);
+    let (mut stack, mut path, mut next) = (Vec::new(), Vec::new(), 0);
+    for root in 0..nodes {
+        if index[root] == NEW {
+            path.push((root, 0));
+        }
+        while let Some((node, edge)) = path.pop() {
+            if edge == 0 {
+                (index[node], low[node]) = (next, next);
+                next += 1;
+                stack.push(node);
+            }
+            if let Some(step) = out[node].get(edge) {
+                path.push((node, edge + 1));
+                if index[step.to] == NEW {
+                    path.push((step.to, 0));
+                } else if component[step.to] == NEW {
+                    low[node] = low[node].min(index[step.to]);
+                }
+                continue;
+            }
+            if low[node] == index[node] {
+                while let Some(member) = stack.pop() {
+                    component[member] = node;
+                    if member == node {
+                        break;
+                    }
+                }
+            }
+            if let Some(&(parent, _)) = path.last() {
+                low[parent] = low[parent].min(low[node]);
+            }
+        }
+    }
+    component
+}

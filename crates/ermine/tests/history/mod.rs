@@ -1,0 +1,455 @@
+//! Random transactions on a small database, recorded so that a judge can look at them afterwards.
+//!
+//! A history is what every transaction read and wrote, named by values that occur once; [`graph`] judges it. The same
+//! sessions serve the single-threaded tests, which interleave them on purpose, and the tests with threads.
+//!
+//! A value carries the row's group in its top byte, over which a secondary index lies, and a number that no other
+//! write of the history has.
+
+pub mod graph;
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+use ermine::{
+    Abort, AbortKind, Database, Error, Options, Result, Scan, Scheme, SecondaryIndex, Table, Transaction, TxnOptions,
+    Uniqueness,
+};
+use fastrand::Rng;
+
+const GROUP_SHIFT: u32 = 56;
+
+/// The value of a row.
+pub fn value_of(group: u64, number: u64) -> u64 {
+    group << GROUP_SHIFT | number
+}
+
+/// The group in a value.
+pub fn group_of(value: u64) -> u64 {
+    value >> GROUP_SHIFT
+}
+
+/// The seed of a test: `ERMINE_TEST_SEED`, or a new one. It is in every message of failure.
+pub fn seed() -> u64 {
+    match std::env::var("ERMINE_TEST_SEED") {
+        Ok(seed) => seed.parse().expect("ERMINE_TEST_SEED is a number"),
+        Err(_) => fastrand::u64(..1 << 48),
+    }
+}
+
+/// Whether one seed was asked for.
+#[allow(dead_code, reason = "only one of the two test programs that share this asks for it")]
+pub fn one_seed() -> bool {
+    std::env::var_os("ERMINE_TEST_SEED").is_some()
+}
+
+/// Prints the seed when the test fails.
+pub struct NameSeed(pub u64);
+
+impl Drop for NameSeed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("again with ERMINE_TEST_SEED={}", self.0);
+        }
+    }
+}
+
+/// How long a test may take: `ERMINE_TEST_SECONDS`, or `otherwise`.
+pub fn seconds(otherwise: f64) -> std::time::Duration {
+    let seconds = std::env::var("ERMINE_TEST_SECONDS").map(|seconds| seconds.parse().expect("a number of seconds"));
+    std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))
+}
+
+/// What a history works on.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub tables: usize,
+    /// The keys that change.
+    pub keys: Vec<u64>,
+    /// Further keys that are only read, so that the others lie in several leaves.
+    pub fillers: Vec<u64>,
+    /// Groups are numbered from 0.
+    pub groups: u64,
+    /// Whether the last table's index is unique.
+    pub unique: bool,
+    /// The highest number of operations in a transaction.
+    pub operations: usize,
+}
+
+impl Shape {
+    /// A few hot keys; now and then far apart, now and then with a unique index.
+    pub fn random(rng: &mut Rng) -> Self {
+        let keys = rng.u64(3..=8);
+        let apart = rng.bool();
+        Self {
+            tables: rng.usize(1..=2),
+            keys: (0..keys).map(|key| if apart { key * 1000 } else { key }).collect(),
+            fillers: if apart { (0..keys * 30).map(|at| at / 30 * 1000 + 1 + at % 30).collect() } else { Vec::new() },
+            groups: rng.u64(2..=6),
+            unique: rng.u8(..4) == 0,
+            operations: rng.usize(2..=7),
+        }
+    }
+
+    /// The rows at the start.
+    pub fn initial(&self, rng: &mut Rng) -> State {
+        let mut number = 0;
+        let mut next = |group| {
+            number += 1;
+            value_of(group, number)
+        };
+        (0..self.tables)
+            .map(|table| {
+                let mut rows = BTreeMap::new();
+                for (at, &key) in self.keys.iter().enumerate() {
+                    let group = if self.is_unique(table) { at as u64 } else { rng.u64(..self.groups) };
+                    if rng.bool() && group < self.groups {
+                        rows.insert(key, next(group));
+                    }
+                }
+                if !self.is_unique(table) {
+                    rows.extend(self.fillers.iter().map(|&key| (key, next(rng.u64(..self.groups)))));
+                }
+                rows
+            })
+            .collect()
+    }
+
+    pub fn is_unique(&self, table: usize) -> bool {
+        self.unique && table + 1 == self.tables
+    }
+}
+
+/// The rows of every table.
+pub type State = Vec<BTreeMap<u64, u64>>;
+
+type ByGroup = SecondaryIndex<u64, u64, u64>;
+
+/// The tables of a history in a database, and the clock by which its transactions tell before from after.
+pub struct Store {
+    pub database: Database,
+    tables: Vec<(Table<u64, u64>, ByGroup)>,
+    /// The table whose index is unique.
+    unique: Option<usize>,
+    /// Numbers the moments at which commits are called and return.
+    moments: AtomicU64,
+}
+
+impl Store {
+    pub fn create(scheme: Scheme, shape: &Shape, initial: &State) -> Self {
+        let database = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let tables = (0..shape.tables).map(|at| {
+            let uniqueness = if shape.is_unique(at) { Uniqueness::Unique } else { Uniqueness::NonUnique };
+            let table = database.table(&format!("table {at}")).unwrap();
+            let by_group = database.index(&table, "by group", uniqueness, |_, value| group_of(value)).unwrap();
+            (table, by_group)
+        });
+        let tables: Vec<_> = tables.collect();
+        let txn = database.begin(TxnOptions::default()).unwrap();
+        for ((table, _), rows) in tables.iter().zip(initial) {
+            for (key, value) in rows {
+                txn.insert(table, key, value).unwrap();
+            }
+        }
+        txn.commit().unwrap();
+        let unique = (0..shape.tables).find(|&table| shape.is_unique(table));
+        Self { database, tables, unique, moments: AtomicU64::new(1) }
+    }
+
+    /// All rows now; every index must show the same ones, in both directions.
+    pub fn state(&self) -> State {
+        let txn = self.database.begin(TxnOptions::read_only()).unwrap();
+        let tables = self.tables.iter().map(|(table, by_group)| {
+            let rows = txn.scan(table, ..).collect().unwrap();
+            assert!(rows.is_sorted_by_key(|&(key, _)| key), "{} out of order: {rows:?}", table.name());
+            let mut expected = rows.clone();
+            expected.sort_by_key(|&(key, value)| (group_of(value), key));
+            assert_eq!(txn.scan_by(by_group, ..).collect().unwrap(), expected, "{} by group", table.name());
+            expected.reverse();
+            assert_eq!(txn.scan_by(by_group, ..).rev().collect().unwrap(), expected, "{} backward", table.name());
+            rows.into_iter().collect()
+        });
+        tables.collect()
+    }
+}
+
+/// Which index a scan walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    Primary,
+    ByGroup,
+}
+
+impl Through {
+    /// Where the index has a row: (key, 0), or (group, key).
+    pub fn entry(self, key: u64, value: u64) -> Entry {
+        match self {
+            Self::Primary => (key, 0),
+            Self::ByGroup => (group_of(value), key),
+        }
+    }
+}
+
+pub type Entry = (u64, u64);
+
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Get { table: usize, key: u64 },
+    Scan { table: usize, through: Through, lower: u64, upper: u64, backward: bool, limit: usize },
+    Insert { table: usize, key: u64, value: u64 },
+    Update { table: usize, key: u64, value: u64 },
+    Put { table: usize, key: u64, value: u64 },
+    Delete { table: usize, key: u64 },
+}
+
+impl Operation {
+    /// Any operation on the keys that change; `number` makes its value unique.
+    pub fn random(rng: &mut Rng, shape: &Shape, read_only: bool, number: u64) -> Self {
+        let table = rng.usize(..shape.tables);
+        let key = shape.keys[rng.usize(..shape.keys.len())];
+        let value = value_of(rng.u64(..shape.groups), number);
+        match rng.u8(..if read_only { 7 } else { 16 }) {
+            0..=3 => Self::Get { table, key },
+            choice @ 4..=6 => {
+                let through = if choice == 4 { Through::Primary } else { Through::ByGroup };
+                let end = match through {
+                    Through::Primary => shape.keys.last().unwrap() + 40,
+                    Through::ByGroup => shape.groups,
+                };
+                let lower = rng.u64(..end);
+                let upper = rng.u64(lower..end);
+                let limit = if rng.u8(..4) == 0 { rng.usize(1..4) } else { usize::MAX };
+                Self::Scan { table, through, lower, upper, backward: rng.bool(), limit }
+            }
+            7..=9 => Self::Insert { table, key, value },
+            10 | 11 => Self::Update { table, key, value },
+            12 | 13 => Self::Put { table, key, value },
+            _ => Self::Delete { table, key },
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Value(Option<u64>),
+    Rows(Vec<(u64, u64)>),
+    /// Whether a write found what it needs.
+    Wrote(bool),
+    KeyExists {
+        /// In the unique index, not in the primary one.
+        secondary: bool,
+    },
+    Aborted(AbortKind),
+}
+
+/// What a transaction has learnt of versions that are not its own.
+#[derive(Clone, Debug)]
+pub enum Read {
+    /// All rows between two entries of an index, both included; nothing is said of the keys in `own`.
+    Range { table: usize, through: Through, lower: Entry, upper: Entry, seen: Vec<(u64, u64)>, own: Vec<u64> },
+    /// That there is a row.
+    Present { table: usize, key: u64 },
+}
+
+/// One transaction of a history.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// The session, and which of its transactions.
+    pub name: (usize, usize),
+    /// The last moment before it began, and the last one before `begin` had returned.
+    pub begun: (u64, u64),
+    /// The moments at which `commit` was called and had returned, where it did.
+    pub committed: Option<(u64, u64)>,
+    /// The place in the order of commits.
+    pub stamp: u64,
+    pub reads: Vec<Read>,
+    /// The last write of each (table, key): a value, or `None` for a delete.
+    pub writes: BTreeMap<(usize, u64), Option<u64>>,
+}
+
+/// A running transaction that records what it does.
+pub struct Session<'s> {
+    store: &'s Store,
+    txn: Transaction<'s>,
+    pub record: Record,
+    pub aborted: Option<Abort>,
+}
+
+impl<'s> Session<'s> {
+    pub fn begin(store: &'s Store, name: (usize, usize), options: TxnOptions) -> Self {
+        let before = store.moments.load(SeqCst);
+        let txn = store.database.begin(options).unwrap();
+        let begun = (before, store.moments.load(SeqCst));
+        Self { store, txn, record: Record { name, begun, ..Record::default() }, aborted: None }
+    }
+
+    /// Runs an operation and records what it says about the versions of others.
+    pub fn apply(&mut self, operation: &Operation) -> Outcome {
+        let outcome = match self.run(operation) {
+            Ok(outcome) => outcome,
+            Err(Error::KeyExists { index, .. }) => Outcome::KeyExists { secondary: index.is_some() },
+            Err(Error::Abort(abort)) => return self.abort(*abort),
+            Err(error) => panic!("{operation:?}: {error}"),
+        };
+        if let Some(first) = &self.aborted {
+            panic!("{operation:?} gave {outcome:?} after {first:?}");
+        }
+        match (operation, &outcome) {
+            (&Operation::Get { table, key }, Outcome::Value(value)) => {
+                self.saw(table, Through::Primary, (key, 0), (key, 0), value.map(|value| (key, value)));
+            }
+            (&Operation::Scan { table, through, lower, upper, backward, limit }, Outcome::Rows(rows)) => {
+                let last = rows.last().map(|&(key, value)| through.entry(key, value)).filter(|_| rows.len() >= limit);
+                let (mut lower, mut upper) = ((lower, 0), (upper, u64::MAX));
+                match last {
+                    Some(last) if backward => lower = last,
+                    Some(last) => upper = last,
+                    None => {}
+                }
+                self.saw(table, through, lower, upper, rows.iter().copied());
+            }
+            (
+                &Operation::Insert { table, key, value }
+                | &Operation::Update { table, key, value }
+                | &Operation::Put { table, key, value },
+                Outcome::Wrote(true),
+            ) => self.wrote(operation, table, key, Some(value)),
+            (&Operation::Delete { table, key }, Outcome::Wrote(true)) => self.wrote(operation, table, key, None),
+            (&Operation::Update { table, key, .. } | &Operation::Delete { table, key }, Outcome::Wrote(false)) => {
+                self.saw(table, Through::Primary, (key, 0), (key, 0), None);
+            }
+            (&Operation::Insert { table, key, .. }, Outcome::KeyExists { secondary: false }) => {
+                if !self.record.writes.contains_key(&(table, key)) {
+                    self.record.reads.push(Read::Present { table, key });
+                }
+            }
+            (
+                &Operation::Insert { table, value, .. }
+                | &Operation::Update { table, value, .. }
+                | &Operation::Put { table, value, .. },
+                Outcome::KeyExists { secondary: true },
+            ) => {
+                // Which row it is: asked for at once, so that what was refused is a read like any other.
+                let group = group_of(value);
+                let through = Through::ByGroup;
+                let ask = Operation::Scan { table, through, lower: group, upper: group, backward: false, limit: 2 };
+                match self.apply(&ask) {
+                    Outcome::Rows(rows) => assert_eq!(rows.len(), 1, "{operation:?} was refused because of {rows:?}"),
+                    aborted @ Outcome::Aborted(_) => return aborted,
+                    other => panic!("{ask:?} gave {other:?}"),
+                }
+            }
+            _ => panic!("{operation:?} gave {outcome:?}"),
+        }
+        outcome
+    }
+
+    fn abort(&mut self, abort: Abort) -> Outcome {
+        let first = self.aborted.get_or_insert_with(|| abort.clone());
+        assert_eq!(abort, *first, "a transaction that is over keeps saying why");
+        Outcome::Aborted(abort.kind)
+    }
+
+    fn run(&self, operation: &Operation) -> Result<Outcome> {
+        let tables = &self.store.tables;
+        Ok(match operation {
+            Operation::Get { table, key } => Outcome::Value(self.txn.get(&tables[*table].0, key)?),
+            Operation::Scan { table, through, lower, upper, backward, limit } => {
+                let (table, by_group) = &tables[*table];
+                let scan = match through {
+                    Through::Primary => self.txn.scan(table, lower..=upper),
+                    Through::ByGroup => self.txn.scan_by(by_group, lower..=upper),
+                };
+                let scan = if *backward { Scan::rev(scan) } else { scan };
+                Outcome::Rows(scan.limit(*limit).collect()?)
+            }
+            Operation::Insert { table, key, value } => {
+                self.txn.insert(&tables[*table].0, key, value)?;
+                Outcome::Wrote(true)
+            }
+            Operation::Put { table, key, value } => {
+                self.txn.put(&tables[*table].0, key, value)?;
+                Outcome::Wrote(true)
+            }
+            Operation::Update { table, key, value } => {
+                Outcome::Wrote(self.txn.update(&tables[*table].0, key, value)?)
+            }
+            Operation::Delete { table, key } => Outcome::Wrote(self.txn.delete(&tables[*table].0, key)?),
+        })
+    }
+
+    /// Records the rows of a range; those that are its own must be as it wrote them.
+    fn saw(
+        &mut self,
+        table: usize,
+        through: Through,
+        lower: Entry,
+        upper: Entry,
+        rows: impl IntoIterator<Item = (u64, u64)>,
+    ) {
+        let mut seen: Vec<_> = rows.into_iter().collect();
+        let inside = |key, value| (lower..=upper).contains(&through.entry(key, value));
+        let mut own = Vec::new();
+        for (&(_, key), &written) in self.record.writes.range((table, 0)..=(table, u64::MAX)) {
+            let shown = seen.iter().find(|row| row.0 == key).map(|row| row.1);
+            let expected = written.filter(|&value| inside(key, value));
+            assert_eq!(shown, expected, "own write of {key} in table {table}, {through:?} {lower:?}..={upper:?}");
+            own.push(key);
+        }
+        seen.retain(|(key, _)| !own.contains(key));
+        self.record.reads.push(Read::Range { table, through, lower, upper, seen, own });
+    }
+
+    /// Records a write, and what it says about the versions of others: that there was a row, or none, and that nobody
+    /// else had the value in a unique index.
+    fn wrote(&mut self, operation: &Operation, table: usize, key: u64, value: Option<u64>) {
+        if !self.record.writes.contains_key(&(table, key)) {
+            match operation {
+                Operation::Insert { .. } => self.saw(table, Through::Primary, (key, 0), (key, 0), None),
+                Operation::Update { .. } | Operation::Delete { .. } => {
+                    self.record.reads.push(Read::Present { table, key });
+                }
+                _ => {}
+            }
+        }
+        self.record.writes.insert((table, key), value);
+        if let Some(value) = value
+            && self.store.unique == Some(table)
+        {
+            let group = group_of(value);
+            self.saw(table, Through::ByGroup, (group, 0), (group, u64::MAX), Some((key, value)));
+        }
+    }
+
+    /// Commits; the stamp is in the record then.
+    pub fn commit(mut self) -> (Record, Result<(), Abort>) {
+        let called = self.store.moments.fetch_add(1, SeqCst);
+        match self.txn.commit() {
+            Ok(stamp) => {
+                assert_eq!(self.aborted, None, "an aborted transaction has committed");
+                self.record.stamp = stamp.as_u64();
+                self.record.committed = Some((called, self.store.moments.fetch_add(1, SeqCst)));
+                (self.record, Ok(()))
+            }
+            Err(Error::Abort(abort)) => {
+                if let Some(first) = &self.aborted {
+                    assert_eq!(*abort, *first, "a transaction that is over keeps saying why");
+                }
+                (self.record, Err(*abort))
+            }
+            Err(error) => panic!("commit: {error}"),
+        }
+    }
+
+    /// Rolls back, by the word or by dropping.
+    pub fn rollback(self, dropped: bool) -> Record {
+        if dropped {
+            drop(self.txn);
+        } else {
+            self.txn.rollback();
+        }
+        self.record
+    }
+}
