@@ -102,7 +102,9 @@ fn hunt_interleaved(scheme: Scheme) -> Found {
     hunt(2.0, |rng| {
         let shape = Shape::random(rng);
         let sessions = rng.usize(2..=4);
-        let found = play(rng, scheme, shape, sessions, 60);
+        // Long ones as well: what is pruned, and what it leaves behind, shows only there.
+        let transactions = if rng.u8(..8) == 0 { 1000 } else { 60 };
+        let found = play(rng, scheme, shape, sessions, transactions);
         all.histories += 1;
         all.commits += found.commits;
         all.aborts += found.aborts;
@@ -129,12 +131,16 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
     let (mut begun, mut number) = (0, 1 << 32);
     while begun < transactions || open.iter().any(Option::is_some) {
         let at = rng.usize(..sessions);
+        if open[at].as_ref().is_some_and(|running| running.slow) && rng.u8(..32) > 0 {
+            continue;
+        }
         let Some(running) = &mut open[at] else {
             if begun < transactions {
                 let read_only = rng.u8(..6) == 0;
                 let options = if read_only { TxnOptions::read_only() } else { TxnOptions::default() };
                 let left = rng.usize(1..=shape.operations);
-                open[at] = Some(Open { session: Session::begin(&store, (at, begun), options), read_only, left });
+                let slow = rng.u8(..16) == 0;
+                open[at] = Some(Open { session: Session::begin(&store, (at, begun), options), read_only, slow, left });
                 reference.begin(at);
                 begun += 1;
                 if trace {
@@ -193,6 +199,8 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
 struct Open<'s> {
     session: Session<'s>,
     read_only: bool,
+    /// Whether it takes its turn rarely, so that much is committed meanwhile.
+    slow: bool,
     /// How many operations it still does.
     left: usize,
 }
