@@ -16,6 +16,8 @@
 //!    stamps are higher than those of the supersessions that still wait in queues under the old one.
 //! 6. A deleted row goes when its tombstone is all that is left. The slot is emptied first; whoever finds an empty slot
 //!    looks the key up again. The leaf's `removed` stamp rises to the deletion's: those who miss the key come after it.
+//! 7. A tombstone stays while a snapshot from before the deletion is in use, also of a row that came after that snapshot:
+//!    by the tombstone its transaction sees that it may not write the key (first updater wins).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -159,7 +161,11 @@ pub(crate) fn process<H: CertifierStamps>(
         && superseded.deleted
         && let Some(key) = &superseded.key
     {
-        (outcome, *unlinked.row) = remove_row(table, superseded.row, superseded.stamp, key, nodes);
+        match horizon.wanted_by(Stamp::ZERO, superseded.stamp) {
+            // Invariant 7.
+            Some(snapshot) => outcome = Outcome::Wanted(snapshot),
+            None => (outcome, *unlinked.row) = remove_row(table, superseded.row, superseded.stamp, key, nodes),
+        }
     }
     drop(latched);
     outcome
