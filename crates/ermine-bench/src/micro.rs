@@ -3,6 +3,7 @@
 //! | operation | one transaction |
 //! |---|---|
 //! | `get` | a point read |
+//! | `get10` | ten point reads, asked for at once |
 //! | `scan` | 100 rows from a random key on |
 //! | `mixed` | a point read (70 %) or a put (30 %) |
 //! | `rmw` | five point reads, then five read-modify-writes |
@@ -40,6 +41,8 @@ use crate::{
 pub enum Operation {
     /// A point read.
     Get,
+    /// Ten point reads, asked for at once.
+    Get10,
     /// A scan of 100 rows.
     Scan,
     /// 70 % point reads, 30 % puts.
@@ -54,12 +57,13 @@ pub enum Operation {
 
 impl Operation {
     /// All, in the order in which they are run: the one that changes the number of rows comes last.
-    pub const ALL: [Self; 6] = [Self::Get, Self::Scan, Self::Mixed, Self::Rmw, Self::Rmw10, Self::Insert];
+    pub const ALL: [Self; 7] = [Self::Get, Self::Get10, Self::Scan, Self::Mixed, Self::Rmw, Self::Rmw10, Self::Insert];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
+            Self::Get10 => "get10",
             Self::Scan => "scan",
             Self::Mixed => "mixed",
             Self::Rmw => "rmw",
@@ -326,6 +330,10 @@ impl<'a> Client<'a> {
                 let key = choice.draw(random);
                 self.execute(Get { records, key, attempts: 0 })
             }
+            Operation::Get10 => {
+                let keys = std::array::from_fn(|_| choice.draw(random));
+                self.execute(GetMany { records, keys, attempts: 0 })
+            }
             Operation::Scan => {
                 // Near the end a scan would be shorter.
                 let first = choice.draw(random).min(self.scan_starts - 1);
@@ -454,6 +462,16 @@ job! {
     /// A point read.
     Get { key: u64 } |job, txn| {
         black_box(txn.view(job.records, &job.key)?.and_then(|value| value.first()));
+        Ok(())
+    }
+}
+
+job! {
+    /// Point reads side by side.
+    GetMany { keys: [u64; 10] } |job, txn| {
+        for value in txn.view_many(job.records, &job.keys)? {
+            black_box(value.and_then(|value| value.first()));
+        }
         Ok(())
     }
 }

@@ -153,7 +153,7 @@ pub struct Micro {
     /// What a transaction does
     ///
     /// get: one point read. scan: 100 rows from a random key on. mixed: one point read (70 %) or one put (30 %).
-    /// rmw: five point reads and five read-modify-writes. rmw10: ten read-modify-writes. insert: one new row, keys in
+    /// get10: ten point reads asked for at once. rmw: five point reads and five read-modify-writes. rmw10: ten read-modify-writes. insert: one new row, keys in
     /// random order. all: each of them in turn.
     #[arg(long, default_value = "all", value_name = "OPERATION", value_parser = operations)]
     pub operation: Operations,

@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{error::Result, ids::TableId};
+use crate::{error::Result, ids::TableId, types::KeyList};
 
 /// Which index of a table a scan walks: the primary one (0) or the n-th secondary one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +56,15 @@ pub enum Put {
 /// What a scan shows rows to, as (index entry key, value); it goes on until told to break.
 pub type Visit<'v, 'a> = dyn FnMut(&[u8], &'a [u8]) -> Result<ControlFlow<()>> + 'v;
 
+/// What [`Access::get_many`] hands values to.
+pub type Found<'v, 'a> = dyn FnMut(Option<&'a [u8]>) -> Result<()> + 'v;
+
 /// The operations of a running transaction on bytes.
 pub trait Access: sealed::Sealed {
     /// The value under a key, as this transaction sees it; it stays readable until the transaction ends.
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
+    /// As [`Access::get`] for several keys, whose values `found` gets in their order.
+    fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()>;
     /// Writes a value; says whether a row was written.
     fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool>;
     /// Deletes a row; says whether there was one.

@@ -2,7 +2,7 @@
 
 use crate::{
     access::{
-        Access, Put, ScanRange, Visit,
+        Access, Found, Put, ScanRange, Visit,
         sealed::{Attempt, Sealed},
     },
     engine::Engine,
@@ -18,6 +18,7 @@ use crate::{
     },
     transaction::Transaction,
     txn::Txn,
+    types::KeyList,
 };
 
 impl<S: SchemeTrait> Sealed for Txn<'_, S> {}
@@ -25,6 +26,10 @@ impl<S: SchemeTrait> Sealed for Txn<'_, S> {}
 impl<S: SchemeTrait> Access for Txn<'_, S> {
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         Txn::get(self, table, key)
+    }
+
+    fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()> {
+        Txn::get_many(self, table, keys, found)
     }
 
     fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool> {
@@ -117,6 +122,12 @@ macro_rules! schemes {
             fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.get(table, key),)*
+                }
+            }
+
+            fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.get_many(table, keys, found),)*
                 }
             }
 

@@ -124,6 +124,11 @@ impl<H: CertifierStamps> TableStore<H> {
         secondaries.chain([&self.primary]).map(|index| index.footprint(nodes).bytes() as u64).sum()
     }
 
+    /// Starts loading the newest versions of rows, side by side.
+    pub(crate) fn prefetch_versions(&self, rows: impl Iterator<Item = RowId>) {
+        rows.filter_map(|row| self.rows.slot(row).head()).for_each(VersionPtr::prefetch);
+    }
+
     /// Whether any version of a row, also one in flight, belongs to an entry. The row's versions must be protected by
     /// the caller's guard.
     pub(crate) fn any_version_matches(&self, row: RowId, ordinal: IndexOrdinal, entry: &[u8]) -> bool {

@@ -7,7 +7,7 @@ use crate::{
     any::AnyAccess,
     error::Result,
     handle::{SecondaryIndex, Table},
-    types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, Value},
+    types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyList, KeyRange, Value},
 };
 
 /// A running transaction.
@@ -41,6 +41,27 @@ impl<'db, A: Access> Transaction<'db, A> {
         key: &(impl AsKey<K> + ?Sized),
     ) -> Result<Option<V::View<'_>>> {
         self.bytes(table, key)?.map(V::view).transpose()
+    }
+
+    /// The values under several keys, in the order of the keys, copied out.
+    ///
+    /// Reads what as many calls of [`get`](Self::get) read, in less time where rows are not in the processor's caches: what
+    /// the keys lead to is loaded from memory side by side.
+    pub fn get_many<'k, K: Key, V: Value, Q: AsKey<K> + ?Sized + 'k>(
+        &self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = &'k Q>,
+    ) -> Result<Vec<Option<V>>> {
+        self.many(table, keys, V::decode)
+    }
+
+    /// As [`get_many`](Self::get_many), with values borrowed as by [`view`](Self::view).
+    pub fn view_many<'k, K: Key, V: Value, Q: AsKey<K> + ?Sized + 'k>(
+        &self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = &'k Q>,
+    ) -> Result<Vec<Option<V::View<'_>>>> {
+        self.many(table, keys, V::view)
     }
 
     /// Whether there is a row under `key`.
@@ -99,6 +120,22 @@ impl<'db, A: Access> Transaction<'db, A> {
 
     fn bytes<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<&[u8]>> {
         self.access.get(table.id(), &encoded(key))
+    }
+
+    fn many<'t, 'k, K: Key, V, Q: AsKey<K> + ?Sized + 'k, T>(
+        &'t self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = &'k Q>,
+        read: impl Fn(&'t [u8]) -> Result<T>,
+    ) -> Result<Vec<Option<T>>> {
+        let mut list = KeyList::default();
+        keys.into_iter().for_each(|key| list.push(key));
+        let mut values = Vec::with_capacity(list.len());
+        self.access.get_many(table.id(), &list, &mut |bytes| {
+            values.push(bytes.map(&read).transpose()?);
+            Ok(())
+        })?;
+        Ok(values)
     }
 
     fn write<K: Key, V: Value>(

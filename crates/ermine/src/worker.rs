@@ -10,7 +10,7 @@
 //! 2. Only the transaction (or the housekeeping of an idle worker) touches a worker's state.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,7 +24,7 @@ use crate::{
     rows::{
         arena::Arena,
         array::RowIds,
-        chain::VersionPtr,
+        chain::{CertifierStamps, VersionPtr},
         reclaim::{self, Outcome, Queue, Superseded, Unlinked},
         snapshots::{Horizon, SnapshotSlot},
     },
@@ -48,6 +48,8 @@ pub(crate) struct Worker<S: Scheme> {
     pub(crate) pins: Pins,
     pub(crate) slot: Arc<SnapshotSlot>,
     pub(crate) state: RefCell<State<S>>,
+    /// Counts what may change what a running scan has to show: writes, and the loss of a conflict.
+    pub(crate) changes: Cell<u64>,
 }
 
 /// The parts of a worker that operations change.
@@ -116,7 +118,12 @@ impl<S: Scheme> Worker<S> {
         };
         let label = format!("worker {}", engine.snapshots.count());
         let pins = Pins { versions: engine.versions.join_as(&label), nodes: engine.nodes.join_as(&label) };
-        Ok(Self { pins, slot, state: RefCell::new(state) })
+        Ok(Self { pins, slot, state: RefCell::new(state), changes: Cell::new(0) })
+    }
+
+    /// Tells scans that run.
+    pub(crate) fn changed(&self) {
+        self.changes.set(self.changes.get().wrapping_add(1));
     }
 
     /// Looks after the garbage now and then.
@@ -147,7 +154,7 @@ impl<S: Scheme> Worker<S> {
 
     /// Unlinks and frees up to `at_most` rows' worth of garbage, and lets the epochs go on. The worker is idle.
     pub(crate) fn housekeep(&mut self, engine: &Engine<S>, at_most: usize) {
-        let Self { pins, slot, state } = self;
+        let Self { pins, slot, state, .. } = self;
         let State { garbage, arena, row_ids, since_housekeeping, .. } = state.get_mut();
         *since_housekeeping = 0;
         garbage.unlink(engine, pins, at_most);
@@ -187,7 +194,7 @@ impl<S: Scheme> State<S> {
     }
 }
 
-impl<H: crate::rows::chain::CertifierStamps> Garbage<H> {
+impl<H: CertifierStamps> Garbage<H> {
     /// Unlinks what the horizon has passed.
     fn unlink<S: Scheme>(&mut self, engine: &Engine<S>, pins: &Pins, at_most: usize)
     where

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::{
     Business, DISTRICTS, Failure,
-    schema::{OrderLine, Tables},
+    schema::{Order, OrderLine, Tables},
 };
 use crate::random::Random;
 
@@ -43,14 +43,26 @@ impl Job for Delivery<'_> {
     type Error = Failure;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<u32, Failure> {
-        let mut skipped = 0;
+        let w_id = self.input.w_id;
+        let mut places = SmallVec::<[_; DISTRICTS as usize]>::new();
         for d_id in 1..=DISTRICTS {
-            match self.take_oldest(txn, d_id)? {
-                Some(o_id) => self.deliver(txn, d_id, o_id)?,
-                None => skipped += 1,
-            }
+            places.extend(self.take_oldest(txn, d_id)?.map(|o_id| (w_id, d_id, o_id)));
         }
-        Ok(skipped)
+        let mut buyers = SmallVec::<[_; DISTRICTS as usize]>::new();
+        let mut amounts = SmallVec::<[_; DISTRICTS as usize]>::new();
+        for (&place, order) in places.iter().zip(txn.view_many(&self.tables.order, &places)?) {
+            let order = order.ok_or(Failure::Missing("order"))?;
+            buyers.push((w_id, place.1, order.c_id));
+            amounts.push(self.deliver(txn, place, *order)?);
+        }
+        let customers = txn.view_many(&self.tables.customer, &buyers)?;
+        for ((buyer, amount), customer) in buyers.iter().zip(amounts).zip(customers) {
+            let mut customer = *customer.ok_or(Failure::Missing("customer of an order"))?;
+            customer.balance += amount;
+            customer.delivery_cnt += 1;
+            txn.update(&self.tables.customer, buyer, &customer)?;
+        }
+        Ok(u32::from(DISTRICTS) - places.len() as u32)
     }
 }
 
@@ -72,13 +84,17 @@ impl Delivery<'_> {
         }
     }
 
-    fn deliver<A: Access>(&self, txn: &Transaction<'_, A>, d_id: u8, o_id: u32) -> Result<(), Failure> {
+    /// Marks an order and its lines as delivered; gives the sum of their amounts.
+    fn deliver<A: Access>(
+        &self,
+        txn: &Transaction<'_, A>,
+        place @ (w_id, d_id, o_id): (u32, u8, u32),
+        mut order: Order,
+    ) -> Result<i64, Failure> {
         let tables = self.tables;
-        let &DeliveryInput { w_id, carrier_id, delivery_d } = &self.input;
-
-        let mut order = *txn.view(&tables.order, &(w_id, d_id, o_id))?.ok_or(Failure::Missing("order"))?;
+        let &DeliveryInput { carrier_id, delivery_d, .. } = &self.input;
         order.carrier_id = carrier_id;
-        txn.update(&tables.order, &(w_id, d_id, o_id), &order)?;
+        txn.update(&tables.order, &place, &order)?;
 
         // References are enough: rows stay readable until the transaction ends, whatever it writes.
         let mut lines = SmallVec::<[(u8, &OrderLine); 15]>::new();
@@ -92,12 +108,6 @@ impl Delivery<'_> {
             let line = OrderLine { delivery_d, ..*line };
             txn.update(&tables.order_line, &(w_id, d_id, o_id, number), &line)?;
         }
-
-        let buyer = (w_id, d_id, order.c_id);
-        let mut customer = *txn.view(&tables.customer, &buyer)?.ok_or(Failure::Missing("customer of an order"))?;
-        customer.balance += amount;
-        customer.delivery_cnt += 1;
-        txn.update(&tables.customer, &buyer, &customer)?;
-        Ok(())
+        Ok(amount)
     }
 }

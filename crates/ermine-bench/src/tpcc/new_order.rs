@@ -1,11 +1,12 @@
 //! New-Order: a customer orders 5 to 15 items (clause 2.4). The backbone of the mix.
 
 use ermine::{Access, Job, Transaction};
+use smallvec::SmallVec;
 
 use super::{
     Business, Failure,
     random::is_original,
-    schema::{Order, OrderLine, Stock, Tables},
+    schema::{Item, Order, OrderLine, Stock, Tables},
 };
 use crate::random::Random;
 
@@ -105,9 +106,20 @@ impl Job for NewOrder<'_> {
         txn.insert(&tables.order, &(w_id, d_id, o_id), &order)?;
         txn.insert(&tables.new_order, &(w_id, d_id, o_id), &())?;
 
+        let lines = input.lines();
+        let items = txn.view_many(&tables.item, lines.iter().map(|line| &line.i_id))?;
+        let places: SmallVec<[_; LINES_MAX]> = lines.iter().map(|line| (line.supply_w_id, line.i_id)).collect();
+        let stocks = txn.view_many(&tables.stock, &places)?;
         let (mut sum, mut originals) = (0, 0);
-        for (number, line) in (1..).zip(input.lines()) {
-            let (amount, original) = order_line(txn, tables, input, (o_id, number), line)?;
+        for at in 0..lines.len() {
+            let item = items[at].ok_or(Failure::UnusedItem)?;
+            // The order itself may have taken from this stock, on an earlier line.
+            let stock = match places[..at].contains(&places[at]) {
+                true => txn.view(&tables.stock, &places[at])?,
+                false => stocks[at],
+            };
+            let stock = stock.ok_or(Failure::Missing("stock"))?;
+            let (amount, original) = order_line(txn, tables, input, (o_id, at), item, *stock)?;
             sum += amount;
             originals += u8::from(original);
         }
@@ -120,12 +132,11 @@ fn order_line<A: Access>(
     txn: &Transaction<'_, A>,
     tables: &Tables,
     order: &NewOrderInput,
-    (o_id, number): (u32, u8),
-    line: &LineInput,
+    (o_id, at): (u32, usize),
+    item: &Item,
+    mut stock: Stock,
 ) -> Result<(i64, bool), Failure> {
-    let &LineInput { i_id, supply_w_id, quantity } = line;
-    let item = txn.view(&tables.item, &i_id)?.ok_or(Failure::UnusedItem)?;
-    let mut stock = *txn.view(&tables.stock, &(supply_w_id, i_id))?.ok_or(Failure::Missing("stock"))?;
+    let LineInput { i_id, supply_w_id, quantity } = order.lines()[at];
     take(&mut stock, quantity, supply_w_id != order.w_id);
     txn.update(&tables.stock, &(supply_w_id, i_id), &stock)?;
 
@@ -139,7 +150,7 @@ fn order_line<A: Access>(
         dist_info: stock.dist[usize::from(order.d_id) - 1],
         padding: [0; 7],
     };
-    txn.insert(&tables.order_line, &(order.w_id, order.d_id, o_id, number), &row)?;
+    txn.insert(&tables.order_line, &(order.w_id, order.d_id, o_id, at as u8 + 1), &row)?;
     let original = is_original(&item.data.0[..usize::from(item.data_len)])
         && is_original(&stock.data.0[..usize::from(stock.data_len)]);
     Ok((amount, original))

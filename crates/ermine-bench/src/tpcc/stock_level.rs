@@ -10,6 +10,8 @@ use crate::random::Random;
 
 /// Orders looked at.
 const ORDERS: u32 = 20;
+/// Their lines: at most fifteen an order.
+const LINES: usize = 15 * ORDERS as usize;
 
 /// What one Stock-Level is about.
 #[derive(Clone, Debug)]
@@ -46,24 +48,23 @@ impl Job for StockLevel<'_> {
         let district = txn.view(&tables.district, &(w_id, d_id))?.ok_or(Failure::Missing("district"))?;
         let (first, next) = (district.next_o_id.saturating_sub(ORDERS), district.next_o_id);
 
-        // At most fifteen lines an order.
-        let mut items = SmallVec::<[u32; 15 * ORDERS as usize]>::new();
+        let mut items = SmallVec::<[u32; LINES]>::new();
         let lines = (w_id, d_id, first, 0)..(w_id, d_id, next, 0);
         txn.scan(&tables.order_line, lines).for_each(|_, line| {
             items.push(line.i_id);
             Ok(ControlFlow::Continue(()))
         })?;
+        let places: SmallVec<[_; LINES]> = distinct(&mut items).iter().map(|&i_id| (w_id, i_id)).collect();
         let mut low = 0;
-        for &i_id in distinct(&mut items) {
-            let stock = txn.view(&tables.stock, &(w_id, i_id))?.ok_or(Failure::Missing("stock"))?;
-            low += u32::from(stock.quantity < threshold);
+        for stock in txn.view_many(&tables.stock, &places)? {
+            low += u32::from(stock.ok_or(Failure::Missing("stock"))?.quantity < threshold);
         }
         Ok(low)
     }
 }
 
 /// Each item once.
-fn distinct(items: &mut SmallVec<[u32; 15 * ORDERS as usize]>) -> &[u32] {
+fn distinct(items: &mut SmallVec<[u32; LINES]>) -> &[u32] {
     items.sort_unstable();
     items.dedup();
     items

@@ -1,7 +1,21 @@
-//! Point lookup.
+//! Point lookup, at once or in two steps with other lookups in between.
 
-use super::{Index, Lookup, keys::Torn, node::Target};
+use super::{
+    At, Index, Lookup,
+    keys::Torn,
+    node::{Inner, Leaf, NodePtr, Target},
+    version::Seen,
+};
 use crate::epoch::Guard;
+
+/// A lookup on its way: it knows the parent of its leaf, and the leaf is being loaded from memory.
+pub(crate) struct Approach<'g>(Option<Parent<'g>>);
+
+struct Parent<'g> {
+    inner: &'g Inner,
+    seen: Seen,
+    leaf: NodePtr,
+}
 
 impl Index {
     /// The row of `key`, and the observation that it is there or is not. Writes nothing shared, allocates nothing.
@@ -16,10 +30,58 @@ impl Index {
 
     #[inline]
     fn try_get(&self, guard: &Guard<'_>, key: &[u8]) -> Result<Lookup, Torn> {
-        let at = self.try_descend(guard, Target::At(key), |_| Ok(()))?;
-        let place = at.leaf.keys.find(key, &at.still())?;
-        let row = if place.exact { Some(at.leaf.keys.row(place.index, &at.still())?) } else { None };
-        Ok(Lookup { row, seen: at.believed()? })
+        self.try_descend(guard, Target::At(key), |_| Ok(()))?.lookup(key)
+    }
+
+    /// Goes as far as the parent of the leaf that `key` belongs to. For [`Index::arrive`], after other keys have been
+    /// approached.
+    #[inline]
+    pub(crate) fn approach<'g>(&'g self, guard: &'g Guard<'_>, key: &[u8]) -> Approach<'g> {
+        Approach(self.try_approach(guard, key).unwrap_or(None))
+    }
+
+    fn try_approach<'g>(&'g self, guard: &'g Guard<'_>, key: &[u8]) -> Result<Option<Parent<'g>>, Torn> {
+        let (node, seen, level) = self.try_descend_to(1, guard, Target::At(key), |_| Ok(()))?;
+        if level == 0 {
+            return Ok(None);
+        }
+        // SAFETY: nodes of level 1 are inner nodes; alive or retired, the guard keeps them.
+        let inner: &Inner = unsafe { &*node.cast_const().cast() };
+        let leaf = inner.child(inner.child_index(Target::At(key), seen)?);
+        Leaf::prefetch(leaf.cast_const().cast());
+        Ok(inner.version.is_still(seen).then_some(Parent { inner, seen, leaf }))
+    }
+
+    /// As [`Index::get`] for a key that was approached under the same guard.
+    #[inline]
+    pub(crate) fn arrive(&self, guard: &Guard<'_>, key: &[u8], approach: Approach<'_>) -> Lookup {
+        match approach.0.map(|parent| parent.try_arrive(key)) {
+            Some(Ok(lookup)) => lookup,
+            Some(Err(Torn)) | None => self.get(guard, key),
+        }
+    }
+}
+
+impl Parent<'_> {
+    #[inline]
+    fn try_arrive(self, key: &[u8]) -> Result<Lookup, Torn> {
+        // SAFETY: the parent was what it was when it named this child: a leaf of the tree, kept by the guard.
+        let leaf: &Leaf = unsafe { &*self.leaf.cast_const().cast() };
+        let seen = leaf.version().observe().ok_or(Torn)?;
+        // As in a descent: the leaf was responsible for the key when its version was taken.
+        if !self.inner.version.is_still(self.seen) {
+            return Err(Torn);
+        }
+        At { leaf, seen }.lookup(key)
+    }
+}
+
+impl At<'_> {
+    #[inline]
+    fn lookup(&self, key: &[u8]) -> Result<Lookup, Torn> {
+        let place = self.leaf.keys.find(key, &self.still())?;
+        let row = if place.exact { Some(self.leaf.keys.row(place.index, &self.still())?) } else { None };
+        Ok(Lookup { row, seen: self.believed()? })
     }
 }
 
@@ -42,6 +104,10 @@ mod tests {
         for (row, key) in keys.iter().enumerate() {
             assert_eq!(index.get(&guard, key).row, Some(RowId(row as u64)), "{key:?}");
         }
+        for (row, key) in keys.iter().enumerate() {
+            let approach = index.approach(&guard, key);
+            assert_eq!(index.arrive(&guard, key, approach).row, Some(RowId(row as u64)), "{key:?}");
+        }
         for absent in [&b"\0"[..], b"b", b"abc", b"ab\0\0", b"abcdefgi", b"abcdefghij", b"abcdefgh\0"] {
             assert_eq!(index.get(&guard, absent).row, None, "{absent:?}");
         }
@@ -59,5 +125,26 @@ mod tests {
         assert_eq!(index.get(&guard, &long).row, Some(RowId(1)));
         assert_eq!(index.get(&guard, &long[1..]).row, Some(RowId(2)));
         assert_eq!(index.get(&guard, &long[2..]).row, None);
+    }
+
+    #[test]
+    fn who_approaches_arrives_whatever_happens_meanwhile() {
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let guard = worker.enter();
+        let index = Index::new();
+        let key_of = |number: u64| (number * 10).to_be_bytes();
+        for number in 0..5000 {
+            index.insert_if_absent(&guard, &key_of(number), RowId(number));
+        }
+        let keys: Vec<_> = (0..5000).step_by(7).collect();
+        let approaches: Vec<_> = keys.iter().map(|&number| index.approach(&guard, &key_of(number))).collect();
+        // Splits every leaf and many of their parents.
+        for key in 0..50_000u64 {
+            index.insert_if_absent(&guard, &key.to_be_bytes(), RowId(key + 10_000));
+        }
+        for (&number, approach) in keys.iter().zip(approaches) {
+            assert_eq!(index.arrive(&guard, &key_of(number), approach).row, Some(RowId(number)));
+        }
     }
 }

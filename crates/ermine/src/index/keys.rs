@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     ids::RowId,
+    platform::prefetch,
     sync::{AtomicU64, Ordering},
 };
 use std::{cmp, ops::Range};
@@ -278,7 +279,7 @@ impl<const N: usize> Keys<N> {
         for index in indexes {
             let word = self.word(index);
             if word.is_long() {
-                super::prefetch::lines(word.long_pointer().cast(), 2);
+                prefetch::lines(word.long_pointer().cast(), 2);
             }
         }
     }

@@ -33,7 +33,6 @@ mod insert;
 mod key;
 mod keys;
 mod node;
-mod prefetch;
 mod remove;
 mod scan;
 mod split;
@@ -48,6 +47,7 @@ mod stress_test;
 
 pub(crate) use self::{
     batch::Batch,
+    get::Approach,
     insert::{Insert, Inserted},
     key::KEY_LENGTH_MAX,
     scan::Direction,
@@ -137,10 +137,25 @@ impl Index {
     #[inline]
     fn try_descend<'g>(
         &self,
+        guard: &'g Guard<'_>,
+        target: Target<'_>,
+        pass: impl FnMut(Step<'g>) -> Result<(), Torn>,
+    ) -> Result<At<'g>, Torn> {
+        let (node, seen, _) = self.try_descend_to(0, guard, target, pass)?;
+        // SAFETY: nodes of level 0 are leaves; alive or retired, the guard keeps them.
+        Ok(At { leaf: unsafe { &*node.cast_const().cast() }, seen })
+    }
+
+    /// As [`Index::try_descend`], but not below level `floor`; gives the node and its level, which is lower only where the
+    /// whole tree is.
+    #[inline]
+    fn try_descend_to<'g>(
+        &self,
+        floor: usize,
         _guard: &'g Guard<'_>,
         target: Target<'_>,
         mut pass: impl FnMut(Step<'g>) -> Result<(), Torn>,
-    ) -> Result<At<'g>, Torn> {
+    ) -> Result<(NodePtr, Seen, usize), Torn> {
         // Acquire pairs with the Release store of `set_root`.
         let root = self.root.load(Ordering::Acquire);
         let (mut node, mut level) = untag(root);
@@ -150,7 +165,7 @@ impl Index {
         if self.root.load(Ordering::Acquire) != root {
             return Err(Torn);
         }
-        while level > 0 {
+        while level > floor {
             // SAFETY: nodes above level 0 are inner nodes; alive or retired, the guard keeps them.
             let inner: &'g Inner = unsafe { &*node.cast_const().cast() };
             let index = inner.child_index(target, seen)?;
@@ -172,8 +187,7 @@ impl Index {
             (node, seen) = (child, child_seen);
             level -= 1;
         }
-        // SAFETY: nodes of level 0 are leaves; alive or retired, the guard keeps them.
-        Ok(At { leaf: unsafe { &*node.cast_const().cast() }, seen })
+        Ok((node, seen, level))
     }
 
     /// Replaces the root. The caller holds the lock of the old one.

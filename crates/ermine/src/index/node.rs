@@ -21,12 +21,12 @@ use super::{
     entries::Entries,
     key::{HEAD, LongKey, Word, head_of},
     keys::{Keys, Torn, long_bytes},
-    prefetch,
     version::{Coverage, LeafVersion, Seen, Version},
 };
 use crate::{
     epoch::Guard,
     ids::{RowId, Stamp},
+    platform::prefetch,
     sync::{AtomicPtr, AtomicU64, Ordering},
 };
 use std::{cmp, ptr, ptr::NonNull};

@@ -13,7 +13,7 @@ use std::{marker::PhantomData, mem::size_of};
 use crate::{
     error::{Error, Result},
     ids::RowId,
-    platform::memory::Region,
+    platform::{memory::Region, prefetch},
     rows::chain::{CertifierStamps, RowSlot},
     sync::{AtomicU64, Ordering},
 };
@@ -53,6 +53,11 @@ impl<H: CertifierStamps> RowArray<H> {
         // SAFETY: inside the region, aligned as pages are, and zero bytes are a valid slot: a null pointer in an atomic.
         // The region lives as long as `self`.
         unsafe { &*self.slots.start().cast::<RowSlot<H>>().add(row.0 as usize) }
+    }
+
+    /// Starts loading a row's slot from memory.
+    pub(crate) fn prefetch(&self, row: RowId) {
+        prefetch::lines(std::ptr::from_ref(self.slot(row)).cast(), 1);
     }
 
     /// Bytes of the array that have been handed out.

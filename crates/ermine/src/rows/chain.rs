@@ -20,6 +20,7 @@ use std::{mem::size_of, ptr::NonNull, slice};
 
 use crate::{
     ids::{Stamp, Tid},
+    platform::prefetch,
     rows::arena::Arena,
     sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, total_order},
 };
@@ -267,17 +268,25 @@ impl<H: CertifierStamps> VersionPtr<H> {
         unsafe { slice::from_raw_parts(self.0.add(1).cast::<u8>().as_ptr(), self.length()) }
     }
 
-    /// Asks the processor to fetch the header and the beginning of the payload.
+    /// Starts loading the rest of a payload, for somebody who will read it soon.
+    #[inline]
+    pub(crate) fn prefetch_payload(self) {
+        let bytes = Self::bytes(self.length()).min(Self::PREFETCHED_MAX);
+        if bytes > Self::PREFETCHED {
+            let rest = self.0.as_ptr().cast_const().cast::<u8>().wrapping_add(Self::PREFETCHED);
+            prefetch::lines(rest, (bytes - Self::PREFETCHED).div_ceil(64));
+        }
+    }
+
+    /// Bytes that [`VersionPtr::prefetch`] asks for.
+    const PREFETCHED: usize = 3 * 64;
+    /// The processor follows longer ones by itself.
+    const PREFETCHED_MAX: usize = 16 * 64;
+
+    /// Starts loading the header and the beginning of the payload from memory.
     #[inline]
     pub(crate) fn prefetch(self) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a prefetch touches no memory that the program can observe; it may point anywhere.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let start = self.0.as_ptr().cast::<i8>();
-            _mm_prefetch(start, _MM_HINT_T0);
-            _mm_prefetch(start.wrapping_add(64), _MM_HINT_T0);
-        }
+        prefetch::lines(self.0.as_ptr().cast_const().cast(), Self::PREFETCHED / 64);
     }
 }
 

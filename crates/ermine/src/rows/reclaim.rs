@@ -24,6 +24,8 @@ use std::{
     iter,
 };
 
+use smallvec::SmallVec;
+
 use crate::{
     access::IndexOrdinal,
     epoch::Guard,
@@ -43,7 +45,7 @@ pub(crate) struct Superseded {
     pub(crate) table: TableId,
     pub(crate) row: RowId,
     /// The primary key, where index entries have to go with the versions.
-    pub(crate) key: Option<Box<[u8]>>,
+    pub(crate) key: Option<SmallVec<[u8; 24]>>,
     /// The version at `stamp` is a tombstone.
     pub(crate) deleted: bool,
 }

@@ -1,14 +1,22 @@
 //! Point reads.
 
-use super::running::{RowRead, Txn};
+use smallvec::SmallVec;
+
+use super::running::{Operation, RowRead, Txn};
 use crate::{
-    access::IndexOrdinal,
+    access::{Found, IndexOrdinal},
     error::{Error, Result},
     ids::TableId,
-    index::Lookup,
-    scheme::Scheme,
+    index::{Approach, Lookup},
+    rows::chain::VersionPtr,
+    scheme::{Scheme, StampsOf},
     sync::Spin,
+    table::TableStore,
+    types::KeyList,
 };
+
+/// Lookups that go on side by side: a leaf of each is being loaded at a time, and the processor takes on no more.
+const SIDE_BY_SIDE: usize = 16;
 
 impl<S: Scheme> Txn<'_, S> {
     /// The value under a key, as the transaction sees it.
@@ -16,24 +24,80 @@ impl<S: Scheme> Txn<'_, S> {
         check_key(key)?;
         let mut operation = self.operation()?;
         let table = self.engine.table(table);
-        let place = operation.note(table.id, key);
+        let lookup = table.primary.get(&operation.entered.nodes, key);
+        let version = operation.read_key(table, key, lookup)?;
+        Ok(version.map(|version| version.payload(&self.worker().pins)))
+    }
+
+    /// The values under several keys, in their order.
+    ///
+    /// A lookup waits for memory three times: for the leaf, for the row's slot, for the version. Here the lookups of a
+    /// group take each of these steps together, so that their waits overlap.
+    pub(crate) fn get_many<'t>(&'t self, table: TableId, keys: &KeyList, found: &mut Found<'_, 't>) -> Result<()> {
+        (0..keys.len()).try_for_each(|at| check_key(keys.key(at)))?;
+        let mut operation = self.operation()?;
+        let table = self.engine.table(table);
+        for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
+            let group = first..keys.len().min(first + SIDE_BY_SIDE);
+            for (at, lookup) in group.clone().zip(operation.look_up(table, keys, group)) {
+                let version = operation.read_key(table, keys.key(at), lookup)?;
+                version.inspect(|version| version.prefetch_payload());
+                found(version.map(|version| version.payload(&self.worker().pins)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Scheme> Operation<'_, S> {
+    /// Finds the rows of a group of keys, and starts loading what they lead to.
+    fn look_up(
+        &self,
+        table: &TableStore<StampsOf<S>>,
+        keys: &KeyList,
+        group: std::ops::Range<usize>,
+    ) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
+        let (index, nodes) = (&table.primary, &self.entered.nodes);
+        let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
+            group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
+        let arrive = |(at, approach)| {
+            let lookup = index.arrive(nodes, keys.key(at), approach);
+            if let Some(row) = lookup.row {
+                table.rows.prefetch(row);
+            }
+            lookup
+        };
+        let lookups: SmallVec<[Lookup; SIDE_BY_SIDE]> = group.zip(approaches).map(arrive).collect();
+        table.prefetch_versions(lookups.iter().filter_map(|lookup| lookup.row));
+        lookups
+    }
+
+    /// The version under a key that the transaction sees, if there is a row; `first` is where it has been looked up.
+    fn read_key(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        key: &[u8],
+        first: Lookup,
+    ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
+        let place = self.state.footprint.note(table.id, key);
         let mut spin = Spin::default();
+        let mut lookup = first;
         loop {
-            let Lookup { row, seen } = table.primary.get(&operation.entered.nodes, key);
-            let read = row.map_or(Ok(RowRead::Nothing), |row| operation.read_row(table, row, place))?;
-            match read {
+            let Lookup { row, seen } = lookup;
+            match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, place))? {
                 RowRead::Live(version) => {
                     if let Some(row) = row {
-                        operation.state.footprint.last_found.set(table.id, key, row);
+                        self.state.footprint.found(place, row);
                     }
-                    return Ok(Some(version.payload(&self.worker().pins)));
+                    return Ok(Some(version));
                 }
                 RowRead::Nothing => {
-                    operation.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
+                    self.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
                     return Ok(None);
                 }
                 RowRead::Gone => spin.wait(),
             }
+            lookup = table.primary.get(&self.entered.nodes, key);
         }
     }
 }

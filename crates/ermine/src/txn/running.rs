@@ -7,7 +7,7 @@ use crate::{
     engine::Engine,
     epoch::Guard,
     error::{Abort, AbortKind, Error, Result},
-    ids::{RowId, Stamp, TableId, Tid},
+    ids::{RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
     options::TxnOptions,
     rows::chain::{Kind, VersionPtr},
@@ -81,6 +81,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
+        self.worker().changed();
         self.operation()
     }
 
@@ -214,11 +215,6 @@ impl<'t, S: Scheme> Operation<'t, S> {
         self.follow(inserted.gap, place)
     }
 
-    /// Keeps a key for reports, where the scheme makes any for reads.
-    pub(super) fn note(&mut self, table: TableId, key: &[u8]) -> Place {
-        if S::Certifier::TRACKS { self.state.footprint.note(table, key) } else { Place { table, at: 0, length: 0 } }
-    }
-
     /// The transaction's TID, taken with its first write or for its stamp.
     pub(super) fn tid(&mut self) -> Result<Tid> {
         if let Some(tid) = self.state.tid {
@@ -237,6 +233,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let table = place.map(|place| self.engine.table(place.table).name.clone());
         let abort = Abort { kind, table, key, other };
         self.undo();
+        self.worker.changed();
         let counter = AbortKind::ALL.iter().position(|&counted| counted == kind).expect("all kinds are counted");
         // Relaxed: a statistic that only this worker writes.
         self.worker.slot.aborts[counter].fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,12 @@
 //! Ranges of an index, in either direction.
 //!
 //! A scan takes one leaf at a time: its entries under one leaf version, then the row behind each. Every leaf that meets
-//! the range goes into the leaf set, also an empty one: that is what keeps phantoms out.
+//! the range goes into the leaf set, also an empty one: that is what keeps phantoms out. Rows are read some at a time and
+//! then shown; when the visitor writes meanwhile, the rest are read again.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
+
+use smallvec::SmallVec;
 
 use super::running::{Operation, RowRead, Txn};
 use crate::{
@@ -19,6 +22,12 @@ use crate::{
 
 /// Entries taken from a leaf at a time.
 const BATCH_ENTRIES: usize = 256;
+
+/// Rows that are read before the first of them is shown. Who stops early has read, and depends on, up to so many more.
+const RESOLVED_AHEAD: usize = 16;
+
+/// Rows that were read, each with the position of its entry.
+type Rows<H> = SmallVec<[(usize, VersionPtr<H>); RESOLVED_AHEAD]>;
 
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
@@ -43,21 +52,26 @@ impl<S: Scheme> Txn<'_, S> {
             let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES)) else { break };
             let mut operation = self.operation()?;
             let keys_at = operation.begin_leaf(table, &range, batch, &seen)?;
-            operation.prefetch(table, batch);
-            for at in 0..batch.len() {
-                let place = batch_place(table, batch, at, keys_at);
-                if let Some(version) = operation.read_entry(table, range.index, batch.row(at), batch.key(at), place)? {
+            table.prefetch_versions((0..batch.len()).map(|at| batch.row(at)));
+            let mut next = 0;
+            while next < batch.len() {
+                let entries = next..batch.len().min(next + RESOLVED_AHEAD);
+                next = entries.end;
+                let rows = operation.read_entries(table, range.index, batch, entries, keys_at)?;
+                // The visitor may use the transaction.
+                let entered = operation.suspend();
+                let before = self.worker().changes.get();
+                for (at, version) in rows {
                     left -= 1;
-                    // The visitor may use the transaction.
-                    let entered = operation.suspend();
                     if visit(batch.key(at), version.payload(&self.worker().pins))?.is_break() {
                         return Ok(());
                     }
-                    operation = self.resume(entered)?;
+                    if self.worker().changes.get() != before {
+                        next = at + 1;
+                        break;
+                    }
                 }
-                if left == 0 {
-                    break;
-                }
+                operation = self.resume(entered)?;
             }
         }
         Ok(())
@@ -89,20 +103,31 @@ impl<S: Scheme> Operation<'_, S> {
         }
         let keys_at = self.state.footprint.note_run(batch.key_bytes());
         let place = match batch.len() {
-            0 => self.note(table.id, range.lower),
+            0 => self.state.footprint.note(table.id, range.lower),
             _ => batch_place(table, batch, 0, keys_at),
         };
         self.saw_leaf(range.index, seen, place)?;
         Ok(keys_at)
     }
 
-    /// Lets the processor fetch the versions of a leaf's rows side by side.
-    fn prefetch(&self, table: &TableStore<StampsOf<S>>, batch: &Batch) {
-        for at in 0..batch.len() {
-            if let Some(head) = table.rows.slot(batch.row(at)).head() {
-                head.prefetch();
+    /// The rows behind some entries of a leaf, with the positions of these.
+    fn read_entries(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        index: IndexOrdinal,
+        batch: &Batch,
+        entries: Range<usize>,
+        keys_at: Option<u32>,
+    ) -> Result<Rows<StampsOf<S>>> {
+        let mut rows = SmallVec::new();
+        for at in entries {
+            let place = batch_place(table, batch, at, keys_at);
+            if let Some(version) = self.read_entry(table, index, batch.row(at), batch.key(at), place)? {
+                version.prefetch_payload();
+                rows.push((at, version));
             }
         }
+        Ok(rows)
     }
 
     /// The row behind an index entry, if the transaction sees one that belongs to the entry.

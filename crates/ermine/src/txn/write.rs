@@ -119,11 +119,10 @@ impl<S: Scheme> Txn<'_, S> {
 impl<S: Scheme> Operation<'_, S> {
     fn try_write(&mut self, request: &Request<'_, StampsOf<S>>, how: Put) -> Result<Tried> {
         let Request { table, key, place, tid, .. } = *request;
-        if let Some(row) = self.state.footprint.last_found.get(table.id, key) {
-            self.state.footprint.last_found.clear();
-            if let Some(done) = self.try_rewrite(request, row, how)? {
-                return Ok(done);
-            }
+        if let Some(row) = self.state.footprint.find(table.id, key)
+            && let Some(done) = self.try_rewrite(request, row, how)?
+        {
+            return Ok(done);
         }
         let Lookup { row, seen } = table.primary.get(&self.entered.nodes, key);
         let Some(row) = row else {

@@ -1,5 +1,7 @@
 //! What a transaction has written and where it looked: undone on abort, stamped on commit.
 
+use smallvec::SmallVec;
+
 use crate::{
     access::IndexOrdinal,
     ids::{RowId, TableId},
@@ -7,7 +9,6 @@ use crate::{
     rows::chain::VersionPtr,
     scheme::Place,
     txn::commit_order::Write,
-    types::KeyBuffer,
 };
 
 /// An entry of a secondary index that a version of the transaction belongs to; it may have been there before.
@@ -27,30 +28,42 @@ pub(crate) struct LeafRead {
     pub(crate) place: Place,
 }
 
-/// The row that a point read found last: a write of the same key that follows needs no second lookup.
+/// The rows that point reads found last, in a ring: a write of such a key that follows needs no second lookup.
 ///
-/// It stays right until the transaction ends. Its slot is emptied before its key leaves the index, and its RowId is not
+/// They stay right until the transaction ends. A slot is emptied before its key leaves the index, and a RowId is not
 /// used again while the transaction is in the epoch; so a slot with a version is still the key's.
 #[derive(Default)]
-pub(crate) struct LastFound {
-    found: Option<(TableId, RowId)>,
-    key: KeyBuffer,
+struct LastFound {
+    ring: SmallVec<[(Place, RowId); LastFound::LENGTH]>,
+    /// Where the next one goes.
+    next: usize,
+    /// Behind the one that was asked for last: rows are mostly written in the order in which they were read.
+    expected: usize,
 }
 
 impl LastFound {
-    pub(crate) fn set(&mut self, table: TableId, key: &[u8], row: RowId) {
-        self.found = Some((table, row));
-        self.key.clear();
-        self.key.extend_from_slice(key);
+    const LENGTH: usize = 16;
+
+    fn push(&mut self, place: Place, row: RowId) {
+        if self.ring.len() < Self::LENGTH {
+            self.ring.push((place, row));
+        } else {
+            self.ring[self.next] = (place, row);
+        }
+        self.next = (self.next + 1) % Self::LENGTH;
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.found = None;
+    fn clear(&mut self) {
+        self.ring.clear();
+        (self.next, self.expected) = (0, 0);
     }
 
-    /// The row of that key, if it is the one.
-    pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Option<RowId> {
-        self.found.filter(|&(of, _)| of == table && self.key[..] == *key).map(|(_, row)| row)
+    fn find(&mut self, matches: impl Fn(Place) -> bool) -> Option<RowId> {
+        let length = self.ring.len();
+        let order = (self.expected..length).chain(0..self.expected.min(length));
+        let at = order.into_iter().find(|&at| matches(self.ring[at].0))?;
+        self.expected = at + 1;
+        Some(self.ring[at].1)
     }
 }
 
@@ -59,7 +72,7 @@ pub(crate) struct Footprint<H> {
     pub(crate) writes: Vec<Write<H>>,
     pub(crate) entries: Vec<NeededEntry>,
     pub(crate) leaves: Vec<LeafRead>,
-    pub(crate) last_found: LastFound,
+    last_found: LastFound,
     /// Versions that the transaction replaced by newer ones of its own, or unlinked: freed when it ends, as views of
     /// them may be in use.
     pub(crate) discarded: Vec<VersionPtr<H>>,
@@ -121,6 +134,20 @@ impl<H> Footprint<H> {
         let at = self.keys.len() as u32;
         self.keys.extend_from_slice(keys);
         Some(at)
+    }
+
+    /// A point read found the row of a key.
+    pub(crate) fn found(&mut self, key: Place, row: RowId) {
+        if key.length > 0 {
+            self.last_found.push(key, row);
+        }
+    }
+
+    /// The row of a key, if a point read has found it not long ago.
+    pub(crate) fn find(&mut self, table: TableId, key: &[u8]) -> Option<RowId> {
+        let keys = &self.keys;
+        let same = |place: Place| place.table == table && keys[place.at as usize..][..place.length as usize] == *key;
+        self.last_found.find(same)
     }
 
     /// The bytes of a key.

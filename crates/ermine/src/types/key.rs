@@ -23,6 +23,32 @@ use crate::error::{Error, Result};
 /// Bytes of an encoded key; keys of up to 64 bytes need no heap.
 pub type KeyBuffer = SmallVec<[u8; 64]>;
 
+/// Several encoded keys, one behind the other.
+#[derive(Default)]
+pub struct KeyList {
+    bytes: KeyBuffer,
+    ends: SmallVec<[usize; 16]>,
+}
+
+impl KeyList {
+    /// Encodes a key behind the others.
+    pub fn push<K: Key>(&mut self, key: &(impl AsKey<K> + ?Sized)) {
+        key.encode(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// One of them.
+    pub(crate) fn key(&self, at: usize) -> &[u8] {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[start..self.ends[at]]
+    }
+}
+
 /// A form of key `K`, owned or borrowed: `str` for a table keyed by `String`, `(u32, &str)` for one keyed by
 /// `(u32, String)`.
 ///
@@ -80,6 +106,18 @@ impl<K: Key, Q: AsKey<K> + ?Sized> AsKey<K> for &Q {
     }
 }
 
+/// Appends a known number of bytes, in a few instructions: `extend_from_slice` is a call, and copies by another.
+#[inline]
+fn append<const N: usize>(out: &mut KeyBuffer, bytes: &[u8; N]) {
+    let length = out.len();
+    out.reserve(N);
+    // SAFETY: there is room for `N` more bytes, and they are written before they count.
+    unsafe {
+        out.as_mut_ptr().add(length).copy_from_nonoverlapping(bytes.as_ptr(), N);
+        out.set_len(length + N);
+    }
+}
+
 /// Cuts `N` bytes off the front of `input`.
 #[inline]
 fn take<const N: usize>(input: &mut &[u8], expected: &'static str) -> Result<[u8; N]> {
@@ -94,7 +132,7 @@ macro_rules! integer_key {
         impl AsKey<$integer> for $integer {
             #[inline]
             fn encode(&self, out: &mut KeyBuffer) {
-                out.extend_from_slice(&(*self ^ $flip).to_be_bytes());
+                append(out, &(*self ^ $flip).to_be_bytes());
             }
         }
 
@@ -145,7 +183,7 @@ impl Key for char {
 impl<const N: usize> AsKey<[u8; N]> for [u8; N] {
     #[inline]
     fn encode(&self, out: &mut KeyBuffer) {
-        out.extend_from_slice(self);
+        append(out, self);
     }
 }
 

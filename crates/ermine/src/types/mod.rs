@@ -27,7 +27,7 @@ mod tests;
 mod value;
 
 pub use self::{
-    key::{AsKey, Key, KeyBuffer},
+    key::{AsKey, Key, KeyBuffer, KeyList},
     range::{EncodedRange, KeyRange, Prefix, PrefixOf, prefix},
     value::{AsValue, PAYLOAD_ALIGN, Value},
 };

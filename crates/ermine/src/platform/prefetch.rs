@@ -2,7 +2,7 @@
 
 /// Starts loading `count` cache lines from `start` on. The pointer may be anything: nothing is read through it.
 #[inline(always)]
-pub(super) fn lines(start: *const u8, count: usize) {
+pub(crate) fn lines(start: *const u8, count: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in 0..count {
         // SAFETY: a prefetch accesses nothing that a program could notice, whatever the address.
