@@ -45,7 +45,7 @@ pub enum Workload {
 /// What all workloads share.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
-    /// Concurrency control: rc, si or si-ssn (serializable)
+    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc
     #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
     /// Threads that run transactions; may exceed the cores [default: one a core]

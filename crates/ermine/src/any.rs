@@ -13,8 +13,10 @@ use crate::{
     run,
     scheme::{
         Scheme as SchemeTrait,
+        occ::MvOcc,
         snapshot::{ReadCommitted, SnapshotIsolation},
-        ssn::SiSsn,
+        ssi::SiSsi,
+        ssn::{RcSsn, SiSsn},
     },
     transaction::Transaction,
     txn::Txn,
@@ -169,7 +171,10 @@ macro_rules! schemes {
 schemes! {
     Rc = ReadCommitted,
     Si = SnapshotIsolation,
+    RcSsn = RcSsn,
     SiSsn = SiSsn,
+    SiSsi = SiSsi,
+    MvOcc = MvOcc,
 }
 
 #[expect(clippy::single_component_path_imports, reason = "gives the macro a path")]

@@ -13,7 +13,7 @@ use std::{
 use crate::{
     access::sealed::Attempt,
     any::{AnyAccess, AnyEngine, with_engine},
-    error::{Error, Result},
+    error::{AbortKind, Error, Result},
     handle::{SecondaryIndex, Table},
     ids::Stamp,
     index::Index,
@@ -46,7 +46,7 @@ pub struct Statistics {
     /// Committed transactions.
     pub commits: u64,
     /// Aborted attempts, in the order of [`crate::AbortKind::ALL`].
-    pub aborts: [u64; 3],
+    pub aborts: [u64; AbortKind::ALL.len()],
     /// Bytes taken for versions, in use or free for new ones.
     pub version_bytes: u64,
     /// Bytes of indirection arrays in use.

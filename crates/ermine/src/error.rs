@@ -133,19 +133,27 @@ pub enum AbortKind {
     WriteConflict,
     /// Committing could close a cycle of dependencies (SSN's exclusion window, section 3.1).
     Exclusion,
+    /// Committing would complete two anti-dependencies in a row whose end committed first (SSI's dangerous structure,
+    /// ERMIA 3.6).
+    DangerousStructure,
+    /// A version that it read was overwritten before it could commit (read validation).
+    StaleRead,
     /// A range that was scanned, or a key that was missed, has got a new entry since.
     Phantom,
 }
 
 impl AbortKind {
     /// All kinds, for reports.
-    pub const ALL: [Self; 3] = [Self::WriteConflict, Self::Exclusion, Self::Phantom];
+    pub const ALL: [Self; 5] =
+        [Self::WriteConflict, Self::Exclusion, Self::DangerousStructure, Self::StaleRead, Self::Phantom];
 
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::WriteConflict => "write-conflict",
             Self::Exclusion => "exclusion",
+            Self::DangerousStructure => "dangerous-structure",
+            Self::StaleRead => "stale-read",
             Self::Phantom => "phantom",
         }
     }
@@ -155,7 +163,8 @@ impl fmt::Display for Abort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             AbortKind::WriteConflict => "write conflict",
-            AbortKind::Exclusion => "serialization conflict",
+            AbortKind::Exclusion | AbortKind::DangerousStructure => "serialization conflict",
+            AbortKind::StaleRead => "stale read",
             AbortKind::Phantom => "phantom",
         })?;
         if let Some(table) = &self.table {

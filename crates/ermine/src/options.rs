@@ -28,21 +28,42 @@ pub enum Scheme {
     Rc,
     /// `si`: snapshot isolation. Every read sees the snapshot of the beginning; the first updater of a row wins.
     Si,
+    /// `rc-ssn`: serializable. Read committed certified by the Serial Safety Net: who reads a row twice may see two
+    /// versions, and then cannot commit.
+    RcSsn,
     /// `si-ssn`: serializable. Snapshot isolation certified by the Serial Safety Net.
     #[default]
     SiSsn,
+    /// `si-ssi`: serializable. Snapshot isolation, and nobody completes the dangerous structure of two anti-dependencies
+    /// whose end committed first.
+    SiSsi,
+    /// `mvocc`: serializable. Snapshots, and what was read must still be the newest at commit.
+    MvOcc,
 }
 
 impl Scheme {
     /// Every scheme.
-    pub const ALL: [Self; 3] = [Self::Rc, Self::Si, Self::SiSsn];
+    pub const ALL: [Self; 6] = [Self::Rc, Self::Si, Self::RcSsn, Self::SiSsn, Self::SiSsi, Self::MvOcc];
+
+    /// Whether what commits is always as if it had run one after the other.
+    pub fn is_serializable(self) -> bool {
+        !matches!(self, Self::Rc | Self::Si)
+    }
+
+    /// Whether all reads of a transaction see the snapshot of its beginning.
+    pub fn reads_snapshot(self) -> bool {
+        !matches!(self, Self::Rc | Self::RcSsn)
+    }
 
     /// The name, as given on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rc => "rc",
             Self::Si => "si",
+            Self::RcSsn => "rc-ssn",
             Self::SiSsn => "si-ssn",
+            Self::SiSsi => "si-ssi",
+            Self::MvOcc => "mvocc",
         }
     }
 }

@@ -257,7 +257,7 @@ fn a_forgotten_transaction_is_named() {
 
 #[test]
 fn a_key_that_came_and_went_since_its_snapshot_is_not_written_by_an_old_transaction() {
-    for db in databases().filter(|db| db.scheme() != Scheme::Rc) {
+    for db in databases().filter(|db| db.scheme().reads_snapshot()) {
         let table = filled(&db);
         let old = db.begin(TxnOptions::default()).unwrap();
         db.run(|txn| txn.insert(&table, &50, &1)).unwrap();
@@ -269,5 +269,47 @@ fn a_key_that_came_and_went_since_its_snapshot_is_not_written_by_an_old_transact
         assert!(db.statistics().garbage_versions < 10_000, "nothing is taken out: {:?}", db.statistics());
         let refused = old.insert(&table, &50, &2);
         assert_eq!(refused.unwrap_err().as_abort().map(|abort| abort.kind), Some(AbortKind::WriteConflict));
+    }
+}
+
+#[test]
+fn several_keys_are_read_in_the_order_asked_for() {
+    for db in databases() {
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        db.run(|txn| (0..1000u64).try_for_each(|n| txn.insert(&table, &(2 * n), &n))).unwrap();
+        let keys: Vec<u64> = (0..2000).rev().step_by(3).chain([4, 4]).collect();
+        let expected: Vec<_> = keys.iter().map(|key| (key % 2 == 0).then_some(key / 2)).collect();
+        assert_eq!(db.run(|txn| txn.get_many(&table, &keys)).unwrap(), expected);
+        db.run(|txn| {
+            txn.put(&table, &4, &77)?;
+            txn.delete(&table, &6)?;
+            assert_eq!(txn.get_many(&table, &[4, 5, 6])?, [Some(77), None, None], "its own writes");
+            assert_eq!(txn.view_many(&table, &[8, 4])?, [Some(4), Some(77)]);
+            assert_eq!(txn.get_many(&table, &[0; 0])?, []);
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_scan_shows_what_its_visitor_has_written_ahead_of_it() {
+    for db in databases() {
+        let table = filled(&db);
+        let mut seen = Vec::new();
+        db.run(|txn| {
+            seen.clear();
+            txn.scan(&table, ..).for_each(|key, value| {
+                seen.push((key, value));
+                if key == 2 {
+                    txn.put(&table, &3, &33)?;
+                    txn.put(&table, &5, &55)?;
+                    txn.delete(&table, &6)?;
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+        })
+        .unwrap();
+        assert_eq!(seen, [(0, 0), (1, 1), (2, 4), (3, 33), (4, 16), (5, 55), (7, 49), (8, 64), (9, 81)]);
     }
 }

@@ -33,7 +33,14 @@ use history::{NameSeed, Operation, Session, Shape, Store, graph::History};
 const THREADS: usize = 8;
 
 /// The schemes under which a transaction reads one snapshot.
-const SNAPSHOTS: [Scheme; 2] = [Scheme::Si, Scheme::SiSsn];
+fn snapshot_schemes() -> impl Iterator<Item = Scheme> {
+    Scheme::ALL.into_iter().filter(|scheme| scheme.reads_snapshot())
+}
+
+/// The schemes under which what commits has a serial order.
+fn serializable_schemes() -> impl Iterator<Item = Scheme> {
+    Scheme::ALL.into_iter().filter(|scheme| scheme.is_serializable())
+}
 
 fn open(scheme: Scheme) -> Database {
     Database::open_in_memory(Options::default().scheme(scheme)).unwrap()
@@ -97,7 +104,7 @@ impl Job for Transfer<'_> {
 
 #[test]
 fn transfers_keep_the_sum_for_every_reader() {
-    for scheme in SNAPSHOTS {
+    for scheme in snapshot_schemes() {
         let seed = history::seed();
         let bank = open(scheme);
         let accounts = bank.table::<u64, i64>("accounts").unwrap();
@@ -126,10 +133,10 @@ fn transfers_keep_the_sum_for_every_reader() {
                             assert_eq!((rows.len(), sum), (ACCOUNTS as usize, BALANCE * ACCOUNTS as i64), "way {way}");
                             audits.fetch_add(1, SeqCst);
                         }
-                        Err(Error::Abort(_)) => assert_eq!(scheme, Scheme::SiSsn, "a snapshot can always be read"),
+                        Err(Error::Abort(_)) => assert!(scheme.is_serializable(), "a snapshot can always be read"),
                         Err(error) => panic!("{error}"),
                     }
-                    assert!(txn.commit().is_ok() || scheme == Scheme::SiSsn, "a reader cannot lose under si");
+                    assert!(txn.commit().is_ok() || scheme.is_serializable(), "a reader cannot lose under si");
                 } else {
                     let (from, to) = (rng.u64(..ACCOUNTS), rng.u64(..ACCOUNTS - 1));
                     let to = (from + 1 + to) % ACCOUNTS;
@@ -194,8 +201,10 @@ fn draw_with_threads(scheme: Scheme, longest: Duration) -> bool {
 }
 
 #[test]
-fn write_skew_under_load_never_happens_under_the_safety_net() {
-    assert!(!draw_with_threads(Scheme::SiSsn, history::seconds(2.0)));
+fn write_skew_under_load_never_happens_where_it_must_not() {
+    for scheme in serializable_schemes() {
+        assert!(!draw_with_threads(scheme, history::seconds(1.0)), "under {scheme}");
+    }
 }
 
 #[test]
@@ -205,7 +214,7 @@ fn write_skew_under_load_happens_under_snapshot_isolation() {
 
 #[test]
 fn write_skew_between_two_threads_is_decided_by_the_scheme() {
-    for scheme in SNAPSHOTS {
+    for scheme in snapshot_schemes() {
         for round in 0..200 {
             let database = open(scheme);
             let table = database.table::<u64, i64>("pair").unwrap();
@@ -221,9 +230,9 @@ fn write_skew_between_two_threads_is_decided_by_the_scheme() {
                 committed[number].store(drawn.is_ok(), SeqCst);
             });
             let committed = committed.map(AtomicBool::into_inner);
-            match scheme {
-                Scheme::SiSsn => assert_ne!(committed, [true, true], "both drew everything in round {round}"),
-                _ => assert_eq!(committed, [true, true], "they wrote different rows"),
+            match scheme.is_serializable() {
+                true => assert_ne!(committed, [true, true], "both drew everything in round {round} under {scheme}"),
+                false => assert_eq!(committed, [true, true], "they wrote different rows"),
             }
         }
     }
@@ -299,14 +308,14 @@ fn a_register_shows_committed_values_in_their_order() {
                         if doomed {
                             txn.rollback();
                         } else if let Err(error) = txn.commit() {
-                            assert!(error.as_abort().is_some() && scheme == Scheme::SiSsn, "{error}");
+                            assert!(error.as_abort().is_some() && scheme.is_serializable(), "{error}");
                         }
                     }
                     continue;
                 }
                 for _ in 0..rng.u8(1..4) {
                     let Ok(view) = txn.view(&registers, &key) else {
-                        assert_eq!(scheme, Scheme::SiSsn, "a read cannot lose");
+                        assert!(scheme.is_serializable(), "a read cannot lose");
                         break;
                     };
                     let seen = String::from_utf8(view.unwrap().to_vec()).unwrap();
@@ -406,7 +415,7 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
             all.1.append(&mut aborted);
         });
         let (committed, aborted) = records.into_inner().unwrap();
-        let snapshots = scheme != Scheme::Rc;
+        let snapshots = scheme.reads_snapshot();
         let history = History::new(&initial, &committed, snapshots);
         assert_eq!(history.last_rows(&initial), store.state(), "the order of stamps is the order of versions");
         if snapshots {
@@ -421,7 +430,7 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
         if let (Some(cycle), true) = (verdict.single, snapshots) {
             panic!("no snapshot under {scheme}:{}", history.explain(&cycle));
         }
-        if let (Some(cycle), Scheme::SiSsn) = (&verdict.cycle, scheme) {
+        if let (Some(cycle), true) = (&verdict.cycle, scheme.is_serializable()) {
             panic!("not serializable under {scheme}:{}", history.explain(cycle));
         }
         cycles += usize::from(verdict.cycle.is_some());
@@ -434,8 +443,10 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
 }
 
 #[test]
-fn histories_of_threads_are_serializable_under_the_safety_net() {
-    assert_eq!(judge_histories(Scheme::SiSsn, history::seconds(3.0), |_| false), 0);
+fn histories_of_threads_are_serializable_where_they_must_be() {
+    for scheme in serializable_schemes() {
+        assert_eq!(judge_histories(scheme, history::seconds(1.5), |_| false), 0);
+    }
 }
 
 #[test]
@@ -453,7 +464,7 @@ fn histories_of_threads_show_their_cycles_under_the_weaker_schemes() {
 fn a_token_that_moves_between_keys_is_always_in_exactly_one_place() {
     // Keys are deleted and inserted again all the time: tombstones are overwritten, entries removed and reclaimed under
     // scans that must neither lose the token nor see it twice.
-    for scheme in SNAPSHOTS {
+    for scheme in snapshot_schemes() {
         let seed = history::seed();
         let database = open(scheme);
         let places = database.table::<u64, i64>("places").unwrap();
@@ -487,7 +498,7 @@ fn a_token_that_moves_between_keys_is_always_in_exactly_one_place() {
                 let mut first = None;
                 for _ in 0..3 {
                     let Ok(token) = look(&mut rng) else {
-                        assert_eq!(scheme, Scheme::SiSsn, "a snapshot can always be read");
+                        assert!(scheme.is_serializable(), "a snapshot can always be read");
                         break;
                     };
                     assert_eq!(token.len(), 1, "{token:?}");
@@ -676,7 +687,7 @@ fn whatever_ends_without_a_commit_leaves_nothing() {
                     let txn = database.begin(TxnOptions::default()).unwrap();
                     let scribbled = scribble(&txn);
                     // Looking for a unique value can meet the neighbours' inserts into the leaf.
-                    assert!(scribbled.is_ok() || scheme == Scheme::SiSsn, "{scribbled:?}");
+                    assert!(scribbled.is_ok() || scheme.is_serializable(), "{scribbled:?}");
                     txn
                 };
                 match round % 4 {
@@ -710,6 +721,37 @@ fn whatever_ends_without_a_commit_leaves_nothing() {
     }
 }
 
+#[test]
+fn a_view_stays_what_it_was_until_its_transaction_ends() {
+    // A row of equal bytes, overwritten all the time, mostly by transactions that are about to commit when another begins.
+    const BYTES: usize = 200;
+    for scheme in Scheme::ALL {
+        let seed = history::seed();
+        let database = open(scheme);
+        let table = database.table::<u64, Vec<u8>>("table").unwrap();
+        database.run(|txn| txn.insert(&table, &0, &[0; BYTES][..])).unwrap();
+        let end = Instant::now() + history::seconds(1.0);
+        let views = AtomicU64::new(0);
+        run_threads(THREADS, seed, |number, mut rng| {
+            while Instant::now() < end {
+                if number < THREADS / 2 {
+                    database.run(|txn| txn.put(&table, &0, &[rng.u8(..0xdd); BYTES][..])).unwrap();
+                    continue;
+                }
+                let txn = database.begin(TxnOptions::default()).unwrap();
+                let Ok(Some(view)) = txn.view(&table, &0) else { panic!("a row is there") };
+                let first = view[0];
+                for _ in 0..20 {
+                    thread::yield_now();
+                    assert!(view.iter().all(|&byte| byte == first), "under {scheme} a view has become {view:?}");
+                }
+                views.fetch_add(1, SeqCst);
+            }
+        });
+        assert!(views.into_inner() > 0);
+    }
+}
+
 /// Sets the flag when it goes out of scope.
 struct Set<'f>(&'f AtomicBool);
 
@@ -722,7 +764,7 @@ impl Drop for Set<'_> {
 #[test]
 fn a_long_reader_sees_its_snapshot_while_everything_changes() {
     const ROWS: u64 = 50;
-    for scheme in SNAPSHOTS {
+    for scheme in snapshot_schemes() {
         let seed = history::seed();
         let database = open(scheme);
         let table = database.table::<u64, i64>("table").unwrap();
@@ -761,12 +803,12 @@ fn a_long_reader_sees_its_snapshot_while_everything_changes() {
                 match rows {
                     Ok(rows) => assert_eq!(rows, expected, "scan {scans}"),
                     // A certified reader may learn early that it cannot commit.
-                    Err(error) => assert!(scheme == Scheme::SiSsn && error.as_abort().is_some(), "{error}"),
+                    Err(error) => assert!(scheme.is_serializable() && error.as_abort().is_some(), "{error}"),
                 }
                 assert_eq!(borrowed, Some(0), "a view stays what it was");
                 scans += 1;
             }
-            assert!(reader.commit().is_ok() || scheme == Scheme::SiSsn);
+            assert!(reader.commit().is_ok() || scheme.is_serializable());
             eprintln!("{scheme}: {scans} scans, then {:?}", database.statistics());
             // Without the reader its versions must go, as long as somebody works.
             let patience = Instant::now() + Duration::from_secs(30);

@@ -288,7 +288,7 @@ impl<'a> Terminal<'a> {
                     conflicts[place(&abort)] += 1;
                 }
             }
-            Err(Failure::Engine(Error::KeyExists { .. })) if self.scheme == Scheme::Rc => tally.lost += 1,
+            Err(Failure::Engine(Error::KeyExists { .. })) if !self.scheme.reads_snapshot() => tally.lost += 1,
             Err(failure) => return Err(failure.into()),
         }
         tally.aborted += aborted;

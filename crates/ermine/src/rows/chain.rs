@@ -95,6 +95,13 @@ impl AtomicOrigin {
         self.0.store(word.0, Ordering::Release);
     }
 
+    /// Takes a mark off, if it is this transaction's.
+    pub(crate) fn unmark(&self, tid: Tid) {
+        if self.load() == Origin::By(tid) {
+            self.store(OriginWord::at(Stamp::INFINITY));
+        }
+    }
+
     /// SeqCst: for a mark that is paired with a later load of the marker (SSN's sstamp); see `load_in_order`.
     pub(crate) fn mark(&self, word: OriginWord) {
         self.0.store(word.0, Ordering::SeqCst);

@@ -9,6 +9,7 @@
 
 use crate::{
     clock::LogOffset,
+    error::AbortKind,
     ids::Stamp,
     sync::{AtomicU64, Ordering, total_order},
 };
@@ -39,7 +40,7 @@ pub(crate) struct SnapshotSlot {
     /// Committed transactions.
     pub(crate) commits: AtomicU64,
     /// Aborted attempts by kind.
-    pub(crate) aborts: [AtomicU64; 3],
+    pub(crate) aborts: [AtomicU64; AbortKind::ALL.len()],
     /// Superseded versions that wait to be unlinked or freed.
     pub(crate) garbage: AtomicU64,
 }

@@ -6,15 +6,21 @@
 //! |---|---|---|
 //! | `rc` | newest committed version | [`snapshot::Uncertified`] |
 //! | `si` | snapshot of the beginning, first updater wins | [`snapshot::Uncertified`] |
+//! | `rc-ssn` | as `rc` | [`ssn::Ssn`] |
 //! | `si-ssn` | as `si` | [`ssn::Ssn`] |
+//! | `si-ssi` | as `si` | [`ssi::Ssi`] |
+//! | `mvocc` | as `si` | [`occ::ReadValidation`] |
 //!
 //! The path of a row (`txn`) and the commit path (`txn::commit`) are written once; a certifier fills in hooks. It sees
 //! versions, stamps and TIDs; it knows no table, no index, no log.
 
 #[cfg(all(test, loom))]
 mod loom_models;
+pub(crate) mod occ;
 pub(crate) mod snapshot;
+pub(crate) mod ssi;
 pub(crate) mod ssn;
+mod tracking;
 
 use std::sync::Arc;
 
@@ -73,7 +79,7 @@ pub(crate) struct Overwrite<H> {
 
 /// One transaction's certifier state, kept by the worker and used again.
 ///
-/// Call order: `begin`, then `read`, `follow` and `overwrite` in any order, then either `certify_read_only`, or
+/// Call order: `begin`, then `read`, `follow`, `enter_gap` and `overwrite` in any order, then either `certify_read_only`, or
 /// `announce` before the stamp is taken, `certify` after, and `publish`; or `withdraw` for each overwrite of an abort.
 pub(crate) trait Certifier: Default + Send + 'static {
     /// Its words in each version.
@@ -82,15 +88,20 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// Whether it needs absent versions and leaf sets (phantom protection).
     const TRACKS: bool;
 
+    /// Whether a transaction without writes is what the scheme promises by its snapshot alone.
+    const SNAPSHOT_IS_SERIAL: bool;
+
     /// A new transaction.
     fn begin(&mut self);
 
     /// The transaction read a version, made at `created`.
     fn read(&mut self, version: VersionPtr<Self::Stamps>, created: Stamp, place: Place) -> Result<(), Conflict>;
 
-    /// The transaction comes after something committed at `stamp` that left no version behind: a removed key, or the
-    /// scans of a leaf into which it inserts.
+    /// The transaction comes after a deletion at `stamp` that left no version behind: the key has been removed.
     fn follow(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict>;
+
+    /// The transaction put a key where scans that committed at up to `stamp` had found none.
+    fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict>;
 
     /// The transaction put a version over one made at `created`.
     fn overwrite(
@@ -101,13 +112,16 @@ pub(crate) trait Certifier: Default + Send + 'static {
         place: Place,
     ) -> Result<(), Conflict>;
 
-    /// Whether a transaction without writes may commit at `stamp`, just below its snapshot.
-    fn certify_read_only(&mut self, shared: &Shared, stamp: Stamp) -> bool;
+    /// Whether a transaction without writes may commit at `stamp`, just below its snapshot. Not asked where
+    /// [`Self::SNAPSHOT_IS_SERIAL`] answers it.
+    fn certify_read_only(&mut self, _shared: &Shared, _stamp: Stamp) -> bool {
+        Self::SNAPSHOT_IS_SERIAL
+    }
 
     /// Makes the transaction's reads known, before it takes its stamp.
     fn announce(&mut self, tid: Tid, reader_bit: u64);
 
-    /// Decides whether the transaction may commit at `stamp`; gives its successor stamp (pi).
+    /// Decides whether the transaction may commit at `stamp`; gives what it leaves in the TID table for others: its successor stamp (SSN: pi; SSI: s1).
     fn certify(
         &mut self,
         shared: &Shared,

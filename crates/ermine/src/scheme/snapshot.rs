@@ -33,6 +33,7 @@ pub(crate) struct Uncertified;
 impl Certifier for Uncertified {
     type Stamps = ();
     const TRACKS: bool = false;
+    const SNAPSHOT_IS_SERIAL: bool = true;
 
     fn begin(&mut self) {}
 
@@ -44,12 +45,12 @@ impl Certifier for Uncertified {
         Ok(())
     }
 
-    fn overwrite(&mut self, _: Tid, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn enter_gap(&mut self, _: Stamp, _: Place) -> Result<(), Conflict> {
         Ok(())
     }
 
-    fn certify_read_only(&mut self, _: &Shared, _: Stamp) -> bool {
-        true
+    fn overwrite(&mut self, _: Tid, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
+        Ok(())
     }
 
     fn announce(&mut self, _: Tid, _: u64) {}

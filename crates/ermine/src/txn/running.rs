@@ -212,7 +212,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
             return Ok(());
         }
         self.state.footprint.changed_leaf(inserted);
-        self.follow(inserted.gap, place)
+        let entered = self.state.certifier.enter_gap(inserted.gap, place);
+        entered.map_err(|conflict| self.lose(conflict))
     }
 
     /// The transaction's TID, taken with its first write or for its stamp.

@@ -50,7 +50,6 @@ pub(crate) fn standing<H: CertifierStamps>(
             Inquiry::InFlight => return Standing::Unfinished(writer),
             Inquiry::Aborted => return Standing::Void,
             Inquiry::Committing(Some(stamp)) if stamp >= wait_below => return Standing::Unfinished(writer),
-            Inquiry::Committing(None) if wait_below == Stamp::ZERO => return Standing::Unfinished(writer),
             Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
             Inquiry::Committed { stamp, .. } => {
                 // The writer may have replaced this version before it committed: then it says so by now.
@@ -65,8 +64,9 @@ pub(crate) fn standing<H: CertifierStamps>(
 
 /// The newest version that a transaction may see, from `head` on.
 ///
-/// Under a snapshot: the newest committed below `begin`; a writer that is committing below `begin` is waited for, it is
-/// about to end. Under read committed: the newest committed one at all, without waiting.
+/// Under a snapshot: the newest committed below `begin`. Under read committed: the newest committed one at all. In both
+/// cases a writer that is committing below `begin` is waited for, it is about to end: what it overwrites may be freed
+/// before the transaction ends (`snapshots`).
 #[inline]
 pub(crate) fn visible<S: Scheme>(
     shared: &Shared,
@@ -80,10 +80,9 @@ pub(crate) fn visible<S: Scheme>(
     {
         return Seen::At(head, stamp);
     }
-    let wait_below = if S::SNAPSHOT { begin } else { Stamp::ZERO };
     let mut next = Some(head);
     while let Some(version) = next {
-        match standing(shared, tid, wait_below, version) {
+        match standing(shared, tid, begin, version) {
             Standing::Own => return Seen::Own(version),
             Standing::Committed(stamp) if stamp < begin || !S::SNAPSHOT => return Seen::At(version, stamp),
             _ => next = version.older(),

@@ -36,6 +36,21 @@ fn snapshot_isolation_with_the_safety_net_gives_its_verdicts() {
     every_script(Scheme::SiSsn);
 }
 
+#[test]
+fn read_committed_with_the_safety_net_gives_its_verdicts() {
+    every_script(Scheme::RcSsn);
+}
+
+#[test]
+fn serializable_snapshot_isolation_gives_its_verdicts() {
+    every_script(Scheme::SiSsi);
+}
+
+#[test]
+fn read_validation_gives_its_verdicts() {
+    every_script(Scheme::MvOcc);
+}
+
 fn every_script(scheme: Scheme) {
     let scripts = script::load(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/anomalies"));
     assert!(scripts.len() >= 40, "only {} scripts found", scripts.len());

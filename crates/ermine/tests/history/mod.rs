@@ -197,6 +197,7 @@ pub type Entry = (u64, u64);
 #[derive(Clone, Debug)]
 pub enum Operation {
     Get { table: usize, key: u64 },
+    GetMany { table: usize, keys: Vec<u64> },
     Scan { table: usize, through: Through, lower: u64, upper: u64, backward: bool, limit: usize },
     Insert { table: usize, key: u64, value: u64 },
     Update { table: usize, key: u64, value: u64 },
@@ -211,7 +212,11 @@ impl Operation {
         let key = shape.keys[rng.usize(..shape.keys.len())];
         let value = value_of(rng.u64(..shape.groups), number);
         match rng.u8(..if read_only { 7 } else { 16 }) {
-            0..=3 => Self::Get { table, key },
+            0..=2 => Self::Get { table, key },
+            3 => {
+                let keys = (0..rng.usize(..20)).map(|_| shape.keys[rng.usize(..shape.keys.len())]);
+                Self::GetMany { table, keys: keys.collect() }
+            }
             choice @ 4..=6 => {
                 let through = if choice == 4 { Through::Primary } else { Through::ByGroup };
                 let end = match through {
@@ -234,6 +239,7 @@ impl Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Value(Option<u64>),
+    Values(Vec<Option<u64>>),
     Rows(Vec<(u64, u64)>),
     /// Whether a write found what it needs.
     Wrote(bool),
@@ -300,6 +306,12 @@ impl<'s> Session<'s> {
             (&Operation::Get { table, key }, Outcome::Value(value)) => {
                 self.saw(table, Through::Primary, (key, 0), (key, 0), value.map(|value| (key, value)));
             }
+            (Operation::GetMany { table, keys }, Outcome::Values(values)) => {
+                assert_eq!(keys.len(), values.len());
+                for (&key, value) in keys.iter().zip(values) {
+                    self.saw(*table, Through::Primary, (key, 0), (key, 0), value.map(|value| (key, value)));
+                }
+            }
             (&Operation::Scan { table, through, lower, upper, backward, limit }, Outcome::Rows(rows)) => {
                 let last = rows.last().map(|&(key, value)| through.entry(key, value)).filter(|_| rows.len() >= limit);
                 let (mut lower, mut upper) = ((lower, 0), (upper, u64::MAX));
@@ -338,7 +350,7 @@ impl<'s> Session<'s> {
                 let ask = Operation::Scan { table, through, lower: group, upper: group, backward: false, limit: 2 };
                 match self.apply(&ask) {
                     Outcome::Rows(rows) => {
-                        let gone = rows.is_empty() && self.store.database.scheme() == Scheme::Rc;
+                        let gone = rows.is_empty() && !self.store.database.scheme().reads_snapshot();
                         assert!(rows.len() == 1 || gone, "{operation:?} was refused because of {rows:?}");
                     }
                     aborted @ Outcome::Aborted(_) => return aborted,
@@ -360,6 +372,7 @@ impl<'s> Session<'s> {
         let tables = &self.store.tables;
         Ok(match operation {
             Operation::Get { table, key } => Outcome::Value(self.txn.get(&tables[*table].0, key)?),
+            Operation::GetMany { table, keys } => Outcome::Values(self.txn.get_many(&tables[*table].0, keys)?),
             Operation::Scan { table, through, lower, upper, backward, limit } => {
                 let (table, by_group) = &tables[*table];
                 let scan = match through {

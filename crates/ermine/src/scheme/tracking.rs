@@ -1,0 +1,243 @@
+//! How readers and overwriters of a version find each other without a lock: what SSN and SSI have in common.
+//!
+//! | word of a version V | meaning | who writes it |
+//! |---|---|---|
+//! | `predecessor` | latest committed reader of V (SSN: pstamp; SSI: rstamp) | readers, after they committed |
+//! | `successor` | the overwriter's TID while it runs, then the stamp it leaves there; infinity before | the overwriter |
+//! | `readers` | which reader slots have tracked reads of V | readers, at commit, before they take a stamp |
+//!
+//! Invariants
+//! 1. A reader sets its bits, and is named in its reader slot, before it takes its stamp. So an overwriter with a higher
+//!    stamp finds it, and waits for its outcome if it is still committing. An overwriter with a lower stamp need not:
+//!    the reader waits for it instead. All waits go to lower stamps: no deadlock.
+//! 2. An overwriter marks `successor` with its TID before it takes its stamp, so that a reader with a higher stamp
+//!    finds it. An abort takes the mark off before it unlinks its own version.
+//! 3. A reader leaves its slot, and an overwriter its TID, only after its stamps stand in the versions. So whoever finds
+//!    the TID stale finds the stamps.
+//! 4. A read-only transaction that commits just below its snapshot raises `predecessor` *before* it looks at
+//!    `successor`; an overwriter is marked committing *before* it looks at `predecessor`. Both sequentially consistent:
+//!    at least one sees the other.
+//! 5. Bits are never cleared: a hot, rarely written version then costs its readers no shared write. What a bit points
+//!    to may be a transaction that never read the version: it is taken for a reader, which can only abort too much.
+
+use super::{Place, Shared};
+use crate::{
+    ids::{Stamp, Tid},
+    rows::chain::{AtomicOrigin, CertifierStamps, Origin, OriginWord, VersionPtr},
+    sync::{AtomicU64, Ordering, Spin},
+    txn::table::Inquiry,
+};
+
+/// The words. Those that every read touches stand next to the version's own.
+#[repr(C)]
+pub(crate) struct Track {
+    readers: AtomicU64,
+    predecessor: AtomicU64,
+    pub(super) successor: AtomicOrigin,
+}
+
+/// A certifier's words that contain these.
+pub(crate) trait Tracked: CertifierStamps {
+    /// These.
+    fn track(&self) -> &Track;
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Self {
+            predecessor: AtomicU64::new(0),
+            successor: AtomicOrigin::new(OriginWord::at(Stamp::INFINITY)),
+            readers: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Track {
+    /// Raises the predecessor stamp; writes nothing when it is as high already.
+    pub(super) fn raise_predecessor(&self, stamp: Stamp) {
+        // SeqCst both: invariant 4. A load that finds the stamp high enough read from a SeqCst raise and stands for it.
+        if self.predecessor.load(Ordering::SeqCst) < stamp.0 {
+            self.predecessor.fetch_max(stamp.0, Ordering::SeqCst);
+        }
+    }
+
+    /// The highest stamp of a committed reader.
+    pub(super) fn last_read(&self) -> Stamp {
+        // SeqCst: invariant 4, the overwriter's half; and it follows the reader slots (invariant 3).
+        Stamp(self.predecessor.load(Ordering::SeqCst))
+    }
+
+    /// Calls `each` with the stamps of committed readers below `stamp`: at least with the highest of them.
+    pub(super) fn readers_below(
+        &self,
+        shared: &Shared,
+        tid: Tid,
+        stamp: Stamp,
+        mut each: impl FnMut(Stamp, Option<Tid>),
+    ) {
+        // SeqCst: follows the transaction's own stamp; finds the bits of all readers with lower ones (invariant 1).
+        let bits = self.readers.load(Ordering::SeqCst);
+        if bits != 0 {
+            shared.readers.for_each_reader(bits, |reader| {
+                if reader != tid
+                    && let Some(read_at) = outcome_below(shared, reader, stamp)
+                {
+                    each(read_at, Some(reader));
+                }
+            });
+        }
+        // After the slots: who left its slot has raised this (invariant 3).
+        each(self.last_read(), None);
+    }
+}
+
+/// The versions that a transaction has read, which were not overwritten then, or by somebody who had not ended.
+pub(super) struct Reads<H>(Vec<(VersionPtr<H>, Place)>);
+
+impl<H> Default for Reads<H> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<H: CertifierStamps> Reads<H> {
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn push(&mut self, version: VersionPtr<H>, place: Place) {
+        self.0.push((version, place));
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (VersionPtr<H>, Place)> {
+        self.0.iter().copied()
+    }
+}
+
+impl<H: Tracked> Reads<H> {
+    /// Sets the transaction's bit, before it takes its stamp (invariant 1).
+    pub(super) fn announce(&self, tid: Tid, reader_bit: u64) {
+        for (version, _) in self.iter() {
+            let track = version.certifier().track();
+            if track.successor.load() == Origin::By(tid) {
+                // Only an overwriter that commits asks, and that is this transaction.
+                continue;
+            }
+            // Relaxed: a bit that is seen was set by an earlier transaction of this slot, and the stamp that comes
+            // next publishes what this one knows. SeqCst set: before the stamp.
+            if track.readers.load(Ordering::Relaxed) & reader_bit == 0 {
+                track.readers.fetch_or(reader_bit, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Leaves the stamp of the committed transaction (invariant 3).
+    pub(super) fn publish(&self, tid: Tid, stamp: Stamp) {
+        for (version, _) in self.iter() {
+            let track = version.certifier().track();
+            if track.successor.load() != Origin::By(tid) {
+                track.raise_predecessor(stamp);
+            }
+        }
+    }
+
+    /// Lets a transaction without writes stand at `stamp`, just below its snapshot, if each overwriter that has committed
+    /// meanwhile passes `harmless`, which gets what it left in the version, or its successor stamp (invariant 4).
+    pub(super) fn stand_below(
+        &self,
+        shared: &Shared,
+        stamp: Stamp,
+        stamped: impl Fn(VersionPtr<H>, Stamp) -> bool,
+        committed: impl Fn(Stamp) -> bool,
+    ) -> bool {
+        self.iter().all(|(version, _)| {
+            let track = version.certifier().track();
+            track.raise_predecessor(stamp);
+            let mut spin = Spin::default();
+            loop {
+                // In order: after the stamp was raised.
+                let overwriter = match track.successor.load_in_order() {
+                    Origin::At(successor) => return stamped(version, successor),
+                    Origin::By(overwriter) => overwriter,
+                };
+                match shared.tids.inquire(overwriter) {
+                    // It will see the predecessor stamp.
+                    Inquiry::InFlight | Inquiry::Aborted => return true,
+                    Inquiry::Committed { successor, .. } => return committed(successor),
+                    Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
+                }
+            }
+        })
+    }
+}
+
+/// Who overwrote a version.
+pub(super) enum Overwriter {
+    /// Nobody, the transaction itself, or somebody who has no lower stamp.
+    None,
+    /// Somebody who left this in the version; infinity: nobody.
+    Stamped(Stamp),
+    /// Somebody who committed with a lower stamp.
+    Committed { tid: Tid, stamp: Stamp, successor: Stamp },
+}
+
+/// Who overwrote a version and committed below `stamp`. Waits for one that is about to.
+pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid: Tid, stamp: Stamp) -> Overwriter {
+    let mut spin = Spin::default();
+    loop {
+        let overwriter = match overwritten.load() {
+            Origin::At(left) => return Overwriter::Stamped(left),
+            Origin::By(overwriter) if overwriter == tid => return Overwriter::None,
+            Origin::By(overwriter) => overwriter,
+        };
+        match shared.tids.inquire(overwriter) {
+            // It has no stamp yet, so it will get a higher one.
+            Inquiry::InFlight | Inquiry::Aborted => return Overwriter::None,
+            Inquiry::Committing(Some(other)) if other > stamp => return Overwriter::None,
+            Inquiry::Committed { stamp: other, .. } if other > stamp => return Overwriter::None,
+            Inquiry::Committed { stamp, successor } => {
+                return Overwriter::Committed { tid: overwriter, stamp, successor };
+            }
+            Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
+        }
+    }
+}
+
+/// The stamp of `reader` if it committed below `stamp`. Waits for one that is about to.
+fn outcome_below(shared: &Shared, reader: Tid, stamp: Stamp) -> Option<Stamp> {
+    let mut spin = Spin::default();
+    loop {
+        match shared.tids.inquire(reader) {
+            Inquiry::InFlight | Inquiry::Aborted | Inquiry::Stale => return None,
+            Inquiry::Committing(Some(other)) if other > stamp => return None,
+            Inquiry::Committed { stamp: other, .. } => return (other < stamp).then_some(other),
+            Inquiry::Committing(_) => spin.wait(),
+        }
+    }
+}
+
+/// A stamp and where it came from.
+#[derive(Clone, Copy)]
+pub(super) struct Watermark {
+    pub(super) stamp: Stamp,
+    pub(super) place: Option<Place>,
+    pub(super) other: Option<Tid>,
+}
+
+impl Watermark {
+    pub(super) fn at(stamp: Stamp) -> Self {
+        Self { stamp, place: None, other: None }
+    }
+
+    pub(super) fn raise(&mut self, stamp: Stamp, place: Place, other: Option<Tid>) {
+        if stamp > self.stamp {
+            *self = Self { stamp, place: Some(place), other };
+        }
+    }
+
+    pub(super) fn lower(&mut self, stamp: Stamp, place: Place, other: Option<Tid>) {
+        if stamp < self.stamp {
+            *self = Self { stamp, place: Some(place), other };
+        }
+    }
+}
