@@ -9,7 +9,7 @@ use crate::{
     error::{Abort, Error, Result},
     ids::{Stamp, TableId},
     job::Job,
-    options::{Scheme, TxnOptions},
+    options::{Options, Scheme, TxnOptions},
     run,
     scheme::{
         Scheme as SchemeTrait,
@@ -72,9 +72,9 @@ macro_rules! schemes {
         pub struct AnyAccess<'db>(AnyTxn<'db>);
 
         impl AnyEngine {
-            pub(crate) fn open(scheme: Scheme) -> Self {
-                match scheme {
-                    $(Scheme::$name => Self::$name(Engine::new()),)*
+            pub(crate) fn open(options: &Options) -> Self {
+                match options.scheme {
+                    $(Scheme::$name => Self::$name(Engine::new(options)),)*
                 }
             }
 

@@ -53,12 +53,14 @@ pub struct Statistics {
     pub row_bytes: u64,
     /// Rows whose superseded versions have not been freed yet, as of each worker's last housekeeping.
     pub garbage_versions: u64,
+    /// How old the newest safe snapshot is, where one has been taken.
+    pub snapshot_age: Option<Duration>,
 }
 
 impl Database {
     /// Opens an empty database in memory.
     pub fn open_in_memory(options: Options) -> Result<Self> {
-        let engine = Arc::new(AnyEngine::open(options.scheme));
+        let engine = Arc::new(AnyEngine::open(&options));
         let helper = Helper::start(engine.clone())?;
         Ok(Self { engine, helper: Some(helper) })
     }
@@ -109,6 +111,22 @@ impl Database {
     /// It may stay open between operations for long; [`Database::run`] suits transactions that run through.
     pub fn begin(&self, options: TxnOptions) -> Result<Transaction<'_>> {
         Ok(Transaction::new(self.engine.begin(options)?))
+    }
+
+    /// Begins a transaction that reads a safe snapshot: it sees what had been committed, is tracked nowhere and never loses
+    /// a conflict, however long it reads (SSN 5.2). See [`Options::snapshot_interval`] for how fresh it is.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// # let accounts = db.table::<u64, i64>("accounts")?;
+    /// let report = db.snapshot()?;
+    /// let total: i64 = report.scan(&accounts, ..).collect()?.iter().map(|(_, balance)| balance).sum();
+    /// # assert_eq!(total, 0);
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn snapshot(&self) -> Result<Transaction<'_>> {
+        self.begin(TxnOptions::snapshot())
     }
 
     /// Runs a transaction until it commits or fails for good.

@@ -10,11 +10,16 @@ use crate::{
     error::{Error, Result},
     gate::Gate,
     ids::TableId,
+    options::Options,
     rows::{arena::Pool, reclaim::Latches, snapshots::SnapshotSlot},
     scheme::{Scheme, Shared, StampsOf},
     sync::{Mutex, Ordering},
     table::{Secondary, TableStore},
-    txn::{readers::ReaderSlots, table::TidTable},
+    txn::{
+        readers::ReaderSlots,
+        safe::{SafeSnapshot, SafeSnapshots},
+        table::TidTable,
+    },
     worker::WorkerPool,
 };
 
@@ -25,7 +30,8 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) versions: Arc<EpochManager>,
     /// The epochs of transactions: index nodes, tombstones, RowIds.
     pub(crate) nodes: Arc<EpochManager>,
-    /// One a worker.
+    pub(crate) safe: SafeSnapshots,
+    /// The holder of the safe snapshot, then one a worker.
     pub(crate) snapshots: boxcar::Vec<Arc<SnapshotSlot>>,
     pub(crate) latches: Latches,
     pub(crate) gate: Gate,
@@ -39,16 +45,22 @@ pub(crate) struct Engine<S: Scheme> {
 
 impl<S: Scheme> Engine<S> {
     /// An empty database.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
+        let holder = Arc::new(SnapshotSlot::new());
+        // First: see `txn::safe`, invariant 3.
+        let snapshots = boxcar::Vec::new();
+        snapshots.push(holder.clone());
         Self {
             shared: Shared {
                 clock: LogOffset::new(),
                 tids: TidTable::new(TidTable::CAPACITY_MAX),
                 readers: ReaderSlots::new(),
+                safe: SafeSnapshot::new(),
             },
             versions: EpochManager::new("operations"),
             nodes: EpochManager::new("transactions"),
-            snapshots: boxcar::Vec::new(),
+            snapshots,
+            safe: SafeSnapshots::new(holder, options.snapshot_interval),
             latches: Latches::new(),
             gate: Gate::new(),
             workers: WorkerPool::new(),
@@ -100,6 +112,7 @@ impl<S: Scheme> Engine<S> {
     /// One round of the background helper: lets epochs go on and frees what idle workers left behind. Says whether
     /// garbage is left.
     pub(crate) fn maintain(&self) -> bool {
+        self.safe.expire();
         self.versions.advance();
         self.nodes.advance();
         self.shared.tids.epochs().advance();
@@ -136,6 +149,7 @@ impl<S: Scheme> Engine<S> {
             version_bytes: self.memory.bytes(),
             row_bytes: self.tables.iter().map(|(_, table)| table.rows.bytes()).sum(),
             garbage_versions: self.garbage_versions(),
+            snapshot_age: self.safe.age(),
             ..Statistics::default()
         };
         for (_, slot) in &self.snapshots {

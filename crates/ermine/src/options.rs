@@ -1,6 +1,6 @@
 //! How a database is opened: one plain struct with defaults and a check.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 use crate::error::{Error, Result};
 
@@ -10,9 +10,21 @@ use crate::error::{Error, Result};
 pub struct Options {
     /// The concurrency control of every transaction.
     pub scheme: Scheme,
+    /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]); zero: each shows everything committed
+    /// before it was asked for.
+    pub snapshot_interval: Duration,
 }
 
 impl Options {
+    /// The options with another interval between safe snapshots.
+    ///
+    /// Each new one can cost concurrent writers an abort. A longer interval costs freshness: what has been committed in
+    /// the meantime is not seen, also when it was committed by the same thread.
+    pub fn snapshot_interval(mut self, interval: Duration) -> Self {
+        self.snapshot_interval = interval;
+        self
+    }
+
     /// The options with another scheme.
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
@@ -91,11 +103,19 @@ impl FromStr for Scheme {
 pub struct TxnOptions {
     /// The transaction will not write; a write is refused with [`Error::ReadOnly`].
     pub read_only: bool,
+    /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict, under any
+    /// scheme (SSN 5.2). Under schemes with a certifier a concurrent writer may lose instead. It does not write.
+    pub snapshot: bool,
 }
 
 impl TxnOptions {
     /// A transaction that only reads.
     pub fn read_only() -> Self {
-        Self { read_only: true }
+        Self { read_only: true, ..Self::default() }
+    }
+
+    /// A transaction that reads a safe snapshot.
+    pub fn snapshot() -> Self {
+        Self { read_only: true, snapshot: true }
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Worker<S: Scheme> {
 pub(crate) struct State<S: Scheme> {
     /// Everything strictly below is visible.
     pub(crate) begin: Stamp,
+    /// It reads a snapshot that needs no certifying: nothing is tracked.
+    pub(crate) untracked: bool,
     /// The running transaction, once it has written or needs to commit with a stamp.
     pub(crate) tid: Option<Tid>,
     pub(crate) tids: TidLease,
@@ -104,6 +106,7 @@ impl<S: Scheme> Worker<S> {
         };
         let state = State {
             begin: Stamp::ZERO,
+            untracked: false,
             tid: None,
             tids: engine.shared.tids.lease(),
             reader,

@@ -1,7 +1,7 @@
 //! Goal: the typed interface does what its documentation says, also where it refuses.
 //! Method: one small database a test, under every scheme where the scheme does not matter.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, time::Duration};
 
 use ermine::{
     AbortKind, Database, Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options, Scheme, Table, TxnOptions, Uniqueness, prefix,
@@ -311,5 +311,45 @@ fn a_scan_shows_what_its_visitor_has_written_ahead_of_it() {
         })
         .unwrap();
         assert_eq!(seen, [(0, 0), (1, 1), (2, 4), (3, 33), (4, 16), (5, 55), (7, 49), (8, 64), (9, 81)]);
+    }
+}
+
+#[test]
+fn a_safe_snapshot_is_read_as_it_was_and_never_lost() {
+    for db in databases() {
+        let table = filled(&db);
+        // Writes skew against each other around the snapshot, so that a certifier has something to say.
+        let skewed = db.begin(TxnOptions::default()).unwrap();
+        let before = (skewed.get(&table, &1).unwrap(), skewed.get(&table, &2).unwrap());
+        assert_eq!(before, (Some(1), Some(4)));
+        db.run(|txn| txn.put(&table, &1, &100)).unwrap();
+        let report = db.snapshot().unwrap();
+        assert_eq!(report.get(&table, &1).unwrap(), Some(100), "everything committed before it");
+        let lost = skewed.put(&table, &2, &200).and_then(|()| skewed.commit().map(drop));
+        assert_eq!(lost.is_err(), db.scheme().is_serializable(), "it comes before the put that the report has seen");
+        db.run(|txn| txn.put(&table, &3, &300)).unwrap();
+        let rows = report.scan(&table, 1..4).collect().unwrap();
+        assert_eq!(rows, [(1, 100), (2, 4), (3, 9)]);
+        assert!(matches!(report.put(&table, &1, &1), Err(Error::ReadOnly)));
+        report.commit().unwrap();
+        assert!(
+            db.statistics().snapshot_age.is_some() || !db.scheme().is_serializable() || db.scheme() == Scheme::MvOcc
+        );
+    }
+}
+
+#[test]
+fn a_safe_snapshot_is_handed_out_again_for_its_interval() {
+    for scheme in [Scheme::RcSsn, Scheme::SiSsn, Scheme::SiSsi] {
+        let options = Options::default().scheme(scheme).snapshot_interval(Duration::from_secs(3600));
+        let db = Database::open_in_memory(options).unwrap();
+        let table = filled(&db);
+        let first = db.snapshot().unwrap().get(&table, &1).unwrap();
+        for n in 0..20_000u64 {
+            db.run(|txn| txn.put(&table, &(n % 10), &n)).unwrap();
+        }
+        let again = db.snapshot().unwrap();
+        assert_eq!((first, again.get(&table, &1).unwrap()), (Some(1), Some(1)));
+        assert_eq!(again.scan(&table, ..).collect().unwrap().len(), 10);
     }
 }

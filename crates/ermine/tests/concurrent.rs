@@ -388,8 +388,8 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
         run_threads(rng.usize(2..=THREADS), seed, |number, mut rng| {
             let (mut committed, mut aborted) = (Vec::new(), Vec::new());
             for at in 0..100 {
-                let read_only = rng.u8(..6) == 0;
-                let options = if read_only { TxnOptions::read_only() } else { TxnOptions::default() };
+                let options = history::random_options(&mut rng);
+                let read_only = options.read_only;
                 let mut session = Session::begin(&store, (number, at), options);
                 for operation in 0..rng.usize(1..=shape.operations) {
                     if rng.u8(..3) == 0 {
@@ -731,7 +731,7 @@ fn a_view_stays_what_it_was_until_its_transaction_ends() {
         let table = database.table::<u64, Vec<u8>>("table").unwrap();
         database.run(|txn| txn.insert(&table, &0, &[0; BYTES][..])).unwrap();
         let end = Instant::now() + history::seconds(1.0);
-        let views = AtomicU64::new(0);
+        let (views, begun) = (AtomicU64::new(0), Instant::now());
         run_threads(THREADS, seed, |number, mut rng| {
             while Instant::now() < end {
                 if number < THREADS / 2 {
@@ -748,6 +748,7 @@ fn a_view_stays_what_it_was_until_its_transaction_ends() {
                 views.fetch_add(1, SeqCst);
             }
         });
+        eprintln!("{scheme}: {views:?} views in {:?}", begun.elapsed());
         assert!(views.into_inner() > 0);
     }
 }

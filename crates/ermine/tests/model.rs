@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use ermine::{AbortKind, Scheme, TxnOptions};
+use ermine::{AbortKind, Scheme};
 use fastrand::Rng;
 
 use history::{
@@ -155,12 +155,12 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
         }
         let Some(running) = &mut open[at] else {
             if begun < transactions {
-                let read_only = rng.u8(..6) == 0;
-                let options = if read_only { TxnOptions::read_only() } else { TxnOptions::default() };
+                let options = history::random_options(rng);
+                let read_only = options.read_only;
                 let left = rng.usize(1..=shape.operations);
                 let slow = rng.u8(..16) == 0;
                 open[at] = Some(Open { session: Session::begin(&store, (at, begun), options), read_only, slow, left });
-                reference.begin(at);
+                reference.begin(at, options.snapshot);
                 begun += 1;
                 if trace {
                     eprintln!("session {at}: begins");
@@ -257,8 +257,9 @@ struct Reference {
 
 #[derive(Default)]
 struct Running {
-    /// How many commits it sees.
+    /// How many commits it sees, if that is fixed.
     snapshot: usize,
+    fixed: bool,
     own: BTreeMap<(usize, u64), Option<u64>>,
     /// All (table, key, group) it ever wrote.
     claimed: BTreeSet<(usize, u64, u64)>,
@@ -293,8 +294,9 @@ impl Reference {
         self.tables.iter().map(rows).collect()
     }
 
-    fn begin(&mut self, session: usize) {
-        self.running.insert(session, Running { snapshot: self.commits, ..Running::default() });
+    fn begin(&mut self, session: usize, fixed: bool) {
+        let fixed = fixed || self.scheme.reads_snapshot();
+        self.running.insert(session, Running { snapshot: self.commits, fixed, ..Running::default() });
     }
 
     fn is_over(&self, session: usize) -> bool {
@@ -317,7 +319,7 @@ impl Reference {
         if let Some(&own) = running.own.get(&(table, key)) {
             return own;
         }
-        let sees = |&&(place, _): &&(usize, _)| !self.scheme.reads_snapshot() || place <= running.snapshot;
+        let sees = |&&(place, _): &&(usize, _)| !running.fixed || place <= running.snapshot;
         self.tables[table].get(&key)?.iter().rev().find(sees)?.1
     }
 

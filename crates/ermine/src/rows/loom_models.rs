@@ -23,6 +23,7 @@ use crate::{
     txn::{
         commit_order::{Ending, Write},
         readers::{ReaderSlot, ReaderSlots},
+        safe::SafeSnapshot,
         table::{TidLease, TidTable},
         visible::{Seen, Standing, standing, visible},
     },
@@ -44,6 +45,7 @@ impl Row {
             clock: LogOffset::new(),
             tids: TidTable::with_blocks_of(1, 2),
             readers: ReaderSlots::with_count(2),
+            safe: SafeSnapshot::new(),
         };
         let row = Self { shared, slot: RowSlot::empty(), pool: Pool::new() };
         let first = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[FIRST] };
@@ -54,7 +56,7 @@ impl Row {
 
     /// What a snapshot, or the newest committed state, shows.
     fn read<S: Scheme<Certifier = Uncertified>>(&self, begin: Stamp) -> u8 {
-        match visible::<S>(&self.shared, begin, None, self.slot.head().unwrap()) {
+        match visible::<S>(&self.shared, begin, false, None, self.slot.head().unwrap()) {
             Seen::At(version, _) => version.payload(&())[0],
             Seen::Own(_) | Seen::Nothing => panic!("the first version is always there"),
         }

@@ -50,10 +50,17 @@ pub(crate) struct Superseded {
     pub(crate) deleted: bool,
 }
 
-/// Superseded rows of one worker, oldest first; those that a long snapshot keeps wait beside it for its end.
+/// Superseded rows of one worker; those that a long snapshot keeps wait beside it for its end.
+///
+/// What the horizon has passed is looked at newest first. The newest supersession of a row takes what is below it along,
+/// and the older ones find nothing left; the other way round each would walk past all newer versions, and a row that is
+/// written all the time would cost the square of them.
 #[derive(Default)]
 pub(crate) struct Queue {
-    ready: VecDeque<Superseded>,
+    /// Oldest first.
+    waiting: VecDeque<Superseded>,
+    /// Passed by the horizon, the newest last.
+    settled: Vec<Superseded>,
     busy: Vec<Superseded>,
     kept: BTreeMap<Stamp, Vec<Superseded>>,
     kept_rows: usize,
@@ -61,17 +68,17 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn push(&mut self, superseded: Superseded) {
-        self.ready.push_back(superseded);
+        self.waiting.push_back(superseded);
     }
 
     /// Rows that wait.
     pub(crate) fn len(&self) -> usize {
-        self.ready.len() + self.busy.len() + self.kept_rows
+        self.waiting.len() + self.settled.len() + self.busy.len() + self.kept_rows
     }
 
-    /// The next row that can be looked at under this horizon.
+    /// The next row that can be looked at. While somebody is about to take a snapshot, there may seem to be none.
     pub(crate) fn pop(&mut self, horizon: &Horizon) -> Option<Superseded> {
-        horizon.is_settled(self.ready.front()?.stamp).then(|| self.ready.pop_front())?
+        self.settled.pop_if(|newest| horizon.is_settled(newest.stamp))
     }
 
     /// Puts a row back until `snapshot` is given up.
@@ -85,19 +92,21 @@ impl Queue {
         self.busy.push(superseded);
     }
 
-    /// Brings back what others were at, and what waited for snapshots that have been given up.
+    /// Takes in what the horizon has passed, what others were at, and what waited for snapshots that have been given up.
     pub(crate) fn wake(&mut self, horizon: &Horizon) {
-        self.ready.extend(self.busy.drain(..));
+        self.settled.append(&mut self.busy);
         // As many keys as there are long snapshots.
         self.kept.retain(|&snapshot, rows| {
             let keep = horizon.has(snapshot);
             if !keep {
                 self.kept_rows -= rows.len();
-                // In front: they are settled, whatever comes behind them.
-                rows.drain(..).for_each(|row| self.ready.push_front(row));
+                self.settled.append(rows);
             }
             keep
         });
+        while let Some(superseded) = self.waiting.pop_front_if(|oldest| horizon.is_settled(oldest.stamp)) {
+            self.settled.push(superseded);
+        }
     }
 }
 

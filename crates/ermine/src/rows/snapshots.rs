@@ -70,6 +70,14 @@ impl SnapshotSlot {
         begin
     }
 
+    /// Takes part in a snapshot that another slot holds meanwhile, one that the horizon looks at before this one.
+    pub(crate) fn join(&self, begin: Stamp, runs_through: bool) {
+        // Relaxed: published by the swap.
+        self.runs_through.store(u64::from(runs_through), Ordering::Relaxed);
+        // SeqCst swap: as in `take`.
+        self.word.swap(Word::exactly(begin).0, Ordering::SeqCst);
+    }
+
     /// Whether a transaction is on its way that will end by itself.
     pub(crate) fn is_running_through(&self) -> bool {
         total_order();

@@ -26,6 +26,7 @@ use crate::{
     txn::{
         commit_order::{Ending, Write},
         readers::{ReaderSlot, ReaderSlots},
+        safe::SafeSnapshot,
         table::{TidLease, TidTable},
         visible::{Seen, Standing, standing, visible},
     },
@@ -53,6 +54,7 @@ impl<S: Scheme> Rows<S> {
             clock: LogOffset::new(),
             tids: TidTable::with_blocks_of(1, ACTORS_MAX),
             readers: ReaderSlots::with_count(ACTORS_MAX),
+            safe: SafeSnapshot::new(),
         };
         let rows = Self { shared, slots: [RowSlot::empty(), RowSlot::empty(), RowSlot::empty()], pool: Pool::new() };
         let mut arena = rows.pool.arena();
@@ -81,6 +83,7 @@ struct Actor<S: Scheme> {
     certifier: S::Certifier,
     begin: Stamp,
     has_tid: bool,
+    untracked: bool,
     read: Vec<Handle<S>>,
     writes: Vec<Write<StampsOf<S>>>,
 }
@@ -101,6 +104,7 @@ impl<S: Scheme> Actor<S> {
             certifier: S::Certifier::default(),
             begin: Stamp::ZERO,
             has_tid: false,
+            untracked: false,
             read: Vec::new(),
             writes: Vec::new(),
         }
@@ -110,6 +114,12 @@ impl<S: Scheme> Actor<S> {
         self.begin = self.rows.shared.clock.now();
         self.certifier.begin();
         self
+    }
+
+    /// Reads a safe snapshot.
+    fn safe(rows: &Arc<Rows<S>>) -> Self {
+        let begin = rows.shared.safe.renew(|| rows.shared.clock.now());
+        Self { begin, untracked: true, ..Self::new(rows) }
     }
 
     fn begun(rows: &Arc<Rows<S>>) -> Self {
@@ -122,11 +132,11 @@ impl<S: Scheme> Actor<S> {
 
     fn read(&mut self, row: usize) -> Result<(), Conflict> {
         let head = self.rows.slots[row].head().unwrap();
-        match visible::<S>(&self.rows.shared, self.begin, self.tid(), head) {
+        match visible::<S>(&self.rows.shared, self.begin, self.untracked, self.tid(), head) {
             Seen::Own(_) => Ok(()),
             Seen::At(version, created) => {
                 self.read.push(version);
-                self.certifier.read(version, created, PLACE)
+                if self.untracked { Ok(()) } else { self.certifier.read(version, created, PLACE) }
             }
             Seen::Nothing => panic!("the first version is always there"),
         }
@@ -188,7 +198,8 @@ impl<S: Scheme> Actor<S> {
     /// Commits as `txn::commit` does.
     fn finish(&mut self) -> Option<History<S>> {
         let below = Stamp(self.begin.0 - 1);
-        if !self.writes.is_empty() || !self.certifier.certify_read_only(&self.rows.shared, below) {
+        if self.untracked {
+        } else if !self.writes.is_empty() || !self.certifier.certify_read_only(&self.rows.shared, below) {
             self.has_tid = true;
             let rows = Arc::clone(&self.rows);
             let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut self.certifier };
@@ -320,6 +331,30 @@ fn loom_read_only_anomaly_under_the_safety_net() {
 #[test]
 fn loom_read_only_anomaly_under_ssi() {
     read_only_anomaly::<SiSsi>();
+}
+
+/// The same with an R that reads a safe snapshot: it never aborts, so U does, unless R sees it.
+fn safe_snapshot<S: Scheme>() {
+    let met = outcomes::<S>(3, || {
+        let rows = Rows::new();
+        let [mut updater, writer] = [(); 2].map(|()| Actor::begun(&rows));
+        updater.read(A).and_then(|()| updater.read(B)).unwrap();
+        let wrote = writer.run(&[], &[B]);
+        let updating = thread::spawn(move || updater.run(&[], &[A]));
+        let read = Actor::safe(&rows).run(&[A, B], &[]);
+        vec![wrote, updating.join().unwrap(), read]
+    });
+    assert_eq!(met, BTreeSet::from([vec![true, true, true], vec![true, false, true]]));
+}
+
+#[test]
+fn loom_safe_snapshot_under_the_safety_net() {
+    safe_snapshot::<SiSsn>();
+}
+
+#[test]
+fn loom_safe_snapshot_under_ssi() {
+    safe_snapshot::<SiSsi>();
 }
 
 /// The same, but R writes a third row: U learns of it through the bit, or the other way round through the mark.

@@ -29,7 +29,7 @@ use crate::{
     error::AbortKind,
     ids::{Stamp, TableId, Tid},
     rows::chain::{CertifierStamps, VersionPtr},
-    txn::{readers::ReaderSlots, table::TidTable},
+    txn::{readers::ReaderSlots, safe::SafeSnapshot, table::TidTable},
 };
 
 /// A concurrency control.
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) tids: Arc<TidTable>,
     /// Who may be behind a reader bit.
     pub(crate) readers: Arc<ReaderSlots>,
+    /// The newest snapshot that is read without certifying.
+    pub(crate) safe: SafeSnapshot,
 }
 
 /// Where something happened, for conflict reports: a table and a span of the transaction's key bytes.
@@ -80,7 +82,7 @@ pub(crate) struct Overwrite<H> {
 /// One transaction's certifier state, kept by the worker and used again.
 ///
 /// Call order: `begin`, then `read`, `follow`, `enter_gap` and `overwrite` in any order, then either `certify_read_only`, or
-/// `announce` before the stamp is taken, `certify` after, and `publish`; or `withdraw` for each overwrite of an abort.
+/// `announce` before the stamp is taken, `follow_snapshot` and `certify` after, and `publish`; or `withdraw` for each overwrite of an abort.
 pub(crate) trait Certifier: Default + Send + 'static {
     /// Its words in each version.
     type Stamps: CertifierStamps;
@@ -120,6 +122,10 @@ pub(crate) trait Certifier: Default + Send + 'static {
 
     /// Makes the transaction's reads known, before it takes its stamp.
     fn announce(&mut self, tid: Tid, reader_bit: u64);
+
+    /// What the transaction overwrote has been read by the readers of a safe snapshot, which committed at `reader`. Before
+    /// `certify`.
+    fn follow_snapshot(&mut self, _reader: Stamp) {}
 
     /// Decides whether the transaction may commit at `stamp`; gives what it leaves in the TID table for others: its successor stamp (SSN: pi; SSI: s1).
     fn certify(

@@ -171,6 +171,10 @@ impl Certifier for Ssi {
         self.reads.announce(tid, reader_bit);
     }
 
+    fn follow_snapshot(&mut self, reader: Stamp) {
+        self.reader.raise(reader, None, None);
+    }
+
     fn certify(
         &mut self,
         shared: &Shared,

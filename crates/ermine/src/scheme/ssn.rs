@@ -128,6 +128,10 @@ impl Certifier for Ssn {
         self.reads.announce(tid, reader_bit);
     }
 
+    fn follow_snapshot(&mut self, reader: Stamp) {
+        self.predecessor.raise(reader, None, None);
+    }
+
     fn certify(
         &mut self,
         shared: &Shared,

@@ -229,9 +229,9 @@ impl Watermark {
         Self { stamp, place: None, other: None }
     }
 
-    pub(super) fn raise(&mut self, stamp: Stamp, place: Place, other: Option<Tid>) {
+    pub(super) fn raise(&mut self, stamp: Stamp, place: impl Into<Option<Place>>, other: Option<Tid>) {
         if stamp > self.stamp {
-            *self = Self { stamp, place: Some(place), other };
+            *self = Self { stamp, place: place.into(), other };
         }
     }
 

@@ -47,7 +47,7 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(None);
         }
         let stamp = Stamp(self.state.begin.0 - 1);
-        if S::Certifier::SNAPSHOT_IS_SERIAL {
+        if S::Certifier::SNAPSHOT_IS_SERIAL || self.state.untracked {
             return Ok(Some(stamp));
         }
         // Without a snapshot there is no moment at which all that it read was the newest.

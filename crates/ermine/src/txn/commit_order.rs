@@ -1,6 +1,6 @@
 //! The steps that end a transaction, in their order, for every scheme.
 //!
-//! Commit: make the reads known -> mark committing -> take the stamp (and the log space) -> certify -> validate the leaf
+//! Commit: make the reads known -> mark committing -> take the stamp (and the log space) -> look for safe snapshots -> certify -> validate the leaf
 //! set -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
 //! Abort: decide -> per write, newest first: take the certifier's mark off, make the version nobody's, unlink -> give up
 //! reader slot and TID.
@@ -63,6 +63,11 @@ impl<C: Certifier> Ending<'_, C> {
         self.tids.mark_committing();
         let stamp = shared.clock.reserve(log_bytes);
         self.tids.set_commit_stamp(stamp);
+        if !writes.is_empty()
+            && let Some(reader) = shared.safe.reader_below(stamp)
+        {
+            self.certifier.follow_snapshot(reader);
+        }
         let overwrites = writes.iter().filter_map(Write::overwrite);
         let successor = self.certifier.certify(shared, tid, stamp, overwrites)?;
         validate(stamp)?;

@@ -8,6 +8,7 @@
 //! - `read`, `scan`: point reads and ranges, with what they leave in the leaf set
 //! - `write`: insert, update, upsert, delete; `secondary`: the entries that follow them
 //! - `commit_order`: the steps of the end, written once for all schemes; `commit`: what the engine does around them
+//! - `safe`: snapshots that need no certifying
 //! - `table`, `readers`: the TID table and the reader slots; `claims`: their lock-free allocation
 //! - `write_set`: what a transaction has to remember
 //!
@@ -23,6 +24,7 @@ pub(crate) mod commit_order;
 #[cfg(all(test, loom))]
 mod loom_models;
 pub(crate) mod readers;
+pub(crate) mod safe;
 pub(crate) mod table;
 pub(crate) mod visible;
 

@@ -35,16 +35,22 @@ impl<'e, S: Scheme> Txn<'e, S> {
             Some(worker) => worker,
             None => Box::new(Worker::new(engine)?),
         };
-        // The swap in `take` below is the fence of both epochs.
+        // The swap in `take` (or `join`) below is the fence of both epochs.
         worker.pins.nodes.pin_unfenced();
         if pinned {
             worker.pins.versions.pin_unfenced();
         }
-        let begin = worker.slot.take(&engine.shared.clock, S::SNAPSHOT, pinned);
+        let TxnOptions { read_only, snapshot } = options;
+        let begin = if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
+            engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned)
+        } else {
+            worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot, pinned)
+        };
         let state = worker.state.get_mut();
         state.begin = begin;
+        state.untracked = snapshot || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
         state.certifier.begin();
-        Ok(Self { engine, worker: Some(worker), pinned, read_only: options.read_only })
+        Ok(Self { engine, worker: Some(worker), pinned, read_only: read_only || snapshot })
     }
 
     pub(super) fn worker(&self) -> &Worker<S> {
@@ -174,32 +180,39 @@ impl<'t, S: Scheme> Operation<'t, S> {
         place: Place,
     ) -> Result<RowRead<StampsOf<S>>> {
         let Some(head) = table.rows.slot(row).head() else { return Ok(RowRead::Gone) };
-        let version = match visible::<S>(&self.engine.shared, self.state.begin, self.state.tid, head) {
-            Seen::Own(version) => version,
-            Seen::At(version, created) => {
-                self.track(version, created, place)?;
-                version
-            }
-            Seen::Nothing => return Ok(RowRead::Nothing),
-        };
+        let version =
+            match visible::<S>(&self.engine.shared, self.state.begin, self.state.untracked, self.state.tid, head) {
+                Seen::Own(version) => version,
+                Seen::At(version, created) => {
+                    self.track(version, created, place)?;
+                    version
+                }
+                Seen::Nothing => return Ok(RowRead::Nothing),
+            };
         Ok(if version.kind() == Kind::Live { RowRead::Live(version) } else { RowRead::Nothing })
     }
 
     /// The transaction depends on a version.
     pub(super) fn track(&mut self, version: VersionPtr<StampsOf<S>>, created: Stamp, place: Place) -> Result<()> {
+        if self.state.untracked {
+            return Ok(());
+        }
         let read = self.state.certifier.read(version, created, place);
         read.map_err(|conflict| self.lose(conflict))
     }
 
     /// The transaction comes after something that left no version.
     pub(super) fn follow(&mut self, stamp: Stamp, place: Place) -> Result<()> {
+        if self.state.untracked {
+            return Ok(());
+        }
         let followed = self.state.certifier.follow(stamp, place);
         followed.map_err(|conflict| self.lose(conflict))
     }
 
     /// The transaction looked at a leaf: at all of it that lies in a range, or at where a key should be.
     pub(super) fn saw_leaf(&mut self, index: IndexOrdinal, seen: &LeafSeen, place: Place) -> Result<()> {
-        if !S::Certifier::TRACKS {
+        if !S::Certifier::TRACKS || self.state.untracked {
             return Ok(());
         }
         self.state.footprint.saw_leaf(index, seen, place);

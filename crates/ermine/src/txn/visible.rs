@@ -62,7 +62,7 @@ pub(crate) fn standing<H: CertifierStamps>(
     }
 }
 
-/// The newest version that a transaction may see, from `head` on.
+/// The newest version that a transaction may see, from `head` on; `snapshot`: it reads one, whatever the scheme does.
 ///
 /// Under a snapshot: the newest committed below `begin`. Under read committed: the newest committed one at all. In both
 /// cases a writer that is committing below `begin` is waited for, it is about to end: what it overwrites may be freed
@@ -71,12 +71,14 @@ pub(crate) fn standing<H: CertifierStamps>(
 pub(crate) fn visible<S: Scheme>(
     shared: &Shared,
     begin: Stamp,
+    snapshot: bool,
     tid: Option<Tid>,
     head: VersionPtr<StampsOf<S>>,
 ) -> Seen<StampsOf<S>> {
+    let snapshot = S::SNAPSHOT || snapshot;
     // The usual case: committed long ago.
     if let Origin::At(stamp) = head.origin().load()
-        && (stamp < begin || !S::SNAPSHOT && stamp != Stamp::INFINITY)
+        && (stamp < begin || !snapshot && stamp != Stamp::INFINITY)
     {
         return Seen::At(head, stamp);
     }
@@ -84,7 +86,7 @@ pub(crate) fn visible<S: Scheme>(
     while let Some(version) = next {
         match standing(shared, tid, begin, version) {
             Standing::Own => return Seen::Own(version),
-            Standing::Committed(stamp) if stamp < begin || !S::SNAPSHOT => return Seen::At(version, stamp),
+            Standing::Committed(stamp) if stamp < begin || !snapshot => return Seen::At(version, stamp),
             _ => next = version.older(),
         }
     }

@@ -62,6 +62,15 @@ pub fn seconds(otherwise: f64) -> std::time::Duration {
     std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))
 }
 
+/// Transactions that write, that only read, and that read safe snapshots.
+pub fn random_options(rng: &mut Rng) -> TxnOptions {
+    match rng.u8(..12) {
+        0 => TxnOptions::read_only(),
+        1 => TxnOptions::snapshot(),
+        _ => TxnOptions::default(),
+    }
+}
+
 /// What a history works on.
 #[derive(Clone, Debug)]
 pub struct Shape {
@@ -279,6 +288,7 @@ pub struct Record {
 pub struct Session<'s> {
     store: &'s Store,
     txn: Transaction<'s>,
+    snapshot: bool,
     pub record: Record,
     pub aborted: Option<Abort>,
 }
@@ -288,7 +298,13 @@ impl<'s> Session<'s> {
         let before = store.moments.load(SeqCst);
         let txn = store.database.begin(options).unwrap();
         let begun = (before, store.moments.load(SeqCst));
-        Self { store, txn, record: Record { name, begun, ..Record::default() }, aborted: None }
+        Self {
+            store,
+            txn,
+            snapshot: options.snapshot,
+            record: Record { name, begun, ..Record::default() },
+            aborted: None,
+        }
     }
 
     /// Runs an operation and records what it says about the versions of others.
@@ -363,6 +379,7 @@ impl<'s> Session<'s> {
     }
 
     fn abort(&mut self, abort: Abort) -> Outcome {
+        assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
         let first = self.aborted.get_or_insert_with(|| abort.clone());
         assert_eq!(abort, *first, "a transaction that is over keeps saying why");
         Outcome::Aborted(abort.kind)
@@ -454,6 +471,7 @@ impl<'s> Session<'s> {
                 if let Some(first) = &self.aborted {
                     assert_eq!(*abort, *first, "a transaction that is over keeps saying why");
                 }
+                assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
                 (self.record, Err(*abort))
             }
             Err(error) => panic!("commit: {error}"),
