@@ -41,7 +41,7 @@ pub(super) fn find<'t, A: Access>(
 ) -> Result<(u32, &'t Customer), Failure> {
     match pick {
         Pick::Number(c) => {
-            let row = txn.view(&tables.customer, &(w, d, c))?.ok_or(Failure::Missing("customer by number"))?;
+            let row = txn.view(&tables.customer, &(w, d, c))?.ok_or_else(|| Failure::Missing("customer by number"))?;
             Ok((c, row))
         }
         Pick::LastName(number) => {
@@ -52,7 +52,7 @@ pub(super) fn find<'t, A: Access>(
                 namesakes.push((c, row));
                 Ok(ControlFlow::Continue(()))
             })?;
-            middle(&namesakes).ok_or(Failure::Missing("customer by last name"))
+            middle(&namesakes).ok_or_else(|| Failure::Missing("customer by last name"))
         }
     }
 }

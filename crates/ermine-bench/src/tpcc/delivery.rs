@@ -51,13 +51,13 @@ impl Job for Delivery<'_> {
         let mut buyers = SmallVec::<[_; DISTRICTS as usize]>::new();
         let mut amounts = SmallVec::<[_; DISTRICTS as usize]>::new();
         for (&place, order) in places.iter().zip(txn.view_many(&self.tables.order, &places)?) {
-            let order = order.ok_or(Failure::Missing("order"))?;
+            let order = order.ok_or_else(|| Failure::Missing("order"))?;
             buyers.push((w_id, place.1, order.c_id));
             amounts.push(self.deliver(txn, place, *order)?);
         }
         let customers = txn.view_many(&self.tables.customer, &buyers)?;
         for ((buyer, amount), customer) in buyers.iter().zip(amounts).zip(customers) {
-            let mut customer = *customer.ok_or(Failure::Missing("customer of an order"))?;
+            let mut customer = *customer.ok_or_else(|| Failure::Missing("customer of an order"))?;
             customer.balance += amount;
             customer.delivery_cnt += 1;
             txn.update(&self.tables.customer, buyer, &customer)?;

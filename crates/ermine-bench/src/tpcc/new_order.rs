@@ -93,12 +93,12 @@ impl Job for NewOrder<'_> {
         let (tables, input) = (self.tables, &self.input);
         let &NewOrderInput { w_id, d_id, c_id, entry_d, ol_cnt, .. } = input;
 
-        let w_tax = txn.view(&tables.warehouse, &w_id)?.ok_or(Failure::Missing("warehouse"))?.tax;
-        let mut district = *txn.view(&tables.district, &(w_id, d_id))?.ok_or(Failure::Missing("district"))?;
+        let w_tax = txn.view(&tables.warehouse, &w_id)?.ok_or_else(|| Failure::Missing("warehouse"))?.tax;
+        let mut district = *txn.view(&tables.district, &(w_id, d_id))?.ok_or_else(|| Failure::Missing("district"))?;
         let o_id = district.next_o_id;
         district.next_o_id += 1;
         txn.update(&tables.district, &(w_id, d_id), &district)?;
-        let customer = txn.view(&tables.customer, &(w_id, d_id, c_id))?.ok_or(Failure::Missing("customer"))?;
+        let customer = txn.view(&tables.customer, &(w_id, d_id, c_id))?.ok_or_else(|| Failure::Missing("customer"))?;
         // The customer's name and credit are part of the answer.
         std::hint::black_box((customer.last, customer.credit));
 
@@ -112,13 +112,13 @@ impl Job for NewOrder<'_> {
         let stocks = txn.view_many(&tables.stock, &places)?;
         let (mut sum, mut originals) = (0, 0);
         for at in 0..lines.len() {
-            let item = items[at].ok_or(Failure::UnusedItem)?;
+            let item = items[at].ok_or_else(|| Failure::UnusedItem)?;
             // The order itself may have taken from this stock, on an earlier line.
             let stock = match places[..at].contains(&places[at]) {
                 true => txn.view(&tables.stock, &places[at])?,
                 false => stocks[at],
             };
-            let stock = stock.ok_or(Failure::Missing("stock"))?;
+            let stock = stock.ok_or_else(|| Failure::Missing("stock"))?;
             let (amount, original) = order_line(txn, tables, input, (o_id, at), item, *stock)?;
             sum += amount;
             originals += u8::from(original);

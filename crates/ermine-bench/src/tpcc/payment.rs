@@ -68,10 +68,10 @@ impl Job for Payment<'_> {
         let tables = self.tables;
         let &PaymentInput { w_id, d_id, c_w_id, c_d_id, customer, amount, date, unique } = &self.input;
 
-        let mut warehouse = *txn.view(&tables.warehouse, &w_id)?.ok_or(Failure::Missing("warehouse"))?;
+        let mut warehouse = *txn.view(&tables.warehouse, &w_id)?.ok_or_else(|| Failure::Missing("warehouse"))?;
         warehouse.ytd += amount;
         txn.update(&tables.warehouse, &w_id, &warehouse)?;
-        let mut district = *txn.view(&tables.district, &(w_id, d_id))?.ok_or(Failure::Missing("district"))?;
+        let mut district = *txn.view(&tables.district, &(w_id, d_id))?.ok_or_else(|| Failure::Missing("district"))?;
         district.ytd += amount;
         txn.update(&tables.district, &(w_id, d_id), &district)?;
 

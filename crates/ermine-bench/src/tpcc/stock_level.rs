@@ -45,7 +45,7 @@ impl Job for StockLevel<'_> {
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<u32, Failure> {
         let tables = self.tables;
         let &StockLevelInput { w_id, d_id, threshold } = &self.input;
-        let district = txn.view(&tables.district, &(w_id, d_id))?.ok_or(Failure::Missing("district"))?;
+        let district = txn.view(&tables.district, &(w_id, d_id))?.ok_or_else(|| Failure::Missing("district"))?;
         let (first, next) = (district.next_o_id.saturating_sub(ORDERS), district.next_o_id);
 
         let mut items = SmallVec::<[u32; LINES]>::new();
@@ -57,7 +57,7 @@ impl Job for StockLevel<'_> {
         let places: SmallVec<[_; LINES]> = distinct(&mut items).iter().map(|&i_id| (w_id, i_id)).collect();
         let mut low = 0;
         for stock in txn.view_many(&tables.stock, &places)? {
-            low += u32::from(stock.ok_or(Failure::Missing("stock"))?.quantity < threshold);
+            low += u32::from(stock.ok_or_else(|| Failure::Missing("stock"))?.quantity < threshold);
         }
         Ok(low)
     }

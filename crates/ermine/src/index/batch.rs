@@ -1,6 +1,6 @@
 //! The entries of one leaf that a scan hands out.
 
-use super::key::HEAD;
+use super::{key::HEAD, keys::Short};
 use crate::ids::RowId;
 
 /// Rows and keys, packed; used over and over, so that scans do not allocate.
@@ -51,14 +51,18 @@ impl Batch {
     }
 
     #[inline]
-    pub(super) fn push_short(&mut self, prefix: &[u8], head: u64, length: usize, row: RowId) {
-        debug_assert!(length <= HEAD);
+    pub(super) fn push_short(&mut self, short: &Short<'_>) {
         let start = self.used();
-        let at = start + prefix.len();
-        self.reserve(at + HEAD);
-        self.bytes[start..at].copy_from_slice(prefix);
-        self.bytes[at..at + HEAD].copy_from_slice(&head.to_be_bytes());
-        self.finish(at + length, row);
+        let at = start + short.prefix.len();
+        self.reserve(at + 2 * HEAD);
+        // Whole words, which need no call to copy; what is too much of them is overwritten by what comes next.
+        if short.prefix.len() <= HEAD {
+            self.bytes[start..start + HEAD].copy_from_slice(&short.prefix_word.to_be_bytes());
+        } else {
+            self.bytes[start..at].copy_from_slice(short.prefix);
+        }
+        self.bytes[at..at + HEAD].copy_from_slice(&short.head.to_be_bytes());
+        self.finish(at + short.word.short_length(), short.word.short_row());
     }
 
     #[inline]

@@ -133,15 +133,16 @@ mod tests {
         let worker = epochs.join();
         let guard = worker.enter();
         let index = Index::new();
+        const KEYS: u64 = if cfg!(miri) { 200 } else { 5000 };
         let key_of = |number: u64| (number * 10).to_be_bytes();
-        for number in 0..5000 {
+        for number in 0..KEYS {
             index.insert_if_absent(&guard, &key_of(number), RowId(number));
         }
-        let keys: Vec<_> = (0..5000).step_by(7).collect();
+        let keys: Vec<_> = (0..KEYS).step_by(7).collect();
         let approaches: Vec<_> = keys.iter().map(|&number| index.approach(&guard, &key_of(number))).collect();
         // Splits every leaf and many of their parents.
-        for key in 0..50_000u64 {
-            index.insert_if_absent(&guard, &key.to_be_bytes(), RowId(key + 10_000));
+        for key in 0..10 * KEYS {
+            index.insert_if_absent(&guard, &key.to_be_bytes(), RowId(key + KEYS));
         }
         for (&number, approach) in keys.iter().zip(approaches) {
             assert_eq!(index.arrive(&guard, &key_of(number), approach).row, Some(RowId(number)));

@@ -244,12 +244,12 @@ impl<const N: usize> Keys<N> {
         mut visit: impl FnMut(Short<'_>, Option<(&[u8], RowId)>),
     ) -> Result<(), Torn> {
         let length = self.shape().prefix_length();
-        let prefix = self.prefix.load(Ordering::Relaxed);
-        let inline = prefix.to_be_bytes();
-        let prefix = if length <= HEAD { &inline[..length] } else { long_prefix(prefix, still)? };
+        let prefix_word = self.prefix.load(Ordering::Relaxed);
+        let inline = prefix_word.to_be_bytes();
+        let prefix = if length <= HEAD { &inline[..length] } else { long_prefix(prefix_word, still)? };
         for index in indexes {
             let word = self.word(index);
-            let short = Short { prefix, head: self.head(index), word };
+            let short = Short { prefix, prefix_word, head: self.head(index), word };
             if !word.is_long() {
                 visit(short, None);
                 continue;
@@ -398,6 +398,8 @@ impl<const N: usize> Keys<N> {
 /// What an entry has in the node itself.
 pub(super) struct Short<'n> {
     pub(super) prefix: &'n [u8],
+    /// The same, left-aligned, if it has no more bytes than a word.
+    pub(super) prefix_word: u64,
     pub(super) head: u64,
     pub(super) word: Word,
 }

@@ -207,7 +207,7 @@ impl<'g> Cursor<'g> {
 
 fn fill(at: &At<'_>, batch: &mut Batch, indexes: impl Iterator<Item = usize>) -> Result<(), Torn> {
     at.leaf.keys.visit(indexes, &at.still(), |short, long| match long {
-        None => batch.push_short(short.prefix, short.head, short.word.short_length(), short.word.short_row()),
+        None => batch.push_short(&short),
         Some((key, row)) => batch.push_long(key, row),
     })
 }

@@ -6,8 +6,6 @@
 
 use std::ops::{Bound, Range};
 
-use smallvec::SmallVec;
-
 use super::running::{Operation, RowRead, Txn};
 use crate::{
     access::{Direction, IndexOrdinal, ScanRange, Visit},
@@ -26,8 +24,8 @@ const BATCH_ENTRIES: usize = 256;
 /// Rows that are read before the first of them is shown. Who stops early has read, and depends on, up to so many more.
 const RESOLVED_AHEAD: usize = 16;
 
-/// Rows that were read, each with the position of its entry.
-type Rows<H> = SmallVec<[(usize, VersionPtr<H>); RESOLVED_AHEAD]>;
+/// The rows behind as many entries of a leaf, where there is one.
+type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
@@ -57,11 +55,12 @@ impl<S: Scheme> Txn<'_, S> {
             while next < batch.len() {
                 let entries = next..batch.len().min(next + RESOLVED_AHEAD);
                 next = entries.end;
-                let rows = operation.read_entries(table, range.index, batch, entries, keys_at)?;
+                let rows = operation.read_entries(table, range.index, batch, entries.clone(), keys_at)?;
                 // The visitor may use the transaction.
                 let entered = operation.suspend();
                 let before = self.worker().changes.get();
-                for (at, version) in rows {
+                for (at, version) in entries.zip(rows) {
+                    let Some(version) = version else { continue };
                     left -= 1;
                     if visit(batch.key(at), version.payload(&self.worker().pins))?.is_break() {
                         return Ok(());
@@ -110,7 +109,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(keys_at)
     }
 
-    /// The rows behind some entries of a leaf, with the positions of these.
+    /// The rows behind some entries of a leaf.
     fn read_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -119,13 +118,11 @@ impl<S: Scheme> Operation<'_, S> {
         entries: Range<usize>,
         keys_at: Option<u32>,
     ) -> Result<Rows<StampsOf<S>>> {
-        let mut rows = SmallVec::new();
-        for at in entries {
+        let mut rows = [None; RESOLVED_AHEAD];
+        for (row, at) in rows.iter_mut().zip(entries) {
             let place = batch_place(table, batch, at, keys_at);
-            if let Some(version) = self.read_entry(table, index, batch.row(at), batch.key(at), place)? {
-                version.prefetch_payload();
-                rows.push((at, version));
-            }
+            *row = self.read_entry(table, index, batch.row(at), batch.key(at), place)?;
+            row.inspect(|version| version.prefetch_payload());
         }
         Ok(rows)
     }

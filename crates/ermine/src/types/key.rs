@@ -121,7 +121,7 @@ fn append<const N: usize>(out: &mut KeyBuffer, bytes: &[u8; N]) {
 /// Cuts `N` bytes off the front of `input`.
 #[inline]
 fn take<const N: usize>(input: &mut &[u8], expected: &'static str) -> Result<[u8; N]> {
-    let (taken, rest) = input.split_first_chunk().ok_or(Error::Decode { expected })?;
+    let (taken, rest) = input.split_first_chunk().ok_or_else(|| Error::Decode { expected })?;
     *input = rest;
     Ok(*taken)
 }
@@ -176,7 +176,7 @@ impl AsKey<char> for char {
 
 impl Key for char {
     fn decode(input: &mut &[u8]) -> Result<Self> {
-        Self::from_u32(u32::decode(input)?).ok_or(Error::Decode { expected: "char key" })
+        Self::from_u32(u32::decode(input)?).ok_or_else(|| Error::Decode { expected: "char key" })
     }
 }
 
@@ -210,7 +210,7 @@ fn encode_bytes(mut bytes: &[u8], out: &mut KeyBuffer) {
 
 /// Cuts a string's escaped bytes off the front of `input`, without their end.
 fn take_escaped<'a>(input: &mut &'a [u8], expected: &'static str) -> Result<&'a [u8]> {
-    let end = input.iter().position(|&byte| byte == END).ok_or(Error::Decode { expected })?;
+    let end = input.iter().position(|&byte| byte == END).ok_or_else(|| Error::Decode { expected })?;
     let escaped = &input[..end];
     *input = &input[end + 1..];
     Ok(escaped)
