@@ -31,7 +31,7 @@ pub(crate) struct Engine<S: Scheme> {
     /// The epochs of transactions: index nodes, tombstones, RowIds.
     pub(crate) nodes: Arc<EpochManager>,
     pub(crate) safe: SafeSnapshots,
-    /// The holder of the safe snapshot, then one a worker.
+    /// One a worker.
     pub(crate) snapshots: boxcar::Vec<Arc<SnapshotSlot>>,
     pub(crate) latches: Latches,
     pub(crate) gate: Gate,
@@ -46,10 +46,6 @@ pub(crate) struct Engine<S: Scheme> {
 impl<S: Scheme> Engine<S> {
     /// An empty database.
     pub(crate) fn new(options: &Options) -> Self {
-        let holder = Arc::new(SnapshotSlot::new());
-        // First: see `txn::safe`, invariant 3.
-        let snapshots = boxcar::Vec::new();
-        snapshots.push(holder.clone());
         Self {
             shared: Shared {
                 clock: LogOffset::new(),
@@ -59,8 +55,8 @@ impl<S: Scheme> Engine<S> {
             },
             versions: EpochManager::new("operations"),
             nodes: EpochManager::new("transactions"),
-            snapshots,
-            safe: SafeSnapshots::new(holder, options.snapshot_interval),
+            snapshots: boxcar::Vec::new(),
+            safe: SafeSnapshots::new(options.snapshot_interval),
             latches: Latches::new(),
             gate: Gate::new(),
             workers: WorkerPool::new(),
@@ -167,5 +163,102 @@ impl<S: Scheme> Engine<S> {
 impl Uniqueness {
     pub(crate) fn is_unique(self) -> bool {
         self == Self::Unique
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::iter;
+
+    use super::*;
+    use crate::{
+        access::Put,
+        ids::RowId,
+        options::TxnOptions,
+        scheme::{snapshot::SnapshotIsolation, ssn::SiSsn},
+        txn::Txn,
+    };
+
+    const KEY: &[u8] = b"k";
+
+    fn table<S: Scheme>(engine: &Engine<S>) -> TableId {
+        engine.open_table("t", [TypeId::of::<u64>(); 2]).unwrap().0
+    }
+
+    fn put<S: Scheme>(engine: &Engine<S>, table: TableId, value: &[u8]) {
+        let txn = Txn::begin(engine, TxnOptions::default(), true).unwrap();
+        txn.put(table, KEY, value, Put::Upsert).unwrap();
+        txn.commit().unwrap();
+    }
+
+    fn maintain<S: Scheme>(engine: &Engine<S>) {
+        for _ in 0..20 {
+            engine.maintain();
+        }
+    }
+
+    fn chain_length<S: Scheme>(engine: &Engine<S>, table: TableId) -> usize {
+        iter::successors(engine.table(table).rows.slot(RowId(0)).head(), |version| version.older()).count()
+    }
+
+    fn what_a_snapshot_kept_goes_with_it<S: Scheme>() {
+        let engine = Engine::<S>::new(&Options::default());
+        let table = table(&engine);
+        put(&engine, table, b"0");
+        maintain(&engine);
+        let reader = Txn::begin(&engine, TxnOptions::read_only(), false).unwrap();
+        put(&engine, table, b"1");
+        put(&engine, table, b"2");
+        maintain(&engine);
+        assert_eq!(chain_length(&engine, table), 2, "the newest, and what the reader sees");
+        drop(reader);
+        maintain(&engine);
+        assert_eq!((chain_length(&engine, table), engine.garbage_versions()), (1, 0));
+    }
+
+    #[test]
+    fn what_a_snapshot_kept_below_versions_that_went_before_goes_with_it() {
+        what_a_snapshot_kept_goes_with_it::<SnapshotIsolation>();
+        what_a_snapshot_kept_goes_with_it::<SiSsn>();
+    }
+
+    #[test]
+    fn a_long_snapshot_keeps_one_supersession_a_row() {
+        let engine = Engine::<SiSsn>::new(&Options::default());
+        let table = table(&engine);
+        put(&engine, table, b"0");
+        let _reader = Txn::begin(&engine, TxnOptions::read_only(), false).unwrap();
+        (0..5000).for_each(|n: u32| put(&engine, table, &n.to_be_bytes()));
+        maintain(&engine);
+        assert!(engine.garbage_versions() < 10, "{}", engine.garbage_versions());
+    }
+
+    #[test]
+    fn an_entry_goes_with_its_row_also_when_the_key_comes_back() {
+        let engine = Engine::<SiSsn>::new(&Options::default());
+        let table = table(&engine);
+        let by_value = Secondary {
+            name: "by value".into(),
+            uniqueness: Uniqueness::NonUnique,
+            entries: crate::index::Index::new(),
+            extract: Box::new(|_, value, out| {
+                out.extend_from_slice(value);
+                Ok(())
+            }),
+            secondary_length: |_| Ok(1),
+            key_type: TypeId::of::<u64>(),
+        };
+        let ordinal = engine.open_index(table, by_value).unwrap();
+        put(&engine, table, b"a");
+        maintain(&engine);
+        let txn = Txn::begin(&engine, TxnOptions::default(), true).unwrap();
+        assert!(txn.delete(table, KEY).unwrap());
+        txn.commit().unwrap();
+        put(&engine, table, b"b");
+        maintain(&engine);
+        let participant = engine.nodes.join();
+        let nodes = participant.enter();
+        let entry = engine.table(table).index(ordinal).get(&nodes, b"ak").row;
+        assert_eq!((chain_length(&engine, table), entry, engine.garbage_versions()), (1, None, 0));
     }
 }

@@ -206,7 +206,8 @@ impl<H: CertifierStamps> Garbage<H> {
         if self.queue.len() == 0 {
             return;
         }
-        self.horizon.refresh(&engine.shared.clock, engine.snapshots.iter().map(|(_, slot)| &**slot));
+        let slots = || engine.snapshots.iter().map(|(_, slot)| &**slot);
+        self.horizon.refresh(&engine.shared.clock, engine.safe.holder(), slots);
         self.queue.wake(&self.horizon);
         let _versions = pins.versions.enter();
         let nodes = pins.nodes.enter();

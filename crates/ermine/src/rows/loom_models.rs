@@ -242,7 +242,7 @@ fn snapshot_against_pruner(exact: bool) {
             move || clock.reserve(1)
         });
         let mut horizon = Horizon::default();
-        horizon.refresh(&clock, [&*slot].into_iter());
+        horizon.refresh(&clock, &SnapshotSlot::new(), || [&*slot].into_iter());
         let superseded = superseding.join().unwrap();
         let unwanted = horizon.is_settled(superseded) && horizon.wanted_by(made, superseded).is_none();
         let begin = beginning.join().unwrap();

@@ -20,7 +20,7 @@
 //!    by the tombstone its transaction sees that it may not write the key (first updater wins).
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
     iter,
 };
 
@@ -44,7 +44,8 @@ pub(crate) struct Superseded {
     pub(crate) stamp: Stamp,
     pub(crate) table: TableId,
     pub(crate) row: RowId,
-    /// The primary key, where index entries have to go with the versions.
+    /// The primary key, where index entries have to go with the versions: of a deletion, and in a table with secondary
+    /// indexes.
     pub(crate) key: Option<SmallVec<[u8; 24]>>,
     /// The version at `stamp` is a tombstone.
     pub(crate) deleted: bool,
@@ -62,7 +63,8 @@ pub(crate) struct Queue {
     /// Passed by the horizon, the newest last.
     settled: Vec<Superseded>,
     busy: Vec<Superseded>,
-    kept: BTreeMap<Stamp, Vec<Superseded>>,
+    /// By snapshot; of each row the newest supersession, which does what older ones would do.
+    kept: BTreeMap<Stamp, HashMap<(TableId, RowId), Superseded>>,
     kept_rows: usize,
 }
 
@@ -83,8 +85,15 @@ impl Queue {
 
     /// Puts a row back until `snapshot` is given up.
     pub(crate) fn keep(&mut self, snapshot: Stamp, superseded: Superseded) {
-        self.kept.entry(snapshot).or_default().push(superseded);
-        self.kept_rows += 1;
+        let rows = self.kept.entry(snapshot).or_default();
+        match rows.entry((superseded.table, superseded.row)) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(superseded);
+                self.kept_rows += 1;
+            }
+            Entry::Occupied(mut kept) if kept.get().stamp < superseded.stamp => drop(kept.insert(superseded)),
+            Entry::Occupied(_) => {}
+        }
     }
 
     /// Puts a row back for a later round.
@@ -100,7 +109,7 @@ impl Queue {
             let keep = horizon.has(snapshot);
             if !keep {
                 self.kept_rows -= rows.len();
-                self.settled.append(rows);
+                self.settled.extend(rows.drain().map(|(_, superseded)| superseded));
             }
             keep
         });
@@ -191,9 +200,7 @@ fn prune<H: CertifierStamps>(
     unlinked: &mut Vec<VersionPtr<H>>,
 ) -> Outcome {
     let Some((mut newer, mut newer_at)) = newest_committed(table, superseded.row) else { return Outcome::Done };
-    let deletes = superseded.deleted;
     let key = superseded.key.as_deref();
-    let keeps_live = key.is_none() && table.secondaries().next().is_some();
     let mut outcome = Outcome::Done;
     while let Some(older) = newer.older() {
         let Origin::At(made) = older.origin().load() else { return Outcome::Busy };
@@ -210,14 +217,11 @@ fn prune<H: CertifierStamps>(
         let wanted = if horizon.is_settled(newer_at) { horizon.wanted_by(from, newer_at) } else { Some(newer_at) };
         match wanted {
             Some(snapshot) => {
-                // A tombstone waits for everything below it, a version only for itself.
-                if newer_at == superseded.stamp || deletes && newer_at <= superseded.stamp {
-                    outcome = Outcome::Wanted(snapshot);
-                }
+                // Whatever is left below it is this one's affair: the links in between may be gone, and with them those
+                // who would have come for it.
+                outcome = Outcome::Wanted(snapshot);
                 newer = older;
             }
-            // Not without its entries: who has the key will come for it.
-            None if keeps_live && older.kind() == Kind::Live => newer = older,
             None => {
                 newer.set_older(older.older());
                 if let Some(key) = key {

@@ -102,22 +102,30 @@ pub(crate) struct Horizon {
 }
 
 impl Horizon {
-    /// Looks again.
-    pub(crate) fn refresh<'a>(&mut self, clock: &LogOffset, slots: impl Iterator<Item = &'a SnapshotSlot>) {
+    /// Looks again: at `holder`, then at all the slots that there are by then ([`crate::txn::safe`], invariant 3).
+    pub(crate) fn refresh<'a, I: Iterator<Item = &'a SnapshotSlot>>(
+        &mut self,
+        clock: &LogOffset,
+        holder: &SnapshotSlot,
+        slots: impl FnOnce() -> I,
+    ) {
         self.open = clock.now().0;
         self.exact.clear();
-        for slot in slots {
-            total_order();
-            // SeqCst: invariant 2.
-            let word = slot.word.load(Ordering::SeqCst);
-            if word == Word::IDLE.0 {
-            } else if word & Word::OPEN != 0 {
-                self.open = self.open.min(word & !Word::OPEN);
-            } else {
-                self.exact.push(word);
-            }
-        }
+        self.look_at(holder);
+        slots().for_each(|slot| self.look_at(slot));
         self.exact.sort_unstable();
+    }
+
+    fn look_at(&mut self, slot: &SnapshotSlot) {
+        total_order();
+        // SeqCst: invariant 2.
+        let word = slot.word.load(Ordering::SeqCst);
+        if word == Word::IDLE.0 {
+        } else if word & Word::OPEN != 0 {
+            self.open = self.open.min(word & !Word::OPEN);
+        } else {
+            self.exact.push(word);
+        }
     }
 
     /// Whether a supersession at `stamp` may be acted upon at all: every snapshot below it is listed.
@@ -145,24 +153,42 @@ mod tests {
     #[test]
     fn a_version_between_two_snapshots_is_wanted_by_nobody() {
         let clock = LogOffset::new();
-        let slots = [SnapshotSlot::new(), SnapshotSlot::new()];
+        let (holder, slots) = (SnapshotSlot::new(), [SnapshotSlot::new(), SnapshotSlot::new()]);
         let first = slots[0].take(&clock, true, true);
         let made = clock.reserve(16);
         let superseded = clock.reserve(16);
         let second = slots[1].take(&clock, true, true);
         clock.reserve(16);
         let mut horizon = Horizon::default();
-        horizon.refresh(&clock, slots.iter());
+        horizon.refresh(&clock, &holder, || slots.iter());
         assert!(horizon.is_settled(superseded));
         assert_eq!(horizon.wanted_by(made, superseded), None);
         assert_eq!(horizon.wanted_by(Stamp::ZERO, superseded), Some(first));
         let later = clock.reserve(16);
-        horizon.refresh(&clock, slots.iter());
+        horizon.refresh(&clock, &holder, || slots.iter());
         assert_eq!(horizon.wanted_by(superseded, later), Some(second));
         slots[1].leave();
-        horizon.refresh(&clock, slots.iter());
+        horizon.refresh(&clock, &holder, || slots.iter());
         assert_eq!(horizon.wanted_by(superseded, later), None);
         assert!(!horizon.has(second));
+    }
+
+    #[test]
+    fn who_joins_the_holder_is_not_missed_when_the_holder_goes() {
+        let (clock, holder, new) = (LogOffset::new(), SnapshotSlot::new(), SnapshotSlot::new());
+        let made = clock.reserve(16);
+        let snapshot = holder.take(&clock, true, false);
+        let superseded = clock.reserve(16);
+        let mut horizon = Horizon::default();
+        // A worker that is new since the horizon looked at the holder, and is not among the slots yet.
+        horizon.refresh(&clock, &holder, || {
+            new.join(snapshot, false);
+            holder.leave();
+            [].into_iter()
+        });
+        assert_eq!(horizon.wanted_by(made, superseded), Some(snapshot));
+        horizon.refresh(&clock, &holder, || [&new].into_iter());
+        assert_eq!(horizon.wanted_by(made, superseded), Some(snapshot));
     }
 
     #[test]
@@ -173,7 +199,7 @@ mod tests {
         let begin = slot.take(&clock, false, true);
         clock.reserve(64);
         let mut horizon = Horizon::default();
-        horizon.refresh(&clock, [&slot].into_iter());
+        horizon.refresh(&clock, &SnapshotSlot::new(), || [&slot].into_iter());
         assert!(!horizon.is_settled(begin));
         assert!(horizon.is_settled(Stamp(begin.0 - 1)));
     }

@@ -17,7 +17,7 @@ use crate::{
     error::{AbortKind, Result},
     ids::Stamp,
     rows::{
-        chain::{CertifierStamps, Kind, VersionPtr},
+        chain::{CertifierStamps, Kind},
         reclaim::{Superseded, remove_unused_entry},
     },
     scheme::{Certifier, Conflict, Scheme, StampsOf},
@@ -78,8 +78,7 @@ impl<S: Scheme> Operation<'_, S> {
             let write = &self.state.footprint.writes[at];
             let table = self.engine.table(write.place.table);
             let deleted = write.new.kind() == Kind::Tombstone;
-            let of_interest = |old: VersionPtr<_>| old.kind() == Kind::Live && table.secondaries().next().is_some();
-            let needs_key = deleted || write.old.is_some_and(of_interest);
+            let needs_key = deleted || table.secondaries().next().is_some();
             let key = needs_key.then(|| self.state.footprint.key(write.place).into());
             let superseded = Superseded { stamp, table: table.id, row: write.row, key, deleted };
             if write.old.is_some() || deleted {

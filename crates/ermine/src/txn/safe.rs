@@ -9,14 +9,11 @@
 //!    taken its stamp, and waits while a snapshot is announced. So whoever has a stamp at or above S knows of S. All these
 //!    accesses are sequentially consistent; the wait is for a handful of instructions.
 //! 2. A committer takes the newest safe snapshot for a transaction that committed just below it and has read everything.
-//! 3. While a snapshot may be handed out again, `holder` has it in its word, and the horizon looks at that word before
-//!    all others (`snapshots`). A transaction gets it under the lock, and puts it into its own word there. So a horizon that
-//!    finds the holder gone on finds the transaction.
+//! 3. While a snapshot may be handed out again, `holder` has it in its word, and the horizon looks at that word before it
+//!    asks which other slots there are (`snapshots`). A transaction gets it under the lock, and puts it into its own word
+//!    there. So a horizon that finds the holder gone on finds the transaction, also in a slot that is new.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use crate::{
     clock::LogOffset,
@@ -63,15 +60,19 @@ impl SafeSnapshot {
 /// Hands out safe snapshots.
 pub(crate) struct SafeSnapshots {
     newest: Mutex<Option<(Stamp, Instant)>>,
-    holder: Arc<SnapshotSlot>,
+    holder: SnapshotSlot,
     /// How long a snapshot is handed out again.
     interval: Duration,
 }
 
 impl SafeSnapshots {
-    /// `holder` is the first of the slots that the horizon looks at.
-    pub(crate) fn new(holder: Arc<SnapshotSlot>, interval: Duration) -> Self {
-        Self { newest: Mutex::new(None), holder, interval }
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self { newest: Mutex::new(None), holder: SnapshotSlot::new(), interval }
+    }
+
+    /// The slot that keeps the newest one while it may be handed out again.
+    pub(crate) fn holder(&self) -> &SnapshotSlot {
+        &self.holder
     }
 
     /// Gives a transaction a safe snapshot in its slot.
