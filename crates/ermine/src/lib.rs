@@ -51,6 +51,8 @@ mod handle;
 #[cfg(not(loom))]
 mod job;
 #[cfg(not(loom))]
+pub mod observer;
+#[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
 mod run;

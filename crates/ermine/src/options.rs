@@ -1,8 +1,11 @@
 //! How a database is opened: one plain struct with defaults and a check.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    observer::Observer,
+};
 
 /// Options of a database, fixed when it is opened.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +16,8 @@ pub struct Options {
     /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]); zero: each shows everything committed
     /// before it was asked for.
     pub snapshot_interval: Duration,
+    /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Options {
@@ -22,6 +27,12 @@ impl Options {
     /// the meantime is not seen, also when it was committed by the same thread.
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {
         self.snapshot_interval = interval;
+        self
+    }
+
+    /// The options with an observer.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
         self
     }
 
