@@ -10,6 +10,7 @@ use crate::{
     error::{Error, Result},
     gate::Gate,
     ids::TableId,
+    observer::Observer,
     options::Options,
     rows::{arena::Pool, reclaim::Latches, snapshots::SnapshotSlot},
     scheme::{Scheme, Shared, StampsOf},
@@ -37,6 +38,8 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) gate: Gate,
     pub(crate) workers: WorkerPool<S>,
     tables: boxcar::Vec<TableStore<StampsOf<S>>>,
+    /// Is told what every transaction did.
+    pub(crate) observer: Option<Arc<dyn Observer>>,
     /// Held while tables and indexes are created.
     schema: Mutex<()>,
     /// Last: versions live in it.
@@ -61,6 +64,7 @@ impl<S: Scheme> Engine<S> {
             gate: Gate::new(),
             workers: WorkerPool::new(),
             tables: boxcar::Vec::new(),
+            observer: options.observer.clone(),
             schema: Mutex::new(()),
             memory: Pool::new(),
         }
@@ -83,6 +87,11 @@ impl<S: Scheme> Engine<S> {
         let id = TableId(self.tables.count() as u32);
         self.tables.push(TableStore::new(id, name, types)?);
         Ok((id, self.table(id).name.clone()))
+    }
+
+    /// The names of all tables, in order of creation.
+    pub(crate) fn table_names(&self) -> Vec<Arc<str>> {
+        self.tables.iter().map(|(_, table)| table.name.clone()).collect()
     }
 
     /// The secondary index of that name, created when absent.

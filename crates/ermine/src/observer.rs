@@ -7,7 +7,7 @@
 //! A worker notes the actions of its transaction in buffers of its own and shows them once, at the end. Without an
 //! observer nothing is noted.
 
-use std::{fmt, hash::Hasher, ops::Range};
+use std::{fmt, hash::Hasher};
 
 use crate::ids::{Stamp, TableId};
 
@@ -144,10 +144,14 @@ pub(crate) struct Notes {
 }
 
 /// A span of the notes' key bytes.
-type Span = Range<u32>;
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u32,
+    end: u32,
+}
 
 /// An [`Action`] whose keys are spans.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Note {
     Read { table: TableId, key: Span, version: ReadVersion, value: Option<Digest> },
     Range { index: IndexId, lower: Span, upper: Option<Span>, at: Stamp },
@@ -178,20 +182,21 @@ impl Notes {
     fn keep(&mut self, key: &[u8]) -> Span {
         let start = self.keys.len() as u32;
         self.keys.extend_from_slice(key);
-        start..u32::try_from(self.keys.len()).expect("an observed transaction has less than 4 GiB of keys")
+        let end = u32::try_from(self.keys.len()).expect("an observed transaction has less than 4 GiB of keys");
+        Span { start, end }
     }
 }
 
 impl Note {
-    fn action<'a>(&self, keys: &'a [u8]) -> Action<'a> {
-        let bytes = |span: &Span| &keys[span.start as usize..span.end as usize];
+    fn action(self, keys: &[u8]) -> Action<'_> {
+        let bytes = |span: Span| &keys[span.start as usize..span.end as usize];
         match self {
-            &Self::Read { table, ref key, version, value } => Action::Read { table, key: bytes(key), version, value },
-            &Self::Range { index, ref lower, ref upper, at } => {
-                Action::Range { index, lower: bytes(lower), upper: upper.as_ref().map(bytes), at }
+            Self::Read { table, key, version, value } => Action::Read { table, key: bytes(key), version, value },
+            Self::Range { index, lower, upper, at } => {
+                Action::Range { index, lower: bytes(lower), upper: upper.map(bytes), at }
             }
-            &Self::Write { table, ref key, value } => Action::Write { table, key: bytes(key), value },
-            &Self::Entry { index, ref entry, present } => Action::Entry { index, entry: bytes(entry), present },
+            Self::Write { table, key, value } => Action::Write { table, key: bytes(key), value },
+            Self::Entry { index, entry, present } => Action::Entry { index, entry: bytes(entry), present },
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::{
     error::{Error, Result},
     ids::{RowId, Stamp, TableId, Tid},
     index::Batch,
+    observer::Notes,
     rows::{
         arena::Arena,
         array::RowIds,
@@ -65,6 +66,8 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) certifier: S::Certifier,
     pub(crate) footprint: Footprint<StampsOf<S>>,
     pub(crate) arena: Arena,
+    /// What it has done, for an observer.
+    pub(crate) notes: Option<Box<Notes>>,
     /// Why the transaction is over, when it has lost a conflict.
     pub(crate) doomed: Option<crate::error::Abort>,
     /// Buffers of scans: one is taken by each scan that runs.
@@ -113,6 +116,7 @@ impl<S: Scheme> Worker<S> {
             certifier: S::Certifier::default(),
             footprint: Footprint::default(),
             arena: engine.memory.arena(),
+            notes: engine.observer.is_some().then(Box::default),
             doomed: None,
             batches: Vec::new(),
             row_ids: Vec::new(),

@@ -2,11 +2,14 @@
 
 use smallvec::SmallVec;
 
-use super::running::{Operation, RowRead, Txn};
+use super::{
+    notes::Sought,
+    running::{Operation, RowRead, Txn},
+};
 use crate::{
     access::{Found, IndexOrdinal},
     error::{Error, Result},
-    ids::TableId,
+    ids::{Stamp, TableId},
     index::{Approach, Lookup},
     rows::chain::VersionPtr,
     scheme::{Scheme, StampsOf},
@@ -24,8 +27,9 @@ impl<S: Scheme> Txn<'_, S> {
         check_key(key)?;
         let mut operation = self.operation()?;
         let table = self.engine.table(table);
+        let at = operation.observed_from();
         let lookup = table.primary.get(&operation.entered.nodes, key);
-        let version = operation.read_key(table, key, lookup)?;
+        let version = operation.read_key(table, key, lookup, at)?;
         Ok(version.map(|version| version.payload(&self.worker().pins)))
     }
 
@@ -39,8 +43,9 @@ impl<S: Scheme> Txn<'_, S> {
         let table = self.engine.table(table);
         for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
+            let from = operation.observed_from();
             for (at, lookup) in group.clone().zip(operation.look_up(table, keys, group)) {
-                let version = operation.read_key(table, keys.key(at), lookup)?;
+                let version = operation.read_key(table, keys.key(at), lookup, from)?;
                 version.inspect(|version| version.prefetch_payload());
                 found(version.map(|version| version.payload(&self.worker().pins)))?;
             }
@@ -72,19 +77,25 @@ impl<S: Scheme> Operation<'_, S> {
         lookups
     }
 
-    /// The version under a key that the transaction sees, if there is a row; `first` is where it has been looked up.
+    /// The version under a key that the transaction sees, if there is a row; `first` is where it has been looked up, by an
+    /// [observed](Self::observed_from) transaction from `at` on.
     fn read_key(
         &mut self,
         table: &TableStore<StampsOf<S>>,
         key: &[u8],
         first: Lookup,
+        at: Stamp,
     ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
         let place = self.state.footprint.note(table.id, key);
         let mut spin = Spin::default();
-        let mut lookup = first;
+        let (mut lookup, mut at) = (first, at);
+        let sought = Sought::primary(key);
         loop {
             let Lookup { row, seen } = lookup;
-            match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, place))? {
+            if row.is_none() && self.is_observed() {
+                self.note_missing(table, sought, at)?;
+            }
+            match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, sought, place))? {
                 RowRead::Live(version) => {
                     if let Some(row) = row {
                         self.state.footprint.found(place, row);
@@ -97,6 +108,7 @@ impl<S: Scheme> Operation<'_, S> {
                 }
                 RowRead::Gone => spin.wait(),
             }
+            at = self.observed_from();
             lookup = table.primary.get(&self.entered.nodes, key);
         }
     }

@@ -9,12 +9,16 @@ use crate::{
     error::{Abort, AbortKind, Error, Result},
     ids::{RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
+    observer::Outcome,
     options::TxnOptions,
     rows::chain::{Kind, VersionPtr},
     scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
     sync::Ordering,
     table::TableStore,
-    txn::visible::{Seen, visible},
+    txn::{
+        notes::Sought,
+        visible::{Seen, visible},
+    },
     worker::{State, Worker},
 };
 
@@ -99,7 +103,8 @@ impl<'e, S: Scheme> Txn<'e, S> {
     /// Commits, or says why not.
     pub(crate) fn commit(mut self) -> Result<Stamp> {
         let result = self.operation().and_then(|mut operation| operation.commit());
-        if result.is_ok() {
+        if let Ok(stamp) = result {
+            self.observe(Outcome::Committed(stamp));
             self.finish();
         }
         result
@@ -138,6 +143,7 @@ impl<S: Scheme> Drop for Txn<'_, S> {
         if let Ok(mut operation) = self.operation() {
             operation.undo();
         }
+        self.observe(Outcome::Aborted);
         self.finish();
     }
 }
@@ -177,18 +183,23 @@ impl<'t, S: Scheme> Operation<'t, S> {
         &mut self,
         table: &TableStore<StampsOf<S>>,
         row: RowId,
+        sought: Sought<'_>,
         place: Place,
     ) -> Result<RowRead<StampsOf<S>>> {
+        let at = self.observed_from();
         let Some(head) = table.rows.slot(row).head() else { return Ok(RowRead::Gone) };
-        let version =
-            match visible::<S>(&self.engine.shared, self.state.begin, self.state.untracked, self.state.tid, head) {
-                Seen::Own(version) => version,
-                Seen::At(version, created) => {
-                    self.track(version, created, place)?;
-                    version
-                }
-                Seen::Nothing => return Ok(RowRead::Nothing),
-            };
+        let seen = visible::<S>(&self.engine.shared, self.state.begin, self.state.untracked, self.state.tid, head);
+        if self.is_observed() {
+            self.note_read(table, sought, head, at, &seen)?;
+        }
+        let version = match seen {
+            Seen::Own(version) => version,
+            Seen::At(version, created) => {
+                self.track(version, created, place)?;
+                version
+            }
+            Seen::Nothing => return Ok(RowRead::Nothing),
+        };
         Ok(if version.kind() == Kind::Live { RowRead::Live(version) } else { RowRead::Nothing })
     }
 

@@ -6,7 +6,10 @@
 
 use std::ops::{Bound, Range};
 
-use super::running::{Operation, RowRead, Txn};
+use super::{
+    notes::Sought,
+    running::{Operation, RowRead, Txn},
+};
 use crate::{
     access::{Direction, IndexOrdinal, ScanRange, Visit},
     error::Result,
@@ -30,6 +33,13 @@ type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
     pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+        if self.engine.observer.is_some() {
+            return self.scan_observed(range, visit);
+        }
+        self.scan_rows(range, visit)
+    }
+
+    pub(super) fn scan_rows<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let mut batch = self.operation()?.state.batches.pop().unwrap_or_default();
         let result = self.scan_leaves(range, &mut batch, visit);
         self.worker().state.borrow_mut().batches.push(batch);
@@ -138,8 +148,10 @@ impl<S: Scheme> Operation<'_, S> {
     ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
         let mut row = row;
         let mut spin = Spin::default();
+        let sought = Sought { index, entry };
         loop {
-            match self.read_row(table, row, place)? {
+            let at = self.observed_from();
+            match self.read_row(table, row, sought, place)? {
                 RowRead::Live(version) => {
                     let belongs = index == IndexOrdinal::PRIMARY
                         || table.secondary(index).matches(entry, version.payload(&self.entered.versions))?;
@@ -149,6 +161,9 @@ impl<S: Scheme> Operation<'_, S> {
                 RowRead::Gone => match table.index(index).get(&self.entered.nodes, entry) {
                     // Taken out since: the transaction comes after the deletion. The leaf is in the leaf set.
                     Lookup { row: None, seen } => {
+                        if self.is_observed() {
+                            self.note_missing(table, sought, at)?;
+                        }
                         self.follow(seen.removed, place)?;
                         return Ok(None);
                     }

@@ -176,6 +176,10 @@ impl<S: Scheme> Operation<'_, S> {
         secondary_key: &[u8],
     ) -> Result<()> {
         let place = self.state.footprint.keep(table.id, secondary_key);
+        if self.is_observed() {
+            let (at, upper) = (self.observed_from(), byte_successor(KeyBuffer::from_slice(secondary_key)));
+            self.note_range(table.id, ordinal, secondary_key, upper.as_deref(), at);
+        }
         for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
             if Some(other) != row && self.read_entry(table, ordinal, other, &entry, place)?.is_some() {
                 let index = Some(table.secondary(ordinal).name.clone());

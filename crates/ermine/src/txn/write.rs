@@ -7,9 +7,10 @@
 
 use super::{
     commit_order::Write,
+    notes::Sought,
     read::check_key,
     running::{Operation, Txn},
-    visible::{Standing, standing},
+    visible::{Seen, Standing, standing},
 };
 use crate::{
     access::{IndexOrdinal, Put},
@@ -124,9 +125,13 @@ impl<S: Scheme> Operation<'_, S> {
         {
             return Ok(done);
         }
+        let at = self.observed_from();
         let Lookup { row, seen } = table.primary.get(&self.entered.nodes, key);
         let Some(row) = row else {
             if how == Put::Update {
+                if self.is_observed() {
+                    self.note_missing(table, Sought::primary(key), at)?;
+                }
                 self.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
                 return Ok(Tried::Done(false));
             }
@@ -141,13 +146,13 @@ impl<S: Scheme> Operation<'_, S> {
         match how {
             Put::Insert if live => {
                 if let Head::Committed(version, created) = head {
-                    self.track(version, created, place)?;
+                    self.read_head(request, version, created, at)?;
                 }
                 Err(Error::KeyExists { table: table.name.clone(), index: None, key: key.into() })
             }
             Put::Update if !live => {
                 if let Head::Committed(version, created) = head {
-                    self.track(version, created, place)?;
+                    self.read_head(request, version, created, at)?;
                     self.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
                 }
                 Ok(Tried::Done(false))
@@ -158,6 +163,20 @@ impl<S: Scheme> Operation<'_, S> {
                 Head::Moving => unreachable!("handled above"),
             },
         }
+    }
+
+    /// What is at the head of a row decides that nothing is written: the transaction has read that.
+    fn read_head(
+        &mut self,
+        request: &Request<'_, StampsOf<S>>,
+        version: VersionPtr<StampsOf<S>>,
+        created: Stamp,
+        at: Stamp,
+    ) -> Result<()> {
+        if self.is_observed() {
+            self.note_read(request.table, Sought::primary(request.key), version, at, &Seen::At(version, created))?;
+        }
+        self.track(version, created, request.place)
     }
 
     /// Writes over a row that the transaction has just read, where it is still there to be written over.
@@ -219,6 +238,9 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(Tried::Again);
         };
         self.wrote(Write { row, new, old: Some(old), fresh: false, place }, content);
+        if self.is_observed() {
+            self.note_write(table, key, before, content)?;
+        }
         self.need_entries(table, row, &entries);
         let overwritten = self.state.certifier.overwrite(tid, old, created, place);
         overwritten.map_err(|conflict| self.lose(conflict))?;
@@ -242,6 +264,9 @@ impl<S: Scheme> Operation<'_, S> {
         let new = table.rows.slot(row).replace(&mut self.state.arena, own, new);
         self.state.footprint.discarded.push(own);
         self.state.footprint.writes[write as usize].new = new;
+        if self.is_observed() {
+            self.note_write(table, key, before, content)?;
+        }
         self.need_entries(table, row, &entries);
         self.add_entries(table, row, &entries)?;
         Ok(Tried::Done(true))
@@ -276,6 +301,9 @@ impl<S: Scheme> Operation<'_, S> {
             }
             Insert::Done(inserted) => {
                 self.wrote(Write { row, new, old: absent, fresh: true, place }, content);
+                if self.is_observed() {
+                    self.note_write(table, key, None, content)?;
+                }
                 self.need_entries(table, row, &entries);
                 self.inserted(&inserted, place)?;
                 self.add_entries(table, row, &entries)?;

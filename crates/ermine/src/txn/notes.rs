@@ -1,0 +1,207 @@
+//! What a transaction notes for an observer, if there is one.
+//!
+//! A read of a row that it found nothing to see of is a read of the state before the row's versions: those that were not
+//! visible, and that an observer knows by their stamps. So `Missing` carries the lowest stamp of any of them.
+
+use std::iter;
+
+use super::{
+    running::{Operation, Txn},
+    write::Content,
+};
+use crate::{
+    access::{Direction, IndexOrdinal, ScanRange, Visit},
+    error::Result,
+    ids::{Stamp, TableId},
+    observer::{Action, Digest, IndexId, Observed, Outcome, ReadVersion},
+    rows::chain::{CertifierStamps, Kind, Origin, VersionPtr},
+    scheme::{Scheme, StampsOf},
+    sync::Spin,
+    table::TableStore,
+    txn::{table::Inquiry, visible::Seen},
+    types::KeyBuffer,
+};
+
+/// Under which entry of which index a row is looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Sought<'a> {
+    pub(super) index: IndexOrdinal,
+    pub(super) entry: &'a [u8],
+}
+
+impl<'a> Sought<'a> {
+    pub(super) fn primary(key: &'a [u8]) -> Self {
+        Self { index: IndexOrdinal::PRIMARY, entry: key }
+    }
+}
+
+impl<S: Scheme> Operation<'_, S> {
+    /// Whether anybody wants to know.
+    #[inline]
+    pub(super) fn is_observed(&self) -> bool {
+        self.state.notes.is_some()
+    }
+
+    fn note(&mut self, action: Action<'_>) {
+        self.state.notes.as_mut().expect("only an observed transaction notes").note(action);
+    }
+
+    /// The state that an observed transaction reads from now on: for a lookup that follows.
+    #[inline]
+    pub(super) fn observed_from(&self) -> Stamp {
+        match self.is_observed() {
+            false => Stamp::ZERO,
+            true if S::SNAPSHOT || self.state.untracked => self.state.begin,
+            true => self.engine.shared.clock.now(),
+        }
+    }
+
+    /// It read a row, whose newest version was `head`, from `at` on.
+    #[cold]
+    pub(super) fn note_read(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        sought: Sought<'_>,
+        head: VersionPtr<StampsOf<S>>,
+        at: Stamp,
+        seen: &Seen<StampsOf<S>>,
+    ) -> Result<()> {
+        let (read, version) = match *seen {
+            Seen::Own(version) => (Some(version), ReadVersion::Own),
+            Seen::At(version, stamp) if version.kind() != Kind::Absent => (Some(version), ReadVersion::At(stamp)),
+            Seen::At(..) | Seen::Nothing => (None, ReadVersion::Missing(self.before_all(head, at))),
+        };
+        let live = read.filter(|version| version.kind() == Kind::Live);
+        let value = live.map(|version| Digest::of(version.payload(&self.entered.versions)));
+        let key = primary_key(table, sought)?;
+        self.note(Action::Read { table: table.id, key, version, value });
+        Ok(())
+    }
+
+    /// It found nothing under an entry.
+    #[cold]
+    pub(super) fn note_missing(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        sought: Sought<'_>,
+        at: Stamp,
+    ) -> Result<()> {
+        let key = primary_key(table, sought)?;
+        self.note(Action::Read { table: table.id, key, version: ReadVersion::Missing(at), value: None });
+        Ok(())
+    }
+
+    /// The lowest stamp of any version of a row, none of which was visible; at most `at`.
+    fn before_all(&self, head: VersionPtr<StampsOf<S>>, at: Stamp) -> Stamp {
+        let chain = iter::successors(Some(head), |version| version.older());
+        let stamps = chain.filter(|version| version.kind() != Kind::Absent).filter_map(|version| {
+            let mut spin = Spin::default();
+            loop {
+                let writer = match version.origin().load() {
+                    Origin::At(stamp) => return Some(stamp),
+                    Origin::By(writer) => writer,
+                };
+                match self.engine.shared.tids.inquire(writer) {
+                    Inquiry::Committing(Some(stamp)) | Inquiry::Committed { stamp, .. } => return Some(stamp),
+                    Inquiry::Aborted | Inquiry::InFlight => return None,
+                    Inquiry::Committing(None) | Inquiry::Stale => spin.wait(),
+                }
+            }
+        });
+        stamps.min().map_or(at, |lowest| lowest.min(at))
+    }
+
+    /// It wrote a row, in the place of the version `before`.
+    #[cold]
+    pub(super) fn note_write(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        key: &[u8],
+        before: Option<VersionPtr<StampsOf<S>>>,
+        content: Content<'_>,
+    ) -> Result<()> {
+        self.note(Action::Write { table: table.id, key, value: content.value().map(Digest::of) });
+        for (index, secondary) in table.secondaries() {
+            let entry_of = |value: Option<&[u8]>| -> Result<Option<KeyBuffer>> {
+                let mut entry = KeyBuffer::new();
+                value.map(|value| secondary.entry_of(key, value, &mut entry)).transpose()?;
+                Ok(value.is_some().then_some(entry))
+            };
+            let old = entry_of(before.map(|version| version.payload(&self.entered.versions)))?;
+            let new = entry_of(content.value())?;
+            if old == new {
+                continue;
+            }
+            let index = IndexId { table: table.id, ordinal: index.0 };
+            for (entry, present) in [(old, false), (new, true)] {
+                if let Some(entry) = entry {
+                    self.note(Action::Entry { index, entry: &entry, present });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// It looked through a range, from `at` on.
+    #[cold]
+    pub(super) fn note_range(
+        &mut self,
+        table: TableId,
+        index: IndexOrdinal,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        at: Stamp,
+    ) {
+        self.note(Action::Range { index: IndexId { table, ordinal: index.0 }, lower, upper, at });
+    }
+}
+
+impl<S: Scheme> Txn<'_, S> {
+    /// As `scan`, with a note of how far it went.
+    #[cold]
+    pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+        let at = self.operation()?.observed_from();
+        let (mut shown, mut last, mut broke) = (0, KeyBuffer::new(), false);
+        let result = self.scan_rows(range, &mut |key, value| {
+            shown += 1;
+            last = KeyBuffer::from_slice(key);
+            let flow = visit(key, value);
+            broke = !matches!(&flow, Ok(flow) if flow.is_continue());
+            flow
+        });
+        let (mut lower, mut upper) = (range.lower, range.upper);
+        if broke || shown == range.limit {
+            match range.direction {
+                Direction::Forward if shown == 0 => upper = Some(lower),
+                Direction::Forward => {
+                    last.push(0);
+                    upper = Some(&last);
+                }
+                Direction::Backward if shown == 0 => return result,
+                Direction::Backward => lower = &last,
+            }
+        }
+        if let Ok(mut operation) = self.operation() {
+            operation.note_range(range.table, range.index, lower, upper, at);
+        }
+        result
+    }
+
+    /// Shows the observer what the transaction did.
+    pub(super) fn observe(&self, outcome: Outcome) {
+        let Some(observer) = &self.engine.observer else { return };
+        let mut state = self.worker().state.borrow_mut();
+        let begin = state.begin;
+        let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
+        observer.ended(&Observed::new(begin, outcome, notes));
+        notes.clear();
+    }
+}
+
+/// The primary key in an entry.
+fn primary_key<'a, H: CertifierStamps>(table: &TableStore<H>, sought: Sought<'a>) -> Result<&'a [u8]> {
+    Ok(match sought.index {
+        IndexOrdinal::PRIMARY => sought.entry,
+        index => &sought.entry[(table.secondary(index).secondary_length)(sought.entry)?..],
+    })
+}
