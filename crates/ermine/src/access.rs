@@ -87,6 +87,6 @@ pub(crate) mod sealed {
         /// Commits, or says why not.
         fn commit(self) -> Result<Stamp>;
         /// Why it is over, if it has lost a conflict.
-        fn doomed(&self) -> Option<Abort>;
+        fn doomed(&self) -> Option<Box<Abort>>;
     }
 }

@@ -52,7 +52,7 @@ impl<S: SchemeTrait> Attempt for Txn<'_, S> {
         Txn::commit(self)
     }
 
-    fn doomed(&self) -> Option<Abort> {
+    fn doomed(&self) -> Option<Box<Abort>> {
         Txn::doomed(self)
     }
 }
@@ -159,7 +159,7 @@ macro_rules! schemes {
                 }
             }
 
-            fn doomed(&self) -> Option<Abort> {
+            fn doomed(&self) -> Option<Box<Abort>> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.doomed(),)*
                 }

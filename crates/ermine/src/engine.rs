@@ -38,6 +38,8 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) gate: Gate,
     pub(crate) workers: WorkerPool<S>,
     tables: boxcar::Vec<TableStore<StampsOf<S>>>,
+    /// As in the options.
+    stale_after: Option<u64>,
     /// Is told what every transaction did.
     pub(crate) observer: Option<Arc<dyn Observer>>,
     /// Held while tables and indexes are created.
@@ -64,6 +66,7 @@ impl<S: Scheme> Engine<S> {
             gate: Gate::new(),
             workers: WorkerPool::new(),
             tables: boxcar::Vec::new(),
+            stale_after: options.stale_after,
             observer: options.observer.clone(),
             schema: Mutex::new(()),
             memory: Pool::new(),
@@ -85,7 +88,7 @@ impl<S: Scheme> Engine<S> {
             return Ok((table.id, table.name.clone()));
         }
         let id = TableId(self.tables.count() as u32);
-        self.tables.push(TableStore::new(id, name, types)?);
+        self.tables.push(TableStore::new(id, name, types, self.stale_after)?);
         Ok((id, self.table(id).name.clone()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::{error, fmt, sync::Arc};
 
-use crate::ids::Tid;
+use crate::ids::{Stamp, Tid};
 
 /// The result of every operation of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -114,6 +114,7 @@ impl error::Error for Error {
 
 /// A lost conflict: what kind, where, and against whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Abort {
     /// The rule that was broken.
     pub kind: AbortKind,
@@ -123,6 +124,73 @@ pub struct Abort {
     pub key: Option<Box<[u8]>>,
     /// The other transaction, where it is still known.
     pub other: Option<Tid>,
+    /// The edge from a transaction that comes before this one, where the rule has one.
+    pub predecessor: Option<Edge>,
+    /// The edge to a transaction that comes after this one, where the rule has one.
+    pub successor: Option<Edge>,
+}
+
+/// An edge of the dependency graph between the transaction that lost and another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Edge {
+    /// How the two depend on each other.
+    pub dependency: Dependency,
+    /// The table of the row, or gap between rows, over which they do.
+    pub table: Option<Arc<str>>,
+    /// Its encoded key, as far as it has been kept.
+    pub key: Option<Box<[u8]>>,
+    /// Predecessor: when it committed. Successor: the earliest commit that can be reached through it. Where it has been.
+    pub stamp: Option<Stamp>,
+    /// The other transaction, where it is still known.
+    pub other: Option<Tid>,
+}
+
+/// How another transaction depends on the one that lost, or the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Dependency {
+    /// Predecessor: this read what the other wrote.
+    ReadFrom,
+    /// Predecessor: this overwrote what the other wrote.
+    Overwrote,
+    /// Predecessor: this overwrote what the other had read.
+    WasReadBy,
+    /// Predecessor: this overwrote what the other may have read; reads of stale versions are not tracked (SSN 5.3).
+    MayHaveBeenReadBy,
+    /// Predecessor: this put a key where the other had looked.
+    WasLookedAtBy,
+    /// Predecessor: this found nothing where the other had deleted a row.
+    WasDeletedBy,
+    /// Predecessor: this overwrote what readers of a safe snapshot may have read (SSN 5.2).
+    SafeSnapshot,
+    /// Successor: the other overwrote what this had read.
+    OverwrittenBy,
+    /// Successor: the other overwrote what this may have read without tracking.
+    MayBeOverwrittenBy,
+    /// Successor: the other put a key where this had looked.
+    InsertedBy,
+    /// Both write the same row, or the same unique key.
+    BothWrite,
+}
+
+impl Dependency {
+    /// The dependency in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadFrom => "read what it wrote",
+            Self::Overwrote => "overwrote what it wrote",
+            Self::WasReadBy => "overwrote what it had read",
+            Self::MayHaveBeenReadBy => "overwrote what it may have read",
+            Self::WasLookedAtBy => "inserted where it had looked",
+            Self::WasDeletedBy => "found nothing where it had deleted",
+            Self::SafeSnapshot => "overwrote what a safe snapshot shows",
+            Self::OverwrittenBy => "read what it overwrote",
+            Self::MayBeOverwrittenBy => "may have read what it overwrote",
+            Self::InsertedBy => "looked where it inserted",
+            Self::BothWrite => "wrote what it writes",
+        }
+    }
 }
 
 /// The rule that a transaction broke.
@@ -167,20 +235,36 @@ impl fmt::Display for Abort {
             AbortKind::StaleRead => "stale read",
             AbortKind::Phantom => "phantom",
         })?;
-        if let Some(table) = &self.table {
-            write!(f, " in table {table}")?;
+        let here = Edge::place(&self.table, &self.key, self.other);
+        write!(f, "{here}")?;
+        if let Some(predecessor) = &self.predecessor {
+            write!(f, "; it comes after a transaction: it {predecessor}")?;
         }
-        if let Some(key) = &self.key {
-            write!(f, " at key {}", Hex(key))?;
-        }
-        if let Some(other) = self.other {
-            write!(f, " with transaction {other}")?;
+        if let Some(successor) = &self.successor {
+            write!(f, "; it comes before a transaction: it {successor}")?;
         }
         f.write_str("; run the transaction again")
     }
 }
 
 impl error::Error for Abort {}
+
+impl Edge {
+    /// " in table t at key k with transaction x", as far as known.
+    fn place(table: &Option<Arc<str>>, key: &Option<Box<[u8]>>, other: Option<Tid>) -> String {
+        let table = table.as_ref().map(|table| format!(" in table {table}"));
+        let key = key.as_ref().map(|key| format!(" at key {}", Hex(key)));
+        let other = other.map(|other| format!(" with transaction {other}"));
+        [table, key, other].into_iter().flatten().collect()
+    }
+}
+
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dependency.name(), Self::place(&self.table, &self.key, self.other))?;
+        self.stamp.map_or(Ok(()), |stamp| write!(f, ", stamp {stamp}"))
+    }
+}
 
 /// Key bytes as hexadecimal digits.
 struct Hex<'a>(&'a [u8]);

@@ -65,7 +65,7 @@ mod types;
 #[cfg(not(loom))]
 mod worker;
 
-pub use error::{Abort, AbortKind, Error, Result};
+pub use error::{Abort, AbortKind, Dependency, Edge, Error, Result};
 pub use ids::{Stamp, TableId, Tid};
 
 /// The crate whose derives make a struct a [`fixed_value!`]; use it as `#[zerocopy(crate = "ermine::zerocopy")]`.

@@ -16,6 +16,10 @@ pub struct Options {
     /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]); zero: each shows everything committed
     /// before it was asked for.
     pub snapshot_interval: Duration,
+    /// From which age on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads of stale versions
+    /// are not tracked, which makes them cheap and can cost whoever overwrites one an abort (SSN 5.3). `None`: each table finds
+    /// its own threshold; [`u64::MAX`]: every read is tracked.
+    pub stale_after: Option<u64>,
     /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -27,6 +31,12 @@ impl Options {
     /// the meantime is not seen, also when it was committed by the same thread.
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {
         self.snapshot_interval = interval;
+        self
+    }
+
+    /// The options with a fixed age, in bytes of log, from which on reads are not tracked.
+    pub fn stale_after(mut self, bytes: u64) -> Self {
+        self.stale_after = Some(bytes);
         self
     }
 

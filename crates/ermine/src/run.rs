@@ -24,7 +24,7 @@ const OPPONENT_LOOKS: u32 = 24;
 
 /// Why an attempt did not commit.
 enum Failure<E> {
-    Lost(Abort),
+    Lost(Box<Abort>),
     ForGood(E),
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn run_once<'e, S: Scheme, A: Attempt, T, E: From<Error>>(
 ) -> Result<T, E> {
     let txn = begin_together(engine)?;
     attempt(Transaction::new(access(txn)), &mut body).map_err(|failure| match failure {
-        Failure::Lost(abort) => Error::from(abort).into(),
+        Failure::Lost(abort) => Error::Abort(abort).into(),
         Failure::ForGood(error) => error,
     })
 }
@@ -93,7 +93,7 @@ fn attempt<'e, A: Attempt, T, E: From<Error>>(
     };
     match access.commit() {
         Ok(_) => Ok(value),
-        Err(Error::Abort(abort)) => Err(Failure::Lost(*abort)),
+        Err(Error::Abort(abort)) => Err(Failure::Lost(abort)),
         Err(error) => Err(Failure::ForGood(error.into())),
     }
 }

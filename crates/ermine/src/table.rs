@@ -21,6 +21,7 @@ use crate::{
         array::RowArray,
         chain::{CertifierStamps, Kind, VersionPtr},
     },
+    scheme::staleness::Staleness,
     sync::{AtomicUsize, Ordering},
     types::KeyBuffer,
 };
@@ -69,6 +70,8 @@ pub(crate) struct TableStore<H> {
     pub(crate) types: [TypeId; 2],
     pub(crate) primary: Index,
     pub(crate) rows: RowArray<H>,
+    /// From when on reads of its versions are not tracked.
+    pub(crate) staleness: Staleness,
     /// In order of creation; read by every write, so without a lock and in few instructions.
     secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],
     secondary_count: AtomicUsize,
@@ -76,13 +79,14 @@ pub(crate) struct TableStore<H> {
 
 impl<H: CertifierStamps> TableStore<H> {
     /// An empty table.
-    pub(crate) fn new(id: TableId, name: &str, types: [TypeId; 2]) -> Result<Self> {
+    pub(crate) fn new(id: TableId, name: &str, types: [TypeId; 2], stale_after: Option<u64>) -> Result<Self> {
         Ok(Self {
             id,
             name: name.into(),
             types,
             primary: Index::new(),
             rows: RowArray::reserve()?,
+            staleness: Staleness::new(stale_after),
             secondaries: Default::default(),
             secondary_count: AtomicUsize::new(0),
         })

@@ -58,7 +58,7 @@ pub(crate) struct State<S: Scheme> {
     /// Everything strictly below is visible.
     pub(crate) begin: Stamp,
     /// It reads a snapshot that needs no certifying: nothing is tracked.
-    pub(crate) untracked: bool,
+    pub(crate) uncertified: bool,
     /// The running transaction, once it has written or needs to commit with a stamp.
     pub(crate) tid: Option<Tid>,
     pub(crate) tids: TidLease,
@@ -69,7 +69,7 @@ pub(crate) struct State<S: Scheme> {
     /// What it has done, for an observer.
     pub(crate) notes: Option<Box<Notes>>,
     /// Why the transaction is over, when it has lost a conflict.
-    pub(crate) doomed: Option<crate::error::Abort>,
+    pub(crate) doomed: Option<Box<crate::error::Abort>>,
     /// Buffers of scans: one is taken by each scan that runs.
     pub(crate) batches: Vec<Batch>,
     row_ids: Vec<RowIds>,
@@ -109,7 +109,7 @@ impl<S: Scheme> Worker<S> {
         };
         let state = State {
             begin: Stamp::ZERO,
-            untracked: false,
+            uncertified: false,
             tid: None,
             tids: engine.shared.tids.lease(),
             reader,

@@ -41,8 +41,15 @@ fn one_session_behaves_like_a_map_over_many_leaves() {
     for scheme in Scheme::ALL {
         hunt(1.0, |rng| {
             let keys = (0..rng.u64(100..2000)).map(|key| key * 7).collect();
-            let shape =
-                Shape { tables: 2, keys, fillers: Vec::new(), groups: rng.u64(2..200), unique: false, operations: 60 };
+            let shape = Shape {
+                tables: 2,
+                keys,
+                fillers: Vec::new(),
+                groups: rng.u64(2..200),
+                unique: false,
+                operations: 60,
+                ..Shape::random(rng)
+            };
             let found = play(rng, scheme, shape, 1, 60);
             assert_eq!(found.aborts, 0, "nothing runs beside it, and still {:?}", found.abort_kinds);
         });

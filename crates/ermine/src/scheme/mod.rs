@@ -20,16 +20,25 @@ pub(crate) mod occ;
 pub(crate) mod snapshot;
 pub(crate) mod ssi;
 pub(crate) mod ssn;
+pub(crate) mod staleness;
 mod tracking;
+mod untracked;
+
+pub(crate) use tracking::Cause;
 
 use std::sync::Arc;
 
 use crate::{
     clock::LogOffset,
-    error::AbortKind,
+    error::{AbortKind, Dependency},
     ids::{Stamp, TableId, Tid},
     rows::chain::{CertifierStamps, VersionPtr},
-    txn::{readers::ReaderSlots, safe::SafeSnapshot, table::TidTable},
+    scheme::staleness::Staleness,
+    txn::{
+        readers::{ReaderSlot, ReaderSlots},
+        safe::SafeSnapshot,
+        table::{TidLease, TidTable},
+    },
 };
 
 /// A concurrency control.
@@ -67,8 +76,45 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Conflict {
     pub(crate) kind: AbortKind,
-    pub(crate) place: Option<Place>,
-    pub(crate) other: Option<Tid>,
+    pub(crate) predecessor: Option<Cause>,
+    pub(crate) successor: Option<Cause>,
+    /// A table whose stale versions were read untracked, if that may be why.
+    pub(crate) untracked: Option<TableId>,
+}
+
+impl Conflict {
+    /// Over one edge, to a successor.
+    pub(crate) fn before(kind: AbortKind, successor: Cause) -> Self {
+        Self { kind, predecessor: None, successor: Some(successor), untracked: None }
+    }
+
+    /// Two write the same.
+    pub(crate) fn write(place: Place, other: Option<Tid>) -> Self {
+        Self::before(AbortKind::WriteConflict, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place).with(other))
+    }
+
+    /// The place to report first: where the conflict was noticed.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let causes = [self.successor, self.predecessor];
+        causes.into_iter().flatten().find_map(|cause| cause.place)
+    }
+
+    /// The other transaction.
+    pub(crate) fn other(&self) -> Option<Tid> {
+        let causes = [self.successor, self.predecessor];
+        causes.into_iter().flatten().find_map(|cause| cause.other)
+    }
+}
+
+/// A transaction that reads, as far as a certifier makes it known to others at once.
+pub(crate) struct Running<'a> {
+    pub(crate) slot: &'a ReaderSlot,
+    pub(crate) tids: &'a mut TidLease,
+    /// Its TID, once it has one.
+    pub(crate) tid: &'a mut Option<Tid>,
+    pub(crate) begin: Stamp,
+    /// Of the table.
+    pub(crate) staleness: &'a Staleness,
 }
 
 /// A version that a transaction overwrote and the one it put there.
@@ -81,8 +127,9 @@ pub(crate) struct Overwrite<H> {
 
 /// One transaction's certifier state, kept by the worker and used again.
 ///
-/// Call order: `begin`, then `read`, `follow`, `enter_gap` and `overwrite` in any order, then either `certify_read_only`, or
-/// `announce` before the stamp is taken, `follow_snapshot` and `certify` after, and `publish`; or `withdraw` for each overwrite of an abort.
+/// Call order: `begin`, then `read`, `follow`, `enter_gap` and `overwrite` in any order, then either `certify_read_only` and `end_read_only`, or
+/// `announce` before the stamp is taken, `follow_snapshot`, `certify` and `seal` after, and `publish`; or `withdraw` for each
+/// overwrite of an abort.
 pub(crate) trait Certifier: Default + Send + 'static {
     /// Its words in each version.
     type Stamps: CertifierStamps;
@@ -97,7 +144,13 @@ pub(crate) trait Certifier: Default + Send + 'static {
     fn begin(&mut self);
 
     /// The transaction read a version, made at `created`.
-    fn read(&mut self, version: VersionPtr<Self::Stamps>, created: Stamp, place: Place) -> Result<(), Conflict>;
+    fn read(
+        &mut self,
+        running: Running<'_>,
+        version: VersionPtr<Self::Stamps>,
+        created: Stamp,
+        place: Place,
+    ) -> Result<(), Conflict>;
 
     /// The transaction comes after a deletion at `stamp` that left no version behind: the key has been removed.
     fn follow(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict>;
@@ -127,17 +180,28 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// `certify`.
     fn follow_snapshot(&mut self, _reader: Stamp) {}
 
-    /// Decides whether the transaction may commit at `stamp`; gives what it leaves in the TID table for others: its successor stamp (SSN: pi; SSI: s1).
+    /// A transaction without writes is about to end at `stamp` (or to go on with one of its own): the last look at what others
+    /// pushed.
+    fn end_read_only(&mut self, _tids: &TidLease, _slot: &ReaderSlot, _stamp: Stamp) -> bool {
+        true
+    }
+
+    /// Decides whether the transaction may commit at `stamp`, as far as that can be said before the end.
     fn certify(
         &mut self,
         shared: &Shared,
-        tid: Tid,
+        tids: &TidLease,
         stamp: Stamp,
         writes: impl Iterator<Item = Overwrite<Self::Stamps>>,
-    ) -> Result<Stamp, Conflict>;
+    ) -> Result<(), Conflict>;
+
+    /// Decides for good; gives what it leaves in the TID table for others: its successor stamp (SSN: pi; SSI: s1).
+    fn seal(&mut self, _tids: &TidLease, stamp: Stamp) -> Result<Stamp, Conflict> {
+        Ok(stamp)
+    }
 
     /// Leaves the committed transaction's stamps in what it read.
-    fn publish_reads(&mut self, tid: Tid, stamp: Stamp);
+    fn publish_reads(&mut self, tid: Tid, slot: &ReaderSlot, stamp: Stamp);
 
     /// Leaves them in one version it overwrote and the one it put there, before that one's commit stamp is set.
     fn publish_write(&self, write: Overwrite<Self::Stamps>, stamp: Stamp, successor: Stamp);

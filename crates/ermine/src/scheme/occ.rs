@@ -9,13 +9,14 @@
 //! Waits, for overwriters that are committing, go to lower stamps: no deadlock.
 
 use super::{
-    Certifier, Conflict, Overwrite, Place, Scheme, Shared,
+    Cause, Certifier, Conflict, Overwrite, Place, Running, Scheme, Shared,
     tracking::{Overwriter, Reads, overwriter_below},
 };
 use crate::{
-    error::AbortKind,
+    error::{AbortKind, Dependency},
     ids::{Stamp, Tid},
     rows::chain::{AtomicOrigin, CertifierStamps, Origin, OriginWord, VersionPtr},
+    txn::{readers::ReaderSlot, table::TidLease},
 };
 
 /// Snapshots with read validation.
@@ -45,15 +46,20 @@ type Handle = VersionPtr<Overwritten>;
 #[derive(Default)]
 pub(crate) struct ReadValidation {
     reads: Reads<Overwritten>,
-    /// Where it read what had been overwritten already: then it must not write.
-    stale: Option<Place>,
+    /// Where it read what had been overwritten already, and when that was: then it must not write.
+    stale: Option<(Place, Stamp)>,
     writes: bool,
 }
 
 impl ReadValidation {
+    fn conflict(place: Place, at: Stamp, other: Option<Tid>) -> Conflict {
+        let cause = Cause::new(at, Dependency::OverwrittenBy, place).with(other);
+        Conflict::before(AbortKind::StaleRead, cause)
+    }
+
     fn test(&self) -> Result<(), Conflict> {
         match self.stale {
-            Some(place) if self.writes => Err(Conflict { kind: AbortKind::StaleRead, place: Some(place), other: None }),
+            Some((place, at)) if self.writes => Err(Self::conflict(place, at, None)),
             _ => Ok(()),
         }
     }
@@ -69,10 +75,10 @@ impl Certifier for ReadValidation {
         (self.stale, self.writes) = (None, false);
     }
 
-    fn read(&mut self, version: Handle, _: Stamp, place: Place) -> Result<(), Conflict> {
+    fn read(&mut self, _: Running<'_>, version: Handle, _: Stamp, place: Place) -> Result<(), Conflict> {
         match version.certifier().0.load() {
             Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, place),
-            Origin::At(_) => self.stale = Some(place),
+            Origin::At(at) => self.stale = Some((place, at)),
         }
         self.test()
     }
@@ -97,22 +103,21 @@ impl Certifier for ReadValidation {
     fn certify(
         &mut self,
         shared: &Shared,
-        tid: Tid,
+        tids: &TidLease,
         stamp: Stamp,
         _: impl Iterator<Item = Overwrite<Overwritten>>,
-    ) -> Result<Stamp, Conflict> {
+    ) -> Result<(), Conflict> {
         for (version, place) in self.reads.iter() {
-            let other = match overwriter_below(shared, &version.certifier().0, tid, stamp) {
-                Overwriter::Stamped(at) if at < stamp => None,
-                Overwriter::Committed { tid, .. } => Some(tid),
-                Overwriter::None | Overwriter::Stamped(_) => continue,
-            };
-            return Err(Conflict { kind: AbortKind::StaleRead, place: Some(place), other });
+            match overwriter_below(shared, &version.certifier().0, tids.tid(), stamp) {
+                Overwriter::Stamped(at) if at < stamp => return Err(Self::conflict(place, at, None)),
+                Overwriter::Committed { tid, stamp, .. } => return Err(Self::conflict(place, stamp, Some(tid))),
+                Overwriter::None | Overwriter::Stamped(_) => {}
+            }
         }
-        Ok(stamp)
+        Ok(())
     }
 
-    fn publish_reads(&mut self, _: Tid, _: Stamp) {}
+    fn publish_reads(&mut self, _: Tid, _: &ReaderSlot, _: Stamp) {}
 
     fn publish_write(&self, write: Overwrite<Overwritten>, stamp: Stamp, _: Stamp) {
         write.old.certifier().0.store(OriginWord::at(stamp));

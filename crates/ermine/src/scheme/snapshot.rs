@@ -4,10 +4,11 @@
 //! everything else can. Snapshot isolation (`si`): all reads see the snapshot of the beginning, and who updates a row
 //! that was committed since aborts; write skew and the read-only anomaly can happen.
 
-use super::{Certifier, Conflict, Overwrite, Place, Scheme, Shared};
+use super::{Certifier, Conflict, Overwrite, Place, Running, Scheme, Shared};
 use crate::{
     ids::{Stamp, Tid},
     rows::chain::VersionPtr,
+    txn::{readers::ReaderSlot, table::TidLease},
 };
 
 /// Read committed.
@@ -37,7 +38,7 @@ impl Certifier for Uncertified {
 
     fn begin(&mut self) {}
 
-    fn read(&mut self, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn read(&mut self, _: Running<'_>, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
         Ok(())
     }
 
@@ -58,14 +59,14 @@ impl Certifier for Uncertified {
     fn certify(
         &mut self,
         _: &Shared,
-        _: Tid,
-        stamp: Stamp,
+        _: &TidLease,
+        _: Stamp,
         _: impl Iterator<Item = Overwrite<()>>,
-    ) -> Result<Stamp, Conflict> {
-        Ok(stamp)
+    ) -> Result<(), Conflict> {
+        Ok(())
     }
 
-    fn publish_reads(&mut self, _: Tid, _: Stamp) {}
+    fn publish_reads(&mut self, _: Tid, _: &ReaderSlot, _: Stamp) {}
 
     fn publish_write(&self, _: Overwrite<()>, _: Stamp, _: Stamp) {}
 

@@ -18,16 +18,22 @@
 //! Where this differs from the paper: its readers set their bits as they read, and T2 aborts for the sake of a T1 that is
 //! still running. Here bits are set at commit, and such a T1 aborts when it gets there: nobody aborts for a T1 that never
 //! commits. An overwriter leaves s0 and s1 in the version it overwrote (the paper's s1 and s2 of the version).
+//!
+//! Reads of stale versions are not tracked ([`super::untracked`]). In the paper the overwriter of such a version then only
+//! looks whether it is T2 itself. That leaves out the reader that becomes T2, with the overwriter as T3 that committed first:
+//! so here the overwriter also tells readers that still run its commit stamp, which is their s1.
 
 use super::{
-    Certifier, Conflict, Overwrite, Place, Scheme, Shared,
-    tracking::{Overwriter, Reads, Track, Tracked, Watermark, overwriter_below},
+    Cause, Certifier, Conflict, Overwrite, Place, Running, Scheme, Shared,
+    tracking::{Overwriter, Reads, Track, Tracked, overwriter_below},
+    untracked::{Met, Overwriting, TooLate, Untracked},
 };
 use crate::{
-    error::AbortKind,
+    error::{AbortKind, Dependency},
     ids::{Stamp, Tid},
     rows::chain::{CertifierStamps, Origin, OriginWord, VersionPtr},
     sync::{AtomicU64, Ordering},
+    txn::{readers::ReaderSlot, table::TidLease},
 };
 
 /// Snapshot isolation certified by SSI.
@@ -43,12 +49,14 @@ impl Scheme for SiSsi {
 pub(crate) struct SsiStamps {
     /// The overwriter's s1, once it has ended; infinity: it has none.
     pivot: AtomicU64,
+    /// The latest snapshot whose reader does not track that it read this (the paper's bstamp).
+    last_begin: AtomicU64,
     track: Track,
 }
 
 impl Default for SsiStamps {
     fn default() -> Self {
-        Self { pivot: AtomicU64::new(Stamp::INFINITY.0), track: Track::default() }
+        Self { pivot: AtomicU64::new(Stamp::INFINITY.0), last_begin: AtomicU64::new(0), track: Track::default() }
     }
 }
 
@@ -56,6 +64,11 @@ impl SsiStamps {
     /// Relaxed, both: between them stand the release and the acquire of `track.successor`.
     fn pivot(&self) -> Stamp {
         Stamp(self.pivot.load(Ordering::Relaxed))
+    }
+
+    /// SeqCst: follows the overwriter's mark (`untracked`, invariant 1).
+    fn last_begin(&self) -> Stamp {
+        Stamp(self.last_begin.load(Ordering::SeqCst))
     }
 
     fn set_pivot(&self, stamp: Stamp) {
@@ -75,16 +88,24 @@ impl Tracked for SsiStamps {
     fn track(&self) -> &Track {
         &self.track
     }
+
+    fn read_by(&self, begin: Stamp) {
+        // SeqCst: precedes the reader's last look at `successor` (`untracked`, invariant 1).
+        if self.last_begin() < begin {
+            self.last_begin.fetch_max(begin.0, Ordering::SeqCst);
+        }
+    }
 }
 
 type Handle = VersionPtr<SsiStamps>;
 
-/// The stamps and the tracked reads of one transaction.
+/// The stamps and the reads of one transaction.
 pub(crate) struct Ssi {
     reads: Reads<SsiStamps>,
-    overwriter: Watermark,
-    pivot: Watermark,
-    reader: Watermark,
+    untracked: Untracked,
+    overwriter: Cause,
+    pivot: Cause,
+    reader: Cause,
     writes: bool,
 }
 
@@ -92,9 +113,10 @@ impl Default for Ssi {
     fn default() -> Self {
         Self {
             reads: Reads::default(),
-            overwriter: Watermark::at(Stamp::INFINITY),
-            pivot: Watermark::at(Stamp::INFINITY),
-            reader: Watermark::at(Stamp::ZERO),
+            untracked: Untracked::default(),
+            overwriter: Cause::none(Stamp::INFINITY),
+            pivot: Cause::none(Stamp::INFINITY),
+            reader: Cause::none(Stamp::ZERO),
             writes: false,
         }
     }
@@ -103,15 +125,24 @@ impl Default for Ssi {
 impl Ssi {
     /// May be tested at any time: what is dangerous stays so.
     fn test(&self) -> Result<(), Conflict> {
-        let why = if self.pivot.stamp < Stamp::INFINITY {
-            self.pivot
-        } else if self.reader.stamp >= self.overwriter.stamp {
-            let (place, other) = (self.overwriter.place, self.overwriter.other.or(self.reader.other));
-            Watermark { place: place.or(self.reader.place), other, ..self.overwriter }
-        } else {
-            return Ok(());
-        };
-        Err(Conflict { kind: AbortKind::DangerousStructure, place: why.place, other: why.other })
+        if self.pivot.stamp < Stamp::INFINITY {
+            return Err(Conflict::before(AbortKind::DangerousStructure, self.pivot));
+        }
+        if self.reader.stamp < self.overwriter.stamp { Ok(()) } else { Err(self.conflict()) }
+    }
+
+    #[cold]
+    fn conflict(&self) -> Conflict {
+        let of_untracked = [Dependency::MayHaveBeenReadBy, Dependency::MayBeOverwrittenBy].map(Some);
+        let (reader, overwriter) = (self.reader, self.overwriter);
+        let suspect = of_untracked.contains(&reader.dependency) || of_untracked.contains(&overwriter.dependency);
+        let table = self.untracked.table().or(reader.place.map(|place| place.table));
+        Conflict {
+            kind: AbortKind::DangerousStructure,
+            predecessor: Some(reader),
+            successor: Some(overwriter),
+            untracked: table.filter(|_| suspect),
+        }
     }
 
     /// As long as it does not write, only the snapshot it stands below decides.
@@ -120,8 +151,13 @@ impl Ssi {
     }
 
     fn overwritten(&mut self, at: Stamp, pivot: Stamp, place: Place, other: Option<Tid>) {
-        self.overwriter.lower(at, place, other);
-        self.pivot.lower(pivot, place, other);
+        self.overwriter.lower(Cause::new(at, Dependency::OverwrittenBy, place).with(other));
+        self.pivot.lower(Cause::new(pivot, Dependency::OverwrittenBy, place).with(other));
+    }
+
+    /// What others have pushed because of reads that are not tracked.
+    fn lower_pushed(&mut self, overwriter: Stamp) {
+        self.overwriter.lower(Cause::new(overwriter, Dependency::MayBeOverwrittenBy, None));
     }
 }
 
@@ -131,15 +167,24 @@ impl Certifier for Ssi {
     const SNAPSHOT_IS_SERIAL: bool = false;
 
     fn begin(&mut self) {
-        let mut reads = std::mem::take(&mut self.reads);
+        let (mut reads, mut untracked) = (std::mem::take(&mut self.reads), std::mem::take(&mut self.untracked));
         reads.clear();
-        *self = Self { reads, ..Self::default() };
+        untracked.begin();
+        *self = Self { reads, untracked, ..Self::default() };
     }
 
-    fn read(&mut self, version: Handle, _: Stamp, place: Place) -> Result<(), Conflict> {
-        match version.certifier().track.successor.load() {
-            Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, place),
-            Origin::At(at) => self.overwritten(at, version.certifier().pivot(), place, None),
+    fn read(
+        &mut self,
+        mut running: Running<'_>,
+        version: Handle,
+        created: Stamp,
+        place: Place,
+    ) -> Result<(), Conflict> {
+        if !self.untracked.read(&mut running, version, created, place, self.reads.len()) {
+            match version.certifier().track.successor.load() {
+                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, place),
+                Origin::At(at) => self.overwritten(at, version.certifier().pivot(), place, None),
+            }
         }
         self.test_writer()
     }
@@ -150,7 +195,7 @@ impl Certifier for Ssi {
 
     fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict> {
         self.writes = true;
-        self.reader.raise(stamp, place, None);
+        self.reader.raise(Cause::new(stamp, Dependency::WasLookedAtBy, place));
         self.test()
     }
 
@@ -158,7 +203,7 @@ impl Certifier for Ssi {
         // Before the stamp is taken (tracking, invariant 2).
         old.certifier().track.successor.mark(OriginWord::by(tid));
         self.writes = true;
-        self.reader.raise(old.certifier().last_read(), place, None);
+        self.reader.raise(Cause::new(old.certifier().last_read(), Dependency::WasReadBy, place));
         self.test()
     }
 
@@ -167,21 +212,26 @@ impl Certifier for Ssi {
             && self.reads.stand_below(shared, stamp, |version, _| version.certifier().pivot() > stamp, |s1| s1 > stamp)
     }
 
+    fn end_read_only(&mut self, tids: &TidLease, slot: &ReaderSlot, stamp: Stamp) -> bool {
+        self.untracked.end_read_only(tids, slot, stamp)
+    }
+
     fn announce(&mut self, tid: Tid, reader_bit: u64) {
         self.reads.announce(tid, reader_bit);
     }
 
     fn follow_snapshot(&mut self, reader: Stamp) {
-        self.reader.raise(reader, None, None);
+        self.reader.raise(Cause::new(reader, Dependency::SafeSnapshot, None));
     }
 
     fn certify(
         &mut self,
         shared: &Shared,
-        tid: Tid,
+        tids: &TidLease,
         stamp: Stamp,
         writes: impl Iterator<Item = Overwrite<SsiStamps>>,
-    ) -> Result<Stamp, Conflict> {
+    ) -> Result<(), Conflict> {
+        let tid = tids.tid();
         let reads = std::mem::take(&mut self.reads);
         for (version, place) in reads.iter() {
             match overwriter_below(shared, &version.certifier().track.successor, tid, stamp) {
@@ -196,16 +246,36 @@ impl Certifier for Ssi {
             }
         }
         self.reads = reads;
+        self.lower_pushed(self.untracked.successor(tids));
+        let overwriting = Overwriting { shared, tid, stamp, successor: stamp };
         for Overwrite { old, place, .. } in writes {
-            let raise = |read_at, reader| self.reader.raise(read_at, place, reader);
-            old.certifier().track.readers_below(shared, tid, stamp, raise);
+            let reader = &mut self.reader;
+            let met = |met| {
+                reader.raise(match met {
+                    Met::Committed(stamp, other, dependency) => Cause::new(stamp, dependency, place).with(other),
+                    // It may be T1 and will not look for this one's s1 any more: this one must have none.
+                    Met::Told => Cause::new(Stamp(Stamp::INFINITY.0 - 1), Dependency::MayHaveBeenReadBy, place),
+                });
+            };
+            let stamps = old.certifier();
+            let told = overwriting.meet_readers(&stamps.track, &mut self.untracked, stamps.last_begin(), met);
+            told.map_err(|TooLate(other)| {
+                self.reader.raise(Cause::new(Stamp::INFINITY, Dependency::MayHaveBeenReadBy, place).with(other));
+                self.conflict()
+            })?;
         }
+        self.test()
+    }
+
+    fn seal(&mut self, tids: &TidLease, _: Stamp) -> Result<Stamp, Conflict> {
+        self.lower_pushed(self.untracked.lock(tids));
         self.test()?;
         Ok(self.overwriter.stamp)
     }
 
-    fn publish_reads(&mut self, tid: Tid, stamp: Stamp) {
+    fn publish_reads(&mut self, tid: Tid, slot: &ReaderSlot, stamp: Stamp) {
         self.reads.publish(tid, stamp);
+        self.untracked.publish(slot, stamp);
     }
 
     fn publish_write(&self, write: Overwrite<SsiStamps>, stamp: Stamp, successor: Stamp) {

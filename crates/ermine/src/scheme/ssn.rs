@@ -5,20 +5,22 @@
 //! anti-dependencies. T may commit only if eta(T) < pi(T) (the exclusion window, section 3.1): then no cycle can close.
 //!
 //! In a version, `predecessor` is the paper's pstamp, and an overwriter leaves its pi in `successor` (sstamp); how readers
-//! and overwriters find each other stands in [`super::tracking`].
+//! and overwriters find each other stands in [`super::tracking`], and for stale versions in [`super::untracked`].
 //!
 //! Errata to the paper, found in reading: Algorithm 3 line 28 waits on *committing*, not on in flight; line 39 compares
 //! with the transaction's own stamp; post-commit stores pi(T), not c(T), in the overwritten version; an overwriter also
 //! takes the stamp of the overwritten version's creator, which `predecessor` does not hold until the creator is done.
 
 use super::{
-    Certifier, Conflict, Overwrite, Place, Scheme, Shared,
-    tracking::{Overwriter, Reads, Track, Tracked, Watermark, overwriter_below},
+    Cause, Certifier, Conflict, Overwrite, Place, Running, Scheme, Shared,
+    tracking::{Overwriter, Reads, Track, Tracked, overwriter_below},
+    untracked::{Met, Overwriting, TooLate, Untracked},
 };
 use crate::{
-    error::AbortKind,
+    error::{AbortKind, Dependency},
     ids::{Stamp, Tid},
     rows::chain::{CertifierStamps, Origin, OriginWord, VersionPtr},
+    txn::{readers::ReaderSlot, table::TidLease},
 };
 
 /// Snapshot isolation certified by SSN.
@@ -53,33 +55,51 @@ impl Tracked for Track {
 
 type Handle = VersionPtr<Track>;
 
-/// The watermarks and the tracked reads of one transaction.
+/// The watermarks and the reads of one transaction.
 pub(crate) struct Ssn {
     reads: Reads<Track>,
+    untracked: Untracked,
     /// eta.
-    predecessor: Watermark,
+    predecessor: Cause,
     /// pi, as far as it is known.
-    successor: Watermark,
+    successor: Cause,
 }
 
 impl Default for Ssn {
     fn default() -> Self {
         Self {
             reads: Reads::default(),
-            predecessor: Watermark::at(Stamp::ZERO),
-            successor: Watermark::at(Stamp::INFINITY),
+            untracked: Untracked::default(),
+            predecessor: Cause::none(Stamp::ZERO),
+            successor: Cause::none(Stamp::INFINITY),
         }
     }
 }
 
 impl Ssn {
     /// The exclusion window: pi(T) <= eta(T) is a violation. May be tested at any time: pi only falls, eta only rises.
+    #[inline]
     fn test(&self) -> Result<(), Conflict> {
-        if self.predecessor.stamp < self.successor.stamp {
-            return Ok(());
+        if self.predecessor.stamp < self.successor.stamp { Ok(()) } else { Err(self.conflict()) }
+    }
+
+    #[cold]
+    fn conflict(&self) -> Conflict {
+        let of_untracked = [Dependency::MayHaveBeenReadBy, Dependency::MayBeOverwrittenBy].map(Some);
+        let (predecessor, successor) = (self.predecessor, self.successor);
+        let suspect = of_untracked.contains(&predecessor.dependency) || of_untracked.contains(&successor.dependency);
+        let table = self.untracked.table().or(predecessor.place.map(|place| place.table));
+        Conflict {
+            kind: AbortKind::Exclusion,
+            predecessor: Some(predecessor),
+            successor: Some(successor),
+            untracked: table.filter(|_| suspect),
         }
-        let (place, other) = (self.successor.place.or(self.predecessor.place), self.successor.other);
-        Err(Conflict { kind: AbortKind::Exclusion, place, other: other.or(self.predecessor.other) })
+    }
+
+    /// What others have pushed because of reads that are not tracked.
+    fn lower_pushed(&mut self, successor: Stamp) {
+        self.successor.lower(Cause::new(successor, Dependency::MayBeOverwrittenBy, None));
     }
 }
 
@@ -89,33 +109,47 @@ impl Certifier for Ssn {
     const SNAPSHOT_IS_SERIAL: bool = false;
 
     fn begin(&mut self) {
-        let mut reads = std::mem::take(&mut self.reads);
-        reads.clear();
-        *self = Self { reads, ..Self::default() };
+        self.reads.clear();
+        self.untracked.begin();
+        self.predecessor = Cause::none(Stamp::ZERO);
+        self.successor = Cause::none(Stamp::INFINITY);
     }
 
-    fn read(&mut self, version: Handle, created: Stamp, place: Place) -> Result<(), Conflict> {
-        self.predecessor.raise(created, place, None);
-        match version.certifier().successor.load() {
-            Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, place),
-            Origin::At(successor) => self.successor.lower(successor, place, None),
+    #[inline]
+    fn read(
+        &mut self,
+        mut running: Running<'_>,
+        version: Handle,
+        created: Stamp,
+        place: Place,
+    ) -> Result<(), Conflict> {
+        self.predecessor.raise(Cause::new(created, Dependency::ReadFrom, place));
+        if !self.untracked.read(&mut running, version, created, place, self.reads.len()) {
+            match version.certifier().successor.load() {
+                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, place),
+                Origin::At(successor) => {
+                    self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, place));
+                }
+            }
         }
         self.test()
     }
 
     fn follow(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict> {
-        self.predecessor.raise(stamp, place, None);
+        self.predecessor.raise(Cause::new(stamp, Dependency::WasDeletedBy, place));
         self.test()
     }
 
     fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict> {
-        self.follow(stamp, place)
+        self.predecessor.raise(Cause::new(stamp, Dependency::WasLookedAtBy, place));
+        self.test()
     }
 
     fn overwrite(&mut self, tid: Tid, old: Handle, created: Stamp, place: Place) -> Result<(), Conflict> {
         // Before the stamp is taken (tracking, invariant 2).
         old.certifier().successor.mark(OriginWord::by(tid));
-        self.predecessor.raise(created.max(old.certifier().last_read()), place, None);
+        self.predecessor.raise(Cause::new(created, Dependency::Overwrote, place));
+        self.predecessor.raise(Cause::new(old.certifier().last_read(), Dependency::WasReadBy, place));
         self.test()
     }
 
@@ -124,41 +158,68 @@ impl Certifier for Ssn {
             && self.reads.stand_below(shared, stamp, |_, successor| successor > stamp, |successor| successor > stamp)
     }
 
+    fn end_read_only(&mut self, tids: &TidLease, slot: &ReaderSlot, stamp: Stamp) -> bool {
+        self.untracked.end_read_only(tids, slot, stamp)
+    }
+
     fn announce(&mut self, tid: Tid, reader_bit: u64) {
         self.reads.announce(tid, reader_bit);
     }
 
     fn follow_snapshot(&mut self, reader: Stamp) {
-        self.predecessor.raise(reader, None, None);
+        self.predecessor.raise(Cause::new(reader, Dependency::SafeSnapshot, None));
     }
 
     fn certify(
         &mut self,
         shared: &Shared,
-        tid: Tid,
+        tids: &TidLease,
         stamp: Stamp,
         writes: impl Iterator<Item = Overwrite<Track>>,
-    ) -> Result<Stamp, Conflict> {
+    ) -> Result<(), Conflict> {
+        let tid = tids.tid();
         // The overwriters with a lower stamp (Algorithm 3 lines 7-20). Its own overwrites are no edges (section 4.1.3).
         for (version, place) in self.reads.iter() {
-            match overwriter_below(shared, &version.certifier().successor, tid, stamp) {
-                Overwriter::None => {}
-                Overwriter::Stamped(successor) => self.successor.lower(successor, place, None),
-                Overwriter::Committed { tid, successor, .. } => self.successor.lower(successor, place, Some(tid)),
-            }
+            let (successor, other) = match overwriter_below(shared, &version.certifier().successor, tid, stamp) {
+                Overwriter::None => continue,
+                Overwriter::Stamped(successor) => (successor, None),
+                Overwriter::Committed { tid, successor, .. } => (successor, Some(tid)),
+            };
+            self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, place).with(other));
         }
+        self.lower_pushed(self.untracked.successor(tids));
         self.successor.stamp = self.successor.stamp.min(stamp);
         // The committed readers with a lower stamp of what it overwrote (lines 24-32).
+        let overwriting = Overwriting { shared, tid, stamp, successor: self.successor.stamp };
         for Overwrite { old, place, .. } in writes {
-            let raise = |read_at, reader| self.predecessor.raise(read_at, place, reader);
-            old.certifier().readers_below(shared, tid, stamp, raise);
+            let predecessor = &mut self.predecessor;
+            let met = |met| {
+                if let Met::Committed(stamp, other, dependency) = met {
+                    predecessor.raise(Cause::new(stamp, dependency, place).with(other));
+                }
+            };
+            let told = overwriting.meet_readers(old.certifier(), &mut self.untracked, Stamp::INFINITY, met);
+            told.map_err(|TooLate(other)| {
+                // As if the later reader had been counted: it cannot be told that it comes before this one.
+                self.predecessor.raise(Cause::new(stamp, Dependency::MayHaveBeenReadBy, place).with(other));
+                self.conflict()
+            })?;
+        }
+        self.test()
+    }
+
+    fn seal(&mut self, tids: &TidLease, _: Stamp) -> Result<Stamp, Conflict> {
+        self.lower_pushed(self.untracked.lock(tids));
+        if !self.untracked.stands(self.successor.stamp) {
+            return Err(self.conflict());
         }
         self.test()?;
         Ok(self.successor.stamp)
     }
 
-    fn publish_reads(&mut self, tid: Tid, stamp: Stamp) {
+    fn publish_reads(&mut self, tid: Tid, slot: &ReaderSlot, stamp: Stamp) {
         self.reads.publish(tid, stamp);
+        self.untracked.publish(slot, stamp);
     }
 
     fn publish_write(&self, write: Overwrite<Track>, stamp: Stamp, successor: Stamp) {

@@ -7,7 +7,8 @@
 //! | `readers` | which reader slots have tracked reads of V | readers, at commit, before they take a stamp |
 //!
 //! Invariants
-//! 1. A reader sets its bits, and is named in its reader slot, before it takes its stamp. So an overwriter with a higher
+//! 1. A reader sets its bits, and is named in its reader slot, before it takes its stamp ([`super::untracked`] tells of reads
+//!    that are in no list). So an overwriter with a higher
 //!    stamp finds it, and waits for its outcome if it is still committing. An overwriter with a lower stamp need not:
 //!    the reader waits for it instead. All waits go to lower stamps: no deadlock.
 //! 2. An overwriter marks `successor` with its TID before it takes its stamp, so that a reader with a higher stamp
@@ -22,6 +23,7 @@
 
 use super::{Place, Shared};
 use crate::{
+    error::Dependency,
     ids::{Stamp, Tid},
     rows::chain::{AtomicOrigin, CertifierStamps, Origin, OriginWord, VersionPtr},
     sync::{AtomicU64, Ordering, Spin},
@@ -40,6 +42,9 @@ pub(crate) struct Track {
 pub(crate) trait Tracked: CertifierStamps {
     /// These.
     fn track(&self) -> &Track;
+
+    /// A transaction that began at `begin` reads the version without tracking that.
+    fn read_by(&self, _begin: Stamp) {}
 }
 
 impl Default for Track {
@@ -67,27 +72,24 @@ impl Track {
         Stamp(self.predecessor.load(Ordering::SeqCst))
     }
 
-    /// Calls `each` with the stamps of committed readers below `stamp`: at least with the highest of them.
-    pub(super) fn readers_below(
-        &self,
-        shared: &Shared,
-        tid: Tid,
-        stamp: Stamp,
-        mut each: impl FnMut(Stamp, Option<Tid>),
-    ) {
-        // SeqCst: follows the transaction's own stamp; finds the bits of all readers with lower ones (invariant 1).
-        let bits = self.readers.load(Ordering::SeqCst);
-        if bits != 0 {
-            shared.readers.for_each_reader(bits, |reader| {
-                if reader != tid
-                    && let Some(read_at) = outcome_below(shared, reader, stamp)
-                {
-                    each(read_at, Some(reader));
-                }
-            });
+    /// The reader bits. SeqCst: follows the transaction's own stamp; finds the bits of all readers with lower ones
+    /// (invariant 1).
+    pub(super) fn readers(&self) -> u64 {
+        self.readers.load(Ordering::SeqCst)
+    }
+
+    /// Sees to it that a reader bit is set. SeqCst both: before the reader takes its stamp (invariant 1), or looks at
+    /// `successor` once more (`untracked`); who finds it set stands for who set it.
+    pub(super) fn add_reader(&self, bit: u64) {
+        if !self.has_reader(bit) {
+            self.readers.fetch_or(bit, Ordering::SeqCst);
         }
-        // After the slots: who left its slot has raised this (invariant 3).
-        each(self.last_read(), None);
+    }
+
+    /// Whether a reader bit is set.
+    #[inline]
+    pub(super) fn has_reader(&self, bit: u64) -> bool {
+        self.readers.load(Ordering::SeqCst) & bit != 0
     }
 }
 
@@ -109,6 +111,10 @@ impl<H: CertifierStamps> Reads<H> {
         self.0.push((version, place));
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (VersionPtr<H>, Place)> {
         self.0.iter().copied()
     }
@@ -123,11 +129,7 @@ impl<H: Tracked> Reads<H> {
                 // Only an overwriter that commits asks, and that is this transaction.
                 continue;
             }
-            // Relaxed: a bit that is seen was set by an earlier transaction of this slot, and the stamp that comes
-            // next publishes what this one knows. SeqCst set: before the stamp.
-            if track.readers.load(Ordering::Relaxed) & reader_bit == 0 {
-                track.readers.fetch_or(reader_bit, Ordering::SeqCst);
-            }
+            track.add_reader(reader_bit);
         }
     }
 
@@ -203,41 +205,44 @@ pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid:
     }
 }
 
-/// The stamp of `reader` if it committed below `stamp`. Waits for one that is about to.
-fn outcome_below(shared: &Shared, reader: Tid, stamp: Stamp) -> Option<Stamp> {
-    let mut spin = Spin::default();
-    loop {
-        match shared.tids.inquire(reader) {
-            Inquiry::InFlight | Inquiry::Aborted | Inquiry::Stale => return None,
-            Inquiry::Committing(Some(other)) if other > stamp => return None,
-            Inquiry::Committed { stamp: other, .. } => return (other < stamp).then_some(other),
-            Inquiry::Committing(_) => spin.wait(),
-        }
-    }
+/// The edge of the dependency graph to which a transaction owes a stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) stamp: Stamp,
+    /// How it came about; `None`: it did not.
+    pub(crate) dependency: Option<Dependency>,
+    pub(crate) place: Option<Place>,
+    /// The other transaction, where it is known.
+    pub(crate) other: Option<Tid>,
 }
 
-/// A stamp and where it came from.
-#[derive(Clone, Copy)]
-pub(super) struct Watermark {
-    pub(super) stamp: Stamp,
-    pub(super) place: Option<Place>,
-    pub(super) other: Option<Tid>,
-}
-
-impl Watermark {
-    pub(super) fn at(stamp: Stamp) -> Self {
-        Self { stamp, place: None, other: None }
+impl Cause {
+    /// Where a watermark stands before there is any edge.
+    pub(super) fn none(stamp: Stamp) -> Self {
+        Self { stamp, dependency: None, place: None, other: None }
     }
 
-    pub(super) fn raise(&mut self, stamp: Stamp, place: impl Into<Option<Place>>, other: Option<Tid>) {
-        if stamp > self.stamp {
-            *self = Self { stamp, place: place.into(), other };
+    pub(crate) fn new(stamp: Stamp, dependency: Dependency, place: impl Into<Option<Place>>) -> Self {
+        Self { stamp, dependency: Some(dependency), place: place.into(), other: None }
+    }
+
+    pub(crate) fn with(self, other: impl Into<Option<Tid>>) -> Self {
+        Self { other: other.into(), ..self }
+    }
+
+    /// A predecessor, if it is the latest so far.
+    #[inline]
+    pub(super) fn raise(&mut self, cause: Self) {
+        if cause.stamp > self.stamp {
+            *self = cause;
         }
     }
 
-    pub(super) fn lower(&mut self, stamp: Stamp, place: Place, other: Option<Tid>) {
-        if stamp < self.stamp {
-            *self = Self { stamp, place: Some(place), other };
+    /// A successor, if it is the earliest so far.
+    #[inline]
+    pub(super) fn lower(&mut self, cause: Self) {
+        if cause.stamp < self.stamp {
+            *self = cause;
         }
     }
 }

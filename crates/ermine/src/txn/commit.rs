@@ -14,13 +14,13 @@ use super::{
 use crate::{
     access::IndexOrdinal,
     engine::Engine,
-    error::{AbortKind, Result},
+    error::{AbortKind, Dependency, Result},
     ids::Stamp,
     rows::{
         chain::{CertifierStamps, Kind},
         reclaim::{Superseded, remove_unused_entry},
     },
-    scheme::{Certifier, Conflict, Scheme, StampsOf},
+    scheme::{Cause, Certifier, Conflict, Scheme, StampsOf},
     sync::Ordering,
     worker::State,
 };
@@ -47,7 +47,7 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(None);
         }
         let stamp = Stamp(self.state.begin.0 - 1);
-        if S::Certifier::SNAPSHOT_IS_SERIAL || self.state.untracked {
+        if S::Certifier::SNAPSHOT_IS_SERIAL || self.state.uncertified {
             return Ok(Some(stamp));
         }
         // Without a snapshot there is no moment at which all that it read was the newest.
@@ -56,7 +56,8 @@ impl<S: Scheme> Operation<'_, S> {
         }
         let validated = validate_leaves(self.engine, &self.entered, &self.state.footprint.leaves, stamp);
         validated.map_err(|conflict| self.lose(conflict))?;
-        Ok(Some(stamp))
+        let State { tids, reader, certifier, .. } = &mut *self.state;
+        Ok(certifier.end_read_only(tids, reader, stamp).then_some(stamp))
     }
 
     fn commit_with_stamp(&mut self) -> Result<Stamp> {
@@ -148,5 +149,8 @@ fn validate_leaves<S: Scheme>(
         let index = engine.table(read.place.table).index(read.index);
         !index.validate(&entered.nodes, read.leaf, read.version, stamp)
     });
-    changed.map_or(Ok(()), |read| Err(Conflict { kind: AbortKind::Phantom, place: Some(read.place), other: None }))
+    changed.map_or(Ok(()), |read| {
+        let cause = Cause::new(stamp, Dependency::InsertedBy, read.place);
+        Err(Conflict::before(AbortKind::Phantom, cause))
+    })
 }

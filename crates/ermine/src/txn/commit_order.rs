@@ -1,7 +1,7 @@
 //! The steps that end a transaction, in their order, for every scheme.
 //!
 //! Commit: make the reads known -> mark committing -> take the stamp (and the log space) -> look for safe snapshots -> certify -> validate the leaf
-//! set -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
+//! set -> certify for good -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
 //! Abort: decide -> per write, newest first: take the certifier's mark off, make the version nobody's, unlink -> give up
 //! reader slot and TID.
 //!
@@ -69,10 +69,11 @@ impl<C: Certifier> Ending<'_, C> {
             self.certifier.follow_snapshot(reader);
         }
         let overwrites = writes.iter().filter_map(Write::overwrite);
-        let successor = self.certifier.certify(shared, tid, stamp, overwrites)?;
+        self.certifier.certify(shared, self.tids, stamp, overwrites)?;
         validate(stamp)?;
+        let successor = self.certifier.seal(self.tids, stamp)?;
         self.tids.set_committed(stamp, successor);
-        self.certifier.publish_reads(tid, stamp);
+        self.certifier.publish_reads(tid, self.reader, stamp);
         for write in writes {
             if let Some(overwrite) = write.overwrite() {
                 self.certifier.publish_write(overwrite, stamp, successor);

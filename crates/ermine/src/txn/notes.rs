@@ -51,7 +51,7 @@ impl<S: Scheme> Operation<'_, S> {
     pub(super) fn observed_from(&self) -> Stamp {
         match self.is_observed() {
             false => Stamp::ZERO,
-            true if S::SNAPSHOT || self.state.untracked => self.state.begin,
+            true if S::SNAPSHOT || self.state.uncertified => self.state.begin,
             true => self.engine.shared.clock.now(),
         }
     }

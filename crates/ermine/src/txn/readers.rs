@@ -7,7 +7,9 @@
 //! 1. A slot has at most one lessee; giving it back clears it.
 //! 2. A transaction publishes its TID before it sets its bit in a version. Who acquires the bit and enumerates its
 //!    readers therefore meets the TID, or the slot as that transaction or a later one left it.
-//! 3. Slots at or above `leased_max` were never leased: enumerating stops there.
+//! 3. A slot keeps the highest commit stamp of its readers with untracked reads, also for its next lessees: bits outlive the
+//!    transactions that set them.
+//! 4. Slots at or above `leased_max` were never leased: enumerating stops there.
 //!
 //! Who may call: a worker leases for a transaction or for as long as it lives; a committer enumerates. (SSN 5.1; the
 //! leasing is ours, since a transaction is not bound to a thread.)
@@ -15,14 +17,39 @@
 use std::sync::Arc;
 
 use super::claims::Claims;
-use crate::ids::Tid;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::ids::{Stamp, Tid};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, total_order};
 
 /// One reader: padded, its owner writes it at each transaction.
 #[repr(align(128))]
+#[derive(Default)]
 struct Entry {
-    /// The TID of the transaction that reads here, 0 for none.
-    tid: AtomicU64,
+    /// A [`Reader`] as a word, 0 for none.
+    reader: AtomicU64,
+    /// Where the snapshot of the last reader with untracked reads is.
+    begin: AtomicU64,
+    /// The highest commit stamp of any reader with untracked reads (SSN's last cstamp).
+    last_untracked: AtomicU64,
+}
+
+/// Who reads in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reader {
+    pub(crate) tid: Tid,
+    /// It has reads that are in no list (`scheme::untracked`).
+    pub(crate) untracked: bool,
+}
+
+impl Reader {
+    const UNTRACKED: u64 = 1 << 63;
+
+    fn of(word: u64) -> Option<Self> {
+        (word != 0).then_some(Self { tid: Tid(word & !Self::UNTRACKED), untracked: word & Self::UNTRACKED != 0 })
+    }
+
+    fn word(self) -> u64 {
+        self.tid.0 | if self.untracked { Self::UNTRACKED } else { 0 }
+    }
 }
 
 /// All reader slots.
@@ -43,7 +70,7 @@ impl ReaderSlots {
     }
 
     pub(crate) fn with_count(count: usize) -> Arc<Self> {
-        let entries = (0..count).map(|_| Entry { tid: AtomicU64::new(0) }).collect();
+        let entries = (0..count).map(|_| Entry::default()).collect();
         Arc::new(Self { entries, leases: Claims::new(count), leased_max: AtomicUsize::new(0) })
     }
 
@@ -55,9 +82,13 @@ impl ReaderSlots {
         Some(ReaderSlot { slots: Arc::clone(self), index })
     }
 
-    /// Calls `visit` with the TID in each slot that one of the `bits` stands for. Complete for readers whose bits the
-    /// caller acquired; others, under the same bits or none, may be met or missed.
-    pub(crate) fn for_each_reader(&self, bits: u64, mut visit: impl FnMut(Tid)) {
+    /// Calls `visit` with each slot that one of the `bits` stands for. Complete for readers whose bits the caller
+    /// acquired; others, under the same bits or none, may be met or missed.
+    pub(crate) fn try_for_each_slot<E>(
+        &self,
+        bits: u64,
+        mut visit: impl FnMut(SlotView<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         // Relaxed: the caller acquired the bits, and with them that their slots were leased.
         let leased = self.leased_max.load(Ordering::Relaxed);
         let mut rest = bits;
@@ -65,13 +96,34 @@ impl ReaderSlots {
             let first = rest.trailing_zeros() as usize;
             rest &= rest - 1;
             for index in (first..leased).step_by(Self::BITS) {
-                // Acquire pairs with the release of `publish` (invariant 4 of the TID table).
-                let tid = self.entries[index].tid.load(Ordering::Acquire);
-                if tid != 0 {
-                    visit(Tid(tid));
-                }
+                visit(SlotView(&self.entries[index]))?;
             }
         }
+        Ok(())
+    }
+}
+
+/// A reader slot, as an overwriter looks at it.
+pub(crate) struct SlotView<'a>(&'a Entry);
+
+impl SlotView<'_> {
+    /// Who reads here.
+    pub(crate) fn reader(&self) -> Option<Reader> {
+        total_order();
+        // SeqCst pairs with `publish_untracked`; an acquire that pairs with `publish` (invariant 4 of the TID table).
+        Reader::of(self.0.reader.load(Ordering::SeqCst))
+    }
+
+    /// Where its snapshot is, if the reader has untracked reads and still is there afterwards.
+    pub(crate) fn begin(&self) -> Stamp {
+        // Acquire: pairs with the release of a later reader's, which brings that one with it.
+        Stamp(self.0.begin.load(Ordering::Acquire))
+    }
+
+    /// The highest commit stamp of a reader with untracked reads that has left.
+    pub(crate) fn last_untracked(&self) -> Stamp {
+        // Acquire: pairs with `raise_last_untracked`; follows the acquire of the empty slot.
+        Stamp(self.0.last_untracked.load(Ordering::Acquire))
     }
 }
 
@@ -84,14 +136,40 @@ pub(crate) struct ReaderSlot {
 impl ReaderSlot {
     /// Says who reads here, before the first bit is set.
     pub(crate) fn publish(&self, tid: Tid) {
-        // Release pairs with the acquire of `for_each_reader`.
-        self.slots.entries[self.index].tid.store(tid.0, Ordering::Release);
+        // Relaxed: only this slot's owner stores it.
+        let published = Reader::of(self.entry().reader.load(Ordering::Relaxed));
+        if published.is_none_or(|reader| reader.tid != tid) {
+            // Release pairs with the acquire of `SlotView::reader`.
+            self.entry().reader.store(Reader { tid, untracked: false }.word(), Ordering::Release);
+        }
+    }
+
+    /// Says that who reads here has untracked reads, before the first of them.
+    pub(crate) fn publish_untracked(&self, tid: Tid, begin: Stamp) {
+        // Release pairs with `SlotView::begin`.
+        self.entry().begin.store(begin.0, Ordering::Release);
+        // SeqCst: precedes the reader's look at the version (`scheme::untracked`, invariant 1).
+        self.entry().reader.store(Reader { tid, untracked: true }.word(), Ordering::SeqCst);
+        total_order();
+    }
+
+    /// A reader with untracked reads has committed at `stamp`. Before `clear`.
+    pub(crate) fn raise_last_untracked(&self, stamp: Stamp) {
+        let last = &self.entry().last_untracked;
+        // Relaxed load: only this slot's owners store it. Release pairs with `SlotView::last_untracked`.
+        if last.load(Ordering::Relaxed) < stamp.0 {
+            last.store(stamp.0, Ordering::Release);
+        }
     }
 
     /// Says that nobody reads here: the transaction has ended and its stamps are where they belong.
     pub(crate) fn clear(&self) {
         // Release: who finds the slot empty after acquiring its bit sees what the transaction did before it ended.
-        self.slots.entries[self.index].tid.store(0, Ordering::Release);
+        self.entry().reader.store(0, Ordering::Release);
+    }
+
+    fn entry(&self) -> &Entry {
+        &self.slots.entries[self.index]
     }
 
     /// The bit that stands for this slot in a reader bitmap.
@@ -113,7 +191,11 @@ mod tests {
 
     fn readers(slots: &ReaderSlots, bits: u64) -> Vec<u64> {
         let mut found = Vec::new();
-        slots.for_each_reader(bits, |tid| found.push(tid.0));
+        let done = slots.try_for_each_slot(bits, |slot| {
+            found.extend(slot.reader().map(|reader| reader.tid.0));
+            Ok::<_, ()>(())
+        });
+        done.unwrap();
         found
     }
 

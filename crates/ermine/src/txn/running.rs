@@ -1,18 +1,18 @@
 //! A running transaction and one operation of it.
 
-use std::cell::RefMut;
+use std::{cell::RefMut, sync::Arc};
 
 use crate::{
     access::IndexOrdinal,
     engine::Engine,
     epoch::Guard,
-    error::{Abort, AbortKind, Error, Result},
+    error::{Abort, AbortKind, Edge, Error, Result},
     ids::{RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
     observer::Outcome,
     options::TxnOptions,
     rows::chain::{Kind, VersionPtr},
-    scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
+    scheme::{Cause, Certifier, Conflict, Place, Running, Scheme, StampsOf},
     sync::Ordering,
     table::TableStore,
     txn::{
@@ -52,7 +52,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         };
         let state = worker.state.get_mut();
         state.begin = begin;
-        state.untracked = snapshot || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
+        state.uncertified = snapshot || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
         state.certifier.begin();
         Ok(Self { engine, worker: Some(worker), pinned, read_only: read_only || snapshot })
     }
@@ -82,7 +82,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let operation = Operation { engine: self.engine, worker, entered, state };
         match &operation.state.doomed {
             None => Ok(operation),
-            Some(abort) => Err(abort.clone().into()),
+            Some(abort) => Err(Error::Abort(abort.clone())),
         }
     }
 
@@ -96,7 +96,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
     }
 
     /// Why it is over, if it has lost a conflict.
-    pub(crate) fn doomed(&self) -> Option<Abort> {
+    pub(crate) fn doomed(&self) -> Option<Box<Abort>> {
         self.worker().state.borrow().doomed.clone()
     }
 
@@ -115,8 +115,9 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let Some(mut worker) = self.worker.take() else { return };
         let state = worker.state.get_mut();
         if state.tid.take().is_some() {
-            // It meant to write and found nothing to write to.
+            // It meant to write and found nothing to write to, or was known as a reader.
             state.tids.set_aborted();
+            state.reader.clear();
             state.tids.end();
         }
         for at in 0..state.footprint.discarded.len() {
@@ -188,14 +189,14 @@ impl<'t, S: Scheme> Operation<'t, S> {
     ) -> Result<RowRead<StampsOf<S>>> {
         let at = self.observed_from();
         let Some(head) = table.rows.slot(row).head() else { return Ok(RowRead::Gone) };
-        let seen = visible::<S>(&self.engine.shared, self.state.begin, self.state.untracked, self.state.tid, head);
+        let seen = visible::<S>(&self.engine.shared, self.state.begin, self.state.uncertified, self.state.tid, head);
         if self.is_observed() {
             self.note_read(table, sought, head, at, &seen)?;
         }
         let version = match seen {
             Seen::Own(version) => version,
             Seen::At(version, created) => {
-                self.track(version, created, place)?;
+                self.track(table, version, created, place)?;
                 version
             }
             Seen::Nothing => return Ok(RowRead::Nothing),
@@ -204,17 +205,26 @@ impl<'t, S: Scheme> Operation<'t, S> {
     }
 
     /// The transaction depends on a version.
-    pub(super) fn track(&mut self, version: VersionPtr<StampsOf<S>>, created: Stamp, place: Place) -> Result<()> {
-        if self.state.untracked {
+    #[inline]
+    pub(super) fn track(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        version: VersionPtr<StampsOf<S>>,
+        created: Stamp,
+        place: Place,
+    ) -> Result<()> {
+        let State { uncertified, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
+        if *uncertified {
             return Ok(());
         }
-        let read = self.state.certifier.read(version, created, place);
+        let running = Running { slot: reader, tids, tid, begin: *begin, staleness: &table.staleness };
+        let read = certifier.read(running, version, created, place);
         read.map_err(|conflict| self.lose(conflict))
     }
 
     /// The transaction comes after something that left no version.
     pub(super) fn follow(&mut self, stamp: Stamp, place: Place) -> Result<()> {
-        if self.state.untracked {
+        if self.state.uncertified {
             return Ok(());
         }
         let followed = self.state.certifier.follow(stamp, place);
@@ -223,7 +233,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
 
     /// The transaction looked at a leaf: at all of it that lies in a range, or at where a key should be.
     pub(super) fn saw_leaf(&mut self, index: IndexOrdinal, seen: &LeafSeen, place: Place) -> Result<()> {
-        if !S::Certifier::TRACKS || self.state.untracked {
+        if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(());
         }
         self.state.footprint.saw_leaf(index, seen, place);
@@ -250,19 +260,34 @@ impl<'t, S: Scheme> Operation<'t, S> {
         Ok(tid)
     }
 
+    /// A place in words.
+    fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
+        let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
+        (place.map(|place| self.engine.table(place.table).name.clone()), key)
+    }
+
     /// The transaction has lost: undoes it and makes the report.
     #[cold]
     pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
-        let Conflict { kind, place, other } = conflict;
-        let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
-        let table = place.map(|place| self.engine.table(place.table).name.clone());
-        let abort = Abort { kind, table, key, other };
+        if let Some(table) = conflict.untracked {
+            self.engine.table(table).staleness.raise();
+        }
+        let (table, key) = self.name_place(conflict.place());
+        let edge = |cause: Cause| {
+            let (table, key) = self.name_place(cause.place);
+            let stamp = (Stamp::ZERO < cause.stamp && cause.stamp < Stamp::INFINITY).then_some(cause.stamp);
+            Some(Edge { dependency: cause.dependency?, table, key, stamp, other: cause.other })
+        };
+        let predecessor = conflict.predecessor.and_then(edge);
+        let successor = conflict.successor.and_then(edge);
+        let (kind, other) = (conflict.kind, conflict.other());
+        let abort = Box::new(Abort { kind, table, key, other, predecessor, successor });
         self.undo();
         self.worker.changed();
         let counter = AbortKind::ALL.iter().position(|&counted| counted == kind).expect("all kinds are counted");
         // Relaxed: a statistic that only this worker writes.
         self.worker.slot.aborts[counter].fetch_add(1, Ordering::Relaxed);
         self.state.doomed = Some(abort.clone());
-        abort.into()
+        Error::Abort(abort)
     }
 }

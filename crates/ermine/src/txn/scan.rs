@@ -107,7 +107,7 @@ impl<S: Scheme> Operation<'_, S> {
         batch: &Batch,
         seen: &LeafSeen,
     ) -> Result<Option<u32>> {
-        if !S::Certifier::TRACKS || self.state.untracked {
+        if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(None);
         }
         let keys_at = self.state.footprint.note_run(batch.key_bytes());

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     access::IndexOrdinal,
-    error::{AbortKind, Error, Result},
+    error::{Error, Result},
     ids::RowId,
     index::{self, Insert},
     rows::chain::{Kind, VersionPtr},
@@ -120,9 +120,7 @@ impl<S: Scheme> Operation<'_, S> {
             Insert::Done(inserted) => self.inserted(&inserted, place),
             // An older version of the row has, or had, the same key.
             Insert::Exists(existing, _) if existing == row => Ok(()),
-            Insert::Exists(..) => {
-                Err(self.lose(Conflict { kind: AbortKind::WriteConflict, place: Some(place), other: None }))
-            }
+            Insert::Exists(..) => Err(self.lose(Conflict::write(place, None))),
         }
     }
 
@@ -222,7 +220,7 @@ impl<S: Scheme> Operation<'_, S> {
                     Standing::Unfinished(_) | Standing::Void => None,
                 };
                 if let Some(other) = conflict {
-                    return Err(self.lose(Conflict { kind: AbortKind::WriteConflict, place: Some(place), other }));
+                    return Err(self.lose(Conflict::write(place, other)));
                 }
                 next = version.older();
             }

@@ -51,6 +51,9 @@ const SLOTS_PER_LEASE_MAX: usize = 64 * BLOCK;
 
 const SLOT_BITS: u32 = 16;
 
+/// See [`Context::successor`].
+const LOCKED: u64 = 1 << 63;
+
 impl Tid {
     fn slot(self) -> usize {
         (self.0 & ((1 << SLOT_BITS) - 1)) as usize
@@ -135,7 +138,8 @@ struct Context {
     owner: AtomicU64,
     /// A [`StatusWord`].
     status: AtomicU64,
-    /// The lowest stamp of what overwrote something it read, SSN's pi. Bit 63 is reserved.
+    /// The lowest stamp of what overwrote something it read (SSN's pi, SSI's s1), as far as others have pushed it while it
+    /// runs, and at last. Bit 63, [`LOCKED`]: it is final, nobody may push any more.
     successor: AtomicU64,
 }
 
@@ -210,7 +214,7 @@ impl TidTable {
         // storing owner wrote before is seen by the loads below (invariant 2).
         let status = StatusWord(context.status.load(Ordering::SeqCst));
         // Acquire pairs with all stores of a successor: one of a later owner brings that owner with it.
-        let successor = Stamp(context.successor.load(Ordering::Acquire));
+        let successor = Stamp(context.successor.load(Ordering::Acquire) & !LOCKED);
         // Acquire pairs with the release in `begin`: who is told "stale" sees what the transaction did before it ended.
         // For invariant 3 it would do that this load is ordered after the acquires above.
         if context.owner.load(Ordering::Acquire) != tid.0 {
@@ -225,6 +229,24 @@ impl TidTable {
         } else {
             Inquiry::Committing(status.is_committing().then(|| status.stamp()))
         }
+    }
+
+    /// Lowers the successor stamp of another transaction, unless it is locked; says whether it counts. The caller makes
+    /// sure afterwards that the transaction is still there: what meets its successor in the slot is only too low.
+    pub(crate) fn push_successor(&self, tid: Tid, successor: Stamp) -> bool {
+        let word = &self.context(tid).successor;
+        // SeqCst all: pairs with `lock_successor`, and precedes the second look at who is there.
+        let mut current = word.load(Ordering::SeqCst);
+        while current & LOCKED == 0 {
+            if current <= successor.0 {
+                return true;
+            }
+            match word.compare_exchange_weak(current, successor.0, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return true,
+                Err(newer) => current = newer,
+            }
+        }
+        false
     }
 
     /// How many transactions run now. A walk over all leased contexts, for statistics.
@@ -308,9 +330,26 @@ impl TidLease {
         let context = self.context();
         // Release pairs with the acquire in `inquire`, which may belong to the former owner: it must not take this pi
         // for that owner's (invariant 2).
-        context.successor.store(successor.0, Ordering::Release);
+        context.successor.store(successor.0 | LOCKED, Ordering::Release);
         // Release pairs with `inquire`: who sees the commit sees the successor and what was done before.
         context.status.store(StatusWord::committed(stamp).0, Ordering::Release);
+    }
+
+    /// What others have pushed so far.
+    pub(crate) fn successor(&self) -> Stamp {
+        // Acquire: whoever pushed had a stamp by then.
+        Stamp(self.context().successor.load(Ordering::Acquire) & !LOCKED)
+    }
+
+    /// Lets nobody push any more; gives what has been pushed.
+    pub(crate) fn lock_successor(&self) -> Stamp {
+        // SeqCst: pairs with `push_successor`.
+        Stamp(self.context().successor.fetch_or(LOCKED, Ordering::SeqCst) & !LOCKED)
+    }
+
+    /// Lets others push again.
+    pub(crate) fn unlock_successor(&self) {
+        self.context().successor.fetch_and(!LOCKED, Ordering::SeqCst);
     }
 
     /// Decides for abort.

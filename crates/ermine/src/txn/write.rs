@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     access::{IndexOrdinal, Put},
-    error::{AbortKind, Error, Result},
+    error::{Error, Result},
     ids::{RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
     rows::chain::{Kind, NewVersion, VersionPtr},
@@ -176,7 +176,7 @@ impl<S: Scheme> Operation<'_, S> {
         if self.is_observed() {
             self.note_read(request.table, Sought::primary(request.key), version, at, &Seen::At(version, created))?;
         }
-        self.track(version, created, request.place)
+        self.track(request.table, version, created, request.place)
     }
 
     /// Writes over a row that the transaction has just read, where it is still there to be written over.
@@ -212,7 +212,7 @@ impl<S: Scheme> Operation<'_, S> {
             Standing::Unfinished(other) => Some(other),
             Standing::Committed(_) => None,
         };
-        Err(self.lose(Conflict { kind: AbortKind::WriteConflict, place: Some(place), other }))
+        Err(self.lose(Conflict::write(place, other)))
     }
 
     /// Puts a version over a committed one.

@@ -85,6 +85,8 @@ pub struct Shape {
     pub unique: bool,
     /// The highest number of operations in a transaction.
     pub operations: usize,
+    /// From which age on reads are not tracked; histories are much too short for the usual threshold.
+    pub stale_after: Option<u64>,
 }
 
 impl Shape {
@@ -99,6 +101,7 @@ impl Shape {
             groups: rng.u64(2..=6),
             unique: rng.u8(..4) == 0,
             operations: rng.usize(2..=7),
+            stale_after: [None, Some(0), Some(0), Some(500)][rng.usize(..4)],
         }
     }
 
@@ -148,7 +151,9 @@ pub struct Store {
 
 impl Store {
     pub fn create(scheme: Scheme, shape: &Shape, initial: &State) -> Self {
-        let database = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let mut options = Options::default().scheme(scheme);
+        options.stale_after = shape.stale_after;
+        let database = Database::open_in_memory(options).unwrap();
         let tables = (0..shape.tables).map(|at| {
             let uniqueness = if shape.is_unique(at) { Uniqueness::Unique } else { Uniqueness::NonUnique };
             let table = database.table(&format!("table {at}")).unwrap();

@@ -1,0 +1,90 @@
+//! From which age on a version counts as stale: one threshold a table, in bytes of log (SSN 5.3).
+//!
+//! A read of a stale version need not be tracked, which makes it cheap, and makes whoever overwrites the version suspect
+//! readers that never were. The paper leaves the threshold open. Here each table finds its own: an abort that came of an
+//! untracked read doubles it, and a number of reads that had to be tracked because their versions were too young halves it.
+//! So the threshold settles where one lost transaction weighs as much as that number of tracked reads.
+
+use crate::{
+    ids::Stamp,
+    sync::{AtomicU64, Ordering},
+};
+
+/// The threshold of one table.
+#[derive(Debug)]
+pub(crate) struct Staleness {
+    /// Bytes of log.
+    threshold: AtomicU64,
+    /// Given by the user: every read of a stale version is untracked, and the threshold stays.
+    fixed: bool,
+}
+
+/// Tracked reads of young versions that weigh as much as an abort.
+pub(crate) const READS_AN_ABORT: u32 = 1 << 14;
+
+impl Staleness {
+    const FIRST: u64 = 1 << 20;
+    const MIN: u64 = 1 << 16;
+    const MAX: u64 = 1 << 50;
+
+    /// Of a new table: `fixed` bytes of log, or what turns out well.
+    pub(crate) fn new(fixed: Option<u64>) -> Self {
+        Self { threshold: AtomicU64::new(fixed.unwrap_or(Self::FIRST)), fixed: fixed.is_some() }
+    }
+
+    /// Whether a version made at `created` is stale for a transaction that began at `begin`.
+    #[inline]
+    pub(crate) fn is_stale(&self, created: Stamp, begin: Stamp) -> bool {
+        // Relaxed: any recent value will do.
+        begin.0.saturating_sub(created.0) > self.threshold.load(Ordering::Relaxed)
+    }
+
+    /// Whether the threshold was given by the user.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.fixed
+    }
+
+    /// An abort came of an untracked read.
+    pub(crate) fn raise(&self) {
+        self.change(|threshold| threshold * 2);
+    }
+
+    /// [`READS_AN_ABORT`] reads had to be tracked.
+    pub(crate) fn lower(&self) {
+        self.change(|threshold| threshold / 2);
+    }
+
+    fn change(&self, change: impl Fn(u64) -> u64) {
+        if !self.fixed {
+            // Relaxed, and not atomic as a whole: a change that gets lost comes again.
+            let threshold = change(self.threshold.load(Ordering::Relaxed));
+            self.threshold.store(threshold.clamp(Self::MIN, Self::MAX), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aborts_raise_it_and_tracked_reads_lower_it_within_bounds() {
+        let staleness = Staleness::new(None);
+        let now = Stamp(1 << 60);
+        let is_stale = |age: u64| staleness.is_stale(Stamp(now.0 - age), now);
+        assert!(is_stale(Staleness::FIRST + 1) && !is_stale(Staleness::FIRST));
+        staleness.raise();
+        assert!(!is_stale(2 * Staleness::FIRST) && is_stale(2 * Staleness::FIRST + 1));
+        (0..100).for_each(|_| staleness.lower());
+        assert!(is_stale(Staleness::MIN + 1) && !is_stale(Staleness::MIN));
+        (0..100).for_each(|_| staleness.raise());
+        assert!(!is_stale(Staleness::MAX));
+    }
+
+    #[test]
+    fn a_fixed_one_stays() {
+        let staleness = Staleness::new(Some(0));
+        staleness.raise();
+        assert!(staleness.is_stale(Stamp(1), Stamp(2)) && !staleness.is_stale(Stamp(2), Stamp(2)));
+    }
+}

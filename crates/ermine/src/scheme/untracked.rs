@@ -1,0 +1,263 @@
+//! Reads of stale versions that are not tracked (SSN 5.3; for SSI, ERMIA 3.6, "read optimization").
+//!
+//! A long transaction reads much that hardly ever changes. Keeping each such read in a list, looking at it again at commit
+//! and leaving a stamp in it costs cache misses and shared writes for nothing. So such a read only sees to it that the
+//! reader's bit is set, once and for all, and everything else is the overwriter's work, should there ever be one:
+//!
+//! | the reader behind the bit | what the overwriter does |
+//! |---|---|
+//! | committed with a lower stamp | counts it as a predecessor |
+//! | is committing with a lower stamp | waits for its outcome |
+//! | runs, or has a higher stamp, and has untracked reads | *pushes* its own successor stamp (SSN: pi, SSI: s1) into the reader's context |
+//! | the same, but has fixed its stamps already | aborts: there is nobody left who could see the edge |
+//! | has ended: its slot is free or another's | takes the slot's `last_untracked` for it: above its own stamp it aborts, otherwise it counts it |
+//!
+//! A bit may belong to transactions that never read the version: then this aborts too much, never too little.
+//!
+//! Invariants
+//! 1. A reader says in its slot that it has untracked reads, *then* sees to its bit, *then* looks at `successor`; an
+//!    overwriter marks `successor`, *then* reads bits and slots. All sequentially consistent. The read stays untracked only if
+//!    `successor` was infinite: then the overwriter finds bit and slot. A mark locks untracked reads out.
+//! 2. A reader takes what was pushed into account when it *locks* the word, right before its last test; later pushes fail.
+//!    Nothing waits between the lock and the outcome.
+//! 3. What an overwriter pushes must be final. Others may lower it while it pushes, if it has untracked reads itself: if
+//!    after its own lock it is below what it pushed, it aborts. (The paper pushes the commit stamp and has no such rule. Both
+//!    let cycles through: about 1 random history in 50 000.)
+//! 4. After a push the overwriter looks at the slot again: if the reader is still there, the push went to the right
+//!    context. A push that meets a later owner of the context makes that one abort too much at worst.
+//! 5. `last_untracked` is raised before the slot is given up. One's own slot is no exception: an earlier transaction in
+//!    it may have read the version.
+
+use super::{
+    Place, Running, Shared,
+    tracking::{Track, Tracked},
+};
+use crate::{
+    error::Dependency,
+    ids::{Stamp, TableId, Tid},
+    rows::chain::{Origin, VersionPtr},
+    scheme::staleness::READS_AN_ABORT,
+    sync::Spin,
+    txn::{
+        readers::{ReaderSlot, SlotView},
+        table::{Inquiry, TidLease},
+    },
+};
+
+/// Tracked reads after which a transaction is long: it sets its bits at once.
+const LONG: usize = 256;
+
+/// One transaction's untracked reads.
+#[derive(Default)]
+pub(super) struct Untracked {
+    /// It has some: its slot says so.
+    any: bool,
+    /// In which table the last of them was.
+    table: Option<TableId>,
+    /// The lowest successor stamp that it has pushed.
+    pushed: Option<Stamp>,
+    /// Reads that were tracked because the version was young; over all transactions of the worker.
+    young: u32,
+}
+
+impl Untracked {
+    /// A new transaction.
+    pub(super) fn begin(&mut self) {
+        *self = Self { young: self.young, ..Self::default() };
+    }
+
+    /// Reads a version without tracking, if it is stale and nobody is about to overwrite it. `tracked`: how many reads the
+    /// transaction tracks so far.
+    ///
+    /// A short transaction does so only where its bit is set already. Where it is not, tracking the read is as cheap: most of
+    /// what it reads once it goes on to write, and otherwise its bit is set at commit, for the next one.
+    #[inline]
+    pub(super) fn read<H: Tracked>(
+        &mut self,
+        running: &mut Running<'_>,
+        version: VersionPtr<H>,
+        created: Stamp,
+        place: Place,
+        tracked: usize,
+    ) -> bool {
+        let staleness = running.staleness;
+        if !staleness.is_stale(created, running.begin) {
+            self.young += 1;
+            if self.young == READS_AN_ABORT {
+                self.young = 0;
+                staleness.lower();
+            }
+            return false;
+        }
+        let (stamps, bit) = (version.certifier(), running.slot.bit());
+        let sets_bit = tracked >= LONG || staleness.is_fixed();
+        if !sets_bit && !stamps.track().has_reader(bit) || !self.announce(running) {
+            return false;
+        }
+        self.table = Some(place.table);
+        stamps.track().add_reader(bit);
+        stamps.read_by(running.begin);
+        // Invariant 1.
+        stamps.track().successor.load_in_order() == Origin::At(Stamp::INFINITY)
+    }
+
+    /// Says that there are untracked reads, once; `false` if it cannot.
+    #[inline]
+    fn announce(&mut self, running: &mut Running<'_>) -> bool {
+        if !self.any {
+            if running.tid.is_none() {
+                *running.tid = running.tids.begin();
+            }
+            let Some(tid) = *running.tid else { return false };
+            running.slot.publish_untracked(tid, running.begin);
+            self.any = true;
+        }
+        true
+    }
+
+    /// What has been pushed so far; infinity: nothing.
+    pub(super) fn successor(&self, tids: &TidLease) -> Stamp {
+        if self.any { tids.successor() } else { Stamp::INFINITY }
+    }
+
+    /// Takes what has been pushed, the last time (invariant 2).
+    pub(super) fn lock(&self, tids: &TidLease) -> Stamp {
+        if self.any { tids.lock_successor() } else { Stamp::INFINITY }
+    }
+
+    /// Whether what was pushed to others stands, if the successor stamp has come to be `successor` (invariant 3).
+    pub(super) fn stands(&self, successor: Stamp) -> bool {
+        self.pushed.is_none_or(|pushed| pushed <= successor)
+    }
+
+    /// The transaction has committed.
+    pub(super) fn publish(&self, slot: &ReaderSlot, stamp: Stamp) {
+        if self.any {
+            slot.raise_last_untracked(stamp);
+        }
+    }
+
+    /// A transaction without writes ends just below its snapshot, unless something pushed reaches back as far: then it
+    /// goes on.
+    pub(super) fn end_read_only(&self, tids: &TidLease, slot: &ReaderSlot, stamp: Stamp) -> bool {
+        if !self.any {
+            return true;
+        }
+        if tids.lock_successor() <= stamp {
+            tids.unlock_successor();
+            return false;
+        }
+        slot.raise_last_untracked(stamp);
+        true
+    }
+
+    /// In which table untracked reads may have caused an abort.
+    pub(super) fn table(&self) -> Option<TableId> {
+        self.table
+    }
+}
+
+/// Who overwrites something, at its commit.
+pub(super) struct Overwriting<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) tid: Tid,
+    pub(super) stamp: Stamp,
+    /// What it leaves its predecessors.
+    pub(super) successor: Stamp,
+}
+
+/// A reader behind a bit.
+pub(super) enum Met {
+    /// It committed at this stamp, below the overwriter's.
+    Committed(Stamp, Option<Tid>, Dependency),
+    /// It runs and has been told: it may have read the version.
+    Told,
+}
+
+/// A reader that may have read the version, comes later, and cannot be told any more.
+pub(super) struct TooLate(pub(super) Option<Tid>);
+
+impl Overwriting<'_> {
+    /// Calls `met` with the readers of a version. `last_begin`: nobody whose snapshot is above that has read it untracked.
+    pub(super) fn meet_readers(
+        &self,
+        track: &Track,
+        untracked: &mut Untracked,
+        last_begin: Stamp,
+        mut met: impl FnMut(Met),
+    ) -> Result<(), TooLate> {
+        let bits = track.readers();
+        if bits != 0 {
+            self.shared.readers.try_for_each_slot(bits, |slot| {
+                self.meet_reader(&slot, untracked, last_begin, &mut met)?;
+                if last_begin == Stamp::ZERO {
+                    return Ok(());
+                }
+                // After the reader: whoever has left the slot has raised this (invariant 5).
+                let last = slot.last_untracked();
+                if last > self.stamp {
+                    return Err(TooLate(None));
+                }
+                met(Met::Committed(last, None, Dependency::MayHaveBeenReadBy));
+                Ok(())
+            })?;
+        }
+        // After the slots: who left its slot has raised this (tracking, invariant 3).
+        met(Met::Committed(track.last_read(), None, Dependency::WasReadBy));
+        Ok(())
+    }
+
+    fn meet_reader(
+        &self,
+        slot: &SlotView<'_>,
+        untracked: &mut Untracked,
+        last_begin: Stamp,
+        met: &mut impl FnMut(Met),
+    ) -> Result<(), TooLate> {
+        let mut spin = Spin::default();
+        loop {
+            let Some(reader) = slot.reader().filter(|reader| reader.tid != self.tid) else { return Ok(()) };
+            let begin = slot.begin();
+            let other = self.shared.tids.inquire(reader.tid);
+            let running = match other {
+                Inquiry::Aborted => return Ok(()),
+                Inquiry::InFlight => true,
+                Inquiry::Committing(Some(stamp)) if stamp > self.stamp => false,
+                Inquiry::Committing(_) | Inquiry::Stale => {
+                    spin.wait();
+                    continue;
+                }
+                Inquiry::Committed { stamp, .. } if stamp < self.stamp => {
+                    met(Met::Committed(stamp, Some(reader.tid), Dependency::WasReadBy));
+                    return Ok(());
+                }
+                Inquiry::Committed { .. } if reader.untracked => return Err(TooLate(Some(reader.tid))),
+                Inquiry::Committed { .. } => return Ok(()),
+            };
+            if !reader.untracked {
+                // It looks for the overwriter itself. Unless this changes after it was read: then the mark locked it out.
+                return Ok(());
+            }
+            if begin > last_begin {
+                if slot.reader() == Some(reader) {
+                    return Ok(());
+                }
+                continue;
+            }
+            let told = self.shared.tids.push_successor(reader.tid, self.successor);
+            if slot.reader() != Some(reader) {
+                continue;
+            }
+            if told {
+                untracked.pushed = Some(untracked.pushed.map_or(self.successor, |pushed| pushed.min(self.successor)));
+                met(Met::Told);
+                return Ok(());
+            }
+            if !running {
+                return Err(TooLate(Some(reader.tid)));
+            }
+            // About to end without a stamp of its own.
+            spin.wait();
+        }
+    }
+}
