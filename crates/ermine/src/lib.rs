@@ -26,6 +26,10 @@ mod epoch;
 mod error;
 mod ids;
 mod index;
+#[cfg(ermine_mutants)]
+pub mod mutant;
+#[cfg(not(ermine_mutants))]
+mod mutant;
 mod platform;
 mod rows;
 mod scheme;

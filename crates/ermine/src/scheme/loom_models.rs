@@ -235,7 +235,7 @@ impl<S: Scheme> Actor<S> {
             self.has_tid = true;
             let rows = Arc::clone(&self.rows);
             let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut self.certifier };
-            if ending.commit(&rows.shared, 1, &self.writes, |_| Ok(())).is_err() {
+            if ending.commit(&rows.shared, 1, &self.writes, |_, _| Ok(())).is_err() {
                 return self.abort();
             }
         }

@@ -125,6 +125,14 @@ pub(crate) struct Overwrite<H> {
     pub(crate) place: Place,
 }
 
+/// A version that turns out at commit to have been read: the transaction looked where a row came later.
+pub(crate) struct Late<H> {
+    pub(crate) version: VersionPtr<H>,
+    /// The newest version of the row.
+    pub(crate) head: VersionPtr<H>,
+    pub(crate) place: Place,
+}
+
 /// One transaction's certifier state, kept by the worker and used again.
 ///
 /// Call order: `begin`, then `read`, `follow`, `enter_gap` and `overwrite` in any order, then either `certify_read_only` and `end_read_only`, or
@@ -194,6 +202,23 @@ pub(crate) trait Certifier: Default + Send + 'static {
         stamp: Stamp,
         writes: impl Iterator<Item = Overwrite<Self::Stamps>>,
     ) -> Result<(), Conflict>;
+
+    /// Takes in a late read, between `certify` and `seal`.
+    fn read_late(
+        &mut self,
+        _shared: &Shared,
+        _tid: Tid,
+        _reader_bit: u64,
+        _stamp: Stamp,
+        _late: Late<Self::Stamps>,
+    ) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    /// Whether a late read lets a transaction without writes end at `stamp`, just below its snapshot.
+    fn stands_below(&mut self, _shared: &Shared, _stamp: Stamp, _version: VersionPtr<Self::Stamps>) -> bool {
+        true
+    }
 
     /// Decides for good; gives what it leaves in the TID table for others: its successor stamp (SSN: pi; SSI: s1).
     fn seal(&mut self, _tids: &TidLease, stamp: Stamp) -> Result<Stamp, Conflict> {

@@ -24,13 +24,14 @@
 //! so here the overwriter also tells readers that still run its commit stamp, which is their s1.
 
 use super::{
-    Cause, Certifier, Conflict, Overwrite, Place, Running, Scheme, Shared,
-    tracking::{Overwriter, Reads, Track, Tracked, overwriter_below},
+    Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
+    tracking::{Overwriter, Reads, Track, Tracked, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
 };
 use crate::{
     error::{AbortKind, Dependency},
     ids::{Stamp, Tid},
+    mutant::Mutant,
     rows::chain::{CertifierStamps, Origin, OriginWord, VersionPtr},
     sync::{AtomicU64, Ordering},
     txn::{readers::ReaderSlot, table::TidLease},
@@ -125,6 +126,9 @@ impl Default for Ssi {
 impl Ssi {
     /// May be tested at any time: what is dangerous stays so.
     fn test(&self) -> Result<(), Conflict> {
+        if Mutant::NoTest.is_on() {
+            return Ok(());
+        }
         if self.pivot.stamp < Stamp::INFINITY {
             return Err(Conflict::before(AbortKind::DangerousStructure, self.pivot));
         }
@@ -194,6 +198,9 @@ impl Certifier for Ssi {
     }
 
     fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict> {
+        if Mutant::NoGapStamp.is_on() {
+            return Ok(());
+        }
         self.writes = true;
         self.reader.raise(Cause::new(stamp, Dependency::WasLookedAtBy, place));
         self.test()
@@ -265,6 +272,30 @@ impl Certifier for Ssi {
             })?;
         }
         self.test()
+    }
+
+    fn read_late(
+        &mut self,
+        shared: &Shared,
+        tid: Tid,
+        reader_bit: u64,
+        stamp: Stamp,
+        late: Late<SsiStamps>,
+    ) -> Result<(), Conflict> {
+        let Late { version, place, .. } = late;
+        let too_late = |cause| Conflict::before(AbortKind::Phantom, cause);
+        match self.reads.push_late(shared, tid, reader_bit, stamp, late).map_err(too_late)? {
+            Overwriter::None => {}
+            Overwriter::Stamped(at) => self.overwritten(at, version.certifier().pivot(), place, None),
+            Overwriter::Committed { tid, stamp, successor } => {
+                self.overwritten(stamp, successor, place, Some(tid));
+            }
+        }
+        self.test()
+    }
+
+    fn stands_below(&mut self, shared: &Shared, stamp: Stamp, version: Handle) -> bool {
+        stands_below(shared, stamp, version, |version, _| version.certifier().pivot() > stamp, |s1| s1 > stamp)
     }
 
     fn seal(&mut self, tids: &TidLease, _: Stamp) -> Result<Stamp, Conflict> {

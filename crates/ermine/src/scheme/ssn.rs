@@ -12,13 +12,14 @@
 //! takes the stamp of the overwritten version's creator, which `predecessor` does not hold until the creator is done.
 
 use super::{
-    Cause, Certifier, Conflict, Overwrite, Place, Running, Scheme, Shared,
-    tracking::{Overwriter, Reads, Track, Tracked, overwriter_below},
+    Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
+    tracking::{Overwriter, Reads, Track, Tracked, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
 };
 use crate::{
     error::{AbortKind, Dependency},
     ids::{Stamp, Tid},
+    mutant::Mutant,
     rows::chain::{CertifierStamps, Origin, OriginWord, VersionPtr},
     txn::{readers::ReaderSlot, table::TidLease},
 };
@@ -80,7 +81,11 @@ impl Ssn {
     /// The exclusion window: pi(T) <= eta(T) is a violation. May be tested at any time: pi only falls, eta only rises.
     #[inline]
     fn test(&self) -> Result<(), Conflict> {
-        if self.predecessor.stamp < self.successor.stamp { Ok(()) } else { Err(self.conflict()) }
+        if self.predecessor.stamp < self.successor.stamp || Mutant::NoTest.is_on() {
+            Ok(())
+        } else {
+            Err(self.conflict())
+        }
     }
 
     #[cold]
@@ -141,6 +146,9 @@ impl Certifier for Ssn {
     }
 
     fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict> {
+        if Mutant::NoGapStamp.is_on() {
+            return Ok(());
+        }
         self.predecessor.raise(Cause::new(stamp, Dependency::WasLookedAtBy, place));
         self.test()
     }
@@ -148,7 +156,9 @@ impl Certifier for Ssn {
     fn overwrite(&mut self, tid: Tid, old: Handle, created: Stamp, place: Place) -> Result<(), Conflict> {
         // Before the stamp is taken (tracking, invariant 2).
         old.certifier().successor.mark(OriginWord::by(tid));
-        self.predecessor.raise(Cause::new(created, Dependency::Overwrote, place));
+        if !Mutant::NoCreator.is_on() {
+            self.predecessor.raise(Cause::new(created, Dependency::Overwrote, place));
+        }
         self.predecessor.raise(Cause::new(old.certifier().last_read(), Dependency::WasReadBy, place));
         self.test()
     }
@@ -206,6 +216,32 @@ impl Certifier for Ssn {
             })?;
         }
         self.test()
+    }
+
+    fn read_late(
+        &mut self,
+        shared: &Shared,
+        tid: Tid,
+        reader_bit: u64,
+        stamp: Stamp,
+        late: Late<Track>,
+    ) -> Result<(), Conflict> {
+        let Late { place, .. } = late;
+        let too_late = |cause| Conflict::before(AbortKind::Phantom, cause);
+        match self.reads.push_late(shared, tid, reader_bit, stamp, late).map_err(too_late)? {
+            Overwriter::None => {}
+            Overwriter::Stamped(successor) => {
+                self.successor.lower(Cause::new(successor, Dependency::InsertedBy, place));
+            }
+            Overwriter::Committed { tid, successor, .. } => {
+                self.successor.lower(Cause::new(successor, Dependency::InsertedBy, place).with(tid));
+            }
+        }
+        self.test()
+    }
+
+    fn stands_below(&mut self, shared: &Shared, stamp: Stamp, version: Handle) -> bool {
+        stands_below(shared, stamp, version, |_, successor| successor > stamp, |successor| successor > stamp)
     }
 
     fn seal(&mut self, tids: &TidLease, _: Stamp) -> Result<Stamp, Conflict> {

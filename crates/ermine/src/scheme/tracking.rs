@@ -18,13 +18,19 @@
 //! 4. A read-only transaction that commits just below its snapshot raises `predecessor` *before* it looks at
 //!    `successor`; an overwriter is marked committing *before* it looks at `predecessor`. Both sequentially consistent:
 //!    at least one sees the other.
-//! 5. Bits are never cleared: a hot, rarely written version then costs its readers no shared write. What a bit points
+//! 5. A late read (`txn::leaves`) is found after the transaction took its stamp. It sets the bit, and then looks for the
+//!    overwriter: one that has not begun to commit by then will see the bit. One with a lower stamp is treated as for any
+//!    other read. One with a higher stamp may have looked for bits too early: then the transaction aborts.
+//! 6. Bits are never cleared: a hot, rarely written version then costs its readers no shared write. What a bit points
 //!    to may be a transaction that never read the version: it is taken for a reader, which can only abort too much.
 
-use super::{Place, Shared};
+use std::iter;
+
+use super::{Late, Place, Shared};
 use crate::{
     error::Dependency,
     ids::{Stamp, Tid},
+    mutant::Mutant,
     rows::chain::{AtomicOrigin, CertifierStamps, Origin, OriginWord, VersionPtr},
     sync::{AtomicU64, Ordering, Spin},
     txn::table::Inquiry,
@@ -81,7 +87,7 @@ impl Track {
     /// Sees to it that a reader bit is set. SeqCst both: before the reader takes its stamp (invariant 1), or looks at
     /// `successor` once more (`untracked`); who finds it set stands for who set it.
     pub(super) fn add_reader(&self, bit: u64) {
-        if !self.has_reader(bit) {
+        if !self.has_reader(bit) && !Mutant::NoReaderBit.is_on() {
             self.readers.fetch_or(bit, Ordering::SeqCst);
         }
     }
@@ -152,24 +158,92 @@ impl<H: Tracked> Reads<H> {
         stamped: impl Fn(VersionPtr<H>, Stamp) -> bool,
         committed: impl Fn(Stamp) -> bool,
     ) -> bool {
-        self.iter().all(|(version, _)| {
-            let track = version.certifier().track();
-            track.raise_predecessor(stamp);
-            let mut spin = Spin::default();
-            loop {
-                // In order: after the stamp was raised.
-                let overwriter = match track.successor.load_in_order() {
-                    Origin::At(successor) => return stamped(version, successor),
-                    Origin::By(overwriter) => overwriter,
-                };
-                match shared.tids.inquire(overwriter) {
-                    // It will see the predecessor stamp.
-                    Inquiry::InFlight | Inquiry::Aborted => return true,
-                    Inquiry::Committed { successor, .. } => return committed(successor),
-                    Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
+        self.iter().all(|(version, _)| stands_below(shared, stamp, version, &stamped, &committed))
+    }
+
+    /// Takes in a late read (invariant 5). The error: who overwrote the version may have missed it.
+    pub(super) fn push_late(
+        &mut self,
+        shared: &Shared,
+        tid: Tid,
+        reader_bit: u64,
+        stamp: Stamp,
+        late: Late<H>,
+    ) -> Result<Overwriter, Cause> {
+        let Late { version, head, place } = late;
+        if self.iter().any(|(read, _)| read == version) {
+            return Ok(Overwriter::None);
+        }
+        let track = version.certifier().track();
+        track.add_reader(reader_bit);
+        self.push(version, place);
+        let too_late = |at, other| Err(Cause::new(at, Dependency::InsertedBy, place).with(other));
+        let mut spin = Spin::default();
+        loop {
+            let overwriter = match track.successor.load_in_order() {
+                Origin::At(Stamp::INFINITY) => return Ok(Overwriter::None),
+                Origin::At(left) => match overwritten_at(shared, head, version) {
+                    at if at < stamp => return Ok(Overwriter::Stamped(left)),
+                    at => return too_late(at, None),
+                },
+                Origin::By(overwriter) if overwriter == tid => return Ok(Overwriter::None),
+                Origin::By(overwriter) => overwriter,
+            };
+            match shared.tids.inquire(overwriter) {
+                // It will see the bit.
+                Inquiry::InFlight => return Ok(Overwriter::None),
+                Inquiry::Committing(Some(other)) if other > stamp => return too_late(other, Some(overwriter)),
+                Inquiry::Committed { stamp: other, .. } if other > stamp => return too_late(other, Some(overwriter)),
+                Inquiry::Committed { stamp, successor } => {
+                    return Ok(Overwriter::Committed { tid: overwriter, stamp, successor });
                 }
+                // Of an aborted one the mark will be taken off.
+                Inquiry::Committing(_) | Inquiry::Stale | Inquiry::Aborted => spin.wait(),
             }
-        })
+        }
+    }
+}
+
+/// When the version was committed that took the place of another one.
+fn overwritten_at<H: CertifierStamps>(shared: &Shared, head: VersionPtr<H>, version: VersionPtr<H>) -> Stamp {
+    let mut spin = Spin::default();
+    loop {
+        let mut chain = iter::successors(Some(head), |newer| newer.older());
+        // Versions in between may have gone: then this errs on the late side.
+        let Some(newer) = chain.find(|newer| newer.older() == Some(version)) else { return Stamp::INFINITY };
+        match newer.origin().load() {
+            Origin::At(stamp) => return stamp,
+            Origin::By(writer) => match shared.tids.inquire(writer) {
+                Inquiry::Committed { stamp, .. } => return stamp,
+                _ => spin.wait(),
+            },
+        }
+    }
+}
+
+/// Whether a transaction without writes may stand at `stamp`, just below its snapshot, as far as one read is concerned.
+pub(super) fn stands_below<H: Tracked>(
+    shared: &Shared,
+    stamp: Stamp,
+    version: VersionPtr<H>,
+    stamped: impl Fn(VersionPtr<H>, Stamp) -> bool,
+    committed: impl Fn(Stamp) -> bool,
+) -> bool {
+    let track = version.certifier().track();
+    track.raise_predecessor(stamp);
+    let mut spin = Spin::default();
+    loop {
+        // In order: after the stamp was raised.
+        let overwriter = match track.successor.load_in_order() {
+            Origin::At(successor) => return stamped(version, successor),
+            Origin::By(overwriter) => overwriter,
+        };
+        match shared.tids.inquire(overwriter) {
+            // It will see the predecessor stamp.
+            Inquiry::InFlight | Inquiry::Aborted => return true,
+            Inquiry::Committed { successor, .. } => return committed(successor),
+            Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
+        }
     }
 }
 

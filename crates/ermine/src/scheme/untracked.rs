@@ -35,6 +35,7 @@ use super::{
 use crate::{
     error::Dependency,
     ids::{Stamp, TableId, Tid},
+    mutant::Mutant,
     rows::chain::{Origin, VersionPtr},
     scheme::staleness::READS_AN_ABORT,
     sync::Spin,
@@ -91,14 +92,25 @@ impl Untracked {
         }
         let (stamps, bit) = (version.certifier(), running.slot.bit());
         let sets_bit = tracked >= LONG || staleness.is_fixed();
-        if !sets_bit && !stamps.track().has_reader(bit) || !self.announce(running) {
+        if !sets_bit && !stamps.track().has_reader(bit) {
+            return false;
+        }
+        if !Mutant::UntrackedSaidLate.is_on() && !self.announce(running) {
             return false;
         }
         self.table = Some(place.table);
         stamps.track().add_reader(bit);
         stamps.read_by(running.begin);
         // Invariant 1.
-        stamps.track().successor.load_in_order() == Origin::At(Stamp::INFINITY)
+        let stays = match stamps.track().successor.load_in_order() {
+            Origin::At(Stamp::INFINITY) => true,
+            Origin::By(_) => Mutant::NoLockout.is_on(),
+            Origin::At(_) => false,
+        };
+        if stays && Mutant::UntrackedSaidLate.is_on() {
+            return self.announce(running);
+        }
+        stays
     }
 
     /// Says that there are untracked reads, once; `false` if it cannot.
@@ -127,7 +139,7 @@ impl Untracked {
 
     /// Whether what was pushed to others stands, if the successor stamp has come to be `successor` (invariant 3).
     pub(super) fn stands(&self, successor: Stamp) -> bool {
-        self.pushed.is_none_or(|pushed| pushed <= successor)
+        self.pushed.is_none_or(|pushed| pushed <= successor) || Mutant::NoStand.is_on()
     }
 
     /// The transaction has committed.
@@ -195,6 +207,11 @@ impl Overwriting<'_> {
                 }
                 // After the reader: whoever has left the slot has raised this (invariant 5).
                 let last = slot.last_untracked();
+                if Mutant::NoLastUntracked.is_on()
+                    || Mutant::OwnSlotSkipped.is_on() && slot.reader().is_some_and(|reader| reader.tid == self.tid)
+                {
+                    return Ok(());
+                }
                 if last > self.stamp {
                     return Err(TooLate(None));
                 }
@@ -244,7 +261,8 @@ impl Overwriting<'_> {
                 }
                 continue;
             }
-            let told = self.shared.tids.push_successor(reader.tid, self.successor);
+            let pushed = if Mutant::PushStamp.is_on() { self.stamp } else { self.successor };
+            let told = Mutant::NoPush.is_on() || self.shared.tids.push_successor(reader.tid, pushed);
             if slot.reader() != Some(reader) {
                 continue;
             }

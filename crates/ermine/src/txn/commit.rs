@@ -1,26 +1,24 @@
 //! The end of a transaction: what the engine does around the steps of [`super::commit_order`].
 //!
-//! Commit: the leaf set is validated between certifying and publishing; afterwards what was superseded is queued.
+//! Commit: the leaf set is validated ([`super::leaves`]) before the certifier decides for good; afterwards what was superseded
+//! is queued.
 //! Undo: index entries that the transaction put in are taken out again.
-//!
-//! Invariant: the gap stamp of a leaf is raised before its version is checked. An insert that the check does not see
-//! comes after the transaction and takes the gap stamp (index, `validate`).
 
 use super::{
     commit_order::{Ending, Write},
-    running::{Entered, Operation},
-    write_set::LeafRead,
+    leaves::Validation,
+    running::Operation,
 };
 use crate::{
     access::IndexOrdinal,
-    engine::Engine,
-    error::{AbortKind, Dependency, Result},
+    error::Result,
     ids::Stamp,
+    mutant::Mutant,
     rows::{
         chain::{CertifierStamps, Kind},
         reclaim::{Superseded, remove_unused_entry},
     },
-    scheme::{Cause, Certifier, Conflict, Scheme, StampsOf},
+    scheme::{Certifier, Scheme, StampsOf},
     sync::Ordering,
     worker::State,
 };
@@ -47,26 +45,31 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(None);
         }
         let stamp = Stamp(self.state.begin.0 - 1);
-        if S::Certifier::SNAPSHOT_IS_SERIAL || self.state.uncertified {
+        if S::Certifier::SNAPSHOT_IS_SERIAL || self.state.uncertified || Mutant::ReadOnlyAnyway.is_on() {
             return Ok(Some(stamp));
         }
         // Without a snapshot there is no moment at which all that it read was the newest.
         if !S::SNAPSHOT || !self.state.certifier.certify_read_only(&self.engine.shared, stamp) {
             return Ok(None);
         }
-        let validated = validate_leaves(self.engine, &self.entered, &self.state.footprint.leaves, stamp);
-        validated.map_err(|conflict| self.lose(conflict))?;
+        if !self.validate_read_only(stamp)? {
+            return Ok(None);
+        }
         let State { tids, reader, certifier, .. } = &mut *self.state;
         Ok(certifier.end_read_only(tids, reader, stamp).then_some(stamp))
     }
 
     fn commit_with_stamp(&mut self) -> Result<Stamp> {
-        self.tid()?;
-        let State { tids, reader, certifier, footprint, .. } = &mut *self.state;
-        let validate = |stamp| validate_leaves(self.engine, &self.entered, &footprint.leaves, stamp);
+        let tid = self.tid()?;
+        let State { tids, reader, certifier, footprint, begin, .. } = &mut *self.state;
+        let (engine, begin) = (self.engine, *begin);
+        let validation = Validation { engine, entered: &self.entered, footprint, begin, tid: Some(tid) };
+        let validate = |certifier: &mut S::Certifier, stamp| {
+            validation.run(stamp, |late| certifier.read_late(&engine.shared, tid, reader.bit(), stamp, late))
+        };
         let log_bytes = BLOCK_BYTES + footprint.log_bytes;
         let committed =
-            Ending { tids, reader, certifier }.commit(&self.engine.shared, log_bytes, &footprint.writes, validate);
+            Ending { tids, reader, certifier }.commit(&engine.shared, log_bytes, &footprint.writes, validate);
         let stamp = committed.map_err(|conflict| self.lose(conflict))?;
         self.state.tid = None;
         self.queue_superseded(stamp);
@@ -136,21 +139,4 @@ impl<S: Scheme> Operation<'_, S> {
         let State { tids, reader, certifier, .. } = &mut *self.state;
         Ending { tids, reader, certifier }
     }
-}
-
-/// Whether every leaf looked at is as it was.
-fn validate_leaves<S: Scheme>(
-    engine: &Engine<S>,
-    entered: &Entered<'_>,
-    leaves: &[LeafRead],
-    stamp: Stamp,
-) -> Result<(), Conflict> {
-    let changed = leaves.iter().find(|read| {
-        let index = engine.table(read.place.table).index(read.index);
-        !index.validate(&entered.nodes, read.leaf, read.version, stamp)
-    });
-    changed.map_or(Ok(()), |read| {
-        let cause = Cause::new(stamp, Dependency::InsertedBy, read.place);
-        Err(Conflict::before(AbortKind::Phantom, cause))
-    })
 }

@@ -16,6 +16,7 @@
 use super::{readers::ReaderSlot, table::TidLease};
 use crate::{
     ids::{RowId, Stamp},
+    mutant::Mutant,
     rows::chain::{OriginWord, RowSlot, VersionPtr},
     scheme::{Certifier, Conflict, Overwrite, Place, Shared},
 };
@@ -55,24 +56,34 @@ impl<C: Certifier> Ending<'_, C> {
         shared: &Shared,
         log_bytes: u64,
         writes: &[Write<C::Stamps>],
-        validate: impl FnOnce(Stamp) -> Result<(), Conflict>,
+        validate: impl FnOnce(&mut C, Stamp) -> Result<(), Conflict>,
     ) -> Result<Stamp, Conflict> {
         let tid = self.tids.tid();
         self.reader.publish(tid);
-        self.certifier.announce(tid, self.reader.bit());
+        if !Mutant::BitsAfterStamp.is_on() {
+            self.certifier.announce(tid, self.reader.bit());
+        }
+        let early = Mutant::StampBeforeMark.is_on().then(|| shared.clock.reserve(log_bytes));
         self.tids.mark_committing();
-        let stamp = shared.clock.reserve(log_bytes);
+        let stamp = early.unwrap_or_else(|| shared.clock.reserve(log_bytes));
+        if Mutant::BitsAfterStamp.is_on() {
+            self.certifier.announce(tid, self.reader.bit());
+        }
         self.tids.set_commit_stamp(stamp);
         if !writes.is_empty()
             && let Some(reader) = shared.safe.reader_below(stamp)
+            && !Mutant::NoSafeSnapshot.is_on()
         {
             self.certifier.follow_snapshot(reader);
         }
         let overwrites = writes.iter().filter_map(Write::overwrite);
         self.certifier.certify(shared, self.tids, stamp, overwrites)?;
-        validate(stamp)?;
+        validate(self.certifier, stamp)?;
         let successor = self.certifier.seal(self.tids, stamp)?;
         self.tids.set_committed(stamp, successor);
+        if Mutant::SlotBeforeStamps.is_on() {
+            self.reader.clear();
+        }
         self.certifier.publish_reads(tid, self.reader, stamp);
         for write in writes {
             if let Some(overwrite) = write.overwrite() {

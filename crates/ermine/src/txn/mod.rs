@@ -8,6 +8,7 @@
 //! - `read`, `scan`: point reads and ranges, with what they leave in the leaf set
 //! - `write`: insert, update, upsert, delete; `secondary`: the entries that follow them
 //! - `commit_order`: the steps of the end, written once for all schemes; `commit`: what the engine does around them
+//! - `leaves`: what has come into the leaf set
 //! - `notes`: what an observer is told
 //! - `safe`: snapshots that need no certifying
 //! - `table`, `readers`: the TID table and the reader slots; `claims`: their lock-free allocation
@@ -31,6 +32,8 @@ pub(crate) mod visible;
 
 #[cfg(not(loom))]
 mod commit;
+#[cfg(not(loom))]
+mod leaves;
 #[cfg(not(loom))]
 mod notes;
 #[cfg(not(loom))]

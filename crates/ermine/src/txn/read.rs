@@ -7,7 +7,7 @@ use super::{
     running::{Operation, RowRead, Txn},
 };
 use crate::{
-    access::{Found, IndexOrdinal},
+    access::Found,
     error::{Error, Result},
     ids::{Stamp, TableId},
     index::{Approach, Lookup},
@@ -103,7 +103,7 @@ impl<S: Scheme> Operation<'_, S> {
                     return Ok(Some(version));
                 }
                 RowRead::Nothing => {
-                    self.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
+                    self.missed(&seen, place, key)?;
                     return Ok(None);
                 }
                 RowRead::Gone => spin.wait(),

@@ -18,6 +18,7 @@ use crate::{
     txn::{
         notes::Sought,
         visible::{Seen, visible},
+        write_set::Looked,
     },
     worker::{State, Worker},
 };
@@ -231,13 +232,27 @@ impl<'t, S: Scheme> Operation<'t, S> {
         followed.map_err(|conflict| self.lose(conflict))
     }
 
-    /// The transaction looked at a leaf: at all of it that lies in a range, or at where a key should be.
-    pub(super) fn saw_leaf(&mut self, index: IndexOrdinal, seen: &LeafSeen, place: Place) -> Result<()> {
+    /// The transaction looked at a leaf, for what lies in `looked`; gives the leaf's place in the leaf set.
+    pub(super) fn saw_leaf(
+        &mut self,
+        index: IndexOrdinal,
+        seen: &LeafSeen,
+        place: Place,
+        looked: Option<Looked>,
+    ) -> Result<Option<usize>> {
         if !S::Certifier::TRACKS || self.state.uncertified {
-            return Ok(());
+            return Ok(None);
         }
-        self.state.footprint.saw_leaf(index, seen, place);
-        self.follow(seen.removed, place)
+        let at = self.state.footprint.saw_leaf(index, seen, place, looked);
+        self.follow(seen.removed, place)?;
+        Ok(Some(at))
+    }
+
+    /// The transaction looked for a key in a leaf and found nothing.
+    pub(super) fn missed(&mut self, seen: &LeafSeen, place: Place, key: &[u8]) -> Result<()> {
+        let noted = place.length as usize == key.len();
+        self.saw_leaf(IndexOrdinal::PRIMARY, seen, place, noted.then_some(Looked::at(place)))?;
+        Ok(())
     }
 
     /// The transaction put an entry into a leaf: it comes after those who looked there before.

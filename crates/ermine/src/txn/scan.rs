@@ -19,6 +19,8 @@ use crate::{
     scheme::{Certifier, Place, Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
+    txn::write_set::Looked,
+    worker::State,
 };
 
 /// Entries taken from a leaf at a time.
@@ -56,10 +58,11 @@ impl<S: Scheme> Txn<'_, S> {
         let upper = range.upper.map_or(Bound::Unbounded, Bound::Excluded);
         let mut cursor = table.index(range.index).cursor(&nodes, Bound::Included(range.lower), upper, direction);
         let mut left = range.limit;
+        let mut walk = Walk::default();
         while left > 0 {
             let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES)) else { break };
             let mut operation = self.operation()?;
-            let keys_at = operation.begin_leaf(table, &range, batch, &seen)?;
+            let keys_at = operation.begin_leaf(table, &range, batch, &seen, &mut walk)?;
             table.prefetch_versions((0..batch.len()).map(|at| batch.row(at)));
             let mut next = 0;
             while next < batch.len() {
@@ -72,8 +75,11 @@ impl<S: Scheme> Txn<'_, S> {
                 for (at, version) in entries.zip(rows) {
                     let Some(version) = version else { continue };
                     left -= 1;
-                    if visit(batch.key(at), version.payload(&self.worker().pins))?.is_break() {
-                        return Ok(());
+                    let flow = visit(batch.key(at), version.payload(&self.worker().pins));
+                    if left == 0 || !matches!(flow, Ok(flow) if flow.is_continue()) {
+                        let last = batch_place(table, batch, at, keys_at);
+                        walk.stop(&mut self.worker().state.borrow_mut(), range.direction, last);
+                        return flow.map(drop);
                     }
                     if self.worker().changes.get() != before {
                         next = at + 1;
@@ -84,6 +90,24 @@ impl<S: Scheme> Txn<'_, S> {
             }
         }
         Ok(())
+    }
+}
+
+/// What a scan leaves in the leaf set, as it goes.
+#[derive(Default)]
+struct Walk {
+    /// What is left of the range.
+    rest: Option<Looked>,
+    /// Where the last leaf stands in the leaf set.
+    leaf: Option<usize>,
+}
+
+impl Walk {
+    /// The scan ends at a key: it has not looked beyond.
+    fn stop<S: Scheme>(&self, state: &mut State<S>, direction: Direction, last: Place) {
+        if let Some(looked) = self.leaf.and_then(|leaf| state.footprint.leaves[leaf].looked.as_mut()) {
+            looked.end_at(direction, last);
+        }
     }
 }
 
@@ -106,16 +130,31 @@ impl<S: Scheme> Operation<'_, S> {
         range: &ScanRange<'_>,
         batch: &Batch,
         seen: &LeafSeen,
+        walk: &mut Walk,
     ) -> Result<Option<u32>> {
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(None);
         }
-        let keys_at = self.state.footprint.note_run(batch.key_bytes());
-        let place = match batch.len() {
-            0 => self.state.footprint.note(table.id, range.lower),
-            _ => batch_place(table, batch, 0, keys_at),
-        };
-        self.saw_leaf(range.index, seen, place)?;
+        let footprint = &mut self.state.footprint;
+        if walk.leaf.is_none() {
+            walk.rest = footprint.note_range(table.id, range.lower, range.upper);
+        }
+        let keys_at = footprint.note_run(batch.key_bytes());
+        let (mut place, mut looked) = (Place { table: table.id, at: 0, length: 0 }, None);
+        if let Some(rest) = &mut walk.rest
+            && (keys_at.is_some() || batch.is_empty())
+        {
+            (place, looked) = (rest.lower, Some(*rest));
+            if !batch.is_empty() {
+                // Between the last key of the leaf before and the first of this one, who knows where an insert goes.
+                let last = batch_place(table, batch, batch.len() - 1, keys_at);
+                place = batch_place(table, batch, 0, keys_at);
+                let before = walk.leaf.and_then(|leaf| footprint.leaves[leaf].looked.as_mut());
+                before.into_iter().for_each(|before| before.end_at(range.direction, place));
+                rest.begin_at(range.direction, last);
+            }
+        }
+        walk.leaf = self.saw_leaf(range.index, seen, place, looked)?;
         Ok(keys_at)
     }
 

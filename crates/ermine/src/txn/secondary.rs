@@ -133,15 +133,16 @@ impl<S: Scheme> Operation<'_, S> {
         place: Place,
     ) -> Result<Vec<(RowId, KeyBuffer)>> {
         let mut found = Vec::new();
+        let end = byte_successor(KeyBuffer::from_slice(secondary_key));
+        let looked = self.state.footprint.note_range(table.id, secondary_key, end.as_deref());
         let mut batch = self.state.batches.pop().unwrap_or_default();
-        let upper = byte_successor(KeyBuffer::from_slice(secondary_key));
-        let upper = upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let upper = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         // The guard of its own lets the operation be changed while the cursor lives.
         let nodes = self.worker.pins.nodes.enter();
         let lower = Bound::Included(secondary_key);
         let mut cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
         while let Some(seen) = cursor.next_leaf(&mut batch, usize::MAX) {
-            self.saw_leaf(ordinal, &seen, place)?;
+            self.saw_leaf(ordinal, &seen, place, looked)?;
             found.extend((0..batch.len()).map(|at| (batch.row(at), KeyBuffer::from_slice(batch.key(at)))));
         }
         self.state.batches.push(batch);

@@ -2,6 +2,7 @@
 
 use crate::{
     ids::{Stamp, Tid},
+    mutant::Mutant,
     rows::chain::{CertifierStamps, Origin, VersionPtr},
     scheme::{Scheme, Shared, StampsOf},
     sync::Spin,
@@ -86,6 +87,7 @@ pub(crate) fn visible<S: Scheme>(
     while let Some(version) = next {
         match standing(shared, tid, begin, version) {
             Standing::Own => return Seen::Own(version),
+            Standing::Unfinished(_) if Mutant::DirtyRead.is_on() => return Seen::At(version, Stamp::ZERO),
             Standing::Committed(stamp) if stamp < begin || !snapshot => return Seen::At(version, stamp),
             _ => next = version.older(),
         }

@@ -13,10 +13,11 @@ use super::{
     visible::{Seen, Standing, standing},
 };
 use crate::{
-    access::{IndexOrdinal, Put},
+    access::Put,
     error::{Error, Result},
     ids::{RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
+    mutant::Mutant,
     rows::chain::{Kind, NewVersion, VersionPtr},
     scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
     sync::Spin,
@@ -132,7 +133,7 @@ impl<S: Scheme> Operation<'_, S> {
                 if self.is_observed() {
                     self.note_missing(table, Sought::primary(key), at)?;
                 }
-                self.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
+                self.missed(&seen, place, key)?;
                 return Ok(Tried::Done(false));
             }
             return self.insert_fresh(request);
@@ -153,7 +154,7 @@ impl<S: Scheme> Operation<'_, S> {
             Put::Update if !live => {
                 if let Head::Committed(version, created) = head {
                     self.read_head(request, version, created, at)?;
-                    self.saw_leaf(IndexOrdinal::PRIMARY, &seen, place)?;
+                    self.missed(&seen, place, key)?;
                 }
                 Ok(Tried::Done(false))
             }
@@ -207,7 +208,9 @@ impl<S: Scheme> Operation<'_, S> {
         let wait_below = if S::SNAPSHOT { begin } else { Stamp::INFINITY };
         let other = match standing(&self.engine.shared, Some(tid), wait_below, head) {
             Standing::Own => return Ok(Head::Own(head)),
-            Standing::Committed(stamp) if stamp < begin || !S::SNAPSHOT => return Ok(Head::Committed(head, stamp)),
+            Standing::Committed(stamp) if stamp < begin || !S::SNAPSHOT || Mutant::LostUpdate.is_on() => {
+                return Ok(Head::Committed(head, stamp));
+            }
             Standing::Void => return Ok(Head::Moving),
             Standing::Unfinished(other) => Some(other),
             Standing::Committed(_) => None,

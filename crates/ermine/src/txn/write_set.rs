@@ -1,9 +1,11 @@
 //! What a transaction has written and where it looked: undone on abort, stamped on commit.
 
+use std::ops::Bound;
+
 use smallvec::SmallVec;
 
 use crate::{
-    access::IndexOrdinal,
+    access::{Direction, IndexOrdinal},
     ids::{RowId, TableId},
     index::{Inserted, LeafPtr, LeafSeen, LeafVersion},
     rows::chain::VersionPtr,
@@ -26,6 +28,38 @@ pub(crate) struct LeafRead {
     pub(crate) version: LeafVersion,
     /// The table, and the key at which the leaf was first met.
     pub(crate) place: Place,
+    /// The keys that were looked for there; `None`: there was no room to note them.
+    pub(crate) looked: Option<Looked>,
+}
+
+/// A range of keys that a transaction has looked through.
+#[derive(Clone, Copy)]
+pub(crate) struct Looked {
+    pub(crate) lower: Place,
+    pub(crate) upper: Bound<Place>,
+}
+
+impl Looked {
+    /// One key.
+    pub(crate) fn at(key: Place) -> Self {
+        Self { lower: key, upper: Bound::Included(key) }
+    }
+
+    /// What is left of it up to and with `key`, seen from where a scan comes from.
+    pub(crate) fn end_at(&mut self, direction: Direction, key: Place) {
+        match direction {
+            Direction::Forward => self.upper = Bound::Included(key),
+            Direction::Backward => self.lower = key,
+        }
+    }
+
+    /// What is left of it from `key` on.
+    pub(crate) fn begin_at(&mut self, direction: Direction, key: Place) {
+        match direction {
+            Direction::Forward => self.lower = key,
+            Direction::Backward => self.upper = Bound::Included(key),
+        }
+    }
 }
 
 /// The rows that point reads found last, in a ring: a write of such a key that follows needs no second lookup.
@@ -155,22 +189,36 @@ impl<H> Footprint<H> {
         &self.keys[place.at as usize..][..place.length as usize]
     }
 
-    /// A leaf was looked at.
-    pub(crate) fn saw_leaf(&mut self, index: IndexOrdinal, seen: &LeafSeen, place: Place) {
-        let again = |last: &LeafRead| last.leaf == seen.leaf && last.version == seen.version;
-        if !self.leaves.last().is_some_and(again) {
-            self.leaves.push(LeafRead { index, leaf: seen.leaf, version: seen.version, place });
+    /// Keeps a range that will be looked through.
+    pub(crate) fn note_range(&mut self, table: TableId, lower: &[u8], upper: Option<&[u8]>) -> Option<Looked> {
+        if self.keys.len() > REPORTED_KEY_BYTES {
+            return None;
         }
+        let lower = self.keep(table, lower);
+        let upper = upper.map_or(Bound::Unbounded, |upper| Bound::Excluded(self.keep(table, upper)));
+        Some(Looked { lower, upper })
+    }
+
+    /// A leaf was looked at; gives its place among `leaves`.
+    pub(crate) fn saw_leaf(
+        &mut self,
+        index: IndexOrdinal,
+        seen: &LeafSeen,
+        place: Place,
+        looked: Option<Looked>,
+    ) -> usize {
+        self.leaves.push(LeafRead { index, leaf: seen.leaf, version: seen.version, place, looked });
+        self.leaves.len() - 1
     }
 
     /// The transaction's own insert changed a leaf and may have split it: what was seen of it stays seen (Silo's fix-up). Linear in the leaves seen.
     pub(crate) fn changed_leaf(&mut self, inserted: &Inserted) {
         for at in 0..self.leaves.len() {
-            let LeafRead { index, place, leaf, version } = self.leaves[at];
+            let LeafRead { index, place, leaf, version, looked } = self.leaves[at];
             if leaf == inserted.leaf && version == inserted.before {
                 self.leaves[at].version = inserted.after;
                 if let Some((leaf, version)) = inserted.split {
-                    self.leaves.push(LeafRead { index, leaf, version, place });
+                    self.leaves.push(LeafRead { index, leaf, version, place, looked });
                 }
             }
         }

@@ -1,0 +1,94 @@
+//! Deliberate faults, one at a time, to see whether tests and checkers find them.
+//!
+//! Only under `RUSTFLAGS="--cfg ermine_mutants"`; otherwise every question is answered with a constant `false`.
+
+/// A rule that is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, dead_code, reason = "each name is the fault")]
+pub enum Mutant {
+    /// No certifier ever finds anything.
+    NoTest,
+    /// Leaf sets are not validated.
+    NoLeafValidation,
+    /// Inserts do not look at the gap stamp.
+    NoGapStamp,
+    /// Who reads a version sets no bit in it.
+    NoReaderBit,
+    /// Reader bits are set after the stamp is taken.
+    BitsAfterStamp,
+    /// The stamp is taken before the transaction says that it commits.
+    StampBeforeMark,
+    /// The reader slot is given up before the stamps stand in the versions.
+    SlotBeforeStamps,
+    /// An overwriter does not count the creator of what it overwrites.
+    NoCreator,
+    /// A transaction without writes commits below its snapshot without a test.
+    ReadOnlyAnyway,
+    /// Committers do not look for safe snapshots.
+    NoSafeSnapshot,
+    /// A reader says that it has untracked reads after it has looked at the version.
+    UntrackedSaidLate,
+    /// A mark does not lock untracked reads out.
+    NoLockout,
+    /// Overwriters push nothing.
+    NoPush,
+    /// Overwriters push their commit stamp.
+    PushStamp,
+    /// What fell after it was pushed does not matter.
+    NoStand,
+    /// The last stamp of a reader slot is ignored.
+    NoLastUntracked,
+    /// The last stamp of one's own reader slot is ignored.
+    OwnSlotSkipped,
+    /// Who updates what was committed after its snapshot goes on.
+    LostUpdate,
+    /// Versions of running transactions are visible.
+    DirtyRead,
+}
+
+impl Mutant {
+    /// All of them.
+    #[cfg(ermine_mutants)]
+    pub const ALL: [Self; 19] = [
+        Self::NoTest,
+        Self::NoLeafValidation,
+        Self::NoGapStamp,
+        Self::NoReaderBit,
+        Self::BitsAfterStamp,
+        Self::StampBeforeMark,
+        Self::SlotBeforeStamps,
+        Self::NoCreator,
+        Self::ReadOnlyAnyway,
+        Self::NoSafeSnapshot,
+        Self::UntrackedSaidLate,
+        Self::NoLockout,
+        Self::NoPush,
+        Self::PushStamp,
+        Self::NoStand,
+        Self::NoLastUntracked,
+        Self::OwnSlotSkipped,
+        Self::LostUpdate,
+        Self::DirtyRead,
+    ];
+
+    /// Whether this fault is in force.
+    #[inline(always)]
+    pub(crate) fn is_on(self) -> bool {
+        #[cfg(ermine_mutants)]
+        return CHOSEN.load(std::sync::atomic::Ordering::Relaxed) == self as u8;
+        #[cfg(not(ermine_mutants))]
+        false
+    }
+
+    /// Puts a fault in force, for the whole process.
+    #[cfg(ermine_mutants)]
+    pub fn choose(mutant: Option<Self>) {
+        CHOSEN.store(mutant.map_or(NONE, |mutant| mutant as u8), std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[cfg(ermine_mutants)]
+const NONE: u8 = u8::MAX;
+
+#[cfg(ermine_mutants)]
+static CHOSEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(NONE);
