@@ -116,7 +116,7 @@ impl Writer {
 
     fn commit(mut self) -> Stamp {
         let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut Uncertified };
-        ending.commit(&self.row.shared, 1, &self.writes, |_| Ok(())).unwrap()
+        ending.commit(&self.row.shared, 1, &self.writes, |_, _| Ok(())).unwrap()
     }
 
     fn abort(mut self) {

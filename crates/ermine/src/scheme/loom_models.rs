@@ -15,7 +15,7 @@ use std::{
 use loom::thread;
 
 use super::{
-    Certifier, Conflict, Place, Running, Scheme, Shared, StampsOf,
+    Certifier, Conflict, Late, Place, Running, Scheme, Shared, StampsOf,
     occ::MvOcc,
     ssi::SiSsi,
     ssn::{RcSsn, SiSsn},
@@ -108,6 +108,8 @@ struct Actor<S: Scheme> {
     has_tid: bool,
     safe: bool,
     read: Vec<Handle<S>>,
+    /// Rows that it finds at commit to have read.
+    late: Vec<usize>,
     writes: Vec<Write<StampsOf<S>>>,
 }
 
@@ -129,6 +131,7 @@ impl<S: Scheme> Actor<S> {
             has_tid: false,
             safe: false,
             read: Vec::new(),
+            late: Vec::new(),
             writes: Vec::new(),
         }
     }
@@ -234,8 +237,19 @@ impl<S: Scheme> Actor<S> {
         } else {
             self.has_tid = true;
             let rows = Arc::clone(&self.rows);
-            let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut self.certifier };
-            if ending.commit(&rows.shared, 1, &self.writes, |_, _| Ok(())).is_err() {
+            let Self { tids, reader, certifier, begin, read, late, .. } = self;
+            let (tid, bit) = (tids.tid(), reader.bit());
+            let validate = |certifier: &mut S::Certifier, stamp| {
+                late.iter().try_for_each(|&row| {
+                    let head = rows.slots[row].head().unwrap();
+                    let Seen::At(version, _) = visible::<S>(&rows.shared, *begin, false, Some(tid), head) else {
+                        panic!("no model looks late for what it wrote");
+                    };
+                    read.push(version);
+                    certifier.read_late(&rows.shared, tid, bit, stamp, Late { version, head, place: PLACE })
+                })
+            };
+            if (Ending { tids, reader, certifier }).commit(&rows.shared, 1, &self.writes, validate).is_err() {
                 return self.abort();
             }
         }
@@ -340,6 +354,34 @@ fn loom_write_skew_under_ssi() {
 #[test]
 fn loom_write_skew_under_read_validation() {
     write_skew::<MvOcc>(Reads::Tracked);
+}
+
+/// Two write a row each and find at commit that they have read the other's: what a scan is to an insert into its range.
+fn write_skew_of_late_reads<S: Scheme>() {
+    let met = outcomes::<S>(3, || {
+        let rows = Rows::new();
+        let [mut one, mut other] = [(); 2].map(|()| Actor::begun(&rows));
+        (one.late, other.late) = (vec![B], vec![A]);
+        let theirs = thread::spawn(move || other.run(&[], &[B]));
+        let mine = one.run(&[], &[A]);
+        vec![mine, theirs.join().unwrap()]
+    });
+    assert!(met.contains(&vec![true, false]) && met.contains(&vec![false, true]), "{met:?}");
+}
+
+#[test]
+fn loom_write_skew_of_late_reads_under_the_safety_net() {
+    write_skew_of_late_reads::<SiSsn>();
+}
+
+#[test]
+fn loom_write_skew_of_late_reads_under_ssi() {
+    write_skew_of_late_reads::<SiSsi>();
+}
+
+#[test]
+fn loom_write_skew_of_late_reads_under_read_validation() {
+    write_skew_of_late_reads::<MvOcc>();
 }
 
 /// Two read both rows, and each writes one, all beside each other: the read, the mark, the push and the lock meet in every
