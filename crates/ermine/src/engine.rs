@@ -10,7 +10,6 @@ use crate::{
     error::{Error, Result},
     gate::Gate,
     ids::TableId,
-    observer::Observer,
     options::Options,
     rows::{arena::Pool, reclaim::Latches, snapshots::SnapshotSlot},
     scheme::{Scheme, Shared, StampsOf},
@@ -38,10 +37,7 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) gate: Gate,
     pub(crate) workers: WorkerPool<S>,
     tables: boxcar::Vec<TableStore<StampsOf<S>>>,
-    /// As in the options.
-    stale_after: Option<u64>,
-    /// Is told what every transaction did.
-    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) options: Options,
     /// Held while tables and indexes are created.
     schema: Mutex<()>,
     /// Last: versions live in it.
@@ -66,8 +62,7 @@ impl<S: Scheme> Engine<S> {
             gate: Gate::new(),
             workers: WorkerPool::new(),
             tables: boxcar::Vec::new(),
-            stale_after: options.stale_after,
-            observer: options.observer.clone(),
+            options: options.clone(),
             schema: Mutex::new(()),
             memory: Pool::new(),
         }
@@ -88,7 +83,7 @@ impl<S: Scheme> Engine<S> {
             return Ok((table.id, table.name.clone()));
         }
         let id = TableId(self.tables.count() as u32);
-        self.tables.push(TableStore::new(id, name, types, self.stale_after)?);
+        self.tables.push(TableStore::new(id, name, types, &self.options)?);
         Ok((id, self.table(id).name.clone()))
     }
 

@@ -20,6 +20,10 @@ pub struct Options {
     /// are not tracked, which makes them cheap and can cost whoever overwrites one an abort (SSN 5.3). `None`: each table finds
     /// its own threshold; [`u64::MAX`]: every read is tracked.
     pub stale_after: Option<u64>,
+    /// Rows of one table from which on a transaction that reads them counts as reading all of it, under the same schemes: it
+    /// keeps no more lists of rows and ranges, and every concurrent writer of the table counts as a conflict. `None`: half of the
+    /// table, and never less than 4096.
+    pub escalate_after: Option<u64>,
     /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -37,6 +41,12 @@ impl Options {
     /// The options with a fixed age, in bytes of log, from which on reads are not tracked.
     pub fn stale_after(mut self, bytes: u64) -> Self {
         self.stale_after = Some(bytes);
+        self
+    }
+
+    /// The options with a fixed number of rows from which on a transaction reads the whole table.
+    pub fn escalate_after(mut self, rows: u64) -> Self {
+        self.escalate_after = Some(rows);
         self
     }
 

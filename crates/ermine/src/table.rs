@@ -17,11 +17,12 @@ use crate::{
     error::{Error, Result},
     ids::{RowId, TableId},
     index::Index,
+    options::Options,
     rows::{
         array::RowArray,
         chain::{CertifierStamps, Kind, VersionPtr},
     },
-    scheme::staleness::Staleness,
+    scheme::{escalation::TableReaders, staleness::Staleness},
     sync::{AtomicUsize, Ordering},
     types::KeyBuffer,
 };
@@ -72,6 +73,8 @@ pub(crate) struct TableStore<H> {
     pub(crate) rows: RowArray<H>,
     /// From when on reads of its versions are not tracked.
     pub(crate) staleness: Staleness,
+    /// Who reads all of it.
+    pub(crate) readers: Arc<TableReaders>,
     /// In order of creation; read by every write, so without a lock and in few instructions.
     secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],
     secondary_count: AtomicUsize,
@@ -79,14 +82,15 @@ pub(crate) struct TableStore<H> {
 
 impl<H: CertifierStamps> TableStore<H> {
     /// An empty table.
-    pub(crate) fn new(id: TableId, name: &str, types: [TypeId; 2], stale_after: Option<u64>) -> Result<Self> {
+    pub(crate) fn new(id: TableId, name: &str, types: [TypeId; 2], options: &Options) -> Result<Self> {
         Ok(Self {
             id,
             name: name.into(),
             types,
             primary: Index::new(),
             rows: RowArray::reserve()?,
-            staleness: Staleness::new(stale_after),
+            staleness: Staleness::new(options.stale_after),
+            readers: Arc::new(TableReaders::new(options.escalate_after)),
             secondaries: Default::default(),
             secondary_count: AtomicUsize::new(0),
         })

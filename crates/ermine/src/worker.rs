@@ -116,7 +116,7 @@ impl<S: Scheme> Worker<S> {
             certifier: S::Certifier::default(),
             footprint: Footprint::default(),
             arena: engine.memory.arena(),
-            notes: engine.observer.is_some().then(Box::default),
+            notes: engine.options.observer.is_some().then(Box::default),
             doomed: None,
             batches: Vec::new(),
             row_ids: Vec::new(),

@@ -60,9 +60,14 @@ impl<H: CertifierStamps> RowArray<H> {
         prefetch::lines(std::ptr::from_ref(self.slot(row)).cast(), 1);
     }
 
+    /// At least as many as there are rows: the RowIds that have been handed out.
+    pub(crate) fn count(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// Bytes of the array that have been handed out.
     pub(crate) fn bytes(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed) * size_of::<RowSlot<H>>() as u64
+        self.count() * size_of::<RowSlot<H>>() as u64
     }
 
     fn take_block(&self) -> Result<u64> {

@@ -18,6 +18,7 @@ use crate::{
     ids::{RowId, Stamp, TableId, Tid},
     scheme::{
         Place, Scheme, Shared,
+        escalation::TableReaders,
         snapshot::{ReadCommitted, SnapshotIsolation, Uncertified},
     },
     txn::{
@@ -116,7 +117,8 @@ impl Writer {
 
     fn commit(mut self) -> Stamp {
         let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut Uncertified };
-        ending.commit(&self.row.shared, 1, &self.writes, |_, _| Ok(())).unwrap()
+        let readers = TableReaders::new(None);
+        ending.commit(&self.row.shared, 1, &self.writes, |_| &readers, |_, _| Ok(())).unwrap()
     }
 
     fn abort(mut self) {

@@ -16,6 +16,7 @@ use loom::thread;
 
 use super::{
     Certifier, Conflict, Late, Place, Running, Scheme, Shared, StampsOf,
+    escalation::TableReaders,
     occ::MvOcc,
     ssi::SiSsi,
     ssn::{RcSsn, SiSsn},
@@ -51,6 +52,7 @@ struct Rows<S: Scheme> {
     shared: Shared,
     slots: [RowSlot<StampsOf<S>>; 3],
     staleness: Staleness,
+    readers: Arc<TableReaders>,
     pool: Arc<Pool>,
 }
 
@@ -59,6 +61,8 @@ struct Rows<S: Scheme> {
 enum Reads {
     Tracked,
     Untracked,
+    /// Of the table as a whole.
+    Whole,
 }
 
 impl<S: Scheme> Rows<S> {
@@ -74,12 +78,19 @@ impl<S: Scheme> Rows<S> {
             readers: ReaderSlots::with_count(ACTORS_MAX),
             safe: SafeSnapshot::new(),
         };
-        let stale_after = match reads {
-            Reads::Tracked => u64::MAX,
-            Reads::Untracked => 0,
+        let (stale_after, escalate_after) = match reads {
+            Reads::Tracked => (u64::MAX, None),
+            Reads::Untracked => (0, None),
+            Reads::Whole => (u64::MAX, Some(0)),
         };
         let slots = [RowSlot::empty(), RowSlot::empty(), RowSlot::empty()];
-        let rows = Self { shared, slots, staleness: Staleness::new(Some(stale_after)), pool: Pool::new() };
+        let rows = Self {
+            shared,
+            slots,
+            staleness: Staleness::new(Some(stale_after)),
+            readers: Arc::new(TableReaders::new(escalate_after)),
+            pool: Pool::new(),
+        };
         let mut arena = rows.pool.arena();
         for slot in &rows.slots {
             let first = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[] };
@@ -167,7 +178,15 @@ impl<S: Scheme> Actor<S> {
                 }
                 let Self { rows, tids, reader, certifier, begin, .. } = self;
                 let mut tid = Some(tids.tid());
-                let running = Running { slot: reader, tids, tid: &mut tid, begin: *begin, staleness: &rows.staleness };
+                let running = Running {
+                    slot: reader,
+                    tids,
+                    tid: &mut tid,
+                    begin: *begin,
+                    staleness: &rows.staleness,
+                    table_readers: &rows.readers,
+                    rows: 3,
+                };
                 certifier.read(running, version, created, PLACE)
             }
             Seen::Nothing => panic!("the first version is always there"),
@@ -216,12 +235,15 @@ impl<S: Scheme> Actor<S> {
     }
 
     fn commit(mut self) -> Option<History<S>> {
-        self.finish()
+        let history = self.finish();
+        self.certifier.end(&self.reader);
+        history
     }
 
     /// Commits, and the worker begins its next transaction with the same reader slot and the same place in the TID table.
     fn commit_and_go_on(mut self) -> Option<History<S>> {
         let history = self.finish();
+        self.certifier.end(&self.reader);
         let next = self.tids.begin().expect("nobody holds the epoch of TIDs");
         self.reader.publish(next);
         history
@@ -249,7 +271,10 @@ impl<S: Scheme> Actor<S> {
                     certifier.read_late(&rows.shared, tid, bit, stamp, Late { version, head, place: PLACE })
                 })
             };
-            if (Ending { tids, reader, certifier }).commit(&rows.shared, 1, &self.writes, validate).is_err() {
+            if (Ending { tids, reader, certifier })
+                .commit(&rows.shared, 1, &self.writes, |_| &*rows.readers, validate)
+                .is_err()
+            {
                 return self.abort();
             }
         }
@@ -386,9 +411,9 @@ fn loom_write_skew_of_late_reads_under_read_validation() {
 
 /// Two read both rows, and each writes one, all beside each other: the read, the mark, the push and the lock meet in every
 /// order. Both may abort.
-fn write_skew_of_untracked_reads<S: Scheme>() {
-    let met = outcomes::<S>(2, || {
-        let rows = Rows::with(Reads::Untracked);
+fn write_skew_of_untracked_reads<S: Scheme>(reads: Reads) {
+    let met = outcomes::<S>(2, move || {
+        let rows = Rows::with(reads);
         let [one, other] = [(); 2].map(|()| Actor::begun(&rows));
         let theirs = thread::spawn(move || other.run(&[A], &[B]));
         let mine = one.run(&[B], &[A]);
@@ -399,12 +424,22 @@ fn write_skew_of_untracked_reads<S: Scheme>() {
 
 #[test]
 fn loom_write_skew_of_untracked_reads_under_the_safety_net() {
-    write_skew_of_untracked_reads::<SiSsn>();
+    write_skew_of_untracked_reads::<SiSsn>(Reads::Untracked);
+}
+
+#[test]
+fn loom_write_skew_of_readers_of_the_table_under_the_safety_net() {
+    write_skew_of_untracked_reads::<SiSsn>(Reads::Whole);
+}
+
+#[test]
+fn loom_write_skew_of_readers_of_the_table_under_ssi() {
+    write_skew_of_untracked_reads::<SiSsi>(Reads::Whole);
 }
 
 #[test]
 fn loom_write_skew_of_untracked_reads_under_ssi() {
-    write_skew_of_untracked_reads::<SiSsi>();
+    write_skew_of_untracked_reads::<SiSsi>(Reads::Untracked);
 }
 
 /// The last two of three end in one of two ways, or the middle one always aborts where no back edge is allowed at all.
@@ -524,6 +559,12 @@ fn loom_chain_of_two_untracked_back_edges_under_the_safety_net() {
 #[test]
 fn loom_chain_of_two_untracked_back_edges_under_ssi() {
     chain_of_two_back_edges::<SiSsi>(Reads::Untracked, Actor::commit);
+}
+
+/// R reads the table as a whole, takes its bit off at its end and goes on.
+#[test]
+fn loom_chain_of_two_back_edges_of_readers_of_the_table() {
+    chain_of_two_back_edges::<SiSsn>(Reads::Whole, Actor::commit_and_go_on);
 }
 
 /// As above: a push must not go to whoever comes next, and R's stamp must be found in its slot.

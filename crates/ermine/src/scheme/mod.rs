@@ -14,6 +14,7 @@
 //! The path of a row (`txn`) and the commit path (`txn::commit`) are written once; a certifier fills in hooks. It sees
 //! versions, stamps and TIDs; it knows no table, no index, no log.
 
+pub(crate) mod escalation;
 #[cfg(all(test, loom))]
 mod loom_models;
 pub(crate) mod occ;
@@ -33,7 +34,7 @@ use crate::{
     error::{AbortKind, Dependency},
     ids::{Stamp, TableId, Tid},
     rows::chain::{CertifierStamps, VersionPtr},
-    scheme::staleness::Staleness,
+    scheme::{escalation::TableReaders, staleness::Staleness},
     txn::{
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
@@ -113,16 +114,19 @@ pub(crate) struct Running<'a> {
     /// Its TID, once it has one.
     pub(crate) tid: &'a mut Option<Tid>,
     pub(crate) begin: Stamp,
-    /// Of the table.
+    /// Of the table, as what follows.
     pub(crate) staleness: &'a Staleness,
+    pub(crate) table_readers: &'a Arc<TableReaders>,
+    /// At most so many rows.
+    pub(crate) rows: u64,
 }
 
 /// A version that a transaction overwrote and the one it put there.
-#[derive(Clone, Copy)]
-pub(crate) struct Overwrite<H> {
+pub(crate) struct Overwrite<'a, H> {
     pub(crate) old: VersionPtr<H>,
     pub(crate) new: VersionPtr<H>,
     pub(crate) place: Place,
+    pub(crate) table_readers: &'a TableReaders,
 }
 
 /// A version that turns out at commit to have been read: the transaction looked where a row came later.
@@ -195,12 +199,12 @@ pub(crate) trait Certifier: Default + Send + 'static {
     }
 
     /// Decides whether the transaction may commit at `stamp`, as far as that can be said before the end.
-    fn certify(
+    fn certify<'w>(
         &mut self,
         shared: &Shared,
         tids: &TidLease,
         stamp: Stamp,
-        writes: impl Iterator<Item = Overwrite<Self::Stamps>>,
+        writes: impl Iterator<Item = Overwrite<'w, Self::Stamps>>,
     ) -> Result<(), Conflict>;
 
     /// Takes in a late read, between `certify` and `seal`.
@@ -229,7 +233,15 @@ pub(crate) trait Certifier: Default + Send + 'static {
     fn publish_reads(&mut self, tid: Tid, slot: &ReaderSlot, stamp: Stamp);
 
     /// Leaves them in one version it overwrote and the one it put there, before that one's commit stamp is set.
-    fn publish_write(&self, write: Overwrite<Self::Stamps>, stamp: Stamp, successor: Stamp);
+    fn publish_write(&self, write: Overwrite<'_, Self::Stamps>, stamp: Stamp, successor: Stamp);
+
+    /// Whether the transaction reads a table as a whole: ranges of it need not be remembered.
+    fn reads_whole(&self, _table: TableId) -> bool {
+        false
+    }
+
+    /// The transaction is over.
+    fn end(&mut self, _slot: &ReaderSlot) {}
 
     /// Takes the mark off a version, before the transaction's own version is unlinked.
     fn withdraw(&self, tid: Tid, old: VersionPtr<Self::Stamps>);

@@ -105,12 +105,12 @@ impl Certifier for ReadValidation {
 
     fn announce(&mut self, _: Tid, _: u64) {}
 
-    fn certify(
+    fn certify<'w>(
         &mut self,
         shared: &Shared,
         tids: &TidLease,
         stamp: Stamp,
-        _: impl Iterator<Item = Overwrite<Overwritten>>,
+        _: impl Iterator<Item = Overwrite<'w, Overwritten>>,
     ) -> Result<(), Conflict> {
         if Mutant::NoTest.is_on() {
             return Ok(());
@@ -143,7 +143,7 @@ impl Certifier for ReadValidation {
 
     fn publish_reads(&mut self, _: Tid, _: &ReaderSlot, _: Stamp) {}
 
-    fn publish_write(&self, write: Overwrite<Overwritten>, stamp: Stamp, _: Stamp) {
+    fn publish_write(&self, write: Overwrite<'_, Overwritten>, stamp: Stamp, _: Stamp) {
         write.old.certifier().0.store(OriginWord::at(stamp));
     }
 

@@ -56,19 +56,19 @@ impl Certifier for Uncertified {
 
     fn announce(&mut self, _: Tid, _: u64) {}
 
-    fn certify(
+    fn certify<'w>(
         &mut self,
         _: &Shared,
         _: &TidLease,
         _: Stamp,
-        _: impl Iterator<Item = Overwrite<()>>,
+        _: impl Iterator<Item = Overwrite<'w, ()>>,
     ) -> Result<(), Conflict> {
         Ok(())
     }
 
     fn publish_reads(&mut self, _: Tid, _: &ReaderSlot, _: Stamp) {}
 
-    fn publish_write(&self, _: Overwrite<()>, _: Stamp, _: Stamp) {}
+    fn publish_write(&self, _: Overwrite<'_, ()>, _: Stamp, _: Stamp) {}
 
     fn withdraw(&self, _: Tid, _: VersionPtr<()>) {}
 }

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     error::{AbortKind, Dependency},
-    ids::{Stamp, Tid},
+    ids::{Stamp, TableId, Tid},
     mutant::Mutant,
     rows::chain::{CertifierStamps, Origin, OriginWord, VersionPtr},
     sync::{AtomicU64, Ordering},
@@ -231,12 +231,12 @@ impl Certifier for Ssi {
         self.reader.raise(Cause::new(reader, Dependency::SafeSnapshot, None));
     }
 
-    fn certify(
+    fn certify<'w>(
         &mut self,
         shared: &Shared,
         tids: &TidLease,
         stamp: Stamp,
-        writes: impl Iterator<Item = Overwrite<SsiStamps>>,
+        writes: impl Iterator<Item = Overwrite<'w, SsiStamps>>,
     ) -> Result<(), Conflict> {
         let tid = tids.tid();
         let reads = std::mem::take(&mut self.reads);
@@ -255,7 +255,7 @@ impl Certifier for Ssi {
         self.reads = reads;
         self.lower_pushed(self.untracked.successor(tids));
         let overwriting = Overwriting { shared, tid, stamp, successor: stamp };
-        for Overwrite { old, place, .. } in writes {
+        for Overwrite { old, place, table_readers, .. } in writes {
             let reader = &mut self.reader;
             let met = |met| {
                 reader.raise(match met {
@@ -265,7 +265,8 @@ impl Certifier for Ssi {
                 });
             };
             let stamps = old.certifier();
-            let told = overwriting.meet_readers(&stamps.track, &mut self.untracked, stamps.last_begin(), met);
+            let told =
+                overwriting.meet_readers(&stamps.track, table_readers, &mut self.untracked, stamps.last_begin(), met);
             told.map_err(|TooLate(other)| {
                 self.reader.raise(Cause::new(Stamp::INFINITY, Dependency::MayHaveBeenReadBy, place).with(other));
                 self.conflict()
@@ -309,10 +310,18 @@ impl Certifier for Ssi {
         self.untracked.publish(slot, stamp);
     }
 
-    fn publish_write(&self, write: Overwrite<SsiStamps>, stamp: Stamp, successor: Stamp) {
+    fn publish_write(&self, write: Overwrite<'_, SsiStamps>, stamp: Stamp, successor: Stamp) {
         let stamps = write.old.certifier();
         stamps.set_pivot(successor);
         stamps.track.successor.store(OriginWord::at(stamp));
+    }
+
+    fn reads_whole(&self, table: TableId) -> bool {
+        self.untracked.reads_whole(table)
+    }
+
+    fn end(&mut self, slot: &ReaderSlot) {
+        self.untracked.end(slot);
     }
 
     fn withdraw(&self, tid: Tid, old: Handle) {

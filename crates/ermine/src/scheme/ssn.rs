@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::{AbortKind, Dependency},
-    ids::{Stamp, Tid},
+    ids::{Stamp, TableId, Tid},
     mutant::Mutant,
     rows::chain::{CertifierStamps, Origin, OriginWord, VersionPtr},
     txn::{readers::ReaderSlot, table::TidLease},
@@ -180,12 +180,12 @@ impl Certifier for Ssn {
         self.predecessor.raise(Cause::new(reader, Dependency::SafeSnapshot, None));
     }
 
-    fn certify(
+    fn certify<'w>(
         &mut self,
         shared: &Shared,
         tids: &TidLease,
         stamp: Stamp,
-        writes: impl Iterator<Item = Overwrite<Track>>,
+        writes: impl Iterator<Item = Overwrite<'w, Track>>,
     ) -> Result<(), Conflict> {
         let tid = tids.tid();
         // The overwriters with a lower stamp (Algorithm 3 lines 7-20). Its own overwrites are no edges (section 4.1.3).
@@ -201,14 +201,15 @@ impl Certifier for Ssn {
         self.successor.stamp = self.successor.stamp.min(stamp);
         // The committed readers with a lower stamp of what it overwrote (lines 24-32).
         let overwriting = Overwriting { shared, tid, stamp, successor: self.successor.stamp };
-        for Overwrite { old, place, .. } in writes {
+        for Overwrite { old, place, table_readers, .. } in writes {
             let predecessor = &mut self.predecessor;
             let met = |met| {
                 if let Met::Committed(stamp, other, dependency) = met {
                     predecessor.raise(Cause::new(stamp, dependency, place).with(other));
                 }
             };
-            let told = overwriting.meet_readers(old.certifier(), &mut self.untracked, Stamp::INFINITY, met);
+            let told =
+                overwriting.meet_readers(old.certifier(), table_readers, &mut self.untracked, Stamp::INFINITY, met);
             told.map_err(|TooLate(other)| {
                 // As if the later reader had been counted: it cannot be told that it comes before this one.
                 self.predecessor.raise(Cause::new(stamp, Dependency::MayHaveBeenReadBy, place).with(other));
@@ -258,9 +259,17 @@ impl Certifier for Ssn {
         self.untracked.publish(slot, stamp);
     }
 
-    fn publish_write(&self, write: Overwrite<Track>, stamp: Stamp, successor: Stamp) {
+    fn publish_write(&self, write: Overwrite<'_, Track>, stamp: Stamp, successor: Stamp) {
         write.old.certifier().successor.store(OriginWord::at(successor));
         write.new.certifier().raise_predecessor(stamp);
+    }
+
+    fn reads_whole(&self, table: TableId) -> bool {
+        self.untracked.reads_whole(table)
+    }
+
+    fn end(&mut self, slot: &ReaderSlot) {
+        self.untracked.end(slot);
     }
 
     fn withdraw(&self, tid: Tid, old: Handle) {

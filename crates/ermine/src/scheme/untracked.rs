@@ -28,6 +28,8 @@
 //! 5. `last_untracked` is raised before the slot is given up. One's own slot is no exception: an earlier transaction in
 //!    it may have read the version.
 
+use std::sync::Arc;
+
 use super::{
     Place, Running, Shared,
     tracking::{Track, Tracked},
@@ -37,7 +39,7 @@ use crate::{
     ids::{Stamp, TableId, Tid},
     mutant::Mutant,
     rows::chain::{Origin, VersionPtr},
-    scheme::staleness::READS_AN_ABORT,
+    scheme::{escalation::TableReaders, staleness::READS_AN_ABORT},
     sync::Spin,
     txn::{
         readers::{ReaderSlot, SlotView},
@@ -59,12 +61,17 @@ pub(super) struct Untracked {
     pushed: Option<Stamp>,
     /// Reads that were tracked because the version was young; over all transactions of the worker.
     young: u32,
+    /// Reads of the table that it reads now.
+    of_table: (Option<TableId>, u64),
+    /// The tables that it reads as a whole.
+    whole: Vec<(TableId, Arc<TableReaders>)>,
 }
 
 impl Untracked {
     /// A new transaction.
     pub(super) fn begin(&mut self) {
-        *self = Self { young: self.young, ..Self::default() };
+        debug_assert!(self.whole.is_empty(), "the last transaction has ended");
+        (self.any, self.table, self.pushed, self.of_table) = (false, None, None, (None, 0));
     }
 
     /// Reads a version without tracking, if it is stale and nobody is about to overwrite it. `tracked`: how many reads the
@@ -81,6 +88,10 @@ impl Untracked {
         place: Place,
         tracked: usize,
     ) -> bool {
+        if self.reads_whole(place.table) || self.escalates(running, place.table) {
+            self.table = Some(place.table);
+            return version.certifier().track().successor.load_in_order() == Origin::At(Stamp::INFINITY);
+        }
         let staleness = running.staleness;
         if !staleness.is_stale(created, running.begin) {
             self.young += 1;
@@ -111,6 +122,26 @@ impl Untracked {
             return self.announce(running);
         }
         stays
+    }
+
+    /// Whether it reads a table as a whole.
+    #[inline]
+    pub(super) fn reads_whole(&self, table: TableId) -> bool {
+        self.whole.iter().any(|&(whole, _)| whole == table)
+    }
+
+    /// Counts a read; when it has read most of the table, it reads all of it.
+    #[inline]
+    fn escalates(&mut self, running: &mut Running<'_>, table: TableId) -> bool {
+        let reads = if self.of_table.0 == Some(table) { self.of_table.1 + 1 } else { 1 };
+        self.of_table = (Some(table), reads);
+        let escalates = running.table_readers.is_most(reads, running.rows)
+            && self.announce(running)
+            && running.table_readers.enter(running.slot);
+        if escalates {
+            self.whole.push((table, running.table_readers.clone()));
+        }
+        escalates
     }
 
     /// Says that there are untracked reads, once; `false` if it cannot.
@@ -145,8 +176,14 @@ impl Untracked {
     /// The transaction has committed.
     pub(super) fn publish(&self, slot: &ReaderSlot, stamp: Stamp) {
         if self.any {
+            self.whole.iter().for_each(|(_, table)| table.publish(stamp));
             slot.raise_last_untracked(stamp);
         }
+    }
+
+    /// The transaction is over.
+    pub(super) fn end(&mut self, slot: &ReaderSlot) {
+        self.whole.drain(..).for_each(|(_, table)| table.leave(slot));
     }
 
     /// A transaction without writes ends just below its snapshot, unless something pushed reaches back as far: then it
@@ -159,7 +196,7 @@ impl Untracked {
             tids.unlock_successor();
             return false;
         }
-        slot.raise_last_untracked(stamp);
+        self.publish(slot, stamp);
         true
     }
 
@@ -194,13 +231,15 @@ impl Overwriting<'_> {
     pub(super) fn meet_readers(
         &self,
         track: &Track,
+        table: &TableReaders,
         untracked: &mut Untracked,
         last_begin: Stamp,
         mut met: impl FnMut(Met),
     ) -> Result<(), TooLate> {
-        let bits = track.readers();
-        if bits != 0 {
-            self.shared.readers.try_for_each_slot(bits, |slot| {
+        let (bits, whole) = (track.readers(), table.bits());
+        let last_begin = if whole == 0 { last_begin } else { Stamp::INFINITY };
+        if bits | whole != 0 {
+            self.shared.readers.try_for_each_slot(bits | whole, |slot| {
                 self.meet_reader(&slot, untracked, last_begin, &mut met)?;
                 if last_begin == Stamp::ZERO {
                     return Ok(());
@@ -219,6 +258,12 @@ impl Overwriting<'_> {
                 Ok(())
             })?;
         }
+        // After the bits: who took one off has raised this.
+        let last = table.last_read();
+        if last > self.stamp {
+            return Err(TooLate(None));
+        }
+        met(Met::Committed(last, None, Dependency::MayHaveBeenReadBy));
         // After the slots: who left its slot has raised this (tracking, invariant 3).
         met(Met::Committed(track.last_read(), None, Dependency::WasReadBy));
         Ok(())

@@ -68,8 +68,9 @@ impl<S: Scheme> Operation<'_, S> {
             validation.run(stamp, |late| certifier.read_late(&engine.shared, tid, reader.bit(), stamp, late))
         };
         let log_bytes = BLOCK_BYTES + footprint.log_bytes;
-        let committed =
-            Ending { tids, reader, certifier }.commit(&engine.shared, log_bytes, &footprint.writes, validate);
+        let tables = |table| &*engine.table(table).readers;
+        let ending = Ending { tids, reader, certifier };
+        let committed = ending.commit(&engine.shared, log_bytes, &footprint.writes, tables, validate);
         let stamp = committed.map_err(|conflict| self.lose(conflict))?;
         self.state.tid = None;
         self.queue_superseded(stamp);

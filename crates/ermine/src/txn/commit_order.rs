@@ -15,10 +15,10 @@
 
 use super::{readers::ReaderSlot, table::TidLease};
 use crate::{
-    ids::{RowId, Stamp},
+    ids::{RowId, Stamp, TableId},
     mutant::Mutant,
     rows::chain::{OriginWord, RowSlot, VersionPtr},
-    scheme::{Certifier, Conflict, Overwrite, Place, Shared},
+    scheme::{Certifier, Conflict, Overwrite, Place, Shared, escalation::TableReaders},
 };
 
 /// One row that the transaction has put a version on.
@@ -36,8 +36,8 @@ pub(crate) struct Write<H> {
 
 impl<H> Write<H> {
     /// The pair of versions, as certifiers see it.
-    pub(crate) fn overwrite(&self) -> Option<Overwrite<H>> {
-        Some(Overwrite { old: self.old?, new: self.new, place: self.place })
+    pub(crate) fn overwrite<'a>(&self, tables: impl Fn(TableId) -> &'a TableReaders) -> Option<Overwrite<'a, H>> {
+        Some(Overwrite { old: self.old?, new: self.new, place: self.place, table_readers: tables(self.place.table) })
     }
 }
 
@@ -51,11 +51,12 @@ pub(crate) struct Ending<'a, C> {
 impl<C: Certifier> Ending<'_, C> {
     /// Commits and gives everything up, or leaves a conflict to [`abort`](Self::abort). `validate` looks at the leaf set
     /// when the certifier agrees.
-    pub(crate) fn commit(
+    pub(crate) fn commit<'t>(
         self,
         shared: &Shared,
         log_bytes: u64,
         writes: &[Write<C::Stamps>],
+        tables: impl Fn(TableId) -> &'t TableReaders,
         validate: impl FnOnce(&mut C, Stamp) -> Result<(), Conflict>,
     ) -> Result<Stamp, Conflict> {
         let tid = self.tids.tid();
@@ -76,7 +77,7 @@ impl<C: Certifier> Ending<'_, C> {
         {
             self.certifier.follow_snapshot(reader);
         }
-        let overwrites = writes.iter().filter_map(Write::overwrite);
+        let overwrites = writes.iter().filter_map(|write| write.overwrite(&tables));
         self.certifier.certify(shared, self.tids, stamp, overwrites)?;
         validate(self.certifier, stamp)?;
         let successor = self.certifier.seal(self.tids, stamp)?;
@@ -86,7 +87,7 @@ impl<C: Certifier> Ending<'_, C> {
         }
         self.certifier.publish_reads(tid, self.reader, stamp);
         for write in writes {
-            if let Some(overwrite) = write.overwrite() {
+            if let Some(overwrite) = write.overwrite(&tables) {
                 self.certifier.publish_write(overwrite, stamp, successor);
             }
             write.new.origin().store(OriginWord::at(stamp));

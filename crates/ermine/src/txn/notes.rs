@@ -189,7 +189,7 @@ impl<S: Scheme> Txn<'_, S> {
 
     /// Shows the observer what the transaction did.
     pub(super) fn observe(&self, outcome: Outcome) {
-        let Some(observer) = &self.engine.observer else { return };
+        let Some(observer) = &self.engine.options.observer else { return };
         let mut state = self.worker().state.borrow_mut();
         let begin = state.begin;
         let notes = state.notes.as_mut().expect("a worker notes when there is an observer");

@@ -172,6 +172,11 @@ impl ReaderSlot {
         &self.slots.entries[self.index]
     }
 
+    /// Whether it is the first of the slots with its bit: the only one that may take bits off.
+    pub(crate) fn is_first_of_bit(&self) -> bool {
+        self.index < ReaderSlots::BITS
+    }
+
     /// The bit that stands for this slot in a reader bitmap.
     pub(crate) fn bit(&self) -> u64 {
         1 << (self.index % ReaderSlots::BITS)

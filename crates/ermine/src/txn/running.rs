@@ -125,6 +125,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
             let version = state.footprint.discarded[at];
             state.retire_version(self.engine, version);
         }
+        state.certifier.end(&state.reader);
         state.footprint.clear();
         state.doomed = None;
         worker.slot.leave();
@@ -218,7 +219,15 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if *uncertified {
             return Ok(());
         }
-        let running = Running { slot: reader, tids, tid, begin: *begin, staleness: &table.staleness };
+        let running = Running {
+            slot: reader,
+            tids,
+            tid,
+            begin: *begin,
+            staleness: &table.staleness,
+            table_readers: &table.readers,
+            rows: table.rows.count(),
+        };
         let read = certifier.read(running, version, created, place);
         read.map_err(|conflict| self.lose(conflict))
     }
@@ -232,7 +241,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
         followed.map_err(|conflict| self.lose(conflict))
     }
 
-    /// The transaction looked at a leaf, for what lies in `looked`; gives the leaf's place in the leaf set.
+    /// The transaction looked at a leaf, for what lies in `looked`; gives the leaf's place in the leaf set, if it went
+    /// there.
     pub(super) fn saw_leaf(
         &mut self,
         index: IndexOrdinal,
@@ -243,9 +253,10 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(None);
         }
-        let at = self.state.footprint.saw_leaf(index, seen, place, looked);
+        let whole = self.state.certifier.reads_whole(place.table);
+        let at = (!whole).then(|| self.state.footprint.saw_leaf(index, seen, place, looked));
         self.follow(seen.removed, place)?;
-        Ok(Some(at))
+        Ok(at)
     }
 
     /// The transaction looked for a key in a leaf and found nothing.

@@ -35,7 +35,7 @@ type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
     pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
-        if self.engine.observer.is_some() {
+        if self.engine.options.observer.is_some() {
             return self.scan_observed(range, visit);
         }
         self.scan_rows(range, visit)

@@ -87,6 +87,8 @@ pub struct Shape {
     pub operations: usize,
     /// From which age on reads are not tracked; histories are much too short for the usual threshold.
     pub stale_after: Option<u64>,
+    /// Reads of a table from which on all of it counts as read.
+    pub escalate_after: Option<u64>,
 }
 
 impl Shape {
@@ -101,6 +103,7 @@ impl Shape {
             groups: rng.u64(2..=6),
             unique: rng.u8(..4) == 0,
             operations: rng.usize(2..=7),
+            escalate_after: [None, None, Some(0), Some(2)][rng.usize(..4)],
             stale_after: [None, Some(0), Some(0), Some(500)][rng.usize(..4)],
         }
     }
@@ -152,7 +155,7 @@ pub struct Store {
 impl Store {
     pub fn create(scheme: Scheme, shape: &Shape, initial: &State) -> Self {
         let mut options = Options::default().scheme(scheme);
-        options.stale_after = shape.stale_after;
+        (options.stale_after, options.escalate_after) = (shape.stale_after, shape.escalate_after);
         let database = Database::open_in_memory(options).unwrap();
         let tables = (0..shape.tables).map(|at| {
             let uniqueness = if shape.is_unique(at) { Uniqueness::Unique } else { Uniqueness::NonUnique };
