@@ -49,8 +49,8 @@ impl<S: Scheme> Engine<S> {
         Self {
             shared: Shared {
                 clock: LogOffset::new(),
-                tids: TidTable::new(TidTable::CAPACITY_MAX),
-                readers: ReaderSlots::new(),
+                tids: if cfg!(shuttle) { TidTable::with_blocks_of(2, 128) } else { TidTable::new(TidTable::CAPACITY_MAX) },
+                readers: if cfg!(shuttle) { ReaderSlots::with_count(64) } else { ReaderSlots::new() },
                 safe: SafeSnapshot::new(),
             },
             versions: EpochManager::new("operations"),

@@ -40,7 +40,7 @@ pub fn seed() -> u64 {
 }
 
 /// Whether one seed was asked for.
-#[allow(dead_code, reason = "only one of the two test programs that share this asks for it")]
+#[allow(dead_code, reason = "not all test programs that share this ask for it")]
 pub fn one_seed() -> bool {
     std::env::var_os("ERMINE_TEST_SEED").is_some()
 }
@@ -182,6 +182,30 @@ impl Store {
         });
         tables.collect()
     }
+}
+
+/// Judges a history by what `scheme` promises, down to the rows it left behind; says whether it has a cycle.
+#[allow(dead_code, reason = "the single-threaded tests ask the graph themselves")]
+pub fn check(scheme: Scheme, initial: &State, committed: &[Record], aborted: &[Record], state: &State) -> bool {
+    let snapshots = scheme.reads_snapshot();
+    let history = graph::History::new(initial, committed, snapshots);
+    assert_eq!(history.last_rows(initial), *state, "the order of stamps is the order of versions");
+    if snapshots {
+        for record in aborted {
+            assert!(history.snapshot(record).is_some(), "no snapshot shows what this read: {record:?}");
+        }
+    }
+    let verdict = history.judge().unwrap_or_else(|why| panic!("{why}"));
+    if let Some(cycle) = verdict.information_flow {
+        panic!("an effect before its cause under {scheme}:{}", history.explain(&cycle));
+    }
+    if let (Some(cycle), true) = (verdict.single, snapshots) {
+        panic!("no snapshot under {scheme}:{}", history.explain(&cycle));
+    }
+    if let (Some(cycle), true) = (&verdict.cycle, scheme.is_serializable()) {
+        panic!("not serializable under {scheme}:{}", history.explain(cycle));
+    }
+    verdict.cycle.is_some()
 }
 
 /// Which index a scan walks.

@@ -1,0 +1,225 @@
+//! Goal: no order in which threads take their turns breaks what a scheme promises.
+//!
+//! Method. The whole engine is built so that before each access to shared memory another thread may go on (`sync.rs`,
+//! `--cfg shuttle`), and only one runs at a time; a seed decides who. A few threads run a few transactions each on a
+//! handful of rows, in shapes that certifiers and garbage collection find hard, and the judge of [`history::graph`]
+//! looks at every history. A seed gives the transactions and the schedule: it plays the same again, step by step.
+//!
+//! Memory is sequentially consistent here. What weaker orderings allow is checked by the loom models.
+//!
+//! `ERMINE_TEST_SCHEDULES=n` plays so many under each scheme, `ERMINE_TEST_SEED=n` the one of a failure (with both: so many
+//! from there on).
+
+#![cfg(shuttle)]
+
+mod history;
+
+#[path = "schedules/plan.rs"]
+mod plan;
+#[path = "schedules/turns.rs"]
+mod turns;
+
+use std::{
+    cell::Cell,
+    panic,
+    sync::{Arc, Mutex, Once},
+    time::Instant,
+};
+
+use ermine::Scheme;
+use fastrand::Rng;
+use shuttle::{Config, MaxSteps, Runner, thread};
+
+use history::{Record, Session, Store};
+use plan::{End, Plan, Script};
+use turns::Turns;
+
+/// Schedules under each scheme: some 20 seconds on two cores for all of them.
+const SCHEDULES: u64 = 3000;
+
+/// More steps than any schedule takes that comes to an end.
+const STEPS_MAX: usize = 300_000;
+
+/// Rounds of maintenance after which nothing superseded is left: each moves every epoch on by one.
+const ROUNDS_TO_CLEAN: usize = 8;
+
+thread_local! {
+    /// What this thread of the test program plays: all threads of a schedule are one.
+    static PLAYED: Cell<Option<(Scheme, u64)>> = const { Cell::new(None) };
+}
+
+/// What was played so far.
+#[derive(Default)]
+struct Tally {
+    steps: usize,
+    commits: usize,
+    aborts: usize,
+    cycles: usize,
+}
+
+/// Names the schedule in front of each message of failure.
+fn name_failures() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if let Some((scheme, seed)) = PLAYED.get() {
+                let test = test_of(scheme);
+                eprintln!(
+                    "a schedule under {scheme} failed; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
+                     CARGO_TARGET_DIR=target/shuttle cargo test --release -p ermine --test schedules -- --exact {test}"
+                );
+            }
+            others(panic);
+        }));
+    });
+}
+
+/// Plays `schedules` schedules from a seed on.
+fn play(scheme: Scheme, first: u64, schedules: u64) -> Tally {
+    name_failures();
+    let tally = Arc::new(Mutex::new(Tally::default()));
+    let mut config = Config::new();
+    config.stack_size = 256 << 10;
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+    config.silence_warnings = true;
+    config.ungraceful_shutdown_config.immediately_return_on_panic = true;
+    let turns = Turns::new(first, schedules, move |seed| PLAYED.set(Some((scheme, seed))));
+    let total = tally.clone();
+    Runner::new(turns, config).run(move || {
+        let (_, seed) = PLAYED.get().expect("set when the schedule began");
+        let played = play_one(scheme, &Plan::random(&mut Rng::with_seed(seed)));
+        let mut total = total.lock().unwrap();
+        total.steps += shuttle::current::context_switches();
+        total.commits += played.0.len();
+        total.aborts += played.1.len();
+        total.cycles += usize::from(played.2);
+    });
+    PLAYED.set(None);
+    Arc::into_inner(tally).expect("the runner is gone").into_inner().unwrap()
+}
+
+/// What committed, what did not, and whether the history has a cycle.
+type Played = (Vec<Record>, Vec<Record>, bool);
+
+/// Plays a plan by whatever turns the scheduler gives, and judges it.
+fn play_one(scheme: Scheme, plan: &Plan) -> Played {
+    let store = Store::create(scheme, &plan.shape, &plan.initial);
+    let records = Mutex::new((Vec::new(), Vec::new()));
+    thread::scope(|scope| {
+        for (number, scripts) in plan.threads.iter().enumerate() {
+            let (store, records) = (&store, &records);
+            scope.spawn(move || {
+                for (at, script) in scripts.iter().enumerate() {
+                    let (record, committed) = play_script(store, (number, at), script);
+                    let mut records = records.lock().unwrap();
+                    if committed { records.0.push(record) } else { records.1.push(record) }
+                }
+            });
+        }
+        for _ in 0..plan.maintenance {
+            store.database.maintain();
+        }
+    });
+    let (committed, aborted) = records.into_inner().unwrap();
+    let state = store.state();
+    let has_cycle = history::check(scheme, &plan.initial, &committed, &aborted, &state);
+    for _ in 0..ROUNDS_TO_CLEAN {
+        store.database.maintain();
+    }
+    assert_eq!(store.state(), state, "collecting garbage changes no row");
+    for _ in 0..ROUNDS_TO_CLEAN {
+        store.database.maintain();
+    }
+    assert_eq!(store.database.statistics().garbage_versions, 0, "garbage that nobody wants stays");
+    (committed, aborted, has_cycle)
+}
+
+/// Plays a transaction; says whether it has committed.
+fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record, bool) {
+    let mut session = Session::begin(store, name, script.options);
+    for operation in &script.operations {
+        session.apply(operation);
+        if session.aborted.is_some() {
+            break;
+        }
+    }
+    match script.end {
+        End::Rollback { dropped } => (session.rollback(dropped), false),
+        End::Commit => {
+            let (record, result) = session.commit();
+            (record, result.is_ok())
+        }
+    }
+}
+
+fn explore(scheme: Scheme) -> Tally {
+    let number = std::env::var("ERMINE_TEST_SCHEDULES").map(|n| n.parse().expect("a number of schedules"));
+    let schedules = number.unwrap_or(if history::one_seed() { 1 } else { SCHEDULES });
+    let (seed, since) = (history::seed(), Instant::now());
+    let tally = play(scheme, seed, schedules);
+    let (seconds, each) = (since.elapsed().as_secs_f64(), schedules as usize);
+    eprintln!(
+        "{scheme}: {schedules} schedules from seed {seed} in {seconds:.1} s, {:.0} a second, {} steps each; {} commits, \
+         {} aborts, {} with cycles",
+        schedules as f64 / seconds,
+        tally.steps / each,
+        tally.commits,
+        tally.aborts,
+        tally.cycles,
+    );
+    tally
+}
+
+/// The name of the test below.
+fn test_of(scheme: Scheme) -> String {
+    format!("schedules_under_{}", scheme.name().replace('-', "_"))
+}
+
+/// Where a weaker scheme must show cycles, it must show them here: otherwise the others prove nothing.
+fn explore_a_weaker(scheme: Scheme) {
+    let cycles = explore(scheme).cycles;
+    assert!(cycles > 0 || history::one_seed(), "no schedule has shown what {scheme} permits");
+}
+
+#[test]
+fn schedules_under_rc() {
+    explore_a_weaker(Scheme::Rc);
+}
+
+#[test]
+fn schedules_under_si() {
+    explore_a_weaker(Scheme::Si);
+}
+
+#[test]
+fn schedules_under_rc_ssn() {
+    explore(Scheme::RcSsn);
+}
+
+#[test]
+fn schedules_under_si_ssn() {
+    explore(Scheme::SiSsn);
+}
+
+#[test]
+fn schedules_under_si_ssi() {
+    explore(Scheme::SiSsi);
+}
+
+#[test]
+fn schedules_under_mvocc() {
+    explore(Scheme::MvOcc);
+}
+
+#[test]
+fn a_seed_plays_the_same_again() {
+    for scheme in Scheme::ALL {
+        for seed in 0..20 {
+            let once = || play(scheme, seed, 1);
+            let (first, second) = (once(), once());
+            assert_eq!((first.steps, first.commits), (second.steps, second.commits), "seed {seed} under {scheme}");
+        }
+    }
+}
