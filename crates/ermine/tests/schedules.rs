@@ -44,8 +44,8 @@ const STEPS_MAX: usize = 300_000;
 const ROUNDS_TO_CLEAN: usize = 8;
 
 thread_local! {
-    /// What this thread of the test program plays: all threads of a schedule are one.
-    static PLAYED: Cell<Option<(Scheme, u64)>> = const { Cell::new(None) };
+    /// What this thread of the test program plays, and how many it has played: all threads of a schedule are one.
+    static PLAYED: Cell<Option<(Scheme, u64, u64)>> = const { Cell::new(None) };
 }
 
 /// What was played so far.
@@ -63,10 +63,10 @@ fn name_failures() {
     ONCE.call_once(|| {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            if let Some((scheme, seed)) = PLAYED.get() {
+            if let Some((scheme, seed, before)) = PLAYED.get() {
                 let test = test_of(scheme);
                 eprintln!(
-                    "a schedule under {scheme} failed; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
+                    "a schedule under {scheme} failed after {before} that did not; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
                      CARGO_TARGET_DIR=target/shuttle cargo test --release -p ermine --test schedules -- --exact {test}"
                 );
             }
@@ -85,10 +85,10 @@ fn play(scheme: Scheme, first: u64, schedules: u64) -> Tally {
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.silence_warnings = true;
     config.ungraceful_shutdown_config.immediately_return_on_panic = true;
-    let turns = Turns::new(first, schedules, move |seed| PLAYED.set(Some((scheme, seed))));
+    let turns = Turns::new(first, schedules, move |seed| PLAYED.set(Some((scheme, seed, seed - first))));
     let total = tally.clone();
     Runner::new(turns, config).run(move || {
-        let (_, seed) = PLAYED.get().expect("set when the schedule began");
+        let (_, seed, _) = PLAYED.get().expect("set when the schedule began");
         let played = play_one(scheme, &Plan::random(&mut Rng::with_seed(seed)));
         let mut total = total.lock().unwrap();
         total.steps += shuttle::current::context_switches();
@@ -118,8 +118,9 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Played {
                 }
             });
         }
-        for _ in 0..plan.maintenance {
+        for round in 0..plan.maintenance {
             store.database.maintain();
+            tell((plan.threads.len(), round), || "maintenance".into());
         }
     });
     let (committed, aborted) = records.into_inner().unwrap();
@@ -139,18 +140,32 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Played {
 /// Plays a transaction; says whether it has committed.
 fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record, bool) {
     let mut session = Session::begin(store, name, script.options);
+    tell(name, || "begun".into());
     for operation in &script.operations {
-        session.apply(operation);
+        let outcome = session.apply(operation);
+        tell(name, || format!("{operation:?} -> {outcome:?}"));
         if session.aborted.is_some() {
             break;
         }
     }
     match script.end {
-        End::Rollback { dropped } => (session.rollback(dropped), false),
+        End::Rollback { dropped } => {
+            let record = session.rollback(dropped);
+            tell(name, || "rolled back".into());
+            (record, false)
+        }
         End::Commit => {
             let (record, result) = session.commit();
+            tell(name, || format!("commit -> {:?}", result.as_ref().map(|()| record.stamp)));
             (record, result.is_ok())
         }
+    }
+}
+
+/// Where one schedule is played again: prints what happens in it.
+fn tell((session, at): (usize, usize), what: impl FnOnce() -> String) {
+    if history::one_seed() {
+        eprintln!("{:7} session {session}, transaction {at}: {}", shuttle::current::context_switches(), what());
     }
 }
 

@@ -196,6 +196,9 @@ pub fn check(scheme: Scheme, initial: &State, committed: &[Record], aborted: &[R
         }
     }
     let verdict = history.judge().unwrap_or_else(|why| panic!("{why}"));
+    if let (Some(torn), true) = (verdict.torn, scheme.is_serializable()) {
+        panic!("not serializable under {scheme}: {torn}");
+    }
     if let Some(cycle) = verdict.information_flow {
         panic!("an effect before its cause under {scheme}:{}", history.explain(&cycle));
     }

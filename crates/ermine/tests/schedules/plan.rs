@@ -8,6 +8,7 @@ use fastrand::Rng;
 use super::history::{self, Operation, Shape, State, Through, value_of};
 
 /// The transactions of every thread.
+#[derive(Debug)]
 pub struct Plan {
     pub shape: Shape,
     pub initial: State,
@@ -17,12 +18,14 @@ pub struct Plan {
 }
 
 /// A transaction.
+#[derive(Debug)]
 pub struct Script {
     pub options: TxnOptions,
     pub operations: Vec<Operation>,
     pub end: End,
 }
 
+#[derive(Debug)]
 pub enum End {
     Commit,
     Rollback { dropped: bool },
