@@ -227,7 +227,7 @@ struct Open<'s> {
 fn judge(scheme: Scheme, initial: &State, records: &[Record], end: &State, found: &mut Found) {
     let history = History::new(initial, records, scheme.reads_snapshot());
     assert_eq!(history.last_rows(initial), *end, "the order of stamps is the order of versions");
-    let Verdict { information_flow, single, cycle, torn: _ } = history.judge().unwrap_or_else(|why| panic!("{why}"));
+    let Verdict { information_flow, single, cycle } = history.judge().unwrap_or_else(|why| panic!("{why}"));
     if let Some(cycle) = information_flow {
         panic!("an effect before its cause under {scheme}:{}", history.explain(&cycle));
     }
