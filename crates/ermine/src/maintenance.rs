@@ -2,10 +2,10 @@
 //!
 //! The schedule explorer runs none: its tests call `Database::maintain` from a task of theirs.
 
-#[cfg(not(shuttle))]
-pub(crate) use background::Helper;
 #[cfg(shuttle)]
 pub(crate) use absent::Helper;
+#[cfg(not(shuttle))]
+pub(crate) use background::Helper;
 
 #[cfg(not(shuttle))]
 mod background {

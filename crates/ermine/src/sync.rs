@@ -54,6 +54,7 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
+    #[cfg(not(shuttle))]
     const BUSY_TURNS: u32 = 6;
 
     /// Waits a little longer than the last time.

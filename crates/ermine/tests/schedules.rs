@@ -35,7 +35,7 @@ use plan::{End, Plan, Script};
 use turns::Turns;
 
 /// Schedules under each scheme: some 20 seconds on two cores for all of them.
-const SCHEDULES: u64 = 3000;
+const SCHEDULES: u64 = 40_000;
 
 /// More steps than any schedule takes that comes to an end.
 const STEPS_MAX: usize = 300_000;
@@ -44,8 +44,18 @@ const STEPS_MAX: usize = 300_000;
 const ROUNDS_TO_CLEAN: usize = 8;
 
 thread_local! {
-    /// What this thread of the test program plays, and how many it has played: all threads of a schedule are one.
-    static PLAYED: Cell<Option<(Scheme, u64, u64)>> = const { Cell::new(None) };
+    /// What this thread of the test program plays: all threads of a schedule are one.
+    static PLAYED: Cell<Option<Played>> = const { Cell::new(None) };
+}
+
+/// A schedule.
+#[derive(Clone, Copy)]
+struct Played {
+    test: &'static str,
+    scheme: Scheme,
+    seed: u64,
+    /// How many did not fail.
+    before: u64,
 }
 
 /// What was played so far.
@@ -63,8 +73,7 @@ fn name_failures() {
     ONCE.call_once(|| {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            if let Some((scheme, seed, before)) = PLAYED.get() {
-                let test = test_of(scheme);
+            if let Some(Played { test, scheme, seed, before }) = PLAYED.get() {
                 eprintln!(
                     "a schedule under {scheme} failed after {before} that did not; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
                      CARGO_TARGET_DIR=target/shuttle cargo test --release -p ermine --test schedules -- --exact {test}"
@@ -75,8 +84,8 @@ fn name_failures() {
     });
 }
 
-/// Plays `schedules` schedules from a seed on.
-fn play(scheme: Scheme, first: u64, schedules: u64) -> Tally {
+/// Plays `schedules` schedules from a seed on, of the plans that follow from the seeds.
+fn play(test: &'static str, scheme: Scheme, first: u64, schedules: u64, plan: fn(u64) -> Plan) -> Tally {
     name_failures();
     let tally = Arc::new(Mutex::new(Tally::default()));
     let mut config = Config::new();
@@ -85,26 +94,25 @@ fn play(scheme: Scheme, first: u64, schedules: u64) -> Tally {
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.silence_warnings = true;
     config.ungraceful_shutdown_config.immediately_return_on_panic = true;
-    let turns = Turns::new(first, schedules, move |seed| PLAYED.set(Some((scheme, seed, seed - first))));
+    let turns = Turns::new(first, schedules, move |seed| {
+        PLAYED.set(Some(Played { test, scheme, seed, before: seed - first }));
+    });
     let total = tally.clone();
     Runner::new(turns, config).run(move || {
-        let (_, seed, _) = PLAYED.get().expect("set when the schedule began");
-        let played = play_one(scheme, &Plan::random(&mut Rng::with_seed(seed)));
+        let Played { seed, .. } = PLAYED.get().expect("set when the schedule began");
+        let one = play_one(scheme, &plan(seed));
         let mut total = total.lock().unwrap();
         total.steps += shuttle::current::context_switches();
-        total.commits += played.0.len();
-        total.aborts += played.1.len();
-        total.cycles += usize::from(played.2);
+        total.commits += one.commits;
+        total.aborts += one.aborts;
+        total.cycles += one.cycles;
     });
     PLAYED.set(None);
     Arc::into_inner(tally).expect("the runner is gone").into_inner().unwrap()
 }
 
-/// What committed, what did not, and whether the history has a cycle.
-type Played = (Vec<Record>, Vec<Record>, bool);
-
 /// Plays a plan by whatever turns the scheduler gives, and judges it.
-fn play_one(scheme: Scheme, plan: &Plan) -> Played {
+fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
     let store = Store::create(scheme, &plan.shape, &plan.initial);
     let records = Mutex::new((Vec::new(), Vec::new()));
     thread::scope(|scope| {
@@ -134,7 +142,7 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Played {
         store.database.maintain();
     }
     assert_eq!(store.database.statistics().garbage_versions, 0, "garbage that nobody wants stays");
-    (committed, aborted, has_cycle)
+    Tally { steps: 0, commits: committed.len(), aborts: aborted.len(), cycles: usize::from(has_cycle) }
 }
 
 /// Plays a transaction; says whether it has committed.
@@ -164,16 +172,23 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
 
 /// Where one schedule is played again: prints what happens in it.
 fn tell((session, at): (usize, usize), what: impl FnOnce() -> String) {
-    if history::one_seed() {
+    if asked_for() == Some(1) {
         eprintln!("{:7} session {session}, transaction {at}: {}", shuttle::current::context_switches(), what());
     }
 }
 
+/// How many schedules under each scheme the environment asks for.
+fn asked_for() -> Option<u64> {
+    match std::env::var("ERMINE_TEST_SCHEDULES") {
+        Ok(number) => Some(number.parse().expect("ERMINE_TEST_SCHEDULES is a number")),
+        Err(_) => history::one_seed().then_some(1),
+    }
+}
+
 fn explore(scheme: Scheme) -> Tally {
-    let number = std::env::var("ERMINE_TEST_SCHEDULES").map(|n| n.parse().expect("a number of schedules"));
-    let schedules = number.unwrap_or(if history::one_seed() { 1 } else { SCHEDULES });
+    let schedules = asked_for().unwrap_or(SCHEDULES);
     let (seed, since) = (history::seed(), Instant::now());
-    let tally = play(scheme, seed, schedules);
+    let tally = play(test_of(scheme), scheme, seed, schedules, any_plan);
     let (seconds, each) = (since.elapsed().as_secs_f64(), schedules as usize);
     eprintln!(
         "{scheme}: {schedules} schedules from seed {seed} in {seconds:.1} s, {:.0} a second, {} steps each; {} commits, \
@@ -187,15 +202,27 @@ fn explore(scheme: Scheme) -> Tally {
     tally
 }
 
+fn any_plan(seed: u64) -> Plan {
+    Plan::random(&mut Rng::with_seed(seed))
+}
+
 /// The name of the test below.
-fn test_of(scheme: Scheme) -> String {
-    format!("schedules_under_{}", scheme.name().replace('-', "_"))
+fn test_of(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Rc => "schedules_under_rc",
+        Scheme::Si => "schedules_under_si",
+        Scheme::RcSsn => "schedules_under_rc_ssn",
+        Scheme::SiSsn => "schedules_under_si_ssn",
+        Scheme::SiSsi => "schedules_under_si_ssi",
+        Scheme::MvOcc => "schedules_under_mvocc",
+        _ => unreachable!("a scheme without a test"),
+    }
 }
 
 /// Where a weaker scheme must show cycles, it must show them here: otherwise the others prove nothing.
 fn explore_a_weaker(scheme: Scheme) {
     let cycles = explore(scheme).cycles;
-    assert!(cycles > 0 || history::one_seed(), "no schedule has shown what {scheme} permits");
+    assert!(cycles > 0 || asked_for().is_some(), "no schedule has shown what {scheme} permits");
 }
 
 #[test]
@@ -232,9 +259,22 @@ fn schedules_under_mvocc() {
 fn a_seed_plays_the_same_again() {
     for scheme in Scheme::ALL {
         for seed in 0..20 {
-            let once = || play(scheme, seed, 1);
+            let once = || play("a_seed_plays_the_same_again", scheme, seed, 1, any_plan);
             let (first, second) = (once(), once());
             assert_eq!((first.steps, first.commits), (second.steps, second.commits), "seed {seed} under {scheme}");
         }
+    }
+}
+
+/// A writer that rolls back takes its version out of the row, and then its entry out of the secondary index. Who writes the
+/// same value to the row in between finds the entry there. Somebody who scanned before the entry came in has not seen it,
+/// and has left nothing at the row: only the gap stamp of the leaf knows.
+#[test]
+#[ignore = "shows a fault: the writer in between takes no gap stamp, and a cycle of two commits"]
+fn an_entry_that_an_aborted_writer_leaves_hides_no_scan() {
+    let test = "an_entry_that_an_aborted_writer_leaves_hides_no_scan";
+    let (first, schedules) = if history::one_seed() { (history::seed(), 1) } else { (0, 3000) };
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_serializable()) {
+        play(test, scheme, first, schedules, |_| Plan::entry_of_an_aborted_writer());
     }
 }

@@ -45,6 +45,7 @@ macro_rules! atomic {
         #[repr(transparent)]
         pub(crate) struct $name$(<$of>)?($standard);
 
+        #[allow(dead_code, reason = "what one word needs, all have")]
         impl$(<$of>)? $name$(<$of>)? {
             pub(crate) const fn new(value: $value) -> Self {
                 Self(<$standard>::new(value))

@@ -46,6 +46,7 @@ pub fn one_seed() -> bool {
 }
 
 /// Prints the seed when the test fails.
+#[allow(dead_code, reason = "not all test programs that share this ask for it")]
 pub struct NameSeed(pub u64);
 
 impl Drop for NameSeed {
@@ -57,6 +58,7 @@ impl Drop for NameSeed {
 }
 
 /// How long a test may take: `ERMINE_TEST_SECONDS`, or `otherwise`.
+#[allow(dead_code, reason = "not all test programs that share this ask for it")]
 pub fn seconds(otherwise: f64) -> std::time::Duration {
     let seconds = std::env::var("ERMINE_TEST_SECONDS").map(|seconds| seconds.parse().expect("a number of seconds"));
     std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))

@@ -54,6 +54,23 @@ impl Plan {
         };
         Self { shape, initial, threads, maintenance }
     }
+
+    /// One scans a group, one puts a row into it, and one does the same and rolls back; the first two form a cycle.
+    pub fn entry_of_an_aborted_writer() -> Self {
+        let rng = &mut Rng::with_seed(0);
+        let (shape, _) = Draft { rng, number: 0 }.table(2, 2, 0);
+        let initial = vec![BTreeMap::from([(0, value_of(0, 1)), (1, value_of(0, 2))])];
+        let (table, through) = (0, Through::ByGroup);
+        let put = |key, group, number| Operation::Put { table, key, value: value_of(group, number) };
+        let scan = Operation::Scan { table, through, lower: 1, upper: 1, backward: false, limit: usize::MAX };
+        let rolled_back = Script { end: End::Rollback { dropped: true }, ..Script::of(vec![put(1, 1, 5)]) };
+        let threads = vec![
+            vec![Script::of(vec![Operation::Get { table, key: 0 }, put(1, 1, 3)])],
+            vec![Script::of(vec![scan, put(0, 0, 4)])],
+            vec![rolled_back],
+        ];
+        Self { shape, initial, threads, maintenance: 0 }
+    }
 }
 
 type Parts = (Shape, State, Vec<Vec<Script>>);
@@ -72,14 +89,8 @@ impl Draft<'_> {
 
     /// A table of so many keys, each there with a probability of `there` in four.
     fn table(&mut self, keys: u64, groups: u64, there: u8) -> (Shape, State) {
-        let shape = Shape {
-            tables: 1,
-            keys: (0..keys).collect(),
-            fillers: Vec::new(),
-            groups,
-            unique: false,
-            operations: 3,
-        };
+        let shape =
+            Shape { tables: 1, keys: (0..keys).collect(), fillers: Vec::new(), groups, unique: false, operations: 3 };
         let mut rows = BTreeMap::new();
         for key in 0..keys {
             if self.rng.u8(..4) < there {
@@ -146,8 +157,7 @@ impl Draft<'_> {
         let keys = self.rng.u64(2..=3);
         let (shape, initial) = self.table(keys, 2, 4);
         let threads = self.threads(3, 2, |draft| {
-            let mut operations: Vec<_> =
-                shape.keys.iter().map(|&key| Operation::Get { table: 0, key }).collect();
+            let mut operations: Vec<_> = shape.keys.iter().map(|&key| Operation::Get { table: 0, key }).collect();
             draft.rng.shuffle(&mut operations);
             operations.push(draft.put(&shape));
             Script::of(operations)
