@@ -270,7 +270,6 @@ fn a_seed_plays_the_same_again() {
 /// same value to the row in between finds the entry there. Somebody who scanned before the entry came in has not seen it,
 /// and has left nothing at the row: only the gap stamp of the leaf knows.
 #[test]
-#[ignore = "shows a fault: the writer in between takes no gap stamp, and a cycle of two commits"]
 fn an_entry_that_an_aborted_writer_leaves_hides_no_scan() {
     let test = "an_entry_that_an_aborted_writer_leaves_hides_no_scan";
     let (first, schedules) = if history::one_seed() { (history::seed(), 1) } else { (0, 3000) };
