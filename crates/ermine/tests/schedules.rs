@@ -21,6 +21,7 @@ mod turns;
 
 use std::{
     cell::Cell,
+    io::{self, Write},
     panic,
     sync::{Arc, Mutex, Once},
     time::Instant,
@@ -34,7 +35,7 @@ use history::{Record, Session, Store};
 use plan::{End, Plan, Script};
 use turns::Turns;
 
-/// Schedules under each scheme: some 20 seconds on two cores for all of them.
+/// Schedules under each scheme: some 20 seconds on two idle cores for all of them.
 const SCHEDULES: u64 = 40_000;
 
 /// More steps than any schedule takes that comes to an end.
@@ -188,6 +189,8 @@ fn asked_for() -> Option<u64> {
 fn explore(scheme: Scheme) -> Tally {
     let schedules = asked_for().unwrap_or(SCHEDULES);
     let (seed, since) = (history::seed(), Instant::now());
+    // Past the harness, which keeps output to itself: what corrupts memory may end the process without a message.
+    writeln!(io::stderr(), "{scheme}: ERMINE_TEST_SEED={seed} ERMINE_TEST_SCHEDULES={schedules}").unwrap();
     let tally = play(test_of(scheme), scheme, seed, schedules, any_plan);
     let (seconds, each) = (since.elapsed().as_secs_f64(), schedules as usize);
     eprintln!(

@@ -41,7 +41,7 @@ impl Plan {
     pub fn random(rng: &mut Rng) -> Self {
         let maintenance = if rng.bool() { 0 } else { rng.usize(1..8) };
         let mut draft = Draft { rng, number: 1000 };
-        let (shape, initial, threads) = match draft.rng.u8(..10) {
+        let (shape, initial, threads) = match draft.rng.u8(..11) {
             0 | 1 => draft.hot_rows(),
             2 => draft.write_skew(),
             3 => draft.read_only_anomaly(),
@@ -50,6 +50,7 @@ impl Plan {
             6 => draft.aborts_between_reads(),
             7 => draft.one_slot_again_and_again(),
             8 => draft.rows_that_change_their_group(),
+            9 => draft.misses_of_removed_keys(),
             _ => draft.anything(),
         };
         Self { shape, initial, threads, maintenance }
@@ -262,9 +263,9 @@ impl Draft<'_> {
     /// One thread runs short transactions, in the same reader slot, while others that depend on them commit.
     fn one_slot_again_and_again(&mut self) -> Parts {
         let (shape, initial) = self.table(3, 2, 4);
-        let short = (0..self.rng.usize(3..=6)).map(|_| match self.rng.u8(..4) {
+        let short = (0..self.rng.usize(3..=6)).map(|_| match self.rng.u8(..6) {
             0 => Script::of(vec![self.get(&shape)]),
-            1 => Script::of(vec![self.put(&shape)]),
+            1..=3 => Script::of(vec![self.put(&shape)]),
             _ => {
                 let operations = vec![self.get(&shape), self.put(&shape)];
                 Script::of(operations)
@@ -308,6 +309,42 @@ impl Draft<'_> {
         (shape, initial, threads)
     }
 
+    /// R -rw-> U -rw-> W -wr-> D -wr-> R, where R misses a key that D deleted and that is out of the index by then
+    /// (docs/design/ssn.md, "Removed stamps").
+    fn misses_of_removed_keys(&mut self) -> Parts {
+        let (shape, initial) = self.table(3, 2, 4);
+        let get = |key| Operation::Get { table: 0, key };
+        let values: Vec<_> = (0..4).map(|_| self.value(2)).collect();
+        let put = |key, at: usize| Operation::Put { table: 0, key, value: values[at] };
+        let miss = match self.rng.bool() {
+            true => get(2),
+            false => Operation::Scan {
+                table: 0,
+                through: Through::Primary,
+                lower: 2,
+                upper: 2,
+                backward: self.rng.bool(),
+                limit: usize::MAX,
+            },
+        };
+        let mut reads = vec![get(0), miss];
+        self.rng.shuffle(&mut reads);
+        let mut reader = Script::of(reads);
+        if self.rng.bool() {
+            // Not one that commits below its snapshot.
+            reader.operations.push(Operation::Put { table: 0, key: 3, value: values[3] });
+        }
+        let delete = Script::of(vec![get(1), Operation::Delete { table: 0, key: 2 }]);
+        let mut shape = shape;
+        shape.keys.push(3);
+        let threads = vec![
+            vec![Script::of(vec![get(1), put(0, 0)])],
+            vec![Script::of(vec![put(1, 1)]), delete, Script::of(vec![put(1, 2)])],
+            vec![reader],
+        ];
+        (shape, initial, threads)
+    }
+
     /// Random operations on a random shape.
     fn anything(&mut self) -> Parts {
         let shape = Shape { operations: 3, ..Shape::random(self.rng) };
@@ -319,7 +356,7 @@ impl Draft<'_> {
                 Operation::random(draft.rng, &shape, options.read_only, draft.number)
             });
             let operations = operations.collect();
-            let end = match draft.rng.u8(..10) {
+            let end = match draft.rng.u8(..11) {
                 0 => End::Rollback { dropped: draft.rng.bool() },
                 _ => End::Commit,
             };
