@@ -190,7 +190,8 @@ fn explore(scheme: Scheme) -> Tally {
     let schedules = asked_for().unwrap_or(SCHEDULES);
     let (seed, since) = (history::seed(), Instant::now());
     // Past the harness, which keeps output to itself: what corrupts memory may end the process without a message.
-    writeln!(io::stderr(), "{scheme}: ERMINE_TEST_SEED={seed} ERMINE_TEST_SCHEDULES={schedules}").unwrap();
+    let mut directly = io::stderr();
+    writeln!(directly, "{scheme}: ERMINE_TEST_SEED={seed} ERMINE_TEST_SCHEDULES={schedules}").unwrap();
     let tally = play(test_of(scheme), scheme, seed, schedules, any_plan);
     let (seconds, each) = (since.elapsed().as_secs_f64(), schedules as usize);
     eprintln!(
