@@ -1,14 +1,6 @@
 //! Opens a database and owns every part of it.
 
-use std::{
-    any::TypeId,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{any::TypeId, sync::Arc, time::Duration};
 
 use crate::{
     access::sealed::Attempt,
@@ -18,6 +10,7 @@ use crate::{
     ids::Stamp,
     index::Index,
     job::Job,
+    maintenance::Helper,
     options::{Options, Scheme, TxnOptions},
     table::Secondary,
     transaction::Transaction,
@@ -164,6 +157,13 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.stragglers())
     }
 
+    /// One round of the background helper; says whether garbage is left. For the schedule explorer, which runs no helper.
+    #[cfg(shuttle)]
+    #[doc(hidden)]
+    pub fn maintain(&self) -> bool {
+        with_engine!(&*self.engine, engine => engine.maintain())
+    }
+
     /// Bytes of all indexes. Takes time: it walks over them.
     pub fn index_bytes(&self) -> u64 {
         with_engine!(&*self.engine, engine => engine.index_bytes())
@@ -186,36 +186,4 @@ impl<'db> Transaction<'db, AnyAccess<'db>> {
 
     /// Rolls back, as dropping does.
     pub fn rollback(self) {}
-}
-
-/// The background thread of a database: it lets epochs go on and frees what idle workers left behind.
-struct Helper {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl Helper {
-    const BUSY_INTERVAL: Duration = Duration::from_millis(5);
-    const IDLE_INTERVAL: Duration = Duration::from_millis(100);
-
-    fn start(engine: Arc<AnyEngine>) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let work = move || {
-            // Relaxed: unparking orders it.
-            while !stopped.load(Ordering::Relaxed) {
-                let busy = with_engine!(&*engine, engine => engine.maintain());
-                thread::park_timeout(if busy { Self::BUSY_INTERVAL } else { Self::IDLE_INTERVAL });
-            }
-        };
-        let thread = thread::Builder::new().name("ermine-maintenance".into()).spawn(work);
-        Ok(Self { stop, thread: thread.map_err(|_| Error::Limit("threads: the background helper could not start"))? })
-    }
-
-    fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        // A panic of the helper has been printed; there is nothing to save.
-        let _ = self.thread.join();
-    }
 }

@@ -47,13 +47,14 @@ pub(crate) struct Engine<S: Scheme> {
 impl<S: Scheme> Engine<S> {
     /// An empty database.
     pub(crate) fn new(options: &Options) -> Self {
+        let (tids, readers) = if cfg!(shuttle) {
+            // A database is opened for each schedule, and slots should come round within it.
+            (TidTable::with_blocks_of(2, 128), ReaderSlots::with_count(64))
+        } else {
+            (TidTable::new(TidTable::CAPACITY_MAX), ReaderSlots::new())
+        };
         Self {
-            shared: Shared {
-                clock: LogOffset::new(),
-                tids: TidTable::new(TidTable::CAPACITY_MAX),
-                readers: ReaderSlots::new(),
-                safe: SafeSnapshot::new(),
-            },
+            shared: Shared { clock: LogOffset::new(), tids, readers, safe: SafeSnapshot::new() },
             versions: EpochManager::new("operations"),
             nodes: EpochManager::new("transactions"),
             snapshots: boxcar::Vec::new(),

@@ -10,9 +10,9 @@
 //! 2. Who begins announces itself, then looks at the gate; the holder closes the gate, then looks for announcements.
 //!    Sequentially consistent: one sees the other.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::sync::{AtomicU64, Mutex, Ordering, Spin};
+use crate::sync::{AtomicU64, Instant, Mutex, Ordering, Spin};
 
 /// How long anybody waits here.
 const WAIT_MAX: Duration = Duration::from_millis(100);

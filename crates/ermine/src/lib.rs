@@ -55,6 +55,8 @@ mod handle;
 #[cfg(not(loom))]
 mod job;
 #[cfg(not(loom))]
+mod maintenance;
+#[cfg(not(loom))]
 pub mod observer;
 #[cfg(not(loom))]
 mod options;

@@ -1,19 +1,48 @@
-//! The one switch between the standard library's atomics and loom's model-checked ones.
+//! The one switch between the standard library's atomics, loom's model-checked ones, and those of the schedule explorer.
 //!
-//! Every atomic, thread and spin wait of the engine comes from here, so that `RUSTFLAGS="--cfg loom"` puts the real
-//! code, not a copy of it, under the model checker.
+//! Every atomic, lock, spin wait and clock of the engine comes from here, so that what is checked is the real code and not
+//! a copy of it:
+//!
+//! | built with | what runs | what is explored |
+//! |---|---|---|
+//! | nothing | everything | |
+//! | `RUSTFLAGS="--cfg loom"` | the lock-free pieces in their models | every interleaving and every value an ordering allows |
+//! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`tests/schedules.rs`) | random interleavings, all orderings taken for SeqCst |
 
-#[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Mutex,
-    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+#[cfg(shuttle)]
+mod scheduled;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    time::Instant,
 };
+
+#[cfg(shuttle)]
+pub(crate) use scheduled::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Instant, Mutex, Ordering, fence};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
+#[cfg(loom)]
+pub(crate) use std::time::Instant;
+
+/// Which of several equal places the calling thread tries first. Threads have stacks far apart, so an address on the
+/// stack tells them apart well enough, without thread-local state. Only speed depends on it.
+pub(crate) fn home_of_thread() -> usize {
+    #[cfg(shuttle)]
+    return scheduled::task();
+    #[cfg(not(shuttle))]
+    {
+        let on_the_stack = 0u8;
+        ((&raw const on_the_stack).addr() >> 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
+    }
+}
 
 /// Waits for another thread to make a short step: a few busy turns, then the core is handed over.
 ///
@@ -25,13 +54,16 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
+    #[cfg(not(shuttle))]
     const BUSY_TURNS: u32 = 6;
 
     /// Waits a little longer than the last time.
     pub(crate) fn wait(&mut self) {
         #[cfg(loom)]
         loom::thread::yield_now();
-        #[cfg(not(loom))]
+        #[cfg(shuttle)]
+        scheduled::let_others_run();
+        #[cfg(not(any(loom, shuttle)))]
         if self.turns < Self::BUSY_TURNS {
             for _ in 0..1 << self.turns {
                 std::hint::spin_loop();
@@ -72,11 +104,15 @@ impl<T> AppendList<T> {
 
     /// Appends what `make` builds from the index it will have.
     pub(crate) fn push_with(&self, make: impl FnOnce(usize) -> T) -> usize {
+        #[cfg(shuttle)]
+        scheduled::point();
         self.items.push_with(make)
     }
 
     /// Calls `visit` with every element until it returns false.
     pub(crate) fn visit(&self, mut visit: impl FnMut(&T) -> bool) {
+        #[cfg(shuttle)]
+        scheduled::point();
         for (_, item) in &self.items {
             if !visit(item) {
                 return;

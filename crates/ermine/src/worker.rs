@@ -12,7 +12,7 @@
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
         snapshots::{Horizon, SnapshotSlot},
     },
     scheme::{Scheme, StampsOf},
-    sync::{Mutex, Ordering},
+    sync::{Instant, Mutex, Ordering, home_of_thread},
     txn::{readers::ReaderSlot, table::TidLease, write_set::Footprint},
 };
 
@@ -89,7 +89,7 @@ struct Garbage<H> {
 
 impl<S: Scheme> Worker<S> {
     /// Transactions and superseded rows between two looks at the garbage.
-    const HOUSEKEEPING_EVERY: usize = 128;
+    const HOUSEKEEPING_EVERY: usize = if cfg!(shuttle) { 2 } else { 128 };
     /// Unlinked versions that may wait for others before they are given time.
     const BACKLOG_MAX: usize = 1 << 14;
     /// How long they are given, each time the worker looks after its garbage.
@@ -274,21 +274,14 @@ pub(crate) struct WorkerPool<S: Scheme> {
 struct Place<S: Scheme>(Mutex<Option<Box<Worker<S>>>>);
 
 impl<S: Scheme> WorkerPool<S> {
-    const PLACES: usize = 64;
+    const PLACES: usize = if cfg!(shuttle) { 4 } else { 64 };
 
     pub(crate) fn new() -> Self {
         Self { places: (0..Self::PLACES).map(|_| Place(Mutex::new(None))).collect(), overflow: Mutex::new(Vec::new()) }
     }
 
-    /// Where the calling thread looks first: threads have stacks far apart, so an address on the stack tells them
-    /// apart well enough, without thread-local state. Only speed depends on it.
-    fn home() -> usize {
-        let on_the_stack = 0u8;
-        ((&raw const on_the_stack).addr() >> 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
-    }
-
     fn places_from_home(&self) -> impl Iterator<Item = &Place<S>> {
-        let home = Self::home();
+        let home = home_of_thread();
         (0..Self::PLACES).map(move |step| &self.places[(home + step) % Self::PLACES])
     }
 

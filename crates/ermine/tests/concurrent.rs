@@ -27,7 +27,7 @@ use std::{
 use ermine::{Access, Database, Error, Job, Options, Result, Scheme, Table, Transaction, TxnOptions, Uniqueness};
 use fastrand::Rng;
 
-use history::{NameSeed, Operation, Session, Shape, Store, graph::History};
+use history::{NameSeed, Operation, Session, Shape, Store};
 
 /// More than the cores of most machines that this runs on, and more than a few cores by far.
 const THREADS: usize = 8;
@@ -415,25 +415,8 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
             all.1.append(&mut aborted);
         });
         let (committed, aborted) = records.into_inner().unwrap();
-        let snapshots = scheme.reads_snapshot();
-        let history = History::new(&initial, &committed, snapshots);
-        assert_eq!(history.last_rows(&initial), store.state(), "the order of stamps is the order of versions");
-        if snapshots {
-            for record in &aborted {
-                assert!(history.snapshot(record).is_some(), "no snapshot shows what this read: {record:?}");
-            }
-        }
-        let verdict = history.judge().unwrap_or_else(|why| panic!("{why}"));
-        if let Some(cycle) = verdict.information_flow {
-            panic!("an effect before its cause under {scheme}:{}", history.explain(&cycle));
-        }
-        if let (Some(cycle), true) = (verdict.single, snapshots) {
-            panic!("no snapshot under {scheme}:{}", history.explain(&cycle));
-        }
-        if let (Some(cycle), true) = (&verdict.cycle, scheme.is_serializable()) {
-            panic!("not serializable under {scheme}:{}", history.explain(cycle));
-        }
-        cycles += usize::from(verdict.cycle.is_some());
+        let has_cycle = history::check(scheme, &initial, &committed, &aborted, &store.state());
+        cycles += usize::from(has_cycle);
         histories += 1;
         commits += committed.len();
         aborts += aborted.len();

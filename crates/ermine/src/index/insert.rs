@@ -1,7 +1,7 @@
 //! Insertion of a key that is not there yet.
 
 use super::{
-    At, Index, LeafPtr, LeafSeen, LeafVersion,
+    At, Index, LeafPtr, LeafVersion,
     key::{KEY_LENGTH_MAX, LongKey, assert_row_fits},
     keys::{Place, Torn},
     node::{Leaf, Target},
@@ -16,8 +16,9 @@ use std::ptr;
 /// What became of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Insert {
-    /// The key is there already.
-    Exists(RowId, LeafSeen),
+    /// The key is there already. The stamp: the highest of those who have looked at the leaf's range, for those who are in
+    /// it anew by this key; nobody that this misses and that did not see the key can succeed.
+    Exists(RowId, Stamp),
     Done(Inserted),
 }
 
@@ -60,7 +61,10 @@ impl Index {
         let place = at.leaf.keys.find(key, &at.still())?;
         if place.exact {
             let existing = at.leaf.keys.row(place.index, &at.still())?;
-            return Ok(Insert::Exists(existing, at.believed()?));
+            // Those who looked before the key came in raised the stamp before its insert locked the leaf, or fail.
+            let looked = at.leaf.coverage.last_looked();
+            at.believed()?;
+            return Ok(Insert::Exists(existing, looked));
         }
         if at.leaf.keys.is_full() {
             return Ok(Insert::Done(self.split_leaf(guard, parent, at, place, key, row)?));

@@ -193,6 +193,12 @@ impl Coverage {
         Stamp(self.removed.load(Ordering::Relaxed))
     }
 
+    /// The highest stamp of a scan, a miss or a removed key. Belongs to an observation as [`removed`](Self::removed) does.
+    pub(super) fn last_looked(&self) -> Stamp {
+        // Relaxed: ordered by the observation of the version before it.
+        Stamp(self.gap.load(Ordering::Relaxed)).max(self.removed())
+    }
+
     /// Raises the gap stamp, then says whether keys have entered since `seen` or are about to.
     pub(super) fn validate(&self, seen: LeafVersion, stamp: Stamp) -> Verdict {
         self.raise_gap(stamp);

@@ -3,12 +3,12 @@
 //! A point read touches three places at random, a leaf, a row's slot and a version, so with small pages it misses the
 //! translation cache as often as the data cache.
 
-#[cfg(not(any(loom, miri)))]
+#[cfg(not(any(loom, shuttle, miri)))]
 pub(crate) use mapped::Region;
-#[cfg(any(loom, miri))]
+#[cfg(any(loom, shuttle, miri))]
 pub(crate) use modelled::Region;
 
-#[cfg(not(any(loom, miri)))]
+#[cfg(not(any(loom, shuttle, miri)))]
 mod mapped {
     use memmap2::{MmapOptions, MmapRaw};
 
@@ -34,7 +34,7 @@ mod mapped {
     }
 }
 
-#[cfg(any(loom, miri))]
+#[cfg(any(loom, shuttle, miri))]
 mod modelled {
     /// Plain zeroed memory: the model checkers know no reserved ranges.
     pub(crate) struct Region(*mut u8, std::alloc::Layout);

@@ -27,11 +27,11 @@ use crate::{
 
 const STEP: usize = 8;
 // The models use few sizes and pay for every atomic there is.
-const LARGEST_CLASSED: usize = if cfg!(loom) { 256 } else { 2048 };
+const LARGEST_CLASSED: usize = if cfg!(any(loom, shuttle)) { 256 } else { 2048 };
 const CLASSES: usize = LARGEST_CLASSED / STEP;
-const CHUNK_BYTES: usize = if cfg!(loom) { 4 << 10 } else { 256 << 10 };
+const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 << 10 };
 /// Chunks are cut from regions of this size, so that huge pages serve several.
-const REGION_BYTES: usize = if cfg!(any(loom, miri)) { CHUNK_BYTES } else { 64 << 20 };
+const REGION_BYTES: usize = if cfg!(any(loom, shuttle, miri)) { CHUNK_BYTES } else { 64 << 20 };
 /// Blocks that move between a worker and the pool at a time.
 const BATCH: u32 = 128;
 

@@ -22,9 +22,9 @@ use crate::{
 const BLOCK_ROWS: u64 = 64;
 
 /// Rows for which a table reserves addresses: 2^32, 32 GiB of address space.
-#[cfg(not(any(loom, miri)))]
+#[cfg(not(any(loom, shuttle, miri)))]
 const CAPACITY: u64 = 1 << 32;
-#[cfg(any(loom, miri))]
+#[cfg(any(loom, shuttle, miri))]
 const CAPACITY: u64 = 1 << 12;
 
 /// RowId -> newest version.

@@ -21,6 +21,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
+    hash::{BuildHasherDefault, DefaultHasher},
     iter,
 };
 
@@ -51,6 +52,9 @@ pub(crate) struct Superseded {
     pub(crate) deleted: bool,
 }
 
+/// Not in random order: what a worker does can be played again.
+type ByRow = HashMap<(TableId, RowId), Superseded, BuildHasherDefault<DefaultHasher>>;
+
 /// Superseded rows of one worker; those that a long snapshot keeps wait beside it for its end.
 ///
 /// What the horizon has passed is looked at newest first. The newest supersession of a row takes what is below it along,
@@ -64,7 +68,7 @@ pub(crate) struct Queue {
     settled: Vec<Superseded>,
     busy: Vec<Superseded>,
     /// By snapshot; of each row the newest supersession, which does what older ones would do.
-    kept: BTreeMap<Stamp, HashMap<(TableId, RowId), Superseded>>,
+    kept: BTreeMap<Stamp, ByRow>,
     kept_rows: usize,
 }
 

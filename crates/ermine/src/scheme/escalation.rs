@@ -18,7 +18,6 @@ use crate::{
 };
 
 /// Who reads a table as a whole.
-#[derive(Debug)]
 pub(crate) struct TableReaders {
     bits: AtomicU64,
     /// The highest commit stamp of any of them.

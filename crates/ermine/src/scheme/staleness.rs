@@ -11,7 +11,6 @@ use crate::{
 };
 
 /// The threshold of one table.
-#[derive(Debug)]
 pub(crate) struct Staleness {
     /// Bytes of log.
     threshold: AtomicU64,

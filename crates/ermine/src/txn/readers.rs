@@ -22,7 +22,6 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering, total_order};
 
 /// One reader: padded, its owner writes it at each transaction.
 #[repr(align(128))]
-#[derive(Default)]
 struct Entry {
     /// A [`Reader`] as a word, 0 for none.
     reader: AtomicU64,
@@ -30,6 +29,12 @@ struct Entry {
     begin: AtomicU64,
     /// The highest commit stamp of any reader with untracked reads (SSN's last cstamp).
     last_untracked: AtomicU64,
+}
+
+impl Entry {
+    fn new() -> Self {
+        Self { reader: AtomicU64::new(0), begin: AtomicU64::new(0), last_untracked: AtomicU64::new(0) }
+    }
 }
 
 /// Who reads in a slot.
@@ -70,7 +75,7 @@ impl ReaderSlots {
     }
 
     pub(crate) fn with_count(count: usize) -> Arc<Self> {
-        let entries = (0..count).map(|_| Entry::default()).collect();
+        let entries = (0..count).map(|_| Entry::new()).collect();
         Arc::new(Self { entries, leases: Claims::new(count), leased_max: AtomicUsize::new(0) })
     }
 

@@ -13,13 +13,13 @@
 //!    asks which other slots there are (`snapshots`). A transaction gets it under the lock, and puts it into its own word
 //!    there. So a horizon that finds the holder gone on finds the transaction, also in a slot that is new.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{
     clock::LogOffset,
     ids::Stamp,
     rows::snapshots::SnapshotSlot,
-    sync::{AtomicU64, Mutex, Ordering, Spin, total_order},
+    sync::{AtomicU64, Instant, Mutex, Ordering, Spin, total_order},
 };
 
 /// The newest safe snapshot, for committers: one word that all read and few write.

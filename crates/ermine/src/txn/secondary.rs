@@ -118,8 +118,9 @@ impl<S: Scheme> Operation<'_, S> {
         let place = self.state.footprint.keep(table.id, entry);
         match table.index(ordinal).insert_if_absent(&self.entered.nodes, entry, row) {
             Insert::Done(inserted) => self.inserted(&inserted, place),
-            // An older version of the row has, or had, the same key.
-            Insert::Exists(existing, _) if existing == row => Ok(()),
+            // An older version of the row has, or had, the same key: who scanned since the entry came in has read the
+            // row. Who scanned before has not, and its writer may have aborted and be about to take it out.
+            Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, place),
             Insert::Exists(..) => Err(self.lose(Conflict::write(place, None))),
         }
     }

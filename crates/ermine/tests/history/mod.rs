@@ -40,12 +40,13 @@ pub fn seed() -> u64 {
 }
 
 /// Whether one seed was asked for.
-#[allow(dead_code, reason = "only one of the two test programs that share this asks for it")]
+#[allow(dead_code, reason = "not all test programs that share this ask for it")]
 pub fn one_seed() -> bool {
     std::env::var_os("ERMINE_TEST_SEED").is_some()
 }
 
 /// Prints the seed when the test fails.
+#[allow(dead_code, reason = "not all test programs that share this ask for it")]
 pub struct NameSeed(pub u64);
 
 impl Drop for NameSeed {
@@ -57,6 +58,7 @@ impl Drop for NameSeed {
 }
 
 /// How long a test may take: `ERMINE_TEST_SECONDS`, or `otherwise`.
+#[allow(dead_code, reason = "not all test programs that share this ask for it")]
 pub fn seconds(otherwise: f64) -> std::time::Duration {
     let seconds = std::env::var("ERMINE_TEST_SECONDS").map(|seconds| seconds.parse().expect("a number of seconds"));
     std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))
@@ -85,10 +87,23 @@ pub struct Shape {
     pub unique: bool,
     /// The highest number of operations in a transaction.
     pub operations: usize,
-    /// From which age on reads are not tracked; histories are much too short for the usual threshold.
+    pub thresholds: Thresholds,
+}
+
+/// From when on reads are not tracked, or not one by one. Histories are much too short for the usual thresholds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Thresholds {
     pub stale_after: Option<u64>,
-    /// Reads of a table from which on all of it counts as read.
     pub escalate_after: Option<u64>,
+}
+
+impl Thresholds {
+    pub fn random(rng: &mut Rng) -> Self {
+        Self {
+            stale_after: [None, Some(0), Some(0), Some(500)][rng.usize(..4)],
+            escalate_after: [None, None, Some(0), Some(2)][rng.usize(..4)],
+        }
+    }
 }
 
 impl Shape {
@@ -103,8 +118,7 @@ impl Shape {
             groups: rng.u64(2..=6),
             unique: rng.u8(..4) == 0,
             operations: rng.usize(2..=7),
-            escalate_after: [None, None, Some(0), Some(2)][rng.usize(..4)],
-            stale_after: [None, Some(0), Some(0), Some(500)][rng.usize(..4)],
+            thresholds: Thresholds::random(rng),
         }
     }
 
@@ -155,7 +169,8 @@ pub struct Store {
 impl Store {
     pub fn create(scheme: Scheme, shape: &Shape, initial: &State) -> Self {
         let mut options = Options::default().scheme(scheme);
-        (options.stale_after, options.escalate_after) = (shape.stale_after, shape.escalate_after);
+        options.stale_after = shape.thresholds.stale_after;
+        options.escalate_after = shape.thresholds.escalate_after;
         let database = Database::open_in_memory(options).unwrap();
         let tables = (0..shape.tables).map(|at| {
             let uniqueness = if shape.is_unique(at) { Uniqueness::Unique } else { Uniqueness::NonUnique };
@@ -190,6 +205,31 @@ impl Store {
         });
         tables.collect()
     }
+}
+
+/// Judges a history by what `scheme` promises, down to the rows it left behind; says whether it has a cycle.
+#[allow(dead_code, reason = "the single-threaded tests ask the graph themselves")]
+pub fn check(scheme: Scheme, initial: &State, committed: &[Record], aborted: &[Record], state: &State) -> bool {
+    let snapshots = scheme.reads_snapshot();
+    let mut history = graph::History::new(initial, committed, snapshots);
+    history.permit_torn_scans = !snapshots && !scheme.is_serializable();
+    assert_eq!(history.last_rows(initial), *state, "the order of stamps is the order of versions");
+    if snapshots {
+        for record in aborted {
+            assert!(history.snapshot(record).is_some(), "no snapshot shows what this read: {record:?}");
+        }
+    }
+    let verdict = history.judge().unwrap_or_else(|why| panic!("{why}"));
+    if let Some(cycle) = verdict.information_flow {
+        panic!("an effect before its cause under {scheme}:{}", history.explain(&cycle));
+    }
+    if let (Some(cycle), true) = (verdict.single, snapshots) {
+        panic!("no snapshot under {scheme}:{}", history.explain(&cycle));
+    }
+    if let (Some(cycle), true) = (&verdict.cycle, scheme.is_serializable()) {
+        panic!("not serializable under {scheme}:{}", history.explain(cycle));
+    }
+    verdict.cycle.is_some()
 }
 
 /// Which index a scan walks.

@@ -1,0 +1,153 @@
+//! Atomics, locks and time for the schedule explorer: one task runs at a time, and before each access another may go on.
+//!
+//! They are the standard library's with a scheduling point of shuttle's in front, not shuttle's own: a word stays a word,
+//! so that the layouts of nodes and versions and the zeroed memory of indirection arrays are what they always are. As in
+//! shuttle, every ordering counts as SeqCst; what weaker ones allow is loom's part.
+//!
+//! Invariants
+//! 1. Between two scheduling points a task is alone. A fence is none: it changes no memory.
+//! 2. Nothing waits but by [`let_others_run`]: a schedule that never ends is cut off by the explorer's bound on steps.
+//! 3. What happens follows from the order in which tasks run: time is the number of steps.
+
+use std::{
+    sync::{
+        LockResult, MutexGuard, TryLockError, TryLockResult,
+        atomic::{AtomicPtr as StdPtr, AtomicU32 as StdU32, AtomicU64 as StdU64, AtomicUsize as StdUsize},
+    },
+    time::Duration,
+};
+
+pub(crate) use std::sync::atomic::Ordering;
+
+use shuttle_engine::{current, runtime::thread, thread_support};
+
+/// Another task may go on here.
+#[inline]
+pub(crate) fn point() {
+    thread::switch();
+}
+
+/// As [`point`], of a task that cannot go on before another has.
+pub(crate) fn let_others_run() {
+    thread_support::yield_now();
+}
+
+/// The number of the task that runs.
+pub(crate) fn task() -> usize {
+    current::me().into()
+}
+
+/// See invariant 1.
+pub(crate) fn fence(_: Ordering) {}
+
+macro_rules! atomic {
+    ($name:ident $(<$of:ident>)?, $standard:ty, $value:ty) => {
+        #[repr(transparent)]
+        pub(crate) struct $name$(<$of>)?($standard);
+
+        #[allow(dead_code, reason = "what one word needs, all have")]
+        impl$(<$of>)? $name$(<$of>)? {
+            pub(crate) const fn new(value: $value) -> Self {
+                Self(<$standard>::new(value))
+            }
+
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                point();
+                self.0.load(order)
+            }
+
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
+                point();
+                self.0.store(value, order);
+            }
+
+            pub(crate) fn compare_exchange(
+                &self,
+                expected: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                point();
+                self.0.compare_exchange(expected, new, success, failure)
+            }
+        }
+    };
+}
+
+atomic!(AtomicPtr<T>, StdPtr<T>, *mut T);
+atomic!(AtomicU32, StdU32, u32);
+atomic!(AtomicU64, StdU64, u64);
+atomic!(AtomicUsize, StdUsize, usize);
+
+macro_rules! counting {
+    ($name:ident, $value:ty, $($operation:ident)*) => {
+        impl $name {
+            $(pub(crate) fn $operation(&self, value: $value, order: Ordering) -> $value {
+                point();
+                self.0.$operation(value, order)
+            })*
+        }
+    };
+}
+
+counting!(AtomicU64, u64, swap fetch_add fetch_sub fetch_max fetch_or fetch_and);
+counting!(AtomicUsize, usize, fetch_add fetch_sub fetch_max);
+
+impl AtomicU64 {
+    /// Never fails for nothing.
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        expected: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        self.compare_exchange(expected, new, success, failure)
+    }
+}
+
+/// A lock whose waiters let others run.
+pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(std::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        loop {
+            match self.try_lock() {
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Err(poisoned),
+                Err(TryLockError::WouldBlock) => let_others_run(),
+            }
+        }
+    }
+
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        point();
+        self.0.try_lock()
+    }
+
+    pub(crate) fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.0.get_mut()
+    }
+}
+
+/// A moment: how many steps have been taken.
+#[derive(Clone, Copy)]
+pub(crate) struct Instant(usize);
+
+impl Instant {
+    /// How long a step is said to take.
+    const STEP: Duration = Duration::from_micros(10);
+
+    pub(crate) fn now() -> Self {
+        Self(current::context_switches())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        Self::STEP * (Self::now().0 - self.0) as u32
+    }
+}

@@ -1,0 +1,283 @@
+//! Goal: no order in which threads take their turns breaks what a scheme promises.
+//!
+//! Method. The whole engine is built so that before each access to shared memory another thread may go on (`sync.rs`,
+//! `--cfg shuttle`), and only one runs at a time; a seed decides who. A few threads run a few transactions each on a
+//! handful of rows, in shapes that certifiers and garbage collection find hard, and the judge of [`history::graph`]
+//! looks at every history. A seed gives the transactions and the schedule: it plays the same again, step by step.
+//!
+//! Memory is sequentially consistent here. What weaker orderings allow is checked by the loom models.
+//!
+//! `ERMINE_TEST_SCHEDULES=n` plays so many under each scheme, `ERMINE_TEST_SEED=n` the one of a failure (with both: so many
+//! from there on).
+
+#![cfg(shuttle)]
+
+mod history;
+
+#[path = "schedules/plan.rs"]
+mod plan;
+#[path = "schedules/turns.rs"]
+mod turns;
+
+use std::{
+    cell::Cell,
+    io::{self, Write},
+    panic,
+    sync::{Arc, Mutex, Once},
+    time::Instant,
+};
+
+use ermine::Scheme;
+use fastrand::Rng;
+use shuttle::{Config, MaxSteps, Runner, thread};
+
+use history::{Record, Session, Store};
+use plan::{End, Plan, Script};
+use turns::Turns;
+
+/// Schedules under each scheme: some 20 seconds on two idle cores for all of them.
+const SCHEDULES: u64 = 40_000;
+
+/// More steps than any schedule takes that comes to an end.
+const STEPS_MAX: usize = 300_000;
+
+/// Rounds of maintenance after which nothing superseded is left: each moves every epoch on by one.
+const ROUNDS_TO_CLEAN: usize = 8;
+
+thread_local! {
+    /// What this thread of the test program plays: all threads of a schedule are one.
+    static PLAYED: Cell<Option<Played>> = const { Cell::new(None) };
+}
+
+/// A schedule.
+#[derive(Clone, Copy)]
+struct Played {
+    test: &'static str,
+    scheme: Scheme,
+    seed: u64,
+    /// How many did not fail.
+    before: u64,
+}
+
+/// What was played so far.
+#[derive(Default)]
+struct Tally {
+    steps: usize,
+    commits: usize,
+    aborts: usize,
+    cycles: usize,
+}
+
+/// Names the schedule in front of each message of failure.
+fn name_failures() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if let Some(Played { test, scheme, seed, before }) = PLAYED.get() {
+                eprintln!(
+                    "a schedule under {scheme} failed after {before} that did not; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
+                     CARGO_TARGET_DIR=target/shuttle cargo test --release -p ermine --test schedules -- --exact {test}"
+                );
+            }
+            others(panic);
+        }));
+    });
+}
+
+/// Plays `schedules` schedules from a seed on, of the plans that follow from the seeds.
+fn play(test: &'static str, scheme: Scheme, first: u64, schedules: u64, plan: fn(u64) -> Plan) -> Tally {
+    name_failures();
+    let tally = Arc::new(Mutex::new(Tally::default()));
+    let mut config = Config::new();
+    config.stack_size = 256 << 10;
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+    config.silence_warnings = true;
+    config.ungraceful_shutdown_config.immediately_return_on_panic = true;
+    let turns = Turns::new(first, schedules, move |seed| {
+        PLAYED.set(Some(Played { test, scheme, seed, before: seed - first }));
+    });
+    let total = tally.clone();
+    Runner::new(turns, config).run(move || {
+        let Played { seed, .. } = PLAYED.get().expect("set when the schedule began");
+        let one = play_one(scheme, &plan(seed));
+        let mut total = total.lock().unwrap();
+        total.steps += shuttle::current::context_switches();
+        total.commits += one.commits;
+        total.aborts += one.aborts;
+        total.cycles += one.cycles;
+    });
+    PLAYED.set(None);
+    Arc::into_inner(tally).expect("the runner is gone").into_inner().unwrap()
+}
+
+/// Plays a plan by whatever turns the scheduler gives, and judges it.
+fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
+    let store = Store::create(scheme, &plan.shape, &plan.initial);
+    let records = Mutex::new((Vec::new(), Vec::new()));
+    thread::scope(|scope| {
+        for (number, scripts) in plan.threads.iter().enumerate() {
+            let (store, records) = (&store, &records);
+            scope.spawn(move || {
+                for (at, script) in scripts.iter().enumerate() {
+                    let (record, committed) = play_script(store, (number, at), script);
+                    let mut records = records.lock().unwrap();
+                    if committed { records.0.push(record) } else { records.1.push(record) }
+                }
+            });
+        }
+        for round in 0..plan.maintenance {
+            store.database.maintain();
+            tell((plan.threads.len(), round), || "maintenance".into());
+        }
+    });
+    let (committed, aborted) = records.into_inner().unwrap();
+    let state = store.state();
+    let has_cycle = history::check(scheme, &plan.initial, &committed, &aborted, &state);
+    for _ in 0..ROUNDS_TO_CLEAN {
+        store.database.maintain();
+    }
+    assert_eq!(store.state(), state, "collecting garbage changes no row");
+    for _ in 0..ROUNDS_TO_CLEAN {
+        store.database.maintain();
+    }
+    assert_eq!(store.database.statistics().garbage_versions, 0, "garbage that nobody wants stays");
+    Tally { steps: 0, commits: committed.len(), aborts: aborted.len(), cycles: usize::from(has_cycle) }
+}
+
+/// Plays a transaction; says whether it has committed.
+fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record, bool) {
+    let mut session = Session::begin(store, name, script.options);
+    tell(name, || "begun".into());
+    for operation in &script.operations {
+        let outcome = session.apply(operation);
+        tell(name, || format!("{operation:?} -> {outcome:?}"));
+        if session.aborted.is_some() {
+            break;
+        }
+    }
+    match script.end {
+        End::Rollback { dropped } => {
+            let record = session.rollback(dropped);
+            tell(name, || "rolled back".into());
+            (record, false)
+        }
+        End::Commit => {
+            let (record, result) = session.commit();
+            tell(name, || format!("commit -> {:?}", result.as_ref().map(|()| record.stamp)));
+            (record, result.is_ok())
+        }
+    }
+}
+
+/// Where one schedule is played again: prints what happens in it.
+fn tell((session, at): (usize, usize), what: impl FnOnce() -> String) {
+    if asked_for() == Some(1) {
+        eprintln!("{:7} session {session}, transaction {at}: {}", shuttle::current::context_switches(), what());
+    }
+}
+
+/// How many schedules under each scheme the environment asks for.
+fn asked_for() -> Option<u64> {
+    match std::env::var("ERMINE_TEST_SCHEDULES") {
+        Ok(number) => Some(number.parse().expect("ERMINE_TEST_SCHEDULES is a number")),
+        Err(_) => history::one_seed().then_some(1),
+    }
+}
+
+fn explore(scheme: Scheme) -> Tally {
+    let schedules = asked_for().unwrap_or(SCHEDULES);
+    let (seed, since) = (history::seed(), Instant::now());
+    // Past the harness, which keeps output to itself: what corrupts memory may end the process without a message.
+    let mut directly = io::stderr();
+    writeln!(directly, "{scheme}: ERMINE_TEST_SEED={seed} ERMINE_TEST_SCHEDULES={schedules}").unwrap();
+    let tally = play(test_of(scheme), scheme, seed, schedules, any_plan);
+    let (seconds, each) = (since.elapsed().as_secs_f64(), schedules as usize);
+    eprintln!(
+        "{scheme}: {schedules} schedules from seed {seed} in {seconds:.1} s, {:.0} a second, {} steps each; {} commits, \
+         {} aborts, {} with cycles",
+        schedules as f64 / seconds,
+        tally.steps / each,
+        tally.commits,
+        tally.aborts,
+        tally.cycles,
+    );
+    tally
+}
+
+fn any_plan(seed: u64) -> Plan {
+    Plan::random(&mut Rng::with_seed(seed))
+}
+
+/// The name of the test below.
+fn test_of(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Rc => "schedules_under_rc",
+        Scheme::Si => "schedules_under_si",
+        Scheme::RcSsn => "schedules_under_rc_ssn",
+        Scheme::SiSsn => "schedules_under_si_ssn",
+        Scheme::SiSsi => "schedules_under_si_ssi",
+        Scheme::MvOcc => "schedules_under_mvocc",
+        _ => unreachable!("a scheme without a test"),
+    }
+}
+
+/// Where a weaker scheme must show cycles, it must show them here: otherwise the others prove nothing.
+fn explore_a_weaker(scheme: Scheme) {
+    let cycles = explore(scheme).cycles;
+    assert!(cycles > 0 || asked_for().is_some(), "no schedule has shown what {scheme} permits");
+}
+
+#[test]
+fn schedules_under_rc() {
+    explore_a_weaker(Scheme::Rc);
+}
+
+#[test]
+fn schedules_under_si() {
+    explore_a_weaker(Scheme::Si);
+}
+
+#[test]
+fn schedules_under_rc_ssn() {
+    explore(Scheme::RcSsn);
+}
+
+#[test]
+fn schedules_under_si_ssn() {
+    explore(Scheme::SiSsn);
+}
+
+#[test]
+fn schedules_under_si_ssi() {
+    explore(Scheme::SiSsi);
+}
+
+#[test]
+fn schedules_under_mvocc() {
+    explore(Scheme::MvOcc);
+}
+
+#[test]
+fn a_seed_plays_the_same_again() {
+    for scheme in Scheme::ALL {
+        for seed in 0..20 {
+            let once = || play("a_seed_plays_the_same_again", scheme, seed, 1, any_plan);
+            let (first, second) = (once(), once());
+            assert_eq!((first.steps, first.commits), (second.steps, second.commits), "seed {seed} under {scheme}");
+        }
+    }
+}
+
+/// A writer that rolls back takes its version out of the row, and then its entry out of the secondary index. Who writes the
+/// same value to the row in between finds the entry there. Somebody who scanned before the entry came in has not seen it,
+/// and has left nothing at the row: only the gap stamp of the leaf knows.
+#[test]
+fn an_entry_that_an_aborted_writer_leaves_hides_no_scan() {
+    let test = "an_entry_that_an_aborted_writer_leaves_hides_no_scan";
+    let (first, schedules) = if history::one_seed() { (history::seed(), 1) } else { (0, 3000) };
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_serializable()) {
+        play(test, scheme, first, schedules, |_| Plan::entry_of_an_aborted_writer());
+    }
+}
