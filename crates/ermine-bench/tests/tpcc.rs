@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ermine::{Database, Scheme, Transaction};
 use ermine_bench::tpcc::{
-    Home, Kind, Moment, Options, Retry, Scale, Tables, Verdict, all_hold, check, drive, load, run,
+    Home, Kind, Mix, Moment, Options, Retry, Scale, Tables, Verdict, all_hold, check, drive, load, run,
 };
 use indicatif::ProgressBar;
 
@@ -41,6 +41,9 @@ fn options(scheme: Scheme) -> Options {
         retry: Retry::Yes,
         seed: SEED,
         scale: Scale::SMALL,
+        mix: Mix::Standard,
+        explain_aborts: false,
+        observer: None,
     }
 }
 

@@ -8,6 +8,7 @@ mod bench;
 use std::process::ExitCode;
 
 use clap::Parser;
+use ermine_bench::tpcc::Mix;
 
 use crate::arguments::{Command, Ermine, Workload};
 
@@ -15,7 +16,13 @@ fn main() -> ExitCode {
     let Ermine { command } = Ermine::parse();
     let done = match command {
         Command::Bench { workload } => match workload {
-            Workload::Tpcc(arguments) => bench::tpcc(&arguments),
+            Workload::Tpcc(arguments) => bench::tpcc(&arguments, Mix::Standard),
+            Workload::CreditCheck(arguments) => bench::tpcc(&arguments, Mix::CreditCheck),
+            Workload::Sibench(arguments) => bench::sibench(&arguments),
+            Workload::WriteSkew(arguments) => bench::write_skew(&arguments),
+            Workload::Batch(arguments) => bench::batch(&arguments),
+            Workload::Stock(arguments) => bench::stock(&arguments),
+            Workload::ReadMostly(arguments) => bench::read_mostly(&arguments),
             Workload::Micro(arguments) => bench::micro(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
