@@ -1,9 +1,10 @@
 //! The conflicts that the transactions of one thread lost: how many, of which kind, and which of them twice.
 //!
 //! A conflict is **repeated** when an attempt loses on the same rule, in the same table and at the same key as the attempt
-//! of the same transaction before it. SSN promises safe retry (section 3.2): what an attempt lost against has committed
-//! by then and cannot close the same cycle again. A repeated conflict is thus a new opponent at the same place, or a
-//! scheme that does not keep that promise.
+//! of the same transaction before it. That may be a new opponent at a busy place, so those with the **same opponent** are
+//! counted apart, where both attempts name one. SSN promises safe retry (section 3.2): what an attempt lost against at
+//! certification has committed by then and cannot close the same cycle again; an exclusion with the same opponent would break
+//! that. A write conflict with the same opponent only says that it had not ended when the transaction was run again.
 
 use ermine::{Abort, AbortKind, Access, Job, Transaction};
 
@@ -19,6 +20,8 @@ pub struct Conflicts {
     pub aborted: u64,
     /// Those that lost the same one as the attempt before.
     pub repeated: u64,
+    /// Those of the repeated ones that lost against the same transaction.
+    pub same_opponent: u64,
     /// By kind, in the order of [`AbortKind::ALL`].
     pub causes: [u64; KINDS],
 }
@@ -28,6 +31,7 @@ impl Conflicts {
     pub fn merge(&mut self, other: &Self) {
         self.aborted += other.aborted;
         self.repeated += other.repeated;
+        self.same_opponent += other.same_opponent;
         self.causes.iter_mut().zip(other.causes).for_each(|(own, other)| *own += other);
     }
 
@@ -38,14 +42,17 @@ impl Conflicts {
 
     fn count(&mut self, abort: &Abort, previous: Option<&Abort>) {
         self.aborted += 1;
-        self.repeated += u64::from(previous.is_some_and(|previous| is_same(previous, abort)));
+        if let Some(previous) = previous.filter(|previous| is_same_place(previous, abort)) {
+            self.repeated += 1;
+            self.same_opponent += u64::from(abort.other.is_some() && abort.other == previous.other);
+        }
         let place = AbortKind::ALL.iter().position(|&kind| kind == abort.kind).expect("all kinds are listed");
         self.causes[place] += 1;
     }
 }
 
 /// Whether two attempts lost at the same place, whoever the opponent was.
-fn is_same(one: &Abort, other: &Abort) -> bool {
+fn is_same_place(one: &Abort, other: &Abort) -> bool {
     (one.kind, &one.table, &one.key) == (other.kind, &other.table, &other.key)
 }
 

@@ -14,6 +14,9 @@ pub enum Pause {
 }
 
 impl Pause {
+    /// Not at all.
+    pub const NONE: Self = Self::Spins(0);
+
     /// Pauses.
     #[inline]
     pub fn wait(self) {

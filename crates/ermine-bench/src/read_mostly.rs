@@ -119,10 +119,10 @@ const NAMES: [&str; 2] = ["long", "short"];
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Turn)) -> Result<Comparison<Options>> {
     options.check()?;
     let mut contenders = rounds::contenders(&options.schemes, &options.terms, |db| load(db, options.rows))?;
-    let mut trial = |contender: &mut Contender<Holdings>, round: u32, terms: &Terms| {
+    let trial = |contender: &mut Contender<Holdings>, round: u32, terms: &Terms| {
         run(options, contender, u64::from(round) << 16, terms)
     };
-    let counted = rounds::interleave(&mut contenders, options.rounds, &options.terms, &mut trial, watch)?;
+    let counted = rounds::interleave(&mut contenders, options.rounds, &options.terms, trial, watch)?;
     let points = vec![Point::new(String::new(), &contenders, &NAMES, &counted)];
     let mut checks = Vec::new();
     for contender in &contenders {

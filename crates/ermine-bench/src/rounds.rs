@@ -80,7 +80,7 @@ pub fn interleave<D>(
     contenders: &mut [Contender<D>],
     rounds: u32,
     terms: &Terms,
-    trial: &mut dyn FnMut(&mut Contender<D>, u32, &Terms) -> Result<Counts>,
+    mut trial: impl FnMut(&mut Contender<D>, u32, &Terms) -> Result<Counts>,
     watch: &mut dyn FnMut(Turn),
 ) -> Result<Vec<Vec<Counts>>> {
     let share = Terms { warmup: terms.warmup / rounds, measured: terms.measured / rounds, ..terms.clone() };
@@ -203,8 +203,11 @@ impl<O> Comparison<O> {
         for point in &self.points {
             let kinds = point.schemes.first().map_or(&[][..], |summary| &summary.kinds);
             for (number, kind) in kinds.iter().enumerate() {
-                let row = [point.name.as_str(), &kind.name].map(str::trim);
-                let row = row.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+                let row = match (&*point.name, kinds.len()) {
+                    ("", _) => kind.name.clone(),
+                    (point, 1) => point.to_owned(),
+                    (point, _) => format!("{point}, {}", kind.name),
+                };
                 grid.row([row].into_iter().chain(point.schemes.iter().map(|summary| cell(summary, number))));
             }
         }
@@ -231,11 +234,11 @@ impl<O: fmt::Display> fmt::Display for Comparison<O> {
         }
         for point in points {
             for summary in point.schemes.iter().filter(|summary| !summary.abort_shapes.is_empty()) {
-                writeln!(f, "{} under {}", point.name, summary.scheme)?;
+                writeln!(f, "{} {}", summary.scheme, point.name)?;
                 ShapeTable(&summary.abort_shapes).fmt(f)?;
             }
         }
-        self.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
+        self.checks.iter().try_for_each(|check| writeln!(f, "{:<6}  {check}", check.scheme.name()))?;
         f.write_str(if self.holds() { "everything promised holds" } else { "A PROMISE IS BROKEN" })
     }
 }
@@ -258,12 +261,12 @@ mod tests {
         let terms = Terms::default();
         let mut contenders = contenders(&[Scheme::Si, Scheme::SiSsn], &terms, |_| Ok(())).unwrap();
         let mut order = Vec::new();
-        let mut trial = |contender: &mut Contender<()>, round, share: &Terms| {
+        let trial = |contender: &mut Contender<()>, round, share: &Terms| {
             order.push((round, contender.scheme.name()));
             assert_eq!(share.measured, terms.measured / 2);
             Ok(Counts::new(1))
         };
-        let counted = interleave(&mut contenders, 2, &terms, &mut trial, &mut |_| {});
+        let counted = interleave(&mut contenders, 2, &terms, trial, &mut |_| {});
         assert!(counted.unwrap().iter().all(|rounds| rounds.len() == 2));
         assert_eq!(order, [(0, "si"), (0, "si-ssn"), (1, "si-ssn"), (1, "si")]);
     }

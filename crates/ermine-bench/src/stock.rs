@@ -98,7 +98,7 @@ struct Shelf {
 }
 
 /// The only kind of transaction.
-const NAMES: [&str; 1] = [""];
+const NAMES: [&str; 1] = ["take"];
 
 /// Loads a database for each scheme, runs every point, and adds up what was written.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(&str, Turn)) -> Result<Comparison<Options>> {
@@ -111,12 +111,12 @@ pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(&str, Tu
             let name = format!("{} reads, {percent} % writes", grouped(u64::from(reads)));
             let order = Order { choice: &choice, reads, writes: f64::from(reads) * percent / 100.0 };
             let stream = (points.len() as u64) << 48;
-            let mut trial = |contender: &mut Contender<Shelf>, round: u32, terms: &Terms| {
+            let trial = |contender: &mut Contender<Shelf>, round: u32, terms: &Terms| {
                 let stream = stream | u64::from(round) << 16;
                 order.trial(contender, options.threads, stream, terms)
             };
             let mut watch = |turn| watch(&name, turn);
-            let counted = rounds::interleave(&mut contenders, options.rounds, &options.terms, &mut trial, &mut watch)?;
+            let counted = rounds::interleave(&mut contenders, options.rounds, &options.terms, trial, &mut watch)?;
             points.push(Point::new(name, &contenders, &NAMES, &counted));
         }
     }

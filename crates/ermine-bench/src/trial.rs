@@ -317,6 +317,8 @@ pub struct KindSummary {
     pub abort_rate: f64,
     /// Attempts that lost the same conflict as the attempt before: same kind, table and key.
     pub repeated: u64,
+    /// Those of the repeated ones that lost against the same transaction, where both name one.
+    pub same_opponent: u64,
     /// Aborted attempts by cause.
     pub conflicts: Vec<(&'static str, u64)>,
     /// Latencies, with all retries.
@@ -335,6 +337,7 @@ impl KindSummary {
             aborted: conflicts.aborted,
             abort_rate: conflicts.aborted as f64 / attempts.max(1) as f64,
             repeated: conflicts.repeated,
+            same_opponent: conflicts.same_opponent,
             conflicts: conflicts.named(),
             latency: latency.quantiles(),
         }
@@ -370,9 +373,10 @@ impl fmt::Display for KindTables<'_> {
             ]);
         }
         let causes = ermine::AbortKind::ALL.map(ermine::AbortKind::name);
-        let mut lost = Grid::new(&[&["aborted attempts"], &causes[..], &["all", "repeated"]].concat());
+        let mut lost = Grid::new(&[&["aborted attempts"], &causes[..], &["all", "repeated", "same opponent"]].concat());
         for kind in self.0 {
-            let counts = kind.conflicts.iter().map(|&(_, count)| count).chain([kind.aborted, kind.repeated]);
+            let counts =
+                kind.conflicts.iter().map(|&(_, count)| count).chain([kind.aborted, kind.repeated, kind.same_opponent]);
             lost.row([kind.name.clone()].into_iter().chain(counts.map(grouped)));
         }
         write!(f, "{speed}\n\n{lost}\n\n")

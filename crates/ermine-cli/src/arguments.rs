@@ -45,7 +45,7 @@ pub enum Workload {
     /// customer's balance and sums up the orders that are not delivered; New-Order and Payment read the status that it
     /// writes. Beside the conditions of tpcc: every order was accepted under the last credit check that had not seen it;
     /// exit code 1 when one was not, but not under rc and si, which permit it.
-    CreditCheck(Tpcc),
+    CreditCheck(CreditCheck),
     /// Random reads, then writes, of one table, by groups of clients (SIBENCH as in the SSN paper, section 7.2)
     ///
     /// Exit code 1 when a record holds what an attempt wrote that did not commit.
@@ -208,7 +208,7 @@ pub enum Scale {
 }
 
 impl Tpcc {
-    pub fn options(&self, mix: tpcc::Mix) -> tpcc::Options {
+    pub fn options(&self) -> tpcc::Options {
         let threads = self.run.threads();
         tpcc::Options {
             scheme: self.scheme.scheme,
@@ -227,10 +227,27 @@ impl Tpcc {
                 Scale::Full => tpcc::Scale::FULL,
                 Scale::Small => tpcc::Scale::SMALL,
             },
-            mix,
+            mix: tpcc::Mix::Standard,
+            credit_pause: Pause::NONE,
             explain_aborts: self.run.explain_aborts,
             observer: None,
         }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct CreditCheck {
+    #[command(flatten)]
+    pub tpcc: Tpcc,
+    /// Between what a credit check reads and what it writes: turns of an empty loop (some tens of nanoseconds each), or
+    /// yield: the core goes to another thread. The longer, the more often it misses a new order
+    #[arg(long, default_value = "0", value_name = "SPINS|yield")]
+    pub pause: Pause,
+}
+
+impl CreditCheck {
+    pub fn options(&self) -> tpcc::Options {
+        tpcc::Options { mix: tpcc::Mix::CreditCheck, credit_pause: self.pause, ..self.tpcc.options() }
     }
 }
 
@@ -367,8 +384,9 @@ pub struct WriteSkew {
     /// Pairs of accounts; fewer mean more conflicts
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: u32,
-    /// Between reading and writing: turns of an empty loop (some tens of nanoseconds each), or yield for a system call
-    #[arg(long, default_value = "100", value_name = "SPINS|yield")]
+    /// Between reading and writing: turns of an empty loop (some tens of nanoseconds each), or yield: the core goes to
+    /// another thread, so that transactions overlap also where there are more threads than cores
+    #[arg(long, default_value = "yield", value_name = "SPINS|yield")]
     pub pause: Pause,
 }
 
@@ -396,8 +414,8 @@ pub struct Batch {
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub receipts: u32,
     /// Between a receipt's look at the batch number and its write: turns of an empty loop (some tens of nanoseconds each),
-    /// or yield for a system call
-    #[arg(long, default_value = "100", value_name = "SPINS|yield")]
+    /// or yield, as for write-skew
+    #[arg(long, default_value = "yield", value_name = "SPINS|yield")]
     pub pause: Pause,
     /// Reports read a safe snapshot; otherwise they are transactions that happen not to write
     #[arg(long)]
@@ -526,7 +544,7 @@ mod tests {
 
     fn tpcc(line: &str) -> tpcc::Options {
         match parse(&format!("ermine bench tpcc {line}")).unwrap() {
-            Workload::Tpcc(arguments) => arguments.options(tpcc::Mix::Standard),
+            Workload::Tpcc(arguments) => arguments.options(),
             other => panic!("{other:?}"),
         }
     }
@@ -626,9 +644,10 @@ mod tests {
 
     #[test]
     fn the_mix_is_that_of_the_verb() {
-        match parse("ermine bench credit-check --threads 1").unwrap() {
+        match parse("ermine bench credit-check --threads 1 --pause yield").unwrap() {
             Workload::CreditCheck(arguments) => {
-                assert_eq!(arguments.options(tpcc::Mix::CreditCheck).mix, tpcc::Mix::CreditCheck);
+                assert_eq!(arguments.options().mix, tpcc::Mix::CreditCheck);
+                assert_eq!(arguments.options().credit_pause, Pause::Yield);
             }
             other => panic!("{other:?}"),
         }

@@ -11,14 +11,13 @@ use ermine_bench::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::arguments::{Batch, Churn, Micro, ReadMostly, Run, Sibench, Stock, Tpcc, WriteSkew};
+use crate::arguments::{Batch, Churn, Micro, ReadMostly, Run, Sibench, Stock, WriteSkew};
 
 /// Runs a TPC-C-like mix; says whether all conditions held.
-pub fn tpcc(arguments: &Tpcc, mix: tpcc::Mix) -> Result<bool> {
-    let options = arguments.options(mix);
+pub fn tpcc(options: &tpcc::Options, run: &Run) -> Result<bool> {
     options.check()?;
     let setting = calibrated();
-    let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
+    let summary = tpcc::drive(options, setting, &bar("loading"), &mut |event| match event {
         tpcc::Event::Loaded(time, memory) => eprintln!("loaded in {:.1} s, {memory}", time.as_secs_f64()),
         tpcc::Event::Checked(moment, time, verdicts) => {
             let when = match moment {
@@ -30,7 +29,7 @@ pub fn tpcc(arguments: &Tpcc, mix: tpcc::Mix) -> Result<bool> {
         }
         tpcc::Event::Second(tick) => eprintln!("{}", tick.line()),
     })?;
-    show(&arguments.run, &summary)?;
+    show(run, &summary)?;
     Ok(summary.holds())
 }
 

@@ -8,7 +8,6 @@ mod bench;
 use std::process::ExitCode;
 
 use clap::Parser;
-use ermine_bench::tpcc::Mix;
 
 use crate::arguments::{Command, Ermine, Workload};
 
@@ -16,8 +15,8 @@ fn main() -> ExitCode {
     let Ermine { command } = Ermine::parse();
     let done = match command {
         Command::Bench { workload } => match workload {
-            Workload::Tpcc(arguments) => bench::tpcc(&arguments, Mix::Standard),
-            Workload::CreditCheck(arguments) => bench::tpcc(&arguments, Mix::CreditCheck),
+            Workload::Tpcc(arguments) => bench::tpcc(&arguments.options(), &arguments.run),
+            Workload::CreditCheck(arguments) => bench::tpcc(&arguments.options(), &arguments.tpcc.run),
             Workload::Sibench(arguments) => bench::sibench(&arguments),
             Workload::WriteSkew(arguments) => bench::write_skew(&arguments),
             Workload::Batch(arguments) => bench::batch(&arguments),

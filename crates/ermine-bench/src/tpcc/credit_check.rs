@@ -28,7 +28,7 @@ use super::{
     Business, Failure,
     schema::{Credit, CreditCheckRow, Tables, Text},
 };
-use crate::random::Random;
+use crate::{pause::Pause, random::Random};
 
 /// What one Credit-Check is about.
 #[derive(Clone, Debug)]
@@ -51,6 +51,8 @@ pub struct CreditCheck<'a> {
     pub tables: &'a Tables,
     /// What.
     pub input: CreditCheckInput,
+    /// Between what it reads and what it writes.
+    pub pause: Pause,
 }
 
 /// A customer's orders that are not delivered.
@@ -79,6 +81,7 @@ impl Job for CreditCheck<'_> {
         let is_good = balance + amount <= limit;
 
         let last = txn.view(&credit.status, &buyer)?.ok_or_else(|| Failure::Missing("credit of a customer"))?;
+        self.pause.wait();
         let (number, status) = (last.checks + 1, if is_good { Text(*b"GC") } else { Text(*b"BC") });
         txn.update(&credit.status, &buyer, &Credit { checks: number, status, padding: [0; 2] })?;
         let check = CreditCheckRow { outstanding: amount, newest_o_id, status, padding: [0; 2] };

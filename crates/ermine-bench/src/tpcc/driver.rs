@@ -23,6 +23,7 @@ use crate::{
     crew::{self, Pace, Progress, Worker},
     latency::Latency,
     machine::{cores, processor_seconds},
+    pause::Pause,
     random::Random,
     report::{Memory, Setting, scheme_name, seconds},
     trial,
@@ -66,6 +67,8 @@ pub struct Options {
     pub scale: Scale,
     /// The shares of the transactions.
     pub mix: Mix,
+    /// Of a credit check, between what it reads and what it writes.
+    pub credit_pause: Pause,
     /// Count aborts by shape.
     pub explain_aborts: bool,
     /// Is told what every transaction did, the loader's too.
@@ -232,6 +235,7 @@ struct Terminal<'a> {
     scheme: Scheme,
     home: Option<u32>,
     retry: Retry,
+    credit_pause: Pause,
     random: Random,
     deck: Deck,
     clock: Clock,
@@ -255,6 +259,7 @@ impl<'a> Terminal<'a> {
                 Home::Random => None,
             },
             retry: options.retry,
+            credit_pause: options.credit_pause,
             // The loader's streams lie below 2^63.
             random: Random::new(options.seed, 1 << 63 | thread),
             deck: Deck::new(options.mix),
@@ -324,7 +329,7 @@ impl Worker for Terminal<'_> {
             }
             Kind::CreditCheck => {
                 let input = CreditCheckInput::draw(&business, home, random);
-                std::hint::black_box(self.execute(kind, CreditCheck { tables, input })?);
+                std::hint::black_box(self.execute(kind, CreditCheck { tables, input, pause: self.credit_pause })?);
             }
         }
         Ok(())

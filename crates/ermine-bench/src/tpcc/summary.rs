@@ -100,6 +100,8 @@ pub struct KindSummary {
     pub aborted_per_transaction: f64,
     /// Aborted attempts that lost the same conflict as the attempt before: same kind, table and key.
     pub repeated: u64,
+    /// Those of the repeated ones that lost against the same transaction, where both name one.
+    pub same_opponent: u64,
     /// Aborted attempts by cause.
     pub conflicts: Vec<(&'static str, u64)>,
     /// Latencies, with all retries.
@@ -109,7 +111,7 @@ pub struct KindSummary {
 impl KindSummary {
     fn new(name: &'static str, tally: &KindTally, seconds: f64) -> Self {
         let &KindTally { committed, rolled_back, dropped, lost, ref conflicts, ref latency } = tally;
-        let &Conflicts { aborted, repeated, .. } = conflicts;
+        let &Conflicts { aborted, repeated, same_opponent, .. } = conflicts;
         let completed = committed + rolled_back;
         Self {
             name,
@@ -121,6 +123,7 @@ impl KindSummary {
             aborted,
             aborted_per_transaction: if completed == 0 { 0.0 } else { aborted as f64 / completed as f64 },
             repeated,
+            same_opponent,
             conflicts: conflicts.named(),
             latency: latency.quantiles(),
         }
@@ -223,36 +226,50 @@ impl Summary {
 
     fn causes(&self) -> Grid {
         let names = AbortKind::ALL.map(AbortKind::name);
-        let mut grid = Grid::new(&[&["aborted attempts"], &names[..], &["all", "repeated"]].concat());
+        let mut grid = Grid::new(&[&["aborted attempts"], &names[..], &["all", "repeated", "same opponent"]].concat());
         for kind in self.kinds.iter().chain([&self.total]) {
-            let counts = kind.conflicts.iter().map(|&(_, count)| count).chain([kind.aborted, kind.repeated]);
+            let counts =
+                kind.conflicts.iter().map(|&(_, count)| count).chain([kind.aborted, kind.repeated, kind.same_opponent]);
             grid.row([kind.name.to_owned()].into_iter().chain(counts.map(grouped)));
         }
         let all = self.aborts.iter().map(|&(_, count)| count);
         let sum = all.clone().sum();
-        grid.row(
-            ["by the engine's count".to_owned()]
-                .into_iter()
-                .chain(all.map(grouped))
-                .chain([grouped(sum), String::new()]),
-        );
+        grid.row(["by the engine's count".to_owned()].into_iter().chain(all.map(grouped)).chain([
+            grouped(sum),
+            String::new(),
+            String::new(),
+        ]));
         grid
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, threads, warehouses, warmup, measured, remote_percent, home, retry, seed, scale, .. } =
-            &self.options;
+        let Options {
+            scheme,
+            threads,
+            warehouses,
+            warmup,
+            measured,
+            remote_percent,
+            home,
+            retry,
+            seed,
+            scale,
+            mix,
+            credit_pause,
+            ..
+        } = &self.options;
         writeln!(f, "{}", self.benchmark)?;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
             "options      scheme {scheme}, {threads} threads, {warehouses} warehouses, {:.1} s after {:.1} s of warm-up, \
-             {remote_percent} % remote lines, home {home:?}, retry {retry:?}, seed {seed}{}",
+             {remote_percent} % remote lines, home {home:?}, retry {retry:?}, seed {seed}{}{}",
             measured.as_secs_f64(),
             warmup.as_secs_f64(),
-            if *scale == super::Scale::FULL { "" } else { ", reduced scale" }
+            if *scale == super::Scale::FULL { "" } else { ", reduced scale" },
+            if *mix == Mix::Standard { String::new() } else { format!(", pause {credit_pause} in credit checks") }
         )?;
         writeln!(f, "load         {:.1} s, {}", self.load_seconds, self.memory_after_load)?;
         writeln!(f, "after run    {}", self.memory_after_run)?;
