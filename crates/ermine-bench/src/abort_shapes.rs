@@ -1,7 +1,8 @@
 //! Which conflicts are lost most often: aborts counted by their shape, with the keys that occur most.
 //!
-//! A shape is what aborts have in common: the kind of transaction that lost, the rule that it broke, and the table. A field
-//! that [`Abort`] gains becomes part of a shape in [`Shape::of`] and a column in [`ShapeSummary`], and nowhere else.
+//! A shape is what aborts have in common: the kind of transaction that lost, the rule that it broke, the table, and the edges
+//! to the transactions before and after it that would have closed the cycle. A field that [`Abort`] gains becomes part of a
+//! shape in [`Shape::of`] and a column in [`ShapeSummary`], and nowhere else.
 //!
 //! Invariants
 //! 1. Memory is bounded: at most [`SHAPES_MAX`] shapes and [`KEYS_MAX`] keys of each; what goes beyond is counted together.
@@ -13,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use ermine::{Abort, AbortKind};
+use ermine::{Abort, AbortKind, Dependency, Edge};
 use serde::Serialize;
 
 use crate::report::{Grid, grouped};
@@ -34,11 +35,34 @@ struct Shape {
     transaction: usize,
     kind: AbortKind,
     table: Option<Arc<str>>,
+    predecessor: Option<EdgeShape>,
+    successor: Option<EdgeShape>,
+}
+
+/// What edges have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct EdgeShape {
+    dependency: Dependency,
+    table: Option<Arc<str>>,
 }
 
 impl Shape {
     fn of(transaction: usize, abort: &Abort) -> Self {
-        Self { transaction, kind: abort.kind, table: abort.table.clone() }
+        let edge = |edge: &Edge| EdgeShape { dependency: edge.dependency, table: edge.table.clone() };
+        Self {
+            transaction,
+            kind: abort.kind,
+            table: abort.table.clone(),
+            predecessor: abort.predecessor.as_ref().map(edge),
+            successor: abort.successor.as_ref().map(edge),
+        }
+    }
+}
+
+impl fmt::Display for EdgeShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.dependency.name())?;
+        self.table.as_ref().map_or(Ok(()), |table| write!(f, " in {table}"))
     }
 }
 
@@ -110,13 +134,22 @@ impl AbortShapes {
             transaction: names.get(shape.transaction).map_or("?", AsRef::as_ref).to_owned(),
             kind: shape.kind.name(),
             table: shape.table.as_deref().map(str::to_owned),
+            predecessor: shape.predecessor.as_ref().map(EdgeShape::to_string),
+            successor: shape.successor.as_ref().map(EdgeShape::to_string),
             aborts: counts.aborts,
             keys: counts.keys.most_frequent(),
         };
         let mut summaries: Vec<_> = shapes.into_iter().map(summary).collect();
         if self.beyond > 0 {
-            let (transaction, kind, table) = ("others".to_owned(), "others", None);
-            summaries.push(ShapeSummary { transaction, kind, table, aborts: self.beyond, keys: Vec::new() });
+            summaries.push(ShapeSummary {
+                transaction: "others".to_owned(),
+                kind: "others",
+                table: None,
+                predecessor: None,
+                successor: None,
+                aborts: self.beyond,
+                keys: Vec::new(),
+            });
         }
         summaries
     }
@@ -164,6 +197,10 @@ pub struct ShapeSummary {
     pub kind: &'static str,
     /// Where the conflict was noticed.
     pub table: Option<String>,
+    /// What it did after a transaction that comes before it.
+    pub predecessor: Option<String>,
+    /// What it did before a transaction that comes after it.
+    pub successor: Option<String>,
     /// How many.
     pub aborts: u64,
     /// Examples: the keys that occurred most.
@@ -188,8 +225,16 @@ impl fmt::Display for ShapeTable<'_> {
             return Ok(());
         }
         let all: u64 = self.0.iter().map(|shape| shape.aborts).sum();
-        let mut grid =
-            Grid::new(&["aborts of", "lost on", "table", "count", "share", "most frequent keys (hex: count)"]);
+        let mut grid = Grid::new(&[
+            "aborts of",
+            "lost on",
+            "table",
+            "count",
+            "share",
+            "behind another: it",
+            "before another: it",
+            "most frequent keys (hex: count)",
+        ]);
         for shape in self.0.iter().take(SHAPES_SHOWN) {
             let keys = shape.keys.iter().map(|KeyCount { key, at_most }| format!("{key}: {}", grouped(*at_most)));
             grid.row([
@@ -198,6 +243,8 @@ impl fmt::Display for ShapeTable<'_> {
                 shape.table.clone().unwrap_or_default(),
                 grouped(shape.aborts),
                 format!("{:.1} %", 100.0 * shape.aborts as f64 / all as f64),
+                shape.predecessor.clone().unwrap_or_default(),
+                shape.successor.clone().unwrap_or_default(),
                 keys.collect::<Vec<_>>().join(", "),
             ]);
         }
@@ -209,9 +256,11 @@ impl fmt::Display for ShapeTable<'_> {
 mod tests {
     use super::*;
 
+    /// A write conflict in a table, with its key replaced.
     fn abort(table: &str, key: u32) -> Abort {
-        let key = Some(key.to_be_bytes().into());
-        Abort { kind: AbortKind::Exclusion, table: Some(table.into()), key, other: None }
+        let mut abort = crate::conflicts::tests::write_conflict();
+        (abort.table, abort.key) = (Some(table.into()), Some(key.to_be_bytes().into()));
+        abort
     }
 
     #[test]

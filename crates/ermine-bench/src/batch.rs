@@ -109,7 +109,7 @@ type Reports = HashMap<(u64, Content), u64>;
 /// Runs, and compares every report with what its batch has at the end.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -> Result<Summary<Options>> {
     options.check()?;
-    let db = trial::open(options.scheme, options.terms.observer.as_ref())?;
+    let db = options.terms.open(options.scheme)?;
     let tables = Tables { control: db.table("control")?, receipts: db.table("receipt")? };
     db.run(|txn| txn.insert(&tables.control, &CURRENT, &FIRST_BATCH))?;
     let closed = AtomicU64::new(0);

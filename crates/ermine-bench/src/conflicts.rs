@@ -100,11 +100,27 @@ impl<J: Job> Job for Counted<'_, J> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use ermine::{Error, Scheme, TxnOptions};
+
     use super::*;
 
+    /// One as the engine makes it.
+    pub(crate) fn write_conflict() -> Abort {
+        let db = crate::trial::open(Scheme::Si, None).unwrap();
+        let table = db.table::<u32, u32>("stock").unwrap();
+        let (first, second) = (db.begin(TxnOptions::default()).unwrap(), db.begin(TxnOptions::default()).unwrap());
+        first.put(&table, &1, &1).unwrap();
+        match second.put(&table, &1, &2) {
+            Err(Error::Abort(abort)) => *abort,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn abort(kind: AbortKind, key: u8) -> Abort {
-        Abort { kind, table: Some("stock".into()), key: Some(Box::new([key])), other: None }
+        let mut abort = write_conflict();
+        (abort.kind, abort.key, abort.other) = (kind, Some([key].into()), None);
+        abort
     }
 
     #[test]
@@ -118,5 +134,15 @@ mod tests {
         assert_eq!((conflicts.aborted, conflicts.repeated), (4, 1));
         assert_eq!(conflicts.named().iter().map(|(_, count)| count).sum::<u64>(), 4);
         assert!(conflicts.named().contains(&("exclusion", 3)));
+    }
+
+    #[test]
+    fn the_same_opponent_is_one_that_both_name() {
+        let (named, unnamed) = (write_conflict(), abort(AbortKind::WriteConflict, 1));
+        assert!(named.other.is_some());
+        let mut conflicts = Conflicts::default();
+        conflicts.count(&named, Some(&named));
+        conflicts.count(&unnamed, Some(&unnamed));
+        assert_eq!((conflicts.repeated, conflicts.same_opponent), (2, 1));
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     Result,
     abort_shapes::{ShapeSummary, ShapeTable},
     report::{Grid, Setting, grouped, scheme_name},
-    trial::{self, Counts, KindSummary, KindTables, Terms},
+    trial::{Counts, KindSummary, KindTables, Terms},
     verdict::Check,
 };
 
@@ -52,7 +52,7 @@ pub fn contenders<D>(
     mut load: impl FnMut(&Database) -> Result<D>,
 ) -> Result<Vec<Contender<D>>> {
     let open = |&scheme| {
-        let db = trial::open(scheme, terms.observer.as_ref())?;
+        let db = terms.open(scheme)?;
         let data = load(&db)?;
         Ok(Contender { scheme, db, data })
     };

@@ -153,7 +153,7 @@ impl Mark {
 /// Loads, runs, and looks for marks of attempts that did not commit.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -> Result<Summary<Options>> {
     options.check()?;
-    let db = trial::open(options.scheme, options.terms.observer.as_ref())?;
+    let db = options.terms.open(options.scheme)?;
     let records: Records = db.table("records")?;
     trial::insert_rows(&db, options.records, |txn, record| txn.insert(&records, &record, &0))?;
     let choice = Choice::new(options.records, options.theta);

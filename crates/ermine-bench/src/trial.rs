@@ -28,11 +28,8 @@ use crate::{
 
 /// Opens an empty database.
 pub fn open(scheme: Scheme, observer: Option<&Arc<dyn Observer>>) -> Result<Database> {
-    let options = ermine::Options::default().scheme(scheme);
-    let options = match observer {
-        Some(observer) => options.observer(observer.clone()),
-        None => options,
-    };
+    let mut options = ermine::Options::default().scheme(scheme);
+    options.observer = observer.cloned();
     Ok(Database::open_in_memory(options)?)
 }
 
@@ -73,6 +70,9 @@ pub struct Terms {
     pub retry: Retry,
     /// Seed of data and inputs.
     pub seed: u64,
+    /// From which age on a version counts as stale, in bytes of log: its readers are not tracked. None: each table finds its
+    /// own; [`u64::MAX`]: every read is tracked.
+    pub stale_after: Option<u64>,
     /// Count aborts by shape.
     pub explain_aborts: bool,
     /// Is told what every transaction did, the loader's too.
@@ -87,6 +87,7 @@ impl Default for Terms {
             measured: Duration::from_secs(5),
             retry: Retry::Yes,
             seed: 1,
+            stale_after: None,
             explain_aborts: false,
             observer: None,
         }
@@ -94,6 +95,14 @@ impl Default for Terms {
 }
 
 impl Terms {
+    /// Opens an empty database.
+    pub fn open(&self, scheme: Scheme) -> Result<Database> {
+        let mut options = ermine::Options::default().scheme(scheme);
+        options.stale_after = self.stale_after;
+        options.observer = self.observer.clone();
+        Ok(Database::open_in_memory(options)?)
+    }
+
     /// Says what cannot work.
     pub fn check(&self) -> Result<()> {
         if self.measured.is_zero() {
@@ -106,7 +115,12 @@ impl Terms {
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (measured, warmup) = (self.measured.as_secs_f64(), self.warmup.as_secs_f64());
-        write!(f, "{measured:.1} s after {warmup:.1} s of warm-up, retry {:?}, seed {}", self.retry, self.seed)
+        write!(f, "{measured:.1} s after {warmup:.1} s of warm-up, retry {:?}, seed {}", self.retry, self.seed)?;
+        match self.stale_after {
+            None => Ok(()),
+            Some(u64::MAX) => f.write_str(", every read tracked"),
+            Some(bytes) => write!(f, ", stale after {bytes} bytes"),
+        }
     }
 }
 

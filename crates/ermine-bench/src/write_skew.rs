@@ -94,7 +94,7 @@ const NAMES: [&str; 2] = ["withdraw", "deposit"];
 /// Loads, runs, and counts violations.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -> Result<Summary<Options>> {
     options.check()?;
-    let db = trial::open(options.scheme, options.terms.observer.as_ref())?;
+    let db = options.terms.open(options.scheme)?;
     let accounts: Accounts = db.table("account")?;
     let account = Account { balance: OPENING, mended: 0 };
     trial::insert_rows(&db, u64::from(options.pairs), |txn, pair| {

@@ -128,6 +128,7 @@ impl Run {
             measured: time.seconds,
             retry: time.retry.into(),
             seed: self.seed,
+            stale_after: time.stale_after,
             explain_aborts: self.explain_aborts,
             observer: None,
         }
@@ -146,6 +147,17 @@ pub struct Time {
     /// Run a transaction that lost a conflict again until it commits, or drop it
     #[arg(long, value_enum, default_value_t = Retry::Yes)]
     pub retry: Retry,
+    /// From which age on a version counts as stale, in bytes of log, so that its readers are not tracked (rc-ssn, si-ssn,
+    /// si-ssi); never: every read is tracked [default: each table finds its own]
+    #[arg(long, value_name = "BYTES|never", value_parser = stale_after)]
+    pub stale_after: Option<u64>,
+}
+
+fn stale_after(text: &str) -> Result<u64, String> {
+    match text {
+        "never" => Ok(u64::MAX),
+        bytes => bytes.parse().map_err(|_| "use a number of bytes, or never".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]
