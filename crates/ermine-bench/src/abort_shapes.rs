@@ -231,8 +231,8 @@ impl fmt::Display for ShapeTable<'_> {
             "table",
             "count",
             "share",
-            "behind another: it",
-            "before another: it",
+            "comes after one: it",
+            "comes before one: it",
             "most frequent keys (hex: count)",
         ]);
         for shape in self.0.iter().take(SHAPES_SHOWN) {

@@ -44,7 +44,7 @@ impl Conflicts {
         self.aborted += 1;
         if let Some(previous) = previous.filter(|previous| is_same_place(previous, abort)) {
             self.repeated += 1;
-            self.same_opponent += u64::from(abort.other.is_some() && abort.other == previous.other);
+            self.same_opponent += u64::from(is_same_opponent(previous, abort));
         }
         let place = AbortKind::ALL.iter().position(|&kind| kind == abort.kind).expect("all kinds are listed");
         self.causes[place] += 1;
@@ -54,6 +54,16 @@ impl Conflicts {
 /// Whether two attempts lost at the same place, whoever the opponent was.
 fn is_same_place(one: &Abort, other: &Abort) -> bool {
     (one.kind, &one.table, &one.key) == (other.kind, &other.table, &other.key)
+}
+
+/// Whether both name an opponent, and the same one: by itself or by the commit that it led to.
+fn is_same_opponent(one: &Abort, other: &Abort) -> bool {
+    fn both<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+        one.is_some() && one == other
+    }
+    let successors = one.successor.as_ref().zip(other.successor.as_ref());
+    both(one.other, other.other)
+        || successors.is_some_and(|(one, other)| both(one.other, other.other) || both(one.stamp, other.stamp))
 }
 
 /// A job whose lost conflicts are counted. While nothing is lost it costs nothing.
@@ -119,7 +129,7 @@ pub(crate) mod tests {
 
     fn abort(kind: AbortKind, key: u8) -> Abort {
         let mut abort = write_conflict();
-        (abort.kind, abort.key, abort.other) = (kind, Some([key].into()), None);
+        (abort.kind, abort.key, abort.other, abort.successor) = (kind, Some([key].into()), None, None);
         abort
     }
 
