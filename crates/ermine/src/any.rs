@@ -52,6 +52,8 @@ impl<S: SchemeTrait> Attempt for Txn<'_, S> {
         Txn::commit(self)
     }
 
+    // Asked for once a transaction.
+    #[inline]
     fn doomed(&self) -> Option<Box<Abort>> {
         Txn::doomed(self)
     }
