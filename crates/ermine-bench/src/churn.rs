@@ -17,19 +17,23 @@
 use std::{
     fmt,
     ops::ControlFlow,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use ermine::{Access, Database, Job, Scheme, Transaction, TxnOptions, zerocopy::FromZeros};
+use ermine::{Access, Database, Job, Scheme, Transaction, TxnOptions, observer::Observer, zerocopy::FromZeros};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::{
     Error, Result,
+    abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
+    conflicts::{Conflicts, Counted},
     crew::{self, Pace, Progress, Worker},
     random::Random,
     report::{Grid, Memory, Setting, grouped, mib, scheme_name, seconds},
     tpcc::{Customer, District, Stock, Tables, last_name},
+    trial,
 };
 
 /// What to run.
@@ -47,6 +51,11 @@ pub struct Options {
     pub duration: Duration,
     /// Seed of all draws.
     pub seed: u64,
+    /// Count aborts by shape.
+    pub explain_aborts: bool,
+    /// Is told what every transaction did, the loader's too.
+    #[serde(skip)]
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 /// Shortest run that has samples enough in every quarter.
@@ -104,6 +113,11 @@ pub struct Summary {
     pub committed: u64,
     /// Attempts that lost a conflict.
     pub aborted: u64,
+    /// Those that lost the same conflict as the attempt before: same kind, table and key.
+    pub repeated: u64,
+    /// Aborted attempts by shape, where they are to be explained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abort_shapes: Vec<ShapeSummary>,
     /// Resident memory of the last quarter over that of the second.
     pub growth: Growth,
     /// Rows found at the end.
@@ -138,7 +152,7 @@ pub fn drive(
     watch: &mut dyn FnMut(&Sample),
 ) -> Result<Summary> {
     options.check()?;
-    let db = Database::open_in_memory(ermine::Options::default().scheme(options.scheme))?;
+    let db = trial::open(options.scheme, options.observer.as_ref())?;
     let tables = Tables::open(&db)?;
     let rows = Rows::split(options.rows, options.threads as u32);
     load(&db, &tables, rows, progress)?;
@@ -161,12 +175,19 @@ pub fn drive(
     })?;
     let growth = Growth::over(&samples, options.duration);
     let rows_found = count(&db, &tables)?;
+    let (mut conflicts, mut shapes) = (Conflicts::default(), AbortShapes::default());
+    for crew::Done { worker, .. } in &clerks {
+        conflicts.merge(&worker.conflicts);
+        worker.shapes.iter().for_each(|own| shapes.merge(own));
+    }
     Ok(Summary {
         setting,
         options: options.clone(),
         samples,
-        committed: clerks.iter().map(|done| done.worker.progress.completed).sum(),
-        aborted: clerks.iter().map(|done| done.worker.progress.aborted).sum(),
+        committed: clerks.iter().map(|done| done.worker.completed).sum(),
+        aborted: conflicts.aborted,
+        repeated: conflicts.repeated,
+        abort_shapes: shapes.summaries(&Change::NAMES),
         growth,
         rows_found,
     })
@@ -287,20 +308,33 @@ struct Clerk<'a> {
     /// This thread's queue: its number, and the oldest order in it.
     queue: u32,
     oldest: u32,
-    progress: Progress,
+    completed: u64,
+    conflicts: Conflicts,
+    /// Where aborts are to be explained.
+    shapes: Option<AbortShapes>,
 }
 
 impl<'a> Clerk<'a> {
     fn new(options: &Options, db: &'a Database, tables: &'a Tables, rows: Rows, number: u32) -> Self {
         let random = Random::new(options.seed, u64::from(number) + 1);
-        Self { db, tables, rows, random, queue: number, oldest: 0, progress: Progress::default() }
+        Self {
+            db,
+            tables,
+            rows,
+            random,
+            queue: number,
+            oldest: 0,
+            completed: 0,
+            conflicts: Conflicts::default(),
+            shapes: AbortShapes::when(options.explain_aborts),
+        }
     }
 
     fn execute(&mut self, change: Change) -> Result<bool> {
-        let mut job = Apply { tables: self.tables, change, attempts: 0 };
-        let changed = self.db.run_job(&mut job)?;
-        self.progress.completed += 1;
-        self.progress.aborted += job.attempts - 1;
+        let (number, apply) = (change.number(), Apply { tables: self.tables, change });
+        let mut counted = Counted::new(apply, number, &mut self.conflicts, self.shapes.as_mut());
+        let changed = self.db.run_job(&mut counted)?;
+        self.completed += 1;
         Ok(changed)
     }
 }
@@ -337,11 +371,13 @@ impl Worker for Clerk<'_> {
     }
 
     fn start_measuring(&mut self) {
-        self.progress = Progress::default();
+        self.completed = 0;
+        self.conflicts = Conflicts::default();
+        self.shapes.iter_mut().for_each(AbortShapes::reset);
     }
 
     fn progress(&self) -> Progress {
-        self.progress
+        Progress { completed: self.completed, aborted: self.conflicts.aborted }
     }
 }
 
@@ -355,10 +391,24 @@ enum Change {
     Restore { customer: u32, row: Customer },
 }
 
+impl Change {
+    const NAMES: [&str; 5] = ["order", "pay", "move", "remove", "restore"];
+
+    /// Its place in [`Self::NAMES`].
+    fn number(&self) -> usize {
+        match self {
+            Self::Order { .. } => 0,
+            Self::Pay { .. } => 1,
+            Self::Move { .. } => 2,
+            Self::Remove { .. } => 3,
+            Self::Restore { .. } => 4,
+        }
+    }
+}
+
 struct Apply<'a> {
     tables: &'a Tables,
     change: Change,
-    attempts: u64,
 }
 
 impl Job for Apply<'_> {
@@ -367,7 +417,6 @@ impl Job for Apply<'_> {
     type Error = ermine::Error;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<bool> {
-        self.attempts += 1;
         let tables = self.tables;
         match &self.change {
             Change::Order { district, items } => {
@@ -420,7 +469,7 @@ fn update_district<A: Access>(
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, threads, rows, duration, seed } = &self.options;
+        let Options { scheme, threads, rows, duration, seed, .. } = &self.options;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
@@ -439,6 +488,7 @@ impl fmt::Display for Summary {
             ]);
         }
         writeln!(f, "{grid}\n")?;
+        ShapeTable(&self.abort_shapes).fmt(f)?;
         writeln!(f, "{} transactions committed, {} attempts aborted", grouped(self.committed), grouped(self.aborted))?;
         let verdict = |holds| if holds { "PASS" } else { "FAIL" };
         writeln!(
@@ -491,8 +541,15 @@ mod tests {
 
     #[test]
     fn options_that_cannot_work_are_refused() {
-        let good =
-            Options { scheme: Scheme::default(), threads: 2, rows: 1_000, duration: Duration::from_secs(8), seed: 0 };
+        let good = Options {
+            scheme: Scheme::default(),
+            threads: 2,
+            rows: 1_000,
+            duration: Duration::from_secs(8),
+            seed: 0,
+            explain_aborts: false,
+            observer: None,
+        };
         assert!(good.check().is_ok());
         assert!(Options { threads: 0, ..good.clone() }.check().is_err());
         assert!(Options { rows: 999, ..good.clone() }.check().is_err());

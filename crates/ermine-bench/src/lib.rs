@@ -6,23 +6,44 @@
 //! | [`tpcc`] | the full TPC-C-like mix, with its consistency conditions |
 //! | [`micro`] | single operations over one table, to compare with other engines |
 //! | [`churn`] | updates on a fixed number of rows for a long time: is memory flat? |
+//! | [`sibench`] | random reads, then writes; client groups with footprints |
+//! | [`write_skew`] | two accounts and a constraint over both |
+//! | [`batch`] | receipts, a batch that is closed, a report that must not change any more |
+//! | [`stock`] | many reads and few writes, under several schemes |
+//! | [`read_mostly`] | long scans with one write beside short writers, under several schemes |
 //! | [`crew`] | the threads under all of them: warm-up, measured time, live counts |
 //! | [`calibrate`], [`machine`] | what the machine can do and what it is, printed beside every result |
 //! | [`report`] | numbers as text and JSON |
+//! | [`trial`], [`rounds`] | the clients of a workload under one scheme; several schemes in turn |
+//! | [`conflicts`], [`abort_shapes`] | lost conflicts: how many, and of which shape |
+//! | [`verdict`] | what must hold of the data, and which scheme promises it |
+//! | [`pause`] | time between reading and writing |
 //!
-//! Start reading at [`tpcc`].
+//! Under TPC-C snapshot isolation is serializable already. What can hurt a certifier is `tpcc` with credit checks, and the
+//! five workloads in the middle. Start reading at [`tpcc`] or, for something small, at [`write_skew`].
 #![forbid(unsafe_code)]
 
+pub mod abort_shapes;
+pub mod batch;
 pub mod calibrate;
 pub mod churn;
+pub mod conflicts;
 pub mod crew;
 mod error;
 pub mod latency;
 pub mod machine;
 pub mod micro;
+pub mod pause;
 pub mod random;
+pub mod read_mostly;
 pub mod report;
+pub mod rounds;
+pub mod sibench;
+pub mod stock;
 pub mod tpcc;
+pub mod trial;
+pub mod verdict;
+pub mod write_skew;
 pub mod zipf;
 
 pub use error::{Error, Result};

@@ -18,20 +18,24 @@ use std::{
     hint::black_box,
     ops::ControlFlow,
     str::FromStr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use ermine::{Access, Database, Job, Scheme, Table, Transaction};
+use ermine::{Access, Database, Job, Scheme, Table, Transaction, observer::Observer};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::{
     Error, Result,
-    crew::{self, Pace, Progress, Worker},
+    abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
+    conflicts::{Conflicts, Counted},
+    crew::{self, Done, Pace, Progress, Worker},
     latency::{Latency, Quantiles},
     machine::{processor_seconds, resident_bytes},
     random::Random,
     report::{Grid, Setting, grouped, mib, scheme_name, seconds},
+    trial,
     zipf::Choice,
 };
 
@@ -111,6 +115,11 @@ pub struct Options {
     pub operations: Vec<Operation>,
     /// Seed of all draws.
     pub seed: u64,
+    /// Count aborts by shape.
+    pub explain_aborts: bool,
+    /// Is told what every transaction did, the loader's too.
+    #[serde(skip)]
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Options {
@@ -180,6 +189,11 @@ pub struct Measured {
     pub per_processor_second: f64,
     /// Aborted attempts a transaction.
     pub retries_per_transaction: f64,
+    /// Aborted attempts that lost the same conflict as the attempt before: same kind, table and key.
+    pub repeated: u64,
+    /// Aborted attempts by shape, where they are to be explained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abort_shapes: Vec<ShapeSummary>,
     /// Of one transaction in sixteen, with all retries.
     pub latency: Quantiles,
     /// Resident memory of the process afterwards.
@@ -196,7 +210,7 @@ pub fn drive(
     watch: &mut dyn FnMut(Event),
 ) -> Result<Summary> {
     options.check()?;
-    let db = Database::open_in_memory(ermine::Options::default().scheme(options.scheme))?;
+    let db = trial::open(options.scheme, options.observer.as_ref())?;
     let records: Records = db.table("records")?;
 
     let (begin, before) = (Instant::now(), resident_bytes());
@@ -227,16 +241,22 @@ pub fn drive(
     Ok(Summary { setting, options: options.clone(), load, results })
 }
 
-fn measured(operation: Operation, done: &[crew::Done<Client<'_>>], processor_seconds: f64) -> Measured {
+fn measured(operation: Operation, done: &[Done<Client<'_>>], processor_seconds: f64) -> Measured {
     let mut latency = Latency::default();
     done.iter().for_each(|done| latency.merge(&done.worker.latency));
     let completed: u64 = done.iter().map(|done| done.worker.completed).sum();
-    let aborted: u64 = done.iter().map(|done| done.worker.aborted).sum();
+    let (mut conflicts, mut shapes) = (Conflicts::default(), AbortShapes::default());
+    for Done { worker, .. } in done {
+        conflicts.merge(&worker.conflicts);
+        worker.shapes.iter().for_each(|own| shapes.merge(own));
+    }
     Measured {
         operation,
         per_second: done.iter().map(|done| done.worker.completed as f64 / done.measured.as_secs_f64()).sum(),
         per_processor_second: completed as f64 / processor_seconds.max(0.01),
-        retries_per_transaction: aborted as f64 / completed.max(1) as f64,
+        retries_per_transaction: conflicts.aborted as f64 / completed.max(1) as f64,
+        repeated: conflicts.repeated,
+        abort_shapes: shapes.summaries(&Operation::ALL.map(Operation::name)),
         latency: latency.quantiles(),
         resident_bytes: resident_bytes(),
     }
@@ -281,7 +301,9 @@ struct Client<'a> {
     inserts: u64,
     scan_starts: u64,
     completed: u64,
-    aborted: u64,
+    conflicts: Conflicts,
+    /// Where aborts are to be explained.
+    shapes: Option<AbortShapes>,
     latency: Latency,
 }
 
@@ -317,7 +339,8 @@ impl<'a> Client<'a> {
             inserts,
             scan_starts: options.records - SCAN_ROWS + 1,
             completed: 0,
-            aborted: 0,
+            conflicts: Conflicts::default(),
+            shapes: AbortShapes::when(options.explain_aborts),
             latency: Latency::default(),
         }
     }
@@ -328,24 +351,24 @@ impl<'a> Client<'a> {
         match self.operation {
             Operation::Get => {
                 let key = choice.draw(random);
-                self.execute(Get { records, key, attempts: 0 })
+                self.execute(Get { records, key }).map(drop)
             }
             Operation::Get10 => {
                 let keys = std::array::from_fn(|_| choice.draw(random));
-                self.execute(GetMany { records, keys, attempts: 0 })
+                self.execute(GetMany { records, keys }).map(drop)
             }
             Operation::Scan => {
                 // Near the end a scan would be shorter.
                 let first = choice.draw(random).min(self.scan_starts - 1);
-                self.execute(ScanRows { records, first, attempts: 0 })
+                self.execute(ScanRows { records, first }).map(drop)
             }
             Operation::Mixed => {
                 let key = choice.draw(random);
                 if random.percent(70) {
-                    return self.execute(Get { records, key, attempts: 0 });
+                    return self.execute(Get { records, key }).map(drop);
                 }
                 let value = self.next_value();
-                let result = self.execute(Put { records, key, value: &value, attempts: 0 });
+                let result = self.execute(Put { records, key, value: &value }).map(drop);
                 self.value = value;
                 result
             }
@@ -355,7 +378,7 @@ impl<'a> Client<'a> {
                 let key = new_key(self.inserts * self.threads + self.number);
                 self.inserts += 1;
                 let value = self.next_value();
-                let result = self.execute(Insert { records, key, value: &value, attempts: 0 });
+                let result = self.execute(Insert { records, key, value: &value }).map(drop);
                 self.value = value;
                 result
             }
@@ -368,11 +391,7 @@ impl<'a> Client<'a> {
         let steps = std::array::from_fn(|number| Step { key: choice.draw(random), write: writes(number) });
         let value = self.next_value();
         let records = self.records;
-        let mut job = Steps { records, steps, value, attempts: 0 };
-        let result = self.db.run_job(&mut job);
-        self.value = job.value;
-        result?;
-        self.count(job.attempts);
+        self.value = self.execute(Steps { records, steps, value })?.value;
         Ok(())
     }
 
@@ -385,16 +404,12 @@ impl<'a> Client<'a> {
     }
 
     #[inline]
-    fn execute<J: Attempted>(&mut self, mut job: J) -> Result<()> {
-        self.db.run_job(&mut job)?;
-        self.count(job.attempts());
-        Ok(())
-    }
-
-    #[inline]
-    fn count(&mut self, attempts: u64) {
+    fn execute<J: Job<Output = (), Error = ermine::Error>>(&mut self, job: J) -> Result<J> {
+        let mut counted = Counted::new(job, self.operation as usize, &mut self.conflicts, self.shapes.as_mut());
+        self.db.run_job(&mut counted)?;
+        let job = counted.into_job();
         self.completed += 1;
-        self.aborted += attempts - 1;
+        Ok(job)
     }
 }
 
@@ -418,25 +433,22 @@ impl Worker for Client<'_> {
     }
 
     fn start_measuring(&mut self) {
-        (self.completed, self.aborted) = (0, 0);
+        self.completed = 0;
+        self.conflicts = Conflicts::default();
+        self.shapes.iter_mut().for_each(AbortShapes::reset);
         self.latency.reset();
     }
 
     fn progress(&self) -> Progress {
-        Progress { completed: self.completed, aborted: self.aborted }
+        Progress { completed: self.completed, aborted: self.conflicts.aborted }
     }
-}
-
-/// A job that counts its attempts.
-trait Attempted: Job<Output = (), Error = ermine::Error> {
-    fn attempts(&self) -> u64;
 }
 
 /// Declares a job: its fields and its body.
 macro_rules! job {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } |$job:ident, $txn:ident| $body:block) => {
         $(#[$doc])*
-        struct $name<'a> { records: &'a Records, $($field: $type,)* attempts: u64 }
+        struct $name<'a> { records: &'a Records, $($field: $type,)* }
 
         impl Job for $name<'_> {
             type Output = ();
@@ -444,15 +456,8 @@ macro_rules! job {
 
             #[inline]
             fn run<A: Access>(&mut self, $txn: &Transaction<'_, A>) -> ermine::Result<()> {
-                self.attempts += 1;
                 let $job = self;
                 $body
-            }
-        }
-
-        impl Attempted for $name<'_> {
-            fn attempts(&self) -> u64 {
-                self.attempts
             }
         }
     };
@@ -552,7 +557,11 @@ impl fmt::Display for Summary {
                 mib(measured.resident_bytes),
             ]);
         }
-        grid.fmt(f)
+        grid.fmt(f)?;
+        for measured in self.results.iter().filter(|measured| !measured.abort_shapes.is_empty()) {
+            write!(f, "\n\n{}", ShapeTable(&measured.abort_shapes))?;
+        }
+        Ok(())
     }
 }
 
@@ -590,6 +599,8 @@ mod tests {
             measured: Duration::from_secs(1),
             operations: Operation::ALL.to_vec(),
             seed: 0,
+            explain_aborts: false,
+            observer: None,
         };
         assert!(good.check().is_ok());
         assert!(Options { threads: 0, ..good.clone() }.check().is_err());

@@ -42,6 +42,16 @@ pub(crate) fn scheme_name<S: serde::Serializer>(scheme: &ermine::Scheme, to: S) 
     to.serialize_str(scheme.name())
 }
 
+/// Schemes by their names.
+pub(crate) fn scheme_names<S: serde::Serializer>(schemes: &[ermine::Scheme], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(schemes.iter().map(|scheme| scheme.name()))
+}
+
+/// The names of some things, or other short texts of theirs, with commas between.
+pub(crate) fn listed<T: fmt::Display>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// A length of time in seconds.
 pub(crate) fn seconds<S: serde::Serializer>(time: &std::time::Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_secs_f64())

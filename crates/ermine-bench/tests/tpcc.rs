@@ -4,15 +4,26 @@
 //! condition can fail. Method: warehouses of reduced scale; for each condition one value is corrupted in a transaction,
 //! and exactly the conditions that this implies must fail.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use ermine::{Database, Scheme, Transaction};
-use ermine_bench::tpcc::{
-    Home, Kind, Moment, Options, Retry, Scale, Tables, Verdict, all_hold, check, drive, load, run,
+use ermine_bench::{
+    pause::Pause,
+    report::Setting,
+    tpcc::{
+        CreditCheckRow, Home, Kind, Mix, Moment, Options, Retry, Scale, Tables, Text, Verdict, all_hold, check, drive,
+        load, run,
+    },
 };
 use indicatif::ProgressBar;
 
 const SEED: u64 = 20_240_229;
+
+/// Measured once: it takes a second.
+fn setting() -> Setting {
+    static SETTING: LazyLock<Setting> = LazyLock::new(Setting::here);
+    SETTING.clone()
+}
 
 fn loaded(scheme: Scheme, warehouses: u32, threads: usize) -> (Database, Tables) {
     let db = Database::open_in_memory(ermine::Options::default().scheme(scheme)).unwrap();
@@ -41,6 +52,10 @@ fn options(scheme: Scheme) -> Options {
         retry: Retry::Yes,
         seed: SEED,
         scale: Scale::SMALL,
+        mix: Mix::Standard,
+        credit_pause: Pause::NONE,
+        explain_aborts: false,
+        observer: None,
     }
 }
 
@@ -255,7 +270,7 @@ fn every_condition_holds_after_a_run() {
 fn a_hundredth_of_new_orders_is_rolled_back_and_leaves_nothing() {
     let options = Options { threads: 2, remote_percent: 1, home: Home::Fixed, ..options(Scheme::SiSsn) };
     let progress = ProgressBar::hidden();
-    let summary = drive(&options, ermine_bench::report::Setting::here(), &progress, &mut |_| {}).unwrap();
+    let summary = drive(&options, setting(), &progress, &mut |_| {}).unwrap();
     assert!(summary.holds() && all_hold(&summary.after_run));
     let new_orders = &summary.kinds[Kind::NewOrder as usize];
     let share = new_orders.rolled_back as f64 / (new_orders.rolled_back + new_orders.committed) as f64;
@@ -271,7 +286,55 @@ fn a_hundredth_of_new_orders_is_rolled_back_and_leaves_nothing() {
 fn read_committed_runs_to_its_end() {
     let options = Options { threads: 2, home: Home::Fixed, ..options(Scheme::Rc) };
     let progress = ProgressBar::hidden();
-    let summary = drive(&options, ermine_bench::report::Setting::here(), &progress, &mut |_| {}).unwrap();
+    let summary = drive(&options, setting(), &progress, &mut |_| {}).unwrap();
     assert!(all_hold(&summary.after_load) && summary.holds());
     assert!(summary.total.committed > 100);
+}
+
+/// A business in which credit checks and new orders of the same customer meet.
+fn with_credit_checks(scheme: Scheme) -> Options {
+    Options { mix: Mix::CreditCheck, credit_pause: Pause::Yield, warehouses: 1, ..options(scheme) }
+}
+
+#[test]
+fn credit_checks_hold_under_serializable_schemes() {
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_serializable()) {
+        let options = with_credit_checks(scheme);
+        let progress = ProgressBar::hidden();
+        let summary = drive(&options, setting(), &progress, &mut |_| {}).unwrap();
+        assert_eq!((failed(&summary.after_load), failed(&summary.after_run)), (vec![], vec![]), "{scheme}");
+        let credit = summary.after_run.iter().find(|verdict| verdict.condition == "credit").unwrap();
+        assert!(credit.compared > 1_000, "{scheme}: {}", credit.compared);
+        assert!(summary.kinds.iter().any(|kind| kind.name == "credit-check" && kind.committed > 0), "{scheme}");
+    }
+}
+
+#[test]
+fn snapshot_isolation_lets_a_credit_check_miss_an_order() {
+    // It is a matter of chance in each run: some runs are tried.
+    let progress = ProgressBar::hidden();
+    let missed = (0..20).any(|seed| {
+        let options = Options { seed, ..with_credit_checks(Scheme::Si) };
+        let summary = drive(&options, setting(), &progress, &mut |_| {}).unwrap();
+        assert!(summary.holds(), "snapshot isolation permits nothing else");
+        failed(&summary.after_run) == ["credit"]
+    });
+    assert!(missed);
+}
+
+#[test]
+fn the_condition_on_credit_checks_notices_a_missed_order() {
+    let db = Database::open_in_memory(ermine::Options::default().scheme(Scheme::SiSsn)).unwrap();
+    let tables = Tables::open_for(&db, Mix::CreditCheck).unwrap();
+    load(&db, &tables, 1, Scale::SMALL, SEED, 1, &ProgressBar::hidden()).unwrap();
+    let credit = tables.credit.as_ref().unwrap();
+    let order = db.run(|txn| txn.get(&tables.order, &NEW)).unwrap().unwrap();
+    let check = |newest_o_id| CreditCheckRow { outstanding: 0, newest_o_id, status: Text(*b"GC"), padding: [0; 2] };
+    let put = |newest_o_id| {
+        db.run(|txn| txn.put(&credit.checks, &(NEW.0, NEW.1, order.c_id, 1), &check(newest_o_id))).unwrap();
+        failed(&verdicts(&db, &tables, 1, Moment::AfterLoad))
+    };
+    assert_eq!(put(NEW.2), [""; 0]);
+    // The check saw nothing, but the order was accepted under none.
+    assert_eq!(put(0), ["credit"]);
 }

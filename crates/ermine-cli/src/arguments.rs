@@ -4,7 +4,13 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ermine::Scheme;
-use ermine_bench::{churn, machine, micro, tpcc};
+use ermine_bench::{
+    batch, churn, machine, micro,
+    pause::Pause,
+    read_mostly, sibench, stock, tpcc,
+    trial::{self, Terms},
+    write_skew,
+};
 
 /// Memory-optimized, serializable OLTP engine: benchmarks
 #[derive(Debug, Parser)]
@@ -33,6 +39,35 @@ pub enum Workload {
     /// updates behind it). Results are TPC-C-like and not comparable with
     /// published TPC-C results.
     Tpcc(Tpcc),
+    /// The TPC-C-like mix with credit checks (TPC-C++), which is not serializable under snapshot isolation
+    ///
+    /// New-Order 41 %, Payment 43 %, Order-Status, Delivery, Stock-Level and Credit-Check 4 % each. A credit check reads a
+    /// customer's balance and sums up the orders that are not delivered; New-Order and Payment read the status that it
+    /// writes. Beside the conditions of tpcc: every order was accepted under the last credit check that had not seen it;
+    /// exit code 1 when one was not, but not under rc and si, which permit it.
+    CreditCheck(CreditCheck),
+    /// Random reads, then writes, of one table, by groups of clients (SIBENCH as in the SSN paper, section 7.2)
+    ///
+    /// Exit code 1 when a record holds what an attempt wrote that did not commit.
+    Sibench(Sibench),
+    /// Pairs of accounts that may not be overdrawn together
+    ///
+    /// Prints how often a pair was; exit code 1 when one was under a serializable scheme. Under rc and si it is expected.
+    WriteSkew(WriteSkew),
+    /// Receipts, a batch that is closed, and a report that must not change any more (the read-only anomaly)
+    ///
+    /// Prints how many reports of closed batches turned out wrong; exit code 1 when one did under a serializable scheme.
+    /// Under rc and si it is expected.
+    Batch(Batch),
+    /// Many reads and few writes under several schemes (ERMIA, figure 1)
+    ///
+    /// Each scheme has a database of its own in the same process; they run in turn, in rounds. Prints commits a second,
+    /// their ratio to si in the same round, and commits per attempt. Exit code 1 when a write got lost, but not under rc.
+    Stock(Stock),
+    /// Long scans with one write beside short writers, under several schemes
+    ///
+    /// As stock: in turn, in rounds, compared with si.
+    ReadMostly(ReadMostly),
     /// Single operations over one table, to compare with other engines
     Micro(Micro),
     /// Updates on a fixed number of rows for a long time: is memory flat?
@@ -42,18 +77,40 @@ pub enum Workload {
     Churn(Churn),
 }
 
-/// What all workloads share.
+/// Of workloads that run under one scheme.
 #[derive(Clone, Debug, Args)]
-pub struct Run {
+pub struct OneScheme {
     /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc
     #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
+}
+
+/// Of workloads that compare schemes.
+#[derive(Clone, Debug, Args)]
+pub struct Schemes {
+    /// Concurrency controls, with commas between: rc, si, or the serializable rc-ssn, si-ssn, si-ssi, mvocc
+    #[arg(
+        id = "schemes", long = "scheme", value_name = "SCHEME,..", value_delimiter = ',',
+        default_values_t = [Scheme::Si, Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc]
+    )]
+    pub schemes: Vec<Scheme>,
+    /// Rounds into which the time of each scheme is cut
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub rounds: u32,
+}
+
+/// What all workloads share.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
     /// Threads that run transactions; may exceed the cores [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: Option<u32>,
     /// Seed of data and inputs
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
+    /// Count aborts by shape (transaction, conflict, table) and print the most frequent ones, with example keys
+    #[arg(long)]
+    pub explain_aborts: bool,
     /// Write the whole report as JSON; - is the standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -63,10 +120,50 @@ impl Run {
     pub fn threads(&self) -> usize {
         self.threads.map_or_else(machine::cores, |threads| threads as usize)
     }
+
+    /// The terms of a trial that takes this time.
+    fn terms(&self, time: &Time) -> Terms {
+        Terms {
+            warmup: time.warmup,
+            measured: time.seconds,
+            retry: time.retry.into(),
+            seed: self.seed,
+            stale_after: time.stale_after,
+            explain_aborts: self.explain_aborts,
+            observer: None,
+        }
+    }
+}
+
+/// How long, and what follows a lost conflict.
+#[derive(Clone, Debug, Args)]
+pub struct Time {
+    /// Measured time; where schemes are compared, of each scheme (and point)
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub seconds: Duration,
+    /// Time before, which does not count
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    pub warmup: Duration,
+    /// Run a transaction that lost a conflict again until it commits, or drop it
+    #[arg(long, value_enum, default_value_t = Retry::Yes)]
+    pub retry: Retry,
+    /// From which age on a version counts as stale, in bytes of log, so that its readers are not tracked (rc-ssn, si-ssn,
+    /// si-ssi); never: every read is tracked [default: each table finds its own]
+    #[arg(long, value_name = "BYTES|never", value_parser = stale_after)]
+    pub stale_after: Option<u64>,
+}
+
+fn stale_after(text: &str) -> Result<u64, String> {
+    match text {
+        "never" => Ok(u64::MAX),
+        bytes => bytes.parse().map_err(|_| "use a number of bytes, or never".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]
 pub struct Tpcc {
+    #[command(flatten)]
+    pub scheme: OneScheme,
     #[command(flatten)]
     pub run: Run,
     /// Warehouses, about 100 MB each [default: one a thread]
@@ -107,6 +204,15 @@ pub enum Retry {
     No,
 }
 
+impl From<Retry> for trial::Retry {
+    fn from(retry: Retry) -> Self {
+        match retry {
+            Retry::Yes => Self::Yes,
+            Retry::No => Self::No,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Scale {
     Full,
@@ -117,7 +223,7 @@ impl Tpcc {
     pub fn options(&self) -> tpcc::Options {
         let threads = self.run.threads();
         tpcc::Options {
-            scheme: self.run.scheme,
+            scheme: self.scheme.scheme,
             threads,
             warehouses: self.warehouses.unwrap_or(threads as u32),
             warmup: self.warmup,
@@ -127,21 +233,40 @@ impl Tpcc {
                 Home::Fixed => tpcc::Home::Fixed,
                 Home::Random => tpcc::Home::Random,
             },
-            retry: match self.retry {
-                Retry::Yes => tpcc::Retry::Yes,
-                Retry::No => tpcc::Retry::No,
-            },
+            retry: self.retry.into(),
             seed: self.run.seed,
             scale: match self.scale {
                 Scale::Full => tpcc::Scale::FULL,
                 Scale::Small => tpcc::Scale::SMALL,
             },
+            mix: tpcc::Mix::Standard,
+            credit_pause: Pause::NONE,
+            explain_aborts: self.run.explain_aborts,
+            observer: None,
         }
     }
 }
 
 #[derive(Debug, Args)]
+pub struct CreditCheck {
+    #[command(flatten)]
+    pub tpcc: Tpcc,
+    /// Between what a credit check reads and what it writes: turns of an empty loop (some tens of nanoseconds each), or
+    /// yield: the core goes to another thread. The longer, the more often it misses a new order
+    #[arg(long, default_value = "0", value_name = "SPINS|yield")]
+    pub pause: Pause,
+}
+
+impl CreditCheck {
+    pub fn options(&self) -> tpcc::Options {
+        tpcc::Options { mix: tpcc::Mix::CreditCheck, credit_pause: self.pause, ..self.tpcc.options() }
+    }
+}
+
+#[derive(Debug, Args)]
 pub struct Micro {
+    #[command(flatten)]
+    pub scheme: OneScheme,
     #[command(flatten)]
     pub run: Run,
     /// Rows loaded before
@@ -186,7 +311,7 @@ fn operations(name: &str) -> Result<Operations, String> {
 impl Micro {
     pub fn options(&self) -> micro::Options {
         micro::Options {
-            scheme: self.run.scheme,
+            scheme: self.scheme.scheme,
             threads: self.run.threads(),
             records: self.records,
             value_bytes: self.value_bytes,
@@ -195,12 +320,16 @@ impl Micro {
             measured: self.seconds,
             operations: self.operation.0.clone(),
             seed: self.run.seed,
+            explain_aborts: self.run.explain_aborts,
+            observer: None,
         }
     }
 }
 
 #[derive(Debug, Args)]
 pub struct Churn {
+    #[command(flatten)]
+    pub scheme: OneScheme,
     #[command(flatten)]
     pub run: Run,
     /// Rows, as many at the end as at the beginning
@@ -214,11 +343,191 @@ pub struct Churn {
 impl Churn {
     pub fn options(&self) -> churn::Options {
         churn::Options {
-            scheme: self.run.scheme,
+            scheme: self.scheme.scheme,
             threads: self.run.threads(),
             rows: self.rows,
             duration: self.seconds,
             seed: self.run.seed,
+            explain_aborts: self.run.explain_aborts,
+            observer: None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Sibench {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    #[command(flatten)]
+    pub run: Run,
+    #[command(flatten)]
+    pub time: Time,
+    /// Records of the table; fewer mean more conflicts
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub records: u64,
+    /// Skew of the records drawn (Zipf); 0 is uniform, 0.99 is usual
+    #[arg(long, default_value_t = 0.0, value_name = "THETA")]
+    pub theta: f64,
+    /// A group of clients, a thread each: accesses of a transaction, and how many of them, at the end, are writes. May be
+    /// given several times [default: half of the threads 8-12:3, the others 100-200:1]
+    #[arg(long = "group", value_name = "CLIENTS:MIN-MAX:WRITES", conflicts_with = "threads")]
+    pub groups: Vec<sibench::Group>,
+}
+
+impl Sibench {
+    pub fn options(&self) -> sibench::Options {
+        let groups = match self.groups.is_empty() {
+            true => sibench::Group::usual(self.run.threads() as u32),
+            false => self.groups.clone(),
+        };
+        let (records, theta, terms) = (self.records, self.theta, self.run.terms(&self.time));
+        sibench::Options { scheme: self.scheme.scheme, records, theta, groups, terms }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct WriteSkew {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    #[command(flatten)]
+    pub run: Run,
+    #[command(flatten)]
+    pub time: Time,
+    /// Pairs of accounts; fewer mean more conflicts
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pairs: u32,
+    /// Between reading and writing: turns of an empty loop (some tens of nanoseconds each), or yield: the core goes to
+    /// another thread, so that transactions overlap also where there are more threads than cores
+    #[arg(long, default_value = "yield", value_name = "SPINS|yield")]
+    pub pause: Pause,
+}
+
+impl WriteSkew {
+    pub fn options(&self) -> write_skew::Options {
+        write_skew::Options {
+            scheme: self.scheme.scheme,
+            threads: self.run.threads(),
+            pairs: self.pairs,
+            pause: self.pause,
+            terms: self.run.terms(&self.time),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Batch {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    #[command(flatten)]
+    pub run: Run,
+    #[command(flatten)]
+    pub time: Time,
+    /// Receipts for each close of a batch, on average
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub receipts: u32,
+    /// Between a receipt's look at the batch number and its write: turns of an empty loop (some tens of nanoseconds each),
+    /// or yield, as for write-skew
+    #[arg(long, default_value = "yield", value_name = "SPINS|yield")]
+    pub pause: Pause,
+    /// Reports read a safe snapshot; otherwise they are transactions that happen not to write
+    #[arg(long)]
+    pub snapshot_reports: bool,
+}
+
+impl Batch {
+    pub fn options(&self) -> batch::Options {
+        batch::Options {
+            scheme: self.scheme.scheme,
+            threads: self.run.threads(),
+            receipts: self.receipts,
+            pause: self.pause,
+            snapshot_reports: self.snapshot_reports,
+            terms: self.run.terms(&self.time),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Stock {
+    #[command(flatten)]
+    pub schemes: Schemes,
+    #[command(flatten)]
+    pub run: Run,
+    #[command(flatten)]
+    pub time: Time,
+    /// Records of the table, 312 bytes each, once for each scheme; a warehouse has 100,000
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub records: u64,
+    /// Skew of the records drawn (Zipf); 0 is uniform, 0.99 is usual
+    #[arg(long, default_value_t = 0.0, value_name = "THETA")]
+    pub theta: f64,
+    /// Records that a transaction reads; several with commas between
+    #[arg(long, default_value = "1000", value_name = "N,..", value_delimiter = ',')]
+    pub reads: Vec<u32>,
+    /// Of a hundred records read, those written; several with commas between
+    #[arg(long, default_value = "1", value_name = "PERCENT,..", value_delimiter = ',')]
+    pub write_share: Vec<f64>,
+    /// All of 100, 1000 and 10000 reads with 0.01, 0.1, 1 and 10 % writes
+    #[arg(long, conflicts_with_all = ["reads", "write_share"])]
+    pub sweep: bool,
+}
+
+impl Stock {
+    pub fn options(&self) -> stock::Options {
+        let (reads, write_percents) = match self.sweep {
+            true => (stock::SWEEP_READS.to_vec(), stock::SWEEP_WRITE_PERCENTS.to_vec()),
+            false => (self.reads.clone(), self.write_share.clone()),
+        };
+        stock::Options {
+            schemes: self.schemes.schemes.clone(),
+            threads: self.run.threads(),
+            records: self.records,
+            theta: self.theta,
+            reads,
+            write_percents,
+            rounds: self.schemes.rounds,
+            terms: self.run.terms(&self.time),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ReadMostly {
+    #[command(flatten)]
+    pub schemes: Schemes,
+    #[command(flatten)]
+    pub run: Run,
+    #[command(flatten)]
+    pub time: Time,
+    /// Threads that run long transactions [default: half of the threads]
+    #[arg(long, value_name = "N", requires = "short", conflicts_with = "threads")]
+    pub long: Option<u32>,
+    /// Threads that run short transactions [default: the other half]
+    #[arg(long, value_name = "N", requires = "long", conflicts_with = "threads")]
+    pub short: Option<u32>,
+    /// Rows of the table, about 100 bytes each, once for each scheme
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rows: u64,
+    /// Of a hundred rows, those that a long transaction scans
+    #[arg(long, default_value_t = 20.0, value_name = "PERCENT")]
+    pub share: f64,
+    /// Rows that a short transaction reads and writes
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub short_rows: u32,
+}
+
+impl ReadMostly {
+    pub fn options(&self) -> read_mostly::Options {
+        let threads = self.run.threads();
+        read_mostly::Options {
+            schemes: self.schemes.schemes.clone(),
+            long: self.long.map_or(threads.div_ceil(2), |long| long as usize),
+            short: self.short.map_or(threads / 2, |short| short as usize),
+            rows: self.rows,
+            scan_percent: self.share,
+            short_rows: self.short_rows,
+            rounds: self.schemes.rounds,
+            terms: self.run.terms(&self.time),
         }
     }
 }
@@ -294,6 +603,13 @@ mod tests {
             "micro --records 99",
             "micro --operation put",
             "churn --rows 10",
+            "sibench --group 2:8-12",
+            "sibench --threads 2 --group 2:8-12:3",
+            "write-skew --pairs 0",
+            "batch --pause long",
+            "stock --scheme si,serial",
+            "stock --sweep --reads 10",
+            "read-mostly --long 1",
             "ycsb",
         ] {
             assert!(parse(&format!("ermine bench {line}")).is_err(), "{line}");
@@ -308,5 +624,44 @@ mod tests {
         };
         assert_eq!(operations("ermine bench micro"), micro::Operation::ALL);
         assert_eq!(operations("ermine bench micro --operation rmw10"), [micro::Operation::Rmw10]);
+    }
+
+    #[test]
+    fn groups_come_from_the_threads_or_one_by_one() {
+        let groups = |line: &str| match parse(&format!("ermine bench sibench {line}")).unwrap() {
+            Workload::Sibench(arguments) => arguments.options().groups,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(groups("--threads 3"), sibench::Group::usual(3));
+        let given = groups("--group 2:8-12:3 --group 1:5:0");
+        assert_eq!(given.iter().map(ToString::to_string).collect::<Vec<_>>(), ["2:8-12:3", "1:5-5:0"]);
+    }
+
+    #[test]
+    fn schemes_are_one_or_several() {
+        let stock = |line: &str| match parse(&format!("ermine bench stock {line}")).unwrap() {
+            Workload::Stock(arguments) => arguments.options(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(stock("--scheme si-ssn,si").schemes, [Scheme::SiSsn, Scheme::Si]);
+        assert_eq!(stock("").schemes[0], Scheme::Si);
+        assert_eq!(stock("--sweep").reads, stock::SWEEP_READS);
+        assert_eq!(stock("--reads 10,20 --write-share 0.01").write_percents, [0.01]);
+        let (long, short) = match parse("ermine bench read-mostly --threads 3").unwrap() {
+            Workload::ReadMostly(arguments) => (arguments.options().long, arguments.options().short),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((long, short), (2, 1));
+    }
+
+    #[test]
+    fn the_mix_is_that_of_the_verb() {
+        match parse("ermine bench credit-check --threads 1 --pause yield").unwrap() {
+            Workload::CreditCheck(arguments) => {
+                assert_eq!(arguments.options().mix, tpcc::Mix::CreditCheck);
+                assert_eq!(arguments.options().credit_pause, Pause::Yield);
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -5,20 +5,19 @@
 use std::path::Path;
 
 use ermine_bench::{
-    Result, churn, micro,
+    Result, batch, churn, micro, read_mostly,
     report::{self, Setting},
-    tpcc,
+    sibench, stock, tpcc, write_skew,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::arguments::{Churn, Micro, Run, Tpcc};
+use crate::arguments::{Batch, Churn, Micro, ReadMostly, Run, Sibench, Stock, WriteSkew};
 
-/// Runs the TPC-C-like mix; says whether all conditions held.
-pub fn tpcc(arguments: &Tpcc) -> Result<bool> {
-    let options = arguments.options();
+/// Runs a TPC-C-like mix; says whether all conditions held.
+pub fn tpcc(options: &tpcc::Options, run: &Run) -> Result<bool> {
     options.check()?;
     let setting = calibrated();
-    let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
+    let summary = tpcc::drive(options, setting, &bar("loading"), &mut |event| match event {
         tpcc::Event::Loaded(time, memory) => eprintln!("loaded in {:.1} s, {memory}", time.as_secs_f64()),
         tpcc::Event::Checked(moment, time, verdicts) => {
             let when = match moment {
@@ -30,7 +29,7 @@ pub fn tpcc(arguments: &Tpcc) -> Result<bool> {
         }
         tpcc::Event::Second(tick) => eprintln!("{}", tick.line()),
     })?;
-    show(&arguments.run, &summary)?;
+    show(run, &summary)?;
     Ok(summary.holds())
 }
 
@@ -56,6 +55,51 @@ pub fn churn(arguments: &Churn) -> Result<bool> {
     options.check()?;
     let setting = calibrated();
     let summary = churn::drive(&options, setting, &bar("loading"), &mut |sample| eprintln!("{sample}"))?;
+    show(&arguments.run, &summary)?;
+    Ok(summary.holds())
+}
+
+/// Random reads, then writes; says whether all that was found was committed.
+pub fn sibench(arguments: &Sibench) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = sibench::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
+    show(&arguments.run, &summary)?;
+    Ok(summary.holds())
+}
+
+/// Overdraws pairs of accounts; says whether the constraint held as far as promised.
+pub fn write_skew(arguments: &WriteSkew) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = write_skew::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
+    show(&arguments.run, &summary)?;
+    Ok(summary.holds())
+}
+
+/// Closes batches; says whether reports stayed right as far as promised.
+pub fn batch(arguments: &Batch) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = batch::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
+    show(&arguments.run, &summary)?;
+    Ok(summary.holds())
+}
+
+/// Compares schemes on many reads and few writes; says whether no write was lost.
+pub fn stock(arguments: &Stock) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = stock::drive(&options, calibrated(), &mut |point, turn| eprintln!("{point}  {turn}"))?;
+    show(&arguments.run, &summary)?;
+    Ok(summary.holds())
+}
+
+/// Compares schemes on long scans beside short writers; says whether no write was lost.
+pub fn read_mostly(arguments: &ReadMostly) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = read_mostly::drive(&options, calibrated(), &mut |turn| eprintln!("{turn}"))?;
     show(&arguments.run, &summary)?;
     Ok(summary.holds())
 }

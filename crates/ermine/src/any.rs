@@ -52,6 +52,8 @@ impl<S: SchemeTrait> Attempt for Txn<'_, S> {
         Txn::commit(self)
     }
 
+    // Asked for once a transaction.
+    #[inline]
     fn doomed(&self) -> Option<Box<Abort>> {
         Txn::doomed(self)
     }
@@ -92,18 +94,20 @@ macro_rules! schemes {
 
             pub(crate) fn run<'db, T, E: From<Error>>(
                 &'db self,
-                body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
+                mut body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
             ) -> Result<T, E> {
                 match self {
-                    $(Self::$name(engine) => run::run(engine, |txn| AnyAccess(AnyTxn::$name(txn)), body),)*
+                    $(Self::$name(engine) => {
+                        run::run(engine, |txn| AnyAccess(AnyTxn::$name(txn)), &mut body, |body, txn| body(txn), |_, _| {})
+                    })*
                 }
             }
 
             pub(crate) fn run_job<J: Job>(&self, job: &mut J, retry: bool) -> Result<J::Output, J::Error> {
                 match self {
                     $(Self::$name(engine) => match retry {
-                        true => run::run(engine, |txn| txn, |txn| job.run(txn)),
-                        false => run::run_once(engine, |txn| txn, |txn| job.run(txn)),
+                        true => run::run(engine, |txn| txn, job, |job, txn| job.run(txn), J::lost),
+                        false => run::run_once(engine, |txn| txn, job, |job, txn| job.run(txn), J::lost),
                     },)*
                 }
             }

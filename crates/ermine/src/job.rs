@@ -1,6 +1,10 @@
 //! Procedures written once and run under any scheme without dispatch inside.
 
-use crate::{access::Access, error::Error, transaction::Transaction};
+use crate::{
+    access::Access,
+    error::{Abort, Error},
+    transaction::Transaction,
+};
 
 /// A transaction as a value: its body is compiled for every scheme, so that the scheme is chosen once a transaction
 /// instead of once an operation.
@@ -14,4 +18,7 @@ pub trait Job {
 
     /// The body.
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<Self::Output, Self::Error>;
+
+    /// Is told of every attempt that lost a conflict, in its body or at commit, before the next one begins.
+    fn lost(&mut self, _abort: &Abort) {}
 }

@@ -28,11 +28,13 @@ enum Failure<E> {
     ForGood(E),
 }
 
-/// Begins and retries `body` until it commits or fails for good.
-pub(crate) fn run<'e, S: Scheme, A: Attempt, T, E: From<Error>>(
+/// Begins and retries the `body` of a procedure until it commits or fails for good; tells it what it `lost` meanwhile.
+pub(crate) fn run<'e, S: Scheme, A: Attempt, P, T, E: From<Error>>(
     engine: &'e Engine<S>,
     access: impl Fn(Txn<'e, S>) -> A,
-    mut body: impl FnMut(&Transaction<'e, A>) -> Result<T, E>,
+    procedure: &mut P,
+    body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
+    lost: impl Fn(&mut P, &Abort),
 ) -> Result<T, E> {
     let mut attempts = 0;
     loop {
@@ -41,11 +43,12 @@ pub(crate) fn run<'e, S: Scheme, A: Attempt, T, E: From<Error>>(
             Some(_) => Txn::begin(engine, TxnOptions::default(), true)?,
             None => begin_together(engine)?,
         };
-        match attempt(Transaction::new(access(txn)), &mut body) {
+        match attempt(Transaction::new(access(txn)), |txn| body(procedure, txn)) {
             Ok(value) => return Ok(value),
             Err(Failure::ForGood(error)) => return Err(error),
             Err(Failure::Lost(abort)) => {
                 drop(pass);
+                lost(procedure, &abort);
                 attempts += 1;
                 pause(engine, attempts, abort.other);
             }
@@ -54,14 +57,19 @@ pub(crate) fn run<'e, S: Scheme, A: Attempt, T, E: From<Error>>(
 }
 
 /// One attempt; a lost conflict is the caller's.
-pub(crate) fn run_once<'e, S: Scheme, A: Attempt, T, E: From<Error>>(
+pub(crate) fn run_once<'e, S: Scheme, A: Attempt, P, T, E: From<Error>>(
     engine: &'e Engine<S>,
     access: impl Fn(Txn<'e, S>) -> A,
-    mut body: impl FnMut(&Transaction<'e, A>) -> Result<T, E>,
+    procedure: &mut P,
+    body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
+    lost: impl Fn(&mut P, &Abort),
 ) -> Result<T, E> {
     let txn = begin_together(engine)?;
-    attempt(Transaction::new(access(txn)), &mut body).map_err(|failure| match failure {
-        Failure::Lost(abort) => Error::Abort(abort).into(),
+    attempt(Transaction::new(access(txn)), |txn| body(procedure, txn)).map_err(|failure| match failure {
+        Failure::Lost(abort) => {
+            lost(procedure, &abort);
+            Error::Abort(abort).into()
+        }
         Failure::ForGood(error) => error,
     })
 }
@@ -81,7 +89,7 @@ fn begin_together<S: Scheme>(engine: &Engine<S>) -> Result<Txn<'_, S>> {
 
 fn attempt<'e, A: Attempt, T, E: From<Error>>(
     txn: Transaction<'e, A>,
-    body: &mut impl FnMut(&Transaction<'e, A>) -> Result<T, E>,
+    body: impl FnOnce(&Transaction<'e, A>) -> Result<T, E>,
 ) -> Result<T, Failure<E>> {
     let result = body(&txn);
     let access = txn.into_access();

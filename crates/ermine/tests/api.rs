@@ -4,7 +4,8 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use ermine::{
-    AbortKind, Database, Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options, Scheme, Table, TxnOptions, Uniqueness, prefix,
+    Abort, AbortKind, Access, Database, Error, Job, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options, Scheme, Table,
+    Transaction, TxnOptions, Uniqueness, prefix,
 };
 
 fn databases() -> impl Iterator<Item = Database> {
@@ -351,5 +352,48 @@ fn a_safe_snapshot_is_handed_out_again_for_its_interval() {
         let again = db.snapshot().unwrap();
         assert_eq!((first, again.get(&table, &1).unwrap()), (Some(1), Some(1)));
         assert_eq!(again.scan(&table, ..).collect().unwrap().len(), 10);
+    }
+}
+
+/// Adds one to a row that another transaction overwrites during the first attempts.
+struct AddOne<'a> {
+    db: &'a Database,
+    table: &'a Table<u64, u64>,
+    disturbed: u32,
+    lost: Vec<AbortKind>,
+}
+
+impl Job for AddOne<'_> {
+    type Output = u64;
+    type Error = Error;
+
+    fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<u64> {
+        let seen = txn.get(self.table, &3)?.expect("the row is there");
+        if self.disturbed > 0 {
+            self.disturbed -= 1;
+            self.db.run(|txn| txn.put(self.table, &3, &(seen + 10)))?;
+        }
+        txn.put(self.table, &3, &(seen + 1))?;
+        Ok(seen + 1)
+    }
+
+    fn lost(&mut self, abort: &Abort) {
+        self.lost.push(abort.kind);
+    }
+}
+
+#[test]
+fn a_job_is_told_of_every_attempt_that_it_lost() {
+    for db in databases().filter(|db| db.scheme() != Scheme::Rc) {
+        let table = filled(&db);
+        let job = || AddOne { db: &db, table: &table, disturbed: 2, lost: Vec::new() };
+
+        let mut retried = job();
+        assert_eq!(db.run_job(&mut retried).unwrap(), 30, "{}", db.scheme());
+        assert_eq!(retried.lost.len(), 2, "{}: {:?}", db.scheme(), retried.lost);
+
+        let mut tried = job();
+        let error = db.try_job(&mut tried).unwrap_err();
+        assert_eq!(tried.lost, [error.as_abort().expect("it lost a conflict").kind], "{}", db.scheme());
     }
 }

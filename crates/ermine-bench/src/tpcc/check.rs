@@ -1,14 +1,15 @@
 //! The consistency conditions: reading the database, in one snapshot.
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use ermine::{Database, Transaction, TxnOptions, prefix};
 
 use super::{
     DISTRICTS, Scale,
-    ledger::{DistrictFacts, Ledger, Moment, Payments, Verdict, WarehouseSums},
-    schema::Tables,
+    ledger::{DistrictFacts, Ledger, Moment, Payments, WarehouseSums},
+    schema::{CreditTables, Tables},
 };
+use crate::verdict::Verdict;
 
 /// Reads everything in one read-only transaction and judges the conditions that apply.
 pub fn check(
@@ -28,6 +29,7 @@ pub fn check(
     })?;
 
     ledger.rows("item", count(&txn, &tables.item, ..)?, u64::from(scale.items));
+    let mut credit = tables.credit.as_ref().map(|tables| (tables, Verdict::new(CREDIT, CREDIT_STATEMENT)));
     let (mut found_warehouses, mut found_districts) = (0, 0);
     for w in 1..=warehouses {
         ledger.rows("stock", count(&txn, &tables.stock, prefix((w,)))?, u64::from(scale.items));
@@ -38,6 +40,9 @@ pub fn check(
             ledger.rows("customer", facts.customer_count(), u64::from(scale.customers));
             check_indexes(&txn, tables, &facts, (w, d), &mut ledger)?;
             ledger.district(&facts, &payments, &mut sums);
+            if let Some((tables, verdict)) = &mut credit {
+                facts.credit(&read_checks(&txn, tables, (w, d))?, verdict);
+            }
         }
         if let Some(row) = txn.view(&tables.warehouse, &w)? {
             found_warehouses += 1;
@@ -48,7 +53,27 @@ pub fn check(
     ledger.rows("district", found_districts, u64::from(warehouses) * u64::from(DISTRICTS));
     ledger.rows("stray payments", payments.strays, 0);
     txn.commit()?;
-    Ok(ledger.close())
+    let mut verdicts = ledger.close();
+    verdicts.extend(credit.map(|(_, verdict)| verdict));
+    Ok(verdicts)
+}
+
+/// The name of the condition on credit checks. It needs serializability, all others hold under snapshot isolation.
+pub(super) const CREDIT: &str = "credit";
+const CREDIT_STATEMENT: &str = "an order was accepted under the last credit check that had not seen it";
+
+/// The credit checks of a district by customer, in order: the newest order that each saw.
+fn read_checks(
+    txn: &Transaction<'_>,
+    tables: &CreditTables,
+    (w, d): (u32, u8),
+) -> ermine::Result<HashMap<u32, Vec<u32>>> {
+    let mut checks = HashMap::<_, Vec<_>>::new();
+    txn.scan(&tables.checks, prefix((w, d))).for_each(|(_, _, c, _), row| {
+        checks.entry(c).or_default().push(row.newest_o_id);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(checks)
 }
 
 /// What the conditions need of a district.

@@ -3,23 +3,30 @@
 //! A thread draws a card, draws the inputs, runs the job, and counts, all in memory of its own. One clock reading a
 //! transaction: a latency lasts from the end of the one before, so it includes drawing the inputs, and all retries.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
-use ermine::{Abort, AbortKind, Access, Database, Error, Job, Scheme, Transaction};
+use ermine::{Database, Error, Job, Scheme, observer::Observer};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::{
-    Business, Deck, Delivery, DeliveryInput, Failure, Kind, Moment, NewOrder, NewOrderInput, OrderStatus,
-    OrderStatusInput, Payment, PaymentInput, Scale, StockLevel, StockLevelInput, Summary, Tables, Verdict, check, load,
-    summary::Outcome,
+    Business, CreditCheck, CreditCheckInput, Deck, Delivery, DeliveryInput, Failure, Kind, Mix, Moment, NewOrder,
+    NewOrderInput, OrderStatus, OrderStatusInput, Payment, PaymentInput, Retry, Scale, StockLevel, StockLevelInput,
+    Summary, Tables, Verdict, check, load, summary::Outcome,
 };
 use crate::{
+    abort_shapes::AbortShapes,
+    conflicts::{Conflicts, Counted},
     crew::{self, Pace, Progress, Worker},
     latency::Latency,
     machine::{cores, processor_seconds},
+    pause::Pause,
     random::Random,
     report::{Memory, Setting, scheme_name, seconds},
+    trial,
 };
 
 /// Which warehouse a transaction belongs to.
@@ -30,16 +37,6 @@ pub enum Home {
     Fixed,
     /// Any, for each transaction: threads meet in the same districts.
     Random,
-}
-
-/// What happens to a transaction that lost a conflict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Retry {
-    /// It runs again until it commits.
-    Yes,
-    /// It is dropped, as research prototypes do.
-    No,
 }
 
 /// What to run.
@@ -68,6 +65,15 @@ pub struct Options {
     pub seed: u64,
     /// Rows a warehouse.
     pub scale: Scale,
+    /// The shares of the transactions.
+    pub mix: Mix,
+    /// Of a credit check, between what it reads and what it writes.
+    pub credit_pause: Pause,
+    /// Count aborts by shape.
+    pub explain_aborts: bool,
+    /// Is told what every transaction did, the loader's too.
+    #[serde(skip)]
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Options {
@@ -109,8 +115,8 @@ pub fn drive(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> crate::Result<Summary> {
     options.check()?;
-    let db = Database::open_in_memory(ermine::Options::default().scheme(options.scheme))?;
-    let tables = Tables::open(&db)?;
+    let db = trial::open(options.scheme, options.observer.as_ref())?;
+    let tables = Tables::open_for(&db, options.mix)?;
 
     let begin = Instant::now();
     let loaders = options.threads.min(cores());
@@ -161,6 +167,9 @@ pub fn run(
     for done in &done {
         outcome.seconds += done.measured.as_secs_f64() / threads;
         outcome.tally.merge(&done.worker.tally);
+        if let Some(shapes) = &done.worker.shapes {
+            outcome.shapes.get_or_insert_default().merge(shapes);
+        }
     }
     for (sum, (after, before)) in outcome.aborts.iter_mut().zip(after.aborts.iter().zip(&before.aborts)) {
         *sum = after - before;
@@ -187,10 +196,7 @@ pub(super) struct KindTally {
     /// Dropped after a lost conflict.
     pub(super) dropped: u64,
     /// Attempts that lost a conflict.
-    pub(super) aborted: u64,
-    /// Those of which the kind of conflict is known, by [`AbortKind::ALL`]. A conflict that the engine notices at commit
-    /// and retries itself shows only in the totals of the database.
-    pub(super) conflicts: [u64; AbortKind::ALL.len()],
+    pub(super) conflicts: Conflicts,
     pub(super) latency: Latency,
 }
 
@@ -216,8 +222,7 @@ impl KindTally {
         self.rolled_back += other.rolled_back;
         self.lost += other.lost;
         self.dropped += other.dropped;
-        self.aborted += other.aborted;
-        self.conflicts.iter_mut().zip(other.conflicts).for_each(|(own, other)| *own += other);
+        self.conflicts.merge(&other.conflicts);
         self.latency.merge(&other.latency);
     }
 }
@@ -230,12 +235,15 @@ struct Terminal<'a> {
     scheme: Scheme,
     home: Option<u32>,
     retry: Retry,
+    credit_pause: Pause,
     random: Random,
     deck: Deck,
     clock: Clock,
     /// Last part of the key of the next payment in HISTORY: the thread's number above, a count below.
     next_payment: u64,
     tally: Tally,
+    /// Where aborts are to be explained.
+    shapes: Option<AbortShapes>,
 }
 
 impl<'a> Terminal<'a> {
@@ -251,25 +259,27 @@ impl<'a> Terminal<'a> {
                 Home::Random => None,
             },
             retry: options.retry,
+            credit_pause: options.credit_pause,
             // The loader's streams lie below 2^63.
             random: Random::new(options.seed, 1 << 63 | thread),
-            deck: Deck::default(),
+            deck: Deck::new(options.mix),
             clock: Clock::start(),
             next_payment: thread << 40,
             tally: Tally::default(),
+            shapes: AbortShapes::when(options.explain_aborts),
         }
     }
 
     fn execute<J: Job<Error = Failure>>(&mut self, kind: Kind, job: J) -> crate::Result<Option<J::Output>> {
-        let mut observed = Observed { job, attempts: 0, conflicts: [0; AbortKind::ALL.len()] };
-        let result = match self.retry {
-            Retry::Yes => self.db.run_job(&mut observed),
-            Retry::No => self.db.try_job(&mut observed),
-        };
-        let latency = self.clock.lap();
         let tally = &mut self.tally.kinds[kind as usize];
-        let Observed { attempts, mut conflicts, .. } = observed;
-        let (mut aborted, mut output) = (attempts - 1, None);
+        let mut counted = Counted::new(job, kind as usize, &mut tally.conflicts, self.shapes.as_mut());
+        let result = match self.retry {
+            Retry::Yes => self.db.run_job(&mut counted),
+            Retry::No => self.db.try_job(&mut counted),
+        };
+        drop(counted);
+        let latency = self.clock.lap();
+        let mut output = None;
         match result {
             Ok(value) => {
                 tally.committed += 1;
@@ -280,20 +290,9 @@ impl<'a> Terminal<'a> {
                 tally.rolled_back += 1;
                 tally.latency.record(latency);
             }
-            Err(Failure::Engine(Error::Abort(abort))) => {
-                tally.dropped += 1;
-                aborted = attempts;
-                // Noticed at commit, after the body had gone well.
-                if conflicts.iter().sum::<u64>() < attempts {
-                    conflicts[place(&abort)] += 1;
-                }
-            }
+            Err(Failure::Engine(Error::Abort(_))) => tally.dropped += 1,
             Err(Failure::Engine(Error::KeyExists { .. })) if !self.scheme.reads_snapshot() => tally.lost += 1,
             Err(failure) => return Err(failure.into()),
-        }
-        tally.aborted += aborted;
-        if aborted > 0 {
-            tally.conflicts.iter_mut().zip(conflicts).for_each(|(sum, one)| *sum += one);
         }
         Ok(output)
     }
@@ -328,48 +327,26 @@ impl Worker for Terminal<'_> {
                 let input = StockLevelInput::draw(&business, home, random);
                 std::hint::black_box(self.execute(kind, StockLevel { tables, input })?);
             }
+            Kind::CreditCheck => {
+                let input = CreditCheckInput::draw(&business, home, random);
+                std::hint::black_box(self.execute(kind, CreditCheck { tables, input, pause: self.credit_pause })?);
+            }
         }
         Ok(())
     }
 
     fn start_measuring(&mut self) {
         self.tally.reset();
+        self.shapes.iter_mut().for_each(AbortShapes::reset);
         self.clock.lap();
     }
 
     fn progress(&self) -> Progress {
         self.tally.kinds.iter().fold(Progress::default(), |sum, kind| Progress {
             completed: sum.completed + kind.committed + kind.rolled_back,
-            aborted: sum.aborted + kind.aborted,
+            aborted: sum.aborted + kind.conflicts.aborted,
         })
     }
-}
-
-/// A job that counts its attempts and the conflicts its body met.
-struct Observed<J> {
-    job: J,
-    attempts: u64,
-    conflicts: [u64; AbortKind::ALL.len()],
-}
-
-impl<J: Job<Error = Failure>> Job for Observed<J> {
-    type Output = J::Output;
-    type Error = Failure;
-
-    #[inline]
-    fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<J::Output, Failure> {
-        self.attempts += 1;
-        let result = self.job.run(txn);
-        if let Err(Failure::Engine(Error::Abort(abort))) = &result {
-            self.conflicts[place(abort)] += 1;
-        }
-        result
-    }
-}
-
-/// The place of an abort's kind in [`AbortKind::ALL`].
-fn place(abort: &Abort) -> usize {
-    AbortKind::ALL.iter().position(|&kind| kind == abort.kind).expect("all kinds are listed")
 }
 
 /// Time of a thread, read once a transaction.

@@ -4,14 +4,14 @@
 //! time. Beside the conditions of the rules there are two of our own: `rows` (tables of fixed size have it) and
 //! `indexes` (a secondary index has an entry a row).
 
-use std::{collections::HashSet, fmt};
-
-use serde::Serialize;
+use std::collections::{HashMap, HashSet};
 
 use super::{
     DISTRICTS, Scale,
+    credit_check::accepted_under,
     schema::{Customer, CustomerKey, District, History, HistoryKey, Order, OrderLine},
 };
+use crate::verdict::Verdict;
 
 /// When a database is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,47 +21,6 @@ pub enum Moment {
     /// After transactions have run.
     AfterRun,
 }
-
-/// What came out of one condition.
-#[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
-    /// The number of the rules, or the name of a condition of our own.
-    pub condition: &'static str,
-    /// What must hold.
-    pub statement: &'static str,
-    /// How often it was compared.
-    pub compared: u64,
-    /// How often it did not hold.
-    pub faults: u64,
-    /// The first that differed.
-    pub examples: Vec<String>,
-}
-
-impl Verdict {
-    /// Whether it holds. A condition that was never compared does not.
-    pub fn holds(&self) -> bool {
-        self.faults == 0 && self.compared > 0
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.holds() { "PASS" } else { "FAIL" };
-        write!(f, "{verdict}  {:<7}  {}", self.condition, self.statement)?;
-        if !self.holds() {
-            write!(f, ": {} of {} differ", self.faults, self.compared)?;
-        }
-        self.examples.iter().try_for_each(|example| write!(f, "\n        {example}"))
-    }
-}
-
-/// Whether all conditions hold.
-pub fn all_hold(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().all(Verdict::holds)
-}
-
-/// Differences shown of one condition.
-const EXAMPLES_MAX: usize = 3;
 
 /// Places in [`STATEMENTS`]; condition n of the rules is at n - 1.
 const ROWS: usize = 12;
@@ -100,8 +59,7 @@ pub(super) struct WarehouseSums {
 
 impl Ledger {
     pub(super) fn new(scale: Scale, moment: Moment) -> Self {
-        let verdict =
-            |&(condition, statement)| Verdict { condition, statement, compared: 0, faults: 0, examples: Vec::new() };
+        let verdict = |&(condition, statement)| Verdict::new(condition, statement);
         Self { scale, moment, verdicts: STATEMENTS.iter().map(verdict).collect() }
     }
 
@@ -115,14 +73,7 @@ impl Ledger {
 
     /// Counts a comparison of condition `place`; `difference` is asked for only where it does not hold.
     fn compare(&mut self, place: usize, holds: bool, difference: impl FnOnce() -> String) {
-        let verdict = &mut self.verdicts[place];
-        verdict.compared += 1;
-        if !holds {
-            verdict.faults += 1;
-            if verdict.examples.len() < EXAMPLES_MAX {
-                verdict.examples.push(difference());
-            }
-        }
+        self.verdicts[place].compare(holds, difference);
     }
 
     /// Condition `number` of the rules.
@@ -328,6 +279,7 @@ struct OrderFacts {
     c_id: u32,
     undelivered: bool,
     ol_cnt: u8,
+    credit_check: u8,
     lines: u32,
     lines_undelivered: u32,
     delivered_sum: i64,
@@ -363,6 +315,7 @@ impl DistrictFacts {
             c_id: row.c_id,
             undelivered: row.carrier_id == 0,
             ol_cnt: row.ol_cnt,
+            credit_check: row.credit_check,
             lines: 0,
             lines_undelivered: 0,
             delivered_sum: 0,
@@ -384,6 +337,17 @@ impl DistrictFacts {
             order.lines_undelivered += 1;
         } else {
             order.delivered_sum += row.amount;
+        }
+    }
+
+    /// Judges every order against the credit checks of its customer, each with the newest order that it saw.
+    pub(super) fn credit(&self, checks: &HashMap<u32, Vec<u32>>, verdict: &mut Verdict) {
+        let (w, d) = self.key;
+        for &OrderFacts { o_id, c_id, credit_check, .. } in &self.orders {
+            let wanted = accepted_under(o_id, checks.get(&c_id).map_or(&[], |newest| newest));
+            verdict.compare(credit_check == wanted, || {
+                format!("order {w}.{d}.{o_id} read check {credit_check}, the last that had not seen it is {wanted}")
+            });
         }
     }
 
@@ -411,6 +375,7 @@ mod tests {
     use ermine::zerocopy::FromZeros;
 
     use super::*;
+    use crate::verdict::all_hold;
 
     /// A business of one warehouse whose first district has three customers and three orders, the last one new.
     struct Books {

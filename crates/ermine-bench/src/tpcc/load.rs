@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 use super::{
     C_LAST_LOAD, DISTRICTS, Failure, Scale,
     random::{brand_data, digits, full_text, last_name, non_uniform, text, zip},
-    schema::{Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text, Warehouse},
+    schema::{Credit, Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text, Warehouse},
 };
 use crate::random::Random;
 
@@ -172,7 +172,12 @@ impl Plan {
         for batch in batches(1..=self.scale.customers) {
             write(db, random, |txn, random| {
                 batch.iter().try_for_each(|&c| {
-                    txn.insert(&tables.customer, &(w, d, c), &self.customer(c, random))?;
+                    let customer = self.customer(c, random);
+                    txn.insert(&tables.customer, &(w, d, c), &customer)?;
+                    if let Some(credit) = &tables.credit {
+                        let status = Credit { checks: 0, status: customer.credit, padding: [0; 2] };
+                        txn.insert(&credit.status, &(w, d, c), &status)?;
+                    }
                     let history = History {
                         amount: FIRST_PAYMENT,
                         date: self.date,
@@ -242,7 +247,7 @@ impl Plan {
         let delivered = o <= self.scale.delivered();
         let ol_cnt = random.uniform(5..=15) as u8;
         let carrier_id = if delivered { random.uniform(1..=10) as u8 } else { 0 };
-        let order = Order { entry_d: self.date, c_id, carrier_id, ol_cnt, all_local: 1, padding: 0 };
+        let order = Order { entry_d: self.date, c_id, carrier_id, ol_cnt, all_local: 1, credit_check: 0 };
         txn.insert(&tables.order, &(w, d, o), &order)?;
         if !delivered {
             txn.insert(&tables.new_order, &(w, d, o), &())?;

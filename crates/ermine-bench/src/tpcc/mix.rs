@@ -7,7 +7,36 @@ use serde::Serialize;
 
 use crate::random::Random;
 
-/// The five transactions.
+/// The shares of the transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// Those of the rules.
+    #[default]
+    Standard,
+    /// TPC-C++: with credit checks, which make the mix one that is not serializable under snapshot isolation.
+    CreditCheck,
+}
+
+impl Mix {
+    /// Cards of a hundred.
+    pub const fn share(self, kind: Kind) -> usize {
+        match (self, kind) {
+            (Self::Standard, Kind::NewOrder) => 45,
+            (Self::CreditCheck, Kind::NewOrder) => 41,
+            (_, Kind::Payment) => 43,
+            (_, Kind::OrderStatus | Kind::Delivery | Kind::StockLevel) | (Self::CreditCheck, Kind::CreditCheck) => 4,
+            (Self::Standard, Kind::CreditCheck) => 0,
+        }
+    }
+
+    /// Its transactions, in the order of reports.
+    pub fn kinds(self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(move |&kind| self.share(kind) > 0)
+    }
+}
+
+/// The five transactions of the rules, and one that only [`Mix::CreditCheck`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -21,20 +50,14 @@ pub enum Kind {
     Delivery,
     /// A district counts what runs low.
     StockLevel,
+    /// Is a customer's credit still good?
+    CreditCheck,
 }
 
 impl Kind {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 5] = [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
-
-    /// Cards of a hundred.
-    pub const fn share(self) -> usize {
-        match self {
-            Self::NewOrder => 45,
-            Self::Payment => 43,
-            Self::OrderStatus | Self::Delivery | Self::StockLevel => 4,
-        }
-    }
+    pub const ALL: [Self; 6] =
+        [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel, Self::CreditCheck];
 
     /// The name used in reports.
     pub const fn name(self) -> &'static str {
@@ -44,6 +67,7 @@ impl Kind {
             Self::OrderStatus => "order-status",
             Self::Delivery => "delivery",
             Self::StockLevel => "stock-level",
+            Self::CreditCheck => "credit-check",
         }
     }
 }
@@ -61,19 +85,18 @@ pub struct Deck {
     drawn: usize,
 }
 
-impl Default for Deck {
-    fn default() -> Self {
+impl Deck {
+    /// The cards of a mix.
+    pub fn new(mix: Mix) -> Self {
         let mut cards = [Kind::NewOrder; 100];
         let mut place = 0;
-        for kind in Kind::ALL {
-            cards[place..place + kind.share()].fill(kind);
-            place += kind.share();
+        for kind in mix.kinds() {
+            cards[place..place + mix.share(kind)].fill(kind);
+            place += mix.share(kind);
         }
         Self { cards, drawn: cards.len() }
     }
-}
 
-impl Deck {
     /// The next card.
     #[inline]
     pub fn draw(&mut self, random: &mut Random) -> Kind {
@@ -92,17 +115,19 @@ mod tests {
 
     #[test]
     fn every_hundred_have_the_shares_of_the_rules() {
-        assert_eq!(Kind::ALL.iter().map(|kind| kind.share()).sum::<usize>(), 100);
         let mut random = Random::new(1, 0);
-        let mut deck = Deck::default();
-        let mut orders = Vec::new();
-        for _ in 0..3 {
-            let drawn: Vec<_> = (0..100).map(|_| deck.draw(&mut random)).collect();
-            for kind in Kind::ALL {
-                assert_eq!(drawn.iter().filter(|&&card| card == kind).count(), kind.share());
+        for mix in [Mix::Standard, Mix::CreditCheck] {
+            assert_eq!(mix.kinds().map(|kind| mix.share(kind)).sum::<usize>(), 100);
+            let mut deck = Deck::new(mix);
+            let mut orders = Vec::new();
+            for _ in 0..3 {
+                let drawn: Vec<_> = (0..100).map(|_| deck.draw(&mut random)).collect();
+                for kind in Kind::ALL {
+                    assert_eq!(drawn.iter().filter(|&&card| card == kind).count(), mix.share(kind));
+                }
+                orders.push(drawn);
             }
-            orders.push(drawn);
+            assert!(orders[0] != orders[1] && orders[1] != orders[2]);
         }
-        assert!(orders[0] != orders[1] && orders[1] != orders[2]);
     }
 }

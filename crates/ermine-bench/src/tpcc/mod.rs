@@ -11,6 +11,7 @@
 //! | `random` | non-uniform numbers, names and strings |
 //! | `load` | the initial data, in parallel, the same for the same seed |
 //! | `new_order` `payment` `order_status` `delivery` `stock_level` | a transaction each: its inputs and its body |
+//! | `credit_check` | a sixth transaction, in a mix of its own: the one that is not serializable under snapshot isolation |
 //! | `mix` | which transaction comes next |
 //! | `driver` | the threads, their counts, the run |
 //! | `check`, `ledger` | the consistency conditions: reading the data, judging it |
@@ -25,6 +26,7 @@
 //! 3. Every transaction is written once, as an [`ermine::Job`], and runs under every scheme.
 
 mod check;
+mod credit_check;
 mod customer;
 mod delivery;
 mod driver;
@@ -43,19 +45,27 @@ use std::fmt;
 
 pub use self::{
     check::check,
+    credit_check::{CreditCheck, CreditCheckInput},
     customer::Pick,
     delivery::{Delivery, DeliveryInput},
-    driver::{Event, Home, Options, Retry, drive, run},
-    ledger::{Moment, Verdict, all_hold},
+    driver::{Event, Home, Options, drive, run},
+    ledger::Moment,
     load::load,
-    mix::{Deck, Kind},
+    mix::{Deck, Kind, Mix},
     new_order::{LineInput, NewOrder, NewOrderInput, Sale},
     order_status::{OrderStatus, OrderStatusInput},
     payment::{Payment, PaymentInput},
     random::{C_CUSTOMER, C_ITEM, C_LAST_LOAD, C_LAST_RUN, last_name, non_uniform},
-    schema::{Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text, Warehouse},
+    schema::{
+        Credit, CreditCheckRow, CreditTables, Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text,
+        Warehouse,
+    },
     stock_level::{StockLevel, StockLevelInput},
     summary::{KindSummary, Outcome, Summary},
+};
+pub use crate::{
+    trial::Retry,
+    verdict::{Verdict, all_hold},
 };
 
 /// Districts of a warehouse.

@@ -102,7 +102,15 @@ impl Job for NewOrder<'_> {
         // The customer's name and credit are part of the answer.
         std::hint::black_box((customer.last, customer.credit));
 
-        let order = Order { entry_d, c_id, carrier_id: 0, ol_cnt, all_local: u8::from(input.all_local()), padding: 0 };
+        let credit_check = match &tables.credit {
+            Some(credit) => {
+                let status = txn.view(&credit.status, &(w_id, d_id, c_id))?;
+                status.ok_or_else(|| Failure::Missing("credit of a customer"))?.checks as u8
+            }
+            None => 0,
+        };
+        let order =
+            Order { entry_d, c_id, carrier_id: 0, ol_cnt, all_local: u8::from(input.all_local()), credit_check };
         txn.insert(&tables.order, &(w_id, d_id, o_id), &order)?;
         txn.insert(&tables.new_order, &(w_id, d_id, o_id), &())?;
 

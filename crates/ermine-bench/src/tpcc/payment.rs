@@ -80,7 +80,14 @@ impl Job for Payment<'_> {
         customer.balance -= amount;
         customer.ytd_payment += amount;
         customer.payment_cnt += 1;
-        if customer.credit == Text(*b"BC") {
+        let credit = match &tables.credit {
+            Some(credit) => {
+                let status = txn.view(&credit.status, &(c_w_id, c_d_id, c_id))?;
+                status.ok_or_else(|| Failure::Missing("credit of a customer"))?.status
+            }
+            None => customer.credit,
+        };
+        if credit == Text(*b"BC") {
             note(&mut customer, (c_id, c_d_id, c_w_id), (d_id, w_id), amount);
         }
         txn.update(&tables.customer, &(c_w_id, c_d_id, c_id), &customer)?;

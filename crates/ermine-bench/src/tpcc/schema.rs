@@ -1,4 +1,4 @@
-//! The nine tables: rows as fixed structs that are read in place, keys as tuples of numbers.
+//! The nine tables, and two of the mix with credit checks: rows as fixed structs that are read in place, keys as tuples of numbers.
 //!
 //! | table | key | secondary index |
 //! |---|---|---|
@@ -11,6 +11,8 @@
 //! | order_line | w, d, o, line | |
 //! | item | i | |
 //! | stock | w, i | |
+//! | customer_credit (credit checks) | w, d, c | |
+//! | credit_check (credit checks) | w, d, c, number | |
 //!
 //! Strings have their full size of the rules and are padded with zeros. The rules give HISTORY no key: here it is one
 //! that the writer makes unique, under the district that was paid at.
@@ -19,6 +21,8 @@ use ermine::{
     Database, SecondaryIndex, Table, Uniqueness, fixed_value,
     zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout},
 };
+
+use super::Mix;
 
 /// A string of at most `N` bytes, padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -190,8 +194,8 @@ row! {
         ol_cnt: u8,
         /// 1 when all its stock is in the home warehouse.
         all_local: u8,
-        /// Zero.
-        padding: u8,
+        /// The number, modulo 256, of the credit check whose status it was accepted under; 0 without credit checks.
+        credit_check: u8,
     }
 }
 
@@ -255,6 +259,32 @@ row! {
     }
 }
 
+row! {
+    /// What the last credit check has found.
+    Credit, 8 {
+        /// How many there have been.
+        checks: u32,
+        /// "GC" for good credit, "BC" for bad.
+        status: Text<2>,
+        /// Zero.
+        padding: [u8; 2],
+    }
+}
+
+row! {
+    /// A credit check.
+    CreditCheckRow, 16 {
+        /// Cents of the orders that it found not delivered.
+        outstanding: i64,
+        /// The newest order of the customer that it saw, delivered or not.
+        newest_o_id: u32,
+        /// What it found.
+        status: Text<2>,
+        /// Zero.
+        padding: [u8; 2],
+    }
+}
+
 /// Key of a district: warehouse, district.
 pub type DistrictKey = (u32, u8);
 /// Key of a customer: warehouse, district, customer.
@@ -269,6 +299,18 @@ pub type OrderKey = (u32, u8, u32);
 pub type LineKey = (u32, u8, u32, u8);
 /// Key of a stock row: warehouse, item.
 pub type StockKey = (u32, u32);
+
+/// Key of a credit check: warehouse, district, customer, number.
+pub type CreditCheckKey = (u32, u8, u32, u32);
+
+/// Handles of the tables that credit checks need.
+#[derive(Clone)]
+pub struct CreditTables {
+    /// The status of each customer: apart from CUSTOMER, so that checks and payments write different rows.
+    pub status: Table<CustomerKey, Credit>,
+    /// Every check, numbered from 1 for each customer.
+    pub checks: Table<CreditCheckKey, CreditCheckRow>,
+}
 
 /// Handles of all tables and indexes.
 #[derive(Clone)]
@@ -295,6 +337,8 @@ pub struct Tables {
     pub item: Table<u32, Item>,
     /// STOCK.
     pub stock: Table<StockKey, Stock>,
+    /// In the mix with credit checks.
+    pub credit: Option<CreditTables>,
 }
 
 impl Tables {
@@ -324,6 +368,19 @@ impl Tables {
             order_line: db.table("order_line")?,
             item: db.table("item")?,
             stock: db.table("stock")?,
+            credit: None,
+        })
+    }
+
+    /// As [`Tables::open`], with what a mix needs beside the nine tables.
+    pub fn open_for(db: &Database, mix: Mix) -> ermine::Result<Self> {
+        let tables = Self::open(db)?;
+        Ok(match mix {
+            Mix::Standard => tables,
+            Mix::CreditCheck => {
+                let credit = CreditTables { status: db.table("customer_credit")?, checks: db.table("credit_check")? };
+                Self { credit: Some(credit), ..tables }
+            }
         })
     }
 }

@@ -6,10 +6,13 @@ use ermine::{AbortKind, Scheme};
 use serde::Serialize;
 
 use super::{
-    DISTRICTS, Kind, Verdict, all_hold,
+    DISTRICTS, Kind, Mix, Verdict, all_hold,
+    check::CREDIT,
     driver::{KindTally, Options, Tally},
 };
 use crate::{
+    abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
+    conflicts::Conflicts,
     latency::Quantiles,
     report::{Grid, Memory, Setting, grouped},
 };
@@ -24,6 +27,8 @@ pub struct Outcome {
     pub(super) tally: Tally,
     /// Aborted attempts as the engine counts them, by [`AbortKind::ALL`].
     pub(super) aborts: [u64; AbortKind::ALL.len()],
+    /// Aborts by shape, where they are to be explained.
+    pub(super) shapes: Option<AbortShapes>,
 }
 
 impl Outcome {
@@ -59,10 +64,13 @@ pub struct Summary {
     pub processor_seconds: f64,
     /// All transactions.
     pub total: KindSummary,
-    /// Each of the five.
+    /// Each of the mix.
     pub kinds: Vec<KindSummary>,
     /// Aborted attempts by cause, as the engine counts them.
     pub aborts: Vec<(&'static str, u64)>,
+    /// Aborted attempts by shape, where they are to be explained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abort_shapes: Vec<ShapeSummary>,
     /// Share of districts that had nothing to deliver, in percent; above 1 it must be reported.
     pub skipped_deliveries_percent: f64,
     /// Conditions right after the load.
@@ -90,7 +98,11 @@ pub struct KindSummary {
     pub aborted: u64,
     /// Aborted attempts a completed transaction.
     pub aborted_per_transaction: f64,
-    /// Conflicts met before commit, by cause. The others were found at commit.
+    /// Aborted attempts that lost the same conflict as the attempt before: same kind, table and key.
+    pub repeated: u64,
+    /// Those of the repeated ones that lost against the same transaction, where both name one.
+    pub same_opponent: u64,
+    /// Aborted attempts by cause.
     pub conflicts: Vec<(&'static str, u64)>,
     /// Latencies, with all retries.
     pub latency: Quantiles,
@@ -98,7 +110,8 @@ pub struct KindSummary {
 
 impl KindSummary {
     fn new(name: &'static str, tally: &KindTally, seconds: f64) -> Self {
-        let &KindTally { committed, rolled_back, dropped, lost, aborted, ref conflicts, ref latency } = tally;
+        let &KindTally { committed, rolled_back, dropped, lost, ref conflicts, ref latency } = tally;
+        let &Conflicts { aborted, repeated, same_opponent, .. } = conflicts;
         let completed = committed + rolled_back;
         Self {
             name,
@@ -109,14 +122,11 @@ impl KindSummary {
             lost,
             aborted,
             aborted_per_transaction: if completed == 0 { 0.0 } else { aborted as f64 / completed as f64 },
-            conflicts: AbortKind::ALL.iter().map(|kind| kind.name()).zip(conflicts.iter().copied()).collect(),
+            repeated,
+            same_opponent,
+            conflicts: conflicts.named(),
             latency: latency.quantiles(),
         }
-    }
-
-    /// Conflicts found at commit and retried by the engine.
-    fn at_commit(&self) -> u64 {
-        self.aborted - self.conflicts.iter().map(|(_, count)| count).sum::<u64>()
     }
 }
 
@@ -129,16 +139,19 @@ impl Summary {
         outcome: Outcome,
         [after_load, after_run]: [Vec<Verdict>; 2],
     ) -> Self {
-        let Outcome { seconds, processor_seconds, tally, aborts } = outcome;
-        let kinds: Vec<_> =
-            Kind::ALL.iter().map(|&kind| KindSummary::new(kind.name(), &tally.kinds[kind as usize], seconds)).collect();
+        let Outcome { seconds, processor_seconds, tally, aborts, shapes } = outcome;
+        let summary = |kind: Kind| KindSummary::new(kind.name(), &tally.kinds[kind as usize], seconds);
+        let kinds: Vec<_> = options.mix.kinds().map(summary).collect();
         let all = tally.kinds.iter().fold(KindTally::default(), |mut sum, kind| {
             sum.merge(kind);
             sum
         });
         let deliveries = tally.kinds[Kind::Delivery as usize].committed * u64::from(DISTRICTS);
         Self {
-            benchmark: "TPC-C-like (not comparable with published TPC-C results)",
+            benchmark: match options.mix {
+                Mix::Standard => "TPC-C-like (not comparable with published TPC-C results)",
+                Mix::CreditCheck => "TPC-C-like with Credit-Check (not comparable with published TPC-C results)",
+            },
             setting,
             options: options.clone(),
             load_seconds: load_time.as_secs_f64(),
@@ -149,6 +162,7 @@ impl Summary {
             total: KindSummary::new("total", &all, seconds),
             kinds,
             aborts: AbortKind::ALL.iter().map(|kind| kind.name()).zip(aborts).collect(),
+            abort_shapes: shapes.map_or_else(Vec::new, |shapes| shapes.summaries(&Kind::ALL.map(Kind::name))),
             skipped_deliveries_percent: 100.0 * tally.skipped_districts as f64 / deliveries.max(1) as f64,
             after_load,
             after_run,
@@ -157,7 +171,12 @@ impl Summary {
 
     /// Whether every condition held, after the load and after the run, as far as the scheme promises it.
     pub fn holds(&self) -> bool {
-        all_hold(&self.after_load) && (all_hold(&self.after_run) || self.permits_lost_updates())
+        all_hold(&self.after_load) && self.after_run.iter().all(|verdict| verdict.holds() || self.permits(verdict))
+    }
+
+    /// Whether the scheme lets a condition fail.
+    fn permits(&self, verdict: &Verdict) -> bool {
+        self.permits_lost_updates() || (verdict.condition == CREDIT && !self.options.scheme.is_serializable())
     }
 
     /// Read committed keeps rows from being torn, not from being overwritten with what was computed from an old version:
@@ -169,7 +188,7 @@ impl Summary {
     fn verdict(&self) -> &'static str {
         match (all_hold(&self.after_load) && all_hold(&self.after_run), self.holds()) {
             (true, _) => "all conditions hold",
-            (false, true) => "conditions fail, as lost updates are permitted",
+            (false, true) => "conditions fail, as the scheme permits",
             (false, false) => "CONDITIONS FAIL",
         }
     }
@@ -207,36 +226,50 @@ impl Summary {
 
     fn causes(&self) -> Grid {
         let names = AbortKind::ALL.map(AbortKind::name);
-        let mut grid = Grid::new(&[&["aborted attempts"], &names[..], &["found at commit", "all"]].concat());
+        let mut grid = Grid::new(&[&["aborted attempts"], &names[..], &["all", "repeated", "same opponent"]].concat());
         for kind in self.kinds.iter().chain([&self.total]) {
-            let counts = kind.conflicts.iter().map(|&(_, count)| count).chain([kind.at_commit(), kind.aborted]);
+            let counts =
+                kind.conflicts.iter().map(|&(_, count)| count).chain([kind.aborted, kind.repeated, kind.same_opponent]);
             grid.row([kind.name.to_owned()].into_iter().chain(counts.map(grouped)));
         }
         let all = self.aborts.iter().map(|&(_, count)| count);
         let sum = all.clone().sum();
-        grid.row(
-            ["by the engine's count".to_owned()]
-                .into_iter()
-                .chain(all.map(grouped))
-                .chain([String::new(), grouped(sum)]),
-        );
+        grid.row(["by the engine's count".to_owned()].into_iter().chain(all.map(grouped)).chain([
+            grouped(sum),
+            String::new(),
+            String::new(),
+        ]));
         grid
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, threads, warehouses, warmup, measured, remote_percent, home, retry, seed, scale } =
-            &self.options;
+        let Options {
+            scheme,
+            threads,
+            warehouses,
+            warmup,
+            measured,
+            remote_percent,
+            home,
+            retry,
+            seed,
+            scale,
+            mix,
+            credit_pause,
+            ..
+        } = &self.options;
         writeln!(f, "{}", self.benchmark)?;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
             "options      scheme {scheme}, {threads} threads, {warehouses} warehouses, {:.1} s after {:.1} s of warm-up, \
-             {remote_percent} % remote lines, home {home:?}, retry {retry:?}, seed {seed}{}",
+             {remote_percent} % remote lines, home {home:?}, retry {retry:?}, seed {seed}{}{}",
             measured.as_secs_f64(),
             warmup.as_secs_f64(),
-            if *scale == super::Scale::FULL { "" } else { ", reduced scale" }
+            if *scale == super::Scale::FULL { "" } else { ", reduced scale" },
+            if *mix == Mix::Standard { String::new() } else { format!(", pause {credit_pause} in credit checks") }
         )?;
         writeln!(f, "load         {:.1} s, {}", self.load_seconds, self.memory_after_load)?;
         writeln!(f, "after run    {}", self.memory_after_run)?;
@@ -249,6 +282,7 @@ impl fmt::Display for Summary {
             grouped((completed as f64 / self.processor_seconds.max(0.01)) as u64)
         )?;
         writeln!(f, "\n{}\n\n{}\n", self.throughput(), self.causes())?;
+        ShapeTable(&self.abort_shapes).fmt(f)?;
         if self.skipped_deliveries_percent > 0.0 {
             writeln!(f, "{:.2} % of deliveries skipped: nothing to deliver\n", self.skipped_deliveries_percent)?;
         }

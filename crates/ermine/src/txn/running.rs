@@ -97,6 +97,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
     }
 
     /// Why it is over, if it has lost a conflict.
+    #[inline]
     pub(crate) fn doomed(&self) -> Option<Box<Abort>> {
         self.worker().state.borrow().doomed.clone()
     }

@@ -1,0 +1,158 @@
+//! The conflicts that the transactions of one thread lost: how many, of which kind, and which of them twice.
+//!
+//! A conflict is **repeated** when an attempt loses on the same rule, in the same table and at the same key as the attempt
+//! of the same transaction before it. That may be a new opponent at a busy place, so those with the **same opponent** are
+//! counted apart, where both attempts name one. SSN promises safe retry (section 3.2): what an attempt lost against at
+//! certification has committed by then and cannot close the same cycle again; an exclusion with the same opponent would break
+//! that. A write conflict with the same opponent only says that it had not ended when the transaction was run again.
+
+use ermine::{Abort, AbortKind, Access, Job, Transaction};
+
+use crate::abort_shapes::AbortShapes;
+
+/// Kinds of conflicts.
+pub const KINDS: usize = AbortKind::ALL.len();
+
+/// Counts of lost conflicts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conflicts {
+    /// Attempts that lost one.
+    pub aborted: u64,
+    /// Those that lost the same one as the attempt before.
+    pub repeated: u64,
+    /// Those of the repeated ones that lost against the same transaction.
+    pub same_opponent: u64,
+    /// By kind, in the order of [`AbortKind::ALL`].
+    pub causes: [u64; KINDS],
+}
+
+impl Conflicts {
+    /// Adds those of another thread.
+    pub fn merge(&mut self, other: &Self) {
+        self.aborted += other.aborted;
+        self.repeated += other.repeated;
+        self.same_opponent += other.same_opponent;
+        self.causes.iter_mut().zip(other.causes).for_each(|(own, other)| *own += other);
+    }
+
+    /// The counts with the names of their kinds.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        AbortKind::ALL.iter().map(|kind| kind.name()).zip(self.causes).collect()
+    }
+
+    fn count(&mut self, abort: &Abort, previous: Option<&Abort>) {
+        self.aborted += 1;
+        if let Some(previous) = previous.filter(|previous| is_same_place(previous, abort)) {
+            self.repeated += 1;
+            self.same_opponent += u64::from(is_same_opponent(previous, abort));
+        }
+        let place = AbortKind::ALL.iter().position(|&kind| kind == abort.kind).expect("all kinds are listed");
+        self.causes[place] += 1;
+    }
+}
+
+/// Whether two attempts lost at the same place, whoever the opponent was.
+fn is_same_place(one: &Abort, other: &Abort) -> bool {
+    (one.kind, &one.table, &one.key) == (other.kind, &other.table, &other.key)
+}
+
+/// Whether both name an opponent, and the same one: by itself or by the commit that it led to.
+fn is_same_opponent(one: &Abort, other: &Abort) -> bool {
+    fn both<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+        one.is_some() && one == other
+    }
+    let successors = one.successor.as_ref().zip(other.successor.as_ref());
+    both(one.other, other.other)
+        || successors.is_some_and(|(one, other)| both(one.other, other.other) || both(one.stamp, other.stamp))
+}
+
+/// A job whose lost conflicts are counted. While nothing is lost it costs nothing.
+pub struct Counted<'c, J> {
+    job: J,
+    conflicts: &'c mut Conflicts,
+    /// Where shapes are gathered, and the number of this transaction there.
+    shapes: Option<(&'c mut AbortShapes, usize)>,
+    previous: Option<Box<Abort>>,
+}
+
+impl<'c, J> Counted<'c, J> {
+    /// Counts what `job`, a transaction of kind `number`, loses.
+    #[inline]
+    pub fn new(job: J, number: usize, conflicts: &'c mut Conflicts, shapes: Option<&'c mut AbortShapes>) -> Self {
+        Self { job, conflicts, shapes: shapes.map(|shapes| (shapes, number)), previous: None }
+    }
+
+    /// The job again.
+    #[inline]
+    pub fn into_job(self) -> J {
+        self.job
+    }
+}
+
+impl<J: Job> Job for Counted<'_, J> {
+    type Output = J::Output;
+    type Error = J::Error;
+
+    #[inline]
+    fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<J::Output, J::Error> {
+        self.job.run(txn)
+    }
+
+    #[cold]
+    fn lost(&mut self, abort: &Abort) {
+        self.conflicts.count(abort, self.previous.as_deref());
+        if let Some((shapes, number)) = &mut self.shapes {
+            shapes.add(*number, abort);
+        }
+        self.previous = Some(Box::new(abort.clone()));
+        self.job.lost(abort);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use ermine::{Error, Scheme, TxnOptions};
+
+    use super::*;
+
+    /// One as the engine makes it.
+    pub(crate) fn write_conflict() -> Abort {
+        let db = crate::trial::open(Scheme::Si, None).unwrap();
+        let table = db.table::<u32, u32>("stock").unwrap();
+        let (first, second) = (db.begin(TxnOptions::default()).unwrap(), db.begin(TxnOptions::default()).unwrap());
+        first.put(&table, &1, &1).unwrap();
+        match second.put(&table, &1, &2) {
+            Err(Error::Abort(abort)) => *abort,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn abort(kind: AbortKind, key: u8) -> Abort {
+        let mut abort = write_conflict();
+        (abort.kind, abort.key, abort.other, abort.successor) = (kind, Some([key].into()), None, None);
+        abort
+    }
+
+    #[test]
+    fn the_same_place_twice_in_a_row_is_repeated() {
+        let (first, second) = (abort(AbortKind::Exclusion, 1), abort(AbortKind::Exclusion, 2));
+        let mut conflicts = Conflicts::default();
+        conflicts.count(&first, None);
+        conflicts.count(&second, Some(&first));
+        conflicts.count(&second, Some(&second));
+        conflicts.count(&abort(AbortKind::Phantom, 2), Some(&second));
+        assert_eq!((conflicts.aborted, conflicts.repeated), (4, 1));
+        assert_eq!(conflicts.named().iter().map(|(_, count)| count).sum::<u64>(), 4);
+        assert!(conflicts.named().contains(&("exclusion", 3)));
+    }
+
+    #[test]
+    fn the_same_opponent_is_one_that_both_name() {
+        let (named, unnamed) = (write_conflict(), abort(AbortKind::WriteConflict, 1));
+        assert!(named.other.is_some());
+        let mut conflicts = Conflicts::default();
+        conflicts.count(&named, Some(&named));
+        conflicts.count(&unnamed, Some(&unnamed));
+        assert_eq!((conflicts.repeated, conflicts.same_opponent), (2, 1));
+    }
+}

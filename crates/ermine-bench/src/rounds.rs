@@ -1,0 +1,282 @@
+//! Several schemes in one process, in interleaved rounds, so that what else happens on the machine hits all alike.
+//!
+//! Every scheme has a database of its own, loaded the same way. In each round each scheme runs for its share of the time;
+//! rounds begin with another scheme each. A ratio is taken within a round; the report has the median over the rounds, and
+//! the lowest and highest.
+
+use std::fmt;
+
+use ermine::{Database, Scheme};
+use serde::Serialize;
+
+use crate::{
+    Result,
+    abort_shapes::{ShapeSummary, ShapeTable},
+    report::{Grid, Setting, grouped, scheme_name},
+    trial::{Counts, KindSummary, KindTables, Terms},
+    verdict::Check,
+};
+
+/// A scheme with its database and what the workload needs of it.
+pub struct Contender<D> {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// The database.
+    pub db: Database,
+    /// Handles, counts.
+    pub data: D,
+}
+
+/// What whoever watches is told: one scheme has run for its share of a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The round, from 0.
+    pub round: u32,
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Transactions of all kinds a second.
+    pub per_second: f64,
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { round, scheme, per_second } = self;
+        write!(f, "round {:>2}  {:<6}  {:>12} txn/s", round + 1, scheme.name(), grouped(*per_second as u64))
+    }
+}
+
+/// Opens a database for each scheme and lets `load` fill it.
+pub fn contenders<D>(
+    schemes: &[Scheme],
+    terms: &Terms,
+    mut load: impl FnMut(&Database) -> Result<D>,
+) -> Result<Vec<Contender<D>>> {
+    let open = |&scheme| {
+        let db = terms.open(scheme)?;
+        let data = load(&db)?;
+        Ok(Contender { scheme, db, data })
+    };
+    schemes.iter().map(open).collect()
+}
+
+/// Says what cannot work.
+pub fn check(schemes: &[Scheme], rounds: u32, terms: &Terms) -> Result<()> {
+    let usage = |why: &str| Err(crate::Error::Usage(why.into()));
+    if schemes.is_empty() || rounds == 0 {
+        return usage("at least one scheme and one round are needed");
+    }
+    if (1..schemes.len()).any(|place| schemes[..place].contains(&schemes[place])) {
+        return usage("a scheme is given twice");
+    }
+    if schemes.len() > 1 && terms.observer.is_some() {
+        return usage("an observer watches one database: give one scheme");
+    }
+    terms.check()
+}
+
+/// Runs every contender in each round, as `trial` says, for a share of the time; gives what was counted by contender, then
+/// by round.
+pub fn interleave<D>(
+    contenders: &mut [Contender<D>],
+    rounds: u32,
+    terms: &Terms,
+    mut trial: impl FnMut(&mut Contender<D>, u32, &Terms) -> Result<Counts>,
+    watch: &mut dyn FnMut(Turn),
+) -> Result<Vec<Vec<Counts>>> {
+    let share = Terms { warmup: terms.warmup / rounds, measured: terms.measured / rounds, ..terms.clone() };
+    let count = contenders.len();
+    let mut counted: Vec<Vec<Counts>> = contenders.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        for turn in 0..count {
+            let place = (turn + round as usize) % count;
+            let counts = trial(&mut contenders[place], round, &share)?;
+            let per_second = (0..counts.tallies.len()).map(|kind| counts.per_second(kind)).sum();
+            watch(Turn { round, scheme: contenders[place].scheme, per_second });
+            counted[place].push(counts);
+        }
+    }
+    Ok(counted)
+}
+
+/// The scheme that others are compared with.
+const BASE: Scheme = Scheme::Si;
+
+/// A figure over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// In the middle.
+    pub median: f64,
+    /// The lowest.
+    pub lowest: f64,
+    /// The highest.
+    pub highest: f64,
+}
+
+impl Spread {
+    fn over(mut figures: Vec<f64>) -> Option<Self> {
+        figures.retain(|figure| figure.is_finite());
+        figures.sort_by(f64::total_cmp);
+        let (&lowest, &highest) = figures.first().zip(figures.last())?;
+        let upper = figures.len() / 2;
+        let median = if figures.len() % 2 == 1 { figures[upper] } else { (figures[upper - 1] + figures[upper]) / 2.0 };
+        Some(Self { median, lowest, highest })
+    }
+}
+
+/// One scheme at one point.
+#[derive(Clone, Debug, Serialize)]
+pub struct SchemeSummary {
+    /// The scheme.
+    #[serde(serialize_with = "scheme_name")]
+    pub scheme: Scheme,
+    /// Each kind of transaction, all rounds together.
+    pub kinds: Vec<KindSummary>,
+    /// For each kind: commits a second over those of `si` in the same round.
+    pub ratio_to_si: Vec<Option<Spread>>,
+    /// Aborted attempts by shape, where they are to be explained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abort_shapes: Vec<ShapeSummary>,
+}
+
+/// All schemes with the same inputs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// What is particular of it.
+    pub name: String,
+    /// Each scheme.
+    pub schemes: Vec<SchemeSummary>,
+}
+
+impl Point {
+    /// What `interleave` counted; `names` are those of the kinds.
+    pub fn new<D>(
+        name: String,
+        contenders: &[Contender<D>],
+        names: &[impl AsRef<str>],
+        counted: &[Vec<Counts>],
+    ) -> Self {
+        let base = contenders.iter().position(|contender| contender.scheme == BASE).map(|place| &counted[place]);
+        let ratio = |kind: usize, rounds: &[Counts]| {
+            let pairs = rounds.iter().zip(base?);
+            Spread::over(pairs.map(|(own, base)| own.per_second(kind) / base.per_second(kind)).collect())
+        };
+        let summary = |(contender, rounds): (&Contender<D>, &Vec<Counts>)| {
+            let mut sum = Counts::new(names.len());
+            rounds.iter().for_each(|round| sum.add(round));
+            SchemeSummary {
+                scheme: contender.scheme,
+                kinds: sum.summaries(names),
+                ratio_to_si: (0..names.len()).map(|kind| ratio(kind, rounds)).collect(),
+                abort_shapes: sum.shapes.summaries(names),
+            }
+        };
+        Self { name, schemes: contenders.iter().zip(counted).map(summary).collect() }
+    }
+}
+
+/// The report of a workload under several schemes. `O` are its options; their text says what was run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison<O> {
+    /// The name on the command line.
+    pub workload: &'static str,
+    /// The machine.
+    pub setting: Setting,
+    /// What was run.
+    pub options: O,
+    /// What was measured.
+    pub points: Vec<Point>,
+    /// What was found when the run was over, for each scheme.
+    pub checks: Vec<Check>,
+}
+
+impl<O> Comparison<O> {
+    /// Whether everything holds that the schemes promise.
+    pub fn holds(&self) -> bool {
+        self.checks.iter().all(Check::passes)
+    }
+
+    /// A row a point and kind, a column a scheme.
+    fn grid(&self, what: &str, cell: impl Fn(&SchemeSummary, usize) -> String) -> Grid {
+        let schemes = self.points.first().map_or(&[][..], |point| &point.schemes);
+        let names: Vec<_> = schemes.iter().map(|summary| summary.scheme.name()).collect();
+        let mut grid = Grid::new(&[&[what], &names[..]].concat());
+        for point in &self.points {
+            let kinds = point.schemes.first().map_or(&[][..], |summary| &summary.kinds);
+            for (number, kind) in kinds.iter().enumerate() {
+                let row = match (&*point.name, kinds.len()) {
+                    ("", _) => kind.name.clone(),
+                    (point, 1) => point.to_owned(),
+                    (point, _) => format!("{point}, {}", kind.name),
+                };
+                grid.row([row].into_iter().chain(point.schemes.iter().map(|summary| cell(summary, number))));
+            }
+        }
+        grid
+    }
+}
+
+impl<O: fmt::Display> fmt::Display for Comparison<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, setting, options, points, .. } = self;
+        writeln!(f, "{workload}\n{setting}\noptions      {options}\n")?;
+        let speed = self.grid("commits/s", |summary, kind| grouped(summary.kinds[kind].per_second as u64));
+        let ratio = self.grid("over si: median (lowest-highest round)", |summary, kind| {
+            summary.ratio_to_si[kind].map_or_else(String::new, |Spread { median, lowest, highest }| {
+                format!("{median:.2} ({lowest:.2}-{highest:.2})")
+            })
+        });
+        let commits =
+            self.grid("commits per attempt", |summary, kind| format!("{:.4}", 1.0 - summary.kinds[kind].abort_rate));
+        writeln!(f, "{speed}\n\n{ratio}\n\n{commits}\n")?;
+        for summary in points.iter().flat_map(|point| &point.schemes).filter(|_| points.len() == 1) {
+            writeln!(f, "{}", summary.scheme)?;
+            KindTables(&summary.kinds).fmt(f)?;
+        }
+        for point in points {
+            for summary in point.schemes.iter().filter(|summary| !summary.abort_shapes.is_empty()) {
+                writeln!(f, "{} {}", summary.scheme, point.name)?;
+                ShapeTable(&summary.abort_shapes).fmt(f)?;
+            }
+        }
+        self.checks.iter().try_for_each(|check| writeln!(f, "{:<6}  {check}", check.scheme.name()))?;
+        f.write_str(if self.holds() { "everything promised holds" } else { "A PROMISE IS BROKEN" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_has_the_middle_and_both_ends() {
+        let spread = |figures: &[f64]| Spread::over(figures.to_vec());
+        assert_eq!(spread(&[]), None);
+        assert_eq!(spread(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, lowest: 1.0, highest: 3.0 }));
+        assert_eq!(spread(&[4.0, 1.0]), Some(Spread { median: 2.5, lowest: 1.0, highest: 4.0 }));
+        assert_eq!(spread(&[f64::NAN]), None);
+    }
+
+    #[test]
+    fn every_contender_runs_once_a_round_and_another_begins() {
+        let terms = Terms::default();
+        let mut contenders = contenders(&[Scheme::Si, Scheme::SiSsn], &terms, |_| Ok(())).unwrap();
+        let mut order = Vec::new();
+        let trial = |contender: &mut Contender<()>, round, share: &Terms| {
+            order.push((round, contender.scheme.name()));
+            assert_eq!(share.measured, terms.measured / 2);
+            Ok(Counts::new(1))
+        };
+        let counted = interleave(&mut contenders, 2, &terms, trial, &mut |_| {});
+        assert!(counted.unwrap().iter().all(|rounds| rounds.len() == 2));
+        assert_eq!(order, [(0, "si"), (0, "si-ssn"), (1, "si-ssn"), (1, "si")]);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let terms = Terms::default();
+        assert!(check(&[Scheme::Si, Scheme::SiSsn], 1, &terms).is_ok());
+        assert!(check(&[], 1, &terms).is_err());
+        assert!(check(&[Scheme::Si], 0, &terms).is_err());
+        assert!(check(&[Scheme::Si, Scheme::Rc, Scheme::Si], 1, &terms).is_err());
+    }
+}

@@ -1,0 +1,467 @@
+//! A trial: clients drive a database under one scheme, and their transactions are counted by kind.
+//!
+//! A workload says what its kinds are called and what a client does next ([`Client::step`]); the client runs its
+//! transactions through its [`Desk`], which retries and counts them. The rest is the same for all workloads: the threads
+//! ([`crew`]), what is counted ([`Tally`]), how it is told ([`Summary`]).
+//!
+//! Several schemes beside each other are several trials in turn: see [`crate::rounds`].
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ermine::{Database, Error, Job, Scheme, Transaction, observer::Observer};
+use serde::Serialize;
+
+use crate::{
+    Result,
+    abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
+    conflicts::{Conflicts, Counted},
+    crew::{self, Event, Pace, Progress, Tick, Worker},
+    latency::{Latency, Quantiles},
+    machine::processor_seconds,
+    report::{Grid, Setting, grouped, seconds},
+    verdict::Check,
+};
+
+/// Opens an empty database.
+pub fn open(scheme: Scheme, observer: Option<&Arc<dyn Observer>>) -> Result<Database> {
+    let mut options = ermine::Options::default().scheme(scheme);
+    options.observer = observer.cloned();
+    Ok(Database::open_in_memory(options)?)
+}
+
+/// Inserts the rows of numbers below `count`, in their order, some hundred in a transaction.
+pub fn insert_rows(
+    db: &Database,
+    count: u64,
+    insert: impl Fn(&Transaction<'_>, u64) -> ermine::Result<()>,
+) -> Result<()> {
+    const BATCH: u64 = 500;
+    for first in (0..count).step_by(BATCH as usize) {
+        let batch = first..count.min(first + BATCH);
+        db.run(|txn| batch.clone().try_for_each(|number| insert(txn, number)))?;
+    }
+    Ok(())
+}
+
+/// What happens to a transaction that lost a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retry {
+    /// It runs again until it commits.
+    Yes,
+    /// It is dropped, as research prototypes do.
+    No,
+}
+
+/// How a trial is run, whatever the workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Terms {
+    /// Before anything counts.
+    #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
+    pub warmup: Duration,
+    /// What counts.
+    #[serde(serialize_with = "seconds", rename = "measured_seconds")]
+    pub measured: Duration,
+    /// What follows a lost conflict.
+    pub retry: Retry,
+    /// Seed of data and inputs.
+    pub seed: u64,
+    /// From which age on a version counts as stale, in bytes of log: its readers are not tracked. None: each table finds its
+    /// own; [`u64::MAX`]: every read is tracked.
+    pub stale_after: Option<u64>,
+    /// Count aborts by shape.
+    pub explain_aborts: bool,
+    /// Is told what every transaction did, the loader's too.
+    #[serde(skip)]
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            warmup: Duration::from_secs(1),
+            measured: Duration::from_secs(5),
+            retry: Retry::Yes,
+            seed: 1,
+            stale_after: None,
+            explain_aborts: false,
+            observer: None,
+        }
+    }
+}
+
+impl Terms {
+    /// Opens an empty database.
+    pub fn open(&self, scheme: Scheme) -> Result<Database> {
+        let mut options = ermine::Options::default().scheme(scheme);
+        options.stale_after = self.stale_after;
+        options.observer = self.observer.clone();
+        Ok(Database::open_in_memory(options)?)
+    }
+
+    /// Says what cannot work.
+    pub fn check(&self) -> Result<()> {
+        if self.measured.is_zero() {
+            return Err(crate::Error::Usage("nothing can be measured in zero seconds".into()));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (measured, warmup) = (self.measured.as_secs_f64(), self.warmup.as_secs_f64());
+        write!(f, "{measured:.1} s after {warmup:.1} s of warm-up, retry {:?}, seed {}", self.retry, self.seed)?;
+        match self.stale_after {
+            None => Ok(()),
+            Some(u64::MAX) => f.write_str(", every read tracked"),
+            Some(bytes) => write!(f, ", stale after {bytes} bytes"),
+        }
+    }
+}
+
+/// What one thread does over and over.
+pub trait Client: Send {
+    /// One transaction, or a few.
+    fn step(&mut self, desk: &mut Desk<'_>) -> Result<()>;
+}
+
+/// Counts of one kind of transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Transactions dropped after a lost conflict (without retries).
+    pub dropped: u64,
+    /// Lost conflicts.
+    pub conflicts: Conflicts,
+    /// Of those that committed, with all retries.
+    pub latency: Latency,
+}
+
+impl Tally {
+    fn merge(&mut self, other: &Self) {
+        self.committed += other.committed;
+        self.dropped += other.dropped;
+        self.conflicts.merge(&other.conflicts);
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// Where a client hands in its transactions: runs them and counts.
+pub struct Desk<'a> {
+    db: &'a Database,
+    retry: Retry,
+    tallies: Vec<Tally>,
+    /// Where aborts are to be explained.
+    shapes: Option<AbortShapes>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(db: &'a Database, kinds: usize, terms: &Terms) -> Self {
+        let shapes = AbortShapes::when(terms.explain_aborts);
+        Self { db, retry: terms.retry, tallies: vec![Tally::default(); kinds], shapes }
+    }
+
+    /// Runs a transaction of a kind, given by its number; nothing comes back when it was dropped after a lost conflict.
+    pub fn run<J: Job<Error = Error>>(&mut self, kind: usize, job: J) -> Result<Option<J::Output>> {
+        let tally = &mut self.tallies[kind];
+        let begin = Instant::now();
+        let mut counted = Counted::new(job, kind, &mut tally.conflicts, self.shapes.as_mut());
+        let result = match self.retry {
+            Retry::Yes => self.db.run_job(&mut counted),
+            Retry::No => self.db.try_job(&mut counted),
+        };
+        drop(counted);
+        match result {
+            Ok(output) => {
+                tally.committed += 1;
+                tally.latency.record(begin.elapsed());
+                Ok(Some(output))
+            }
+            Err(Error::Abort(_)) => {
+                tally.dropped += 1;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a safe snapshot, which loses no conflict.
+    pub fn read_snapshot<T>(
+        &mut self,
+        kind: usize,
+        read: impl FnOnce(&Transaction<'_>) -> ermine::Result<T>,
+    ) -> Result<T> {
+        let begin = Instant::now();
+        let snapshot = self.db.snapshot()?;
+        let value = read(&snapshot)?;
+        snapshot.commit()?;
+        let tally = &mut self.tallies[kind];
+        tally.committed += 1;
+        tally.latency.record(begin.elapsed());
+        Ok(value)
+    }
+
+    fn reset(&mut self) {
+        for tally in &mut self.tallies {
+            let mut latency = std::mem::take(&mut tally.latency);
+            latency.reset();
+            *tally = Tally { latency, ..Tally::default() };
+        }
+        self.shapes.iter_mut().for_each(AbortShapes::reset);
+    }
+
+    fn progress(&self) -> Progress {
+        self.tallies.iter().fold(Progress::default(), |sum, tally| Progress {
+            completed: sum.completed + tally.committed,
+            aborted: sum.aborted + tally.conflicts.aborted,
+        })
+    }
+}
+
+/// A client at its desk, as a worker of a crew.
+struct Seat<'a, C> {
+    client: C,
+    desk: Desk<'a>,
+}
+
+impl<C: Client> Worker for Seat<'_, C> {
+    fn step(&mut self) -> Result<()> {
+        self.client.step(&mut self.desk)
+    }
+
+    fn start_measuring(&mut self) {
+        self.desk.reset();
+    }
+
+    fn progress(&self) -> Progress {
+        self.desk.progress()
+    }
+}
+
+/// What was counted in the measured time.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Measured time, as the clients have it on average.
+    pub seconds: f64,
+    /// Processor time of the whole process meanwhile.
+    pub processor_seconds: f64,
+    /// By kind of transaction.
+    pub tallies: Vec<Tally>,
+    /// By shape of the abort, where they are to be explained.
+    pub shapes: AbortShapes,
+}
+
+impl Counts {
+    /// Of a workload with so many kinds of transactions.
+    pub fn new(kinds: usize) -> Self {
+        Self { tallies: vec![Tally::default(); kinds], ..Self::default() }
+    }
+
+    /// Adds those of a later time.
+    pub fn add(&mut self, later: &Self) {
+        self.seconds += later.seconds;
+        self.processor_seconds += later.processor_seconds;
+        self.tallies.iter_mut().zip(&later.tallies).for_each(|(own, later)| own.merge(later));
+        self.shapes.merge(&later.shapes);
+    }
+
+    /// Commits a second of a kind.
+    pub fn per_second(&self, kind: usize) -> f64 {
+        self.tallies[kind].committed as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// The kinds with their names.
+    pub fn summaries(&self, names: &[impl AsRef<str>]) -> Vec<KindSummary> {
+        names
+            .iter()
+            .zip(&self.tallies)
+            .map(|(name, tally)| KindSummary::new(name.as_ref(), tally, self.seconds))
+            .collect()
+    }
+}
+
+/// Runs a client a thread; gives them back with what was counted. `kinds` is the number of kinds of transactions.
+pub fn run<C: Client>(
+    db: &Database,
+    clients: Vec<C>,
+    kinds: usize,
+    terms: &Terms,
+    watch: &mut dyn FnMut(Tick),
+) -> Result<(Vec<C>, Counts)> {
+    let crew = clients.into_iter().map(|client| Seat { client, desk: Desk::new(db, kinds, terms) }).collect();
+    let pace = Pace { warmup: terms.warmup, measured: terms.measured };
+    let mut processor = 0.0;
+    let done = crew::run(crew, pace, &mut |event| match event {
+        Event::Second(tick) => watch(tick),
+        Event::Measuring => processor = processor_seconds(),
+    })?;
+    let mut counts = Counts::new(kinds);
+    counts.processor_seconds = processor_seconds() - processor;
+    let threads = done.len() as f64;
+    let mut clients = Vec::with_capacity(done.len());
+    for crew::Done { worker: Seat { client, desk }, measured } in done {
+        counts.seconds += measured.as_secs_f64() / threads;
+        counts.tallies.iter_mut().zip(&desk.tallies).for_each(|(sum, tally)| sum.merge(tally));
+        desk.shapes.iter().for_each(|shapes| counts.shapes.merge(shapes));
+        clients.push(client);
+    }
+    Ok((clients, counts))
+}
+
+/// One kind of transaction.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindSummary {
+    /// Its name.
+    pub name: String,
+    /// Commits a second.
+    pub per_second: f64,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Transactions dropped after a lost conflict (without retries).
+    pub dropped: u64,
+    /// Attempts that lost a conflict; with retries, as many retries.
+    pub aborted: u64,
+    /// Share of attempts that lost a conflict.
+    pub abort_rate: f64,
+    /// Attempts that lost the same conflict as the attempt before: same kind, table and key.
+    pub repeated: u64,
+    /// Those of the repeated ones that lost against the same transaction, where both name one.
+    pub same_opponent: u64,
+    /// Aborted attempts by cause.
+    pub conflicts: Vec<(&'static str, u64)>,
+    /// Latencies, with all retries.
+    pub latency: Quantiles,
+}
+
+impl KindSummary {
+    fn new(name: &str, tally: &Tally, seconds: f64) -> Self {
+        let Tally { committed, dropped, conflicts, latency } = tally;
+        let attempts = committed + conflicts.aborted;
+        Self {
+            name: name.to_owned(),
+            per_second: *committed as f64 / seconds.max(f64::MIN_POSITIVE),
+            committed: *committed,
+            dropped: *dropped,
+            aborted: conflicts.aborted,
+            abort_rate: conflicts.aborted as f64 / attempts.max(1) as f64,
+            repeated: conflicts.repeated,
+            same_opponent: conflicts.same_opponent,
+            conflicts: conflicts.named(),
+            latency: latency.quantiles(),
+        }
+    }
+}
+
+/// Kinds of transactions as text tables: how fast, and what was lost.
+pub(crate) struct KindTables<'a>(pub(crate) &'a [KindSummary]);
+
+impl fmt::Display for KindTables<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut speed = Grid::new(&[
+            "transaction",
+            "commits/s",
+            "committed",
+            "dropped",
+            "abort rate",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+        ]);
+        for kind in self.0 {
+            let Quantiles { p50_us, p99_us, p999_us, .. } = kind.latency;
+            speed.row([
+                kind.name.clone(),
+                grouped(kind.per_second as u64),
+                grouped(kind.committed),
+                grouped(kind.dropped),
+                format!("{:.2} %", 100.0 * kind.abort_rate),
+                format!("{p50_us:.1}"),
+                format!("{p99_us:.1}"),
+                format!("{p999_us:.1}"),
+            ]);
+        }
+        let causes = ermine::AbortKind::ALL.map(ermine::AbortKind::name);
+        let mut lost = Grid::new(&[&["aborted attempts"], &causes[..], &["all", "repeated", "same opponent"]].concat());
+        for kind in self.0 {
+            let counts =
+                kind.conflicts.iter().map(|&(_, count)| count).chain([kind.aborted, kind.repeated, kind.same_opponent]);
+            lost.row([kind.name.clone()].into_iter().chain(counts.map(grouped)));
+        }
+        write!(f, "{speed}\n\n{lost}\n\n")
+    }
+}
+
+/// The report of a workload under one scheme. `O` are its options; their text says what was run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary<O> {
+    /// The name on the command line.
+    pub workload: &'static str,
+    /// The machine.
+    pub setting: Setting,
+    /// What was run.
+    pub options: O,
+    /// Measured time.
+    pub seconds: f64,
+    /// Processor time of the whole process meanwhile: less than threads x seconds where the machine is shared.
+    pub processor_seconds: f64,
+    /// Each kind of transaction.
+    pub kinds: Vec<KindSummary>,
+    /// Aborted attempts by shape, where they are to be explained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abort_shapes: Vec<ShapeSummary>,
+    /// Anomalies that no serial history has, where the workload counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub violations: Option<u64>,
+    /// What was found when the run was over.
+    pub checks: Vec<Check>,
+}
+
+impl<O> Summary<O> {
+    /// Of what was counted and found; `names` are those of the kinds.
+    pub fn new(
+        workload: &'static str,
+        setting: Setting,
+        options: O,
+        names: &[impl AsRef<str>],
+        counts: &Counts,
+        checks: Vec<Check>,
+    ) -> Self {
+        Self {
+            workload,
+            setting,
+            options,
+            seconds: counts.seconds,
+            processor_seconds: counts.processor_seconds,
+            kinds: counts.summaries(names),
+            abort_shapes: counts.shapes.summaries(names),
+            violations: None,
+            checks,
+        }
+    }
+
+    /// Whether everything holds that the scheme promises.
+    pub fn holds(&self) -> bool {
+        self.checks.iter().all(Check::passes)
+    }
+}
+
+impl<O: fmt::Display> fmt::Display for Summary<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, setting, options, seconds, processor_seconds, kinds, .. } = self;
+        writeln!(f, "{workload}\n{setting}\noptions      {options}")?;
+        writeln!(f, "processor    {processor_seconds:.1} s in {seconds:.1} s\n")?;
+        KindTables(kinds).fmt(f)?;
+        ShapeTable(&self.abort_shapes).fmt(f)?;
+        if let Some(violations) = self.violations {
+            writeln!(f, "violations   {}", grouped(violations))?;
+        }
+        self.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
+        f.write_str(if self.holds() { "everything promised holds" } else { "A PROMISE IS BROKEN" })
+    }
+}
