@@ -41,7 +41,7 @@ impl Plan {
     pub fn random(rng: &mut Rng) -> Self {
         let maintenance = if rng.bool() { 0 } else { rng.usize(1..8) };
         let mut draft = Draft { rng, number: 1000 };
-        let (shape, initial, threads) = match draft.rng.u8(..11) {
+        let (shape, initial, threads) = match draft.rng.u8(..12) {
             0 | 1 => draft.hot_rows(),
             2 => draft.write_skew(),
             3 => draft.read_only_anomaly(),
@@ -51,6 +51,7 @@ impl Plan {
             7 => draft.one_slot_again_and_again(),
             8 => draft.rows_that_change_their_group(),
             9 => draft.misses_of_removed_keys(),
+            10 => draft.a_reader_before_its_overwriter_in_one_slot(),
             _ => draft.anything(),
         };
         Self { shape, initial, threads, maintenance }
@@ -286,6 +287,20 @@ impl Draft<'_> {
             threads.push(vec![Script::of(operations)]);
         }
         (shape, initial, threads)
+    }
+
+    /// A transaction overwrites what an earlier one in the same reader slot has read, and is part of a cycle with it: only the
+    /// slot may know of that reader. Another thread's transaction lasts from before the first to after the last began.
+    fn a_reader_before_its_overwriter_in_one_slot(&mut self) -> Parts {
+        let (shape, initial) = self.table(4, 2, 4);
+        let get = |key| Operation::Get { table: 0, key };
+        let values: Vec<_> = (0..4).map(|_| self.value(2)).collect();
+        let put = |key| Operation::Put { table: 0, key, value: values[key as usize] };
+        let long = Script::of(vec![get(0), put(1)]);
+        let mut reader = vec![get(0), get(2)];
+        reader.extend(self.rng.bool().then(|| put(3)));
+        let one_slot = vec![Script::of(vec![put(0)]), Script::of(reader), Script::of(vec![get(1), put(2)])];
+        (shape, initial, vec![vec![long], one_slot])
     }
 
     /// Entries of a secondary index, unique or not, that move under scans of it.
