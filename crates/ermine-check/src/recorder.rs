@@ -22,6 +22,8 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub struct Recorder {
     shards: Vec<Shard>,
+    /// Names of tables.
+    tables: Mutex<Vec<(Table, String)>>,
     sample: NonZeroU32,
     hasher: DefaultHashBuilder,
 }
@@ -36,7 +38,7 @@ impl Recorder {
     /// they are compared with are sampled, too.
     pub fn new(sample: NonZeroU32) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        Self { shards, sample, hasher: DefaultHashBuilder::default() }
+        Self { shards, tables: Mutex::default(), sample, hasher: DefaultHashBuilder::default() }
     }
 
     /// Records every row.
@@ -55,7 +57,11 @@ impl Recorder {
         for shard in &self.shards {
             whole.append(mem::take(&mut *shard.lock()));
         }
-        whole.finish(self.sample.get())
+        let mut history = whole.finish(self.sample.get());
+        for (table, name) in &*self.tables.lock().unwrap_or_else(PoisonError::into_inner) {
+            history.name_table(*table, name);
+        }
+        history
     }
 
     fn is_sampled(&self, table: Table, key: &[u8]) -> bool {
@@ -88,6 +94,11 @@ impl Shard {
 }
 
 impl Observer for Recorder {
+    fn table(&self, table: ermine::TableId, name: &str) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.push((Table(table.as_u32()), name.into()));
+    }
+
     fn ended(&self, transaction: &Observed<'_>) {
         let thread = self.hasher.hash_one(thread::current().id());
         let outcome = match transaction.outcome {

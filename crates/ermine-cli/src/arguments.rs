@@ -1,6 +1,6 @@
 //! The arguments of every verb, with their help texts.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ermine::Scheme;
@@ -162,6 +162,16 @@ pub struct Run {
     /// Count aborts by shape (transaction, conflict, table) and print the most frequent ones, with example keys
     #[arg(long)]
     pub explain_aborts: bool,
+    /// Record what every transaction reads and writes, and judge it afterwards: exit code 1 when the history is not what the
+    /// scheme promises
+    ///
+    /// Takes some 30 bytes of memory an operation, and much of the speed. With N, one row in N is recorded. Where schemes are
+    /// compared, give one.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
+    pub check: Option<NonZeroU32>,
+    /// Write the recorded history to a file, for `ermine check`
+    #[arg(long, value_name = "FILE", requires = "check")]
+    pub history: Option<PathBuf>,
     /// Write the whole report as JSON; - is the standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -12,12 +12,15 @@ use ermine_bench::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::arguments::{Batch, Churn, Micro, ReadMostly, Run, Sibench, Stock, WriteSkew};
+use crate::watch::Watch;
 
 /// Runs a TPC-C-like mix; says whether all conditions held.
-pub fn tpcc(options: &tpcc::Options, run: &Run) -> Result<bool> {
+pub fn tpcc(mut options: tpcc::Options, run: &Run) -> Result<bool> {
     options.check()?;
+    let watch = Watch::new(run);
+    options.observer = watch.observer();
     let setting = calibrated();
-    let summary = tpcc::drive(options, setting, &bar("loading"), &mut |event| match event {
+    let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
         tpcc::Event::Loaded(time, memory) => eprintln!("loaded in {:.1} s, {memory}", time.as_secs_f64()),
         tpcc::Event::Checked(moment, time, verdicts) => {
             let when = match moment {
@@ -30,13 +33,15 @@ pub fn tpcc(options: &tpcc::Options, run: &Run) -> Result<bool> {
         tpcc::Event::Second(tick) => eprintln!("{}", tick.line()),
     })?;
     show(run, &summary)?;
-    Ok(summary.holds())
+    Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
 /// Measures single operations.
 pub fn micro(arguments: &Micro) -> Result<bool> {
-    let options = arguments.options();
+    let mut options = arguments.options();
     options.check()?;
+    let watch = Watch::new(&arguments.run);
+    options.observer = watch.observer();
     let setting = calibrated();
     let summary = micro::drive(&options, setting, &bar("loading"), &mut |event| match event {
         micro::Event::Loaded(load) => {
@@ -46,62 +51,74 @@ pub fn micro(arguments: &Micro) -> Result<bool> {
         micro::Event::Second(tick) => eprintln!("{}", tick.line()),
     })?;
     show(&arguments.run, &summary)?;
-    Ok(true)
+    watch.judge(options.scheme)
 }
 
 /// Updates a fixed number of rows; says whether memory stayed flat.
 pub fn churn(arguments: &Churn) -> Result<bool> {
-    let options = arguments.options();
+    let mut options = arguments.options();
     options.check()?;
+    let watch = Watch::new(&arguments.run);
+    options.observer = watch.observer();
     let setting = calibrated();
     let summary = churn::drive(&options, setting, &bar("loading"), &mut |sample| eprintln!("{sample}"))?;
     show(&arguments.run, &summary)?;
-    Ok(summary.holds())
+    Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
 /// Random reads, then writes; says whether all that was found was committed.
 pub fn sibench(arguments: &Sibench) -> Result<bool> {
-    let options = arguments.options();
+    let mut options = arguments.options();
+    let watch = Watch::new(&arguments.run);
+    options.terms.observer = watch.observer();
     options.check()?;
     let summary = sibench::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
     show(&arguments.run, &summary)?;
-    Ok(summary.holds())
+    Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
 /// Overdraws pairs of accounts; says whether the constraint held as far as promised.
 pub fn write_skew(arguments: &WriteSkew) -> Result<bool> {
-    let options = arguments.options();
+    let mut options = arguments.options();
+    let watch = Watch::new(&arguments.run);
+    options.terms.observer = watch.observer();
     options.check()?;
     let summary = write_skew::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
     show(&arguments.run, &summary)?;
-    Ok(summary.holds())
+    Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
 /// Closes batches; says whether reports stayed right as far as promised.
 pub fn batch(arguments: &Batch) -> Result<bool> {
-    let options = arguments.options();
+    let mut options = arguments.options();
+    let watch = Watch::new(&arguments.run);
+    options.terms.observer = watch.observer();
     options.check()?;
     let summary = batch::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
     show(&arguments.run, &summary)?;
-    Ok(summary.holds())
+    Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
 /// Compares schemes on many reads and few writes; says whether no write was lost.
 pub fn stock(arguments: &Stock) -> Result<bool> {
-    let options = arguments.options();
+    let mut options = arguments.options();
+    let watch = Watch::new(&arguments.run);
+    options.terms.observer = watch.observer();
     options.check()?;
     let summary = stock::drive(&options, calibrated(), &mut |point, turn| eprintln!("{point}  {turn}"))?;
     show(&arguments.run, &summary)?;
-    Ok(summary.holds())
+    Ok(watch.judge(options.schemes[0])? && summary.holds())
 }
 
 /// Compares schemes on long scans beside short writers; says whether no write was lost.
 pub fn read_mostly(arguments: &ReadMostly) -> Result<bool> {
-    let options = arguments.options();
+    let mut options = arguments.options();
+    let watch = Watch::new(&arguments.run);
+    options.terms.observer = watch.observer();
     options.check()?;
     let summary = read_mostly::drive(&options, calibrated(), &mut |turn| eprintln!("{turn}"))?;
     show(&arguments.run, &summary)?;
-    Ok(summary.holds())
+    Ok(watch.judge(options.schemes[0])? && summary.holds())
 }
 
 fn calibrated() -> Setting {

@@ -82,11 +82,7 @@ fn is_ermine(input: &mut dyn BufRead) -> io::Result<bool> {
 }
 
 fn judge(history: &Either, bar: &ProgressBar) -> Report {
-    let mut show = |Progress { step, done, total }: Progress| {
-        bar.set_message(step);
-        bar.set_length(total);
-        bar.set_position(done);
-    };
+    let mut show = |progress| show(bar, progress);
     match history {
         Either::Ermine(history) => ermine_check::judge(history, &mut show),
         Either::Elle(history) => elle::judge(history, &mut show),
@@ -114,8 +110,15 @@ fn export(history: &Either, path: &Path) -> Result<()> {
     written.and_then(|()| output.flush()).map_err(failed)
 }
 
+/// Shows how far a judgement is.
+pub fn show(bar: &ProgressBar, Progress { step, done, total }: Progress) {
+    bar.set_message(step);
+    bar.set_length(total);
+    bar.set_position(done);
+}
+
 /// Shows nothing where the standard error is not a terminal.
-fn bar() -> ProgressBar {
+pub fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {elapsed}");
     ProgressBar::new(0).with_style(style.expect("the template is constant and sound"))
 }

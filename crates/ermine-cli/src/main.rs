@@ -5,6 +5,7 @@
 mod arguments;
 mod bench;
 mod check;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -16,8 +17,8 @@ fn main() -> ExitCode {
     let Ermine { command } = Ermine::parse();
     let done = match command {
         Command::Bench { workload } => match workload {
-            Workload::Tpcc(arguments) => bench::tpcc(&arguments.options(), &arguments.run),
-            Workload::CreditCheck(arguments) => bench::tpcc(&arguments.options(), &arguments.tpcc.run),
+            Workload::Tpcc(arguments) => bench::tpcc(arguments.options(), &arguments.run),
+            Workload::CreditCheck(arguments) => bench::tpcc(arguments.options(), &arguments.tpcc.run),
             Workload::Sibench(arguments) => bench::sibench(&arguments),
             Workload::WriteSkew(arguments) => bench::write_skew(&arguments),
             Workload::Batch(arguments) => bench::batch(&arguments),

@@ -70,11 +70,6 @@ impl Database {
         Ok(Table::new(id, name))
     }
 
-    /// The names of all tables, in order of creation: where a [`crate::TableId`] counts from zero.
-    pub fn table_names(&self) -> Vec<Arc<str>> {
-        with_engine!(&*self.engine, engine => engine.table_names())
-    }
-
     /// The secondary index of that name, created when absent; the table must never have had rows then.
     ///
     /// `key_of` gives a row's key in the index; it must depend on nothing but its arguments.

@@ -85,12 +85,10 @@ impl<S: Scheme> Engine<S> {
         }
         let id = TableId(self.tables.count() as u32);
         self.tables.push(TableStore::new(id, name, types, &self.options)?);
+        if let Some(observer) = &self.options.observer {
+            observer.table(id, name);
+        }
         Ok((id, self.table(id).name.clone()))
-    }
-
-    /// The names of all tables, in order of creation.
-    pub(crate) fn table_names(&self) -> Vec<Arc<str>> {
-        self.tables.iter().map(|(_, table)| table.name.clone()).collect()
     }
 
     /// The secondary index of that name, created when absent.

@@ -16,6 +16,9 @@ pub trait Observer: Send + Sync {
     /// A transaction has ended, by commit or not. Called by the thread that ended it, after others can see the outcome:
     /// calls come from all threads at once, and not in the order of commits.
     fn ended(&self, transaction: &Observed<'_>);
+
+    /// A table has been created.
+    fn table(&self, _table: TableId, _name: &str) {}
 }
 
 impl fmt::Debug for dyn Observer {

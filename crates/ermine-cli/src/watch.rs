@@ -1,0 +1,59 @@
+//! `ermine bench .. --check`: records what a workload's transactions do and judges it when they are done.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::Path,
+    sync::Arc,
+};
+
+use ermine::{Scheme, observer::Observer};
+use ermine_bench::{Error, Result, report};
+use ermine_check::{Level, Recorder, file};
+
+use crate::{arguments::Run, check};
+
+/// Watches a run, if that is asked for.
+pub struct Watch<'a> {
+    run: &'a Run,
+    recorder: Option<Arc<Recorder>>,
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(run: &'a Run) -> Self {
+        Self { run, recorder: run.check.map(|sample| Arc::new(Recorder::new(sample))) }
+    }
+
+    /// What the database is opened with.
+    pub fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.recorder.clone().map(|recorder| recorder as Arc<dyn Observer>)
+    }
+
+    /// Judges what was recorded; says whether it is what the scheme promises.
+    pub fn judge(&self, scheme: Scheme) -> Result<bool> {
+        let Some(recorder) = &self.recorder else { return Ok(true) };
+        eprintln!("recorded: {}", report::mib(recorder.bytes()));
+        let history = recorder.finish();
+        if let Some(path) = &self.run.history {
+            let failed = |source| Error::File { path: path.clone(), source };
+            let mut output = BufWriter::new(File::create(path).map_err(failed)?);
+            file::write(&history, &mut output).and_then(|()| output.flush()).map_err(failed)?;
+        }
+        let bar = check::bar();
+        let found = ermine_check::judge(&history, &mut |progress| check::show(&bar, progress));
+        bar.finish_and_clear();
+        // With --json - only JSON goes to the standard output.
+        match self.run.json.as_deref() == Some(Path::new("-")) {
+            true => eprintln!("\n{found}"),
+            false => println!("\n{found}"),
+        }
+        let promised = match scheme {
+            Scheme::Rc => Level::ReadCommitted,
+            Scheme::Si => Level::SnapshotIsolation,
+            _ => Level::Serializable,
+        };
+        let holds = found.holds(promised);
+        eprintln!("{scheme} promises {promised}: {}", if holds { "PASS" } else { "FAIL" });
+        Ok(holds)
+    }
+}
