@@ -44,3 +44,10 @@ impl fmt::Display for Tid {
 /// A table of one database, in order of creation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableId(pub(crate) u32);
+
+impl TableId {
+    /// The table as a number, for reports.
+    pub fn as_u32(self) -> u32 {
+        self.0
+    }
+}
