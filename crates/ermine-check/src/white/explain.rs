@@ -176,26 +176,20 @@ impl Explainer<'_> {
         Some((text, entry))
     }
 
-    /// The entry in a range of `from` that was there before the history, but not seen, and that `to` was the first to touch.
+    /// The entry in a range of `from` that was there before the history, but not seen, and whose row `to` was the first to
+    /// write.
     fn missed(&self, from: u32, to: u32) -> Option<(String, Item)> {
-        let (range, entry) = self.range_over(from, &self.touched_first(to))?;
-        let (reader, row, writer) = (name(from), self.entry(entry), name(to));
-        Some((
-            format!("{reader} looked through {range} and missed {row}, which {writer} was the first to change"),
-            entry,
-        ))
-    }
-
-    fn touched_first(&self, transaction: u32) -> Vec<Item> {
-        let mut row = Item::NONE;
-        let entries = self.operations(transaction).filter_map(|(operation, item)| {
-            if let Operation::Write { .. } = operation {
-                row = item;
-            }
-            let is_change = matches!(operation, Operation::Write { .. } | Operation::Entry { .. });
-            (is_change && self.versions.first_writer(row) == Some(Writer(transaction))).then_some(item)
-        });
-        entries.collect()
+        let (range, entry) = self.ranges(from).find_map(|(index, lower, upper, at)| {
+            let mut ranks = self.entries.between(&self.collected.keys, index, lower, upper);
+            let rank = ranks.find(|&rank| {
+                let birth = self.entries.alive(rank, at).filter(|birth| birth.writer == Writer::INITIAL);
+                birth.is_some_and(|birth| self.versions.first_writer(birth.row) == Some(Writer(to)))
+            })?;
+            Some((self.range(index, lower, upper, at), self.entries.item(rank)))
+        })?;
+        let (reader, entry_name, writer) = (name(from), self.entry(entry), name(to));
+        let text = format!("{reader} looked through {range} and missed {entry_name}, whose row {writer} wrote later");
+        Some((text, entry))
     }
 
     /// The entry that `from` took out of a range of `to`, in words.
