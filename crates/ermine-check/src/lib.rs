@@ -30,6 +30,8 @@
 
 pub mod anomaly;
 mod cycles;
+pub mod elle;
+pub mod file;
 mod graph;
 pub mod history;
 pub mod progress;
@@ -38,6 +40,7 @@ pub mod report;
 mod white;
 
 pub use anomaly::{AnomalyKind, Level};
+pub use file::FileError;
 pub use history::{Builder, Digest, History, Index, Operation, Outcome, ReadVersion, Stamp, Table, Transaction};
 pub use progress::Progress;
 pub use recorder::Recorder;

@@ -12,7 +12,7 @@ use ermine_bench::{
     write_skew,
 };
 
-/// Memory-optimized, serializable OLTP engine: benchmarks
+/// Memory-optimized, serializable OLTP engine: benchmarks, and a judge of histories
 #[derive(Debug, Parser)]
 #[command(name = "ermine", version, arg_required_else_help = true)]
 pub struct Ermine {
@@ -27,6 +27,57 @@ pub enum Command {
         #[command(subcommand)]
         workload: Workload,
     },
+    /// Judge a recorded history: which isolation levels hold, and the smallest cycle of each anomaly
+    ///
+    /// Reads histories of Ermine (JSON lines, docs/design/check.md) and those that Jepsen's Elle reads (EDN or JSON). Exit
+    /// code 1 when the expected level does not hold, 2 when the file cannot be read.
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The history; - is the standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// What the file is
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    pub format: Format,
+    /// The level that has to hold
+    #[arg(long, value_enum, default_value_t = Expected::Serializable)]
+    pub expect: Expected,
+    /// Write the whole report as JSON; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the history for foreign checkers, as EDN, or as JSON if the name ends so
+    ///
+    /// A history of Ermine becomes one of rw-register, without its ranges.
+    #[arg(long, value_name = "FILE")]
+    pub export: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Auto,
+    Ermine,
+    ElleListAppend,
+    ElleRwRegister,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Expected {
+    Rc,
+    Si,
+    Serializable,
+}
+
+impl Expected {
+    pub fn level(self) -> ermine_check::Level {
+        match self {
+            Self::Rc => ermine_check::Level::ReadCommitted,
+            Self::Si => ermine_check::Level::SnapshotIsolation,
+            Self::Serializable => ermine_check::Level::Serializable,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -549,9 +600,10 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Workload, ErrorKind> {
-        let Ermine { command: Command::Bench { workload } } =
-            Ermine::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())?;
-        Ok(workload)
+        match Ermine::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())?.command {
+            Command::Bench { workload } => Ok(workload),
+            other @ Command::Check(_) => panic!("{other:?}"),
+        }
     }
 
     fn tpcc(line: &str) -> tpcc::Options {
@@ -663,5 +715,19 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_history_is_expected_to_be_serializable() {
+        let check = |line: &str| match Ermine::try_parse_from(line.split_whitespace()).map(|ermine| ermine.command) {
+            Ok(Command::Check(arguments)) => Some((arguments.format, arguments.expect.level())),
+            _ => None,
+        };
+        use ermine_check::Level;
+        assert_eq!(check("ermine check h.jsonl"), Some((Format::Auto, Level::Serializable)));
+        let line = "ermine check - --format elle-list-append --expect si --json - --export h.edn";
+        assert_eq!(check(line), Some((Format::ElleListAppend, Level::SnapshotIsolation)));
+        assert_eq!(check("ermine check"), None);
+        assert_eq!(check("ermine check h --expect snapshot"), None);
     }
 }

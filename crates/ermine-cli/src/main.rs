@@ -4,6 +4,7 @@
 
 mod arguments;
 mod bench;
+mod check;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
             Workload::Micro(arguments) => bench::micro(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
+        Command::Check(arguments) => check::check(&arguments),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

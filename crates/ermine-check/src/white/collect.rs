@@ -135,7 +135,10 @@ impl Walk {
                 }
                 Operation::Entry { index, entry, present } => {
                     let entry = self.collected.keys.item(index, entry);
-                    self.change(me, stamp, entry, written, present);
+                    // Of no row: nobody could say whether it was seen.
+                    if written != Item::NONE {
+                        self.change(me, stamp, entry, written, present);
+                    }
                     entry
                 }
                 Operation::Range { index, .. } => {

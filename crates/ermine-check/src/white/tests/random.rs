@@ -98,13 +98,13 @@ pub(super) fn history(rng: &mut Rng, shape: &Shape) -> History {
     for (begin, stamp, writes) in plans {
         let operations = operations(rng, shape, &world, begin, stamp, &writes);
         let keys: Vec<_> = (0..KEYS).map(key).collect();
-        let operations = operations.iter().map(|operation| match operation {
-            &Owned::Read(row, version, value) => Operation::Read { table: TABLE, key: &keys[row], version, value },
-            &Owned::Range(index, ref lower, ref upper, at) => {
+        let operations = operations.iter().map(|operation| match *operation {
+            Owned::Read(row, version, value) => Operation::Read { table: TABLE, key: &keys[row], version, value },
+            Owned::Range(index, ref lower, ref upper, at) => {
                 Operation::Range { index, lower, upper: upper.as_deref(), at }
             }
-            &Owned::Write(row, value) => Operation::Write { table: TABLE, key: &keys[row], value },
-            &Owned::Entry(ref entry, present) => {
+            Owned::Write(row, value) => Operation::Write { table: TABLE, key: &keys[row], value },
+            Owned::Entry(ref entry, present) => {
                 Operation::Entry { index: Index { table: TABLE, ordinal: 1 }, entry, present }
             }
         });

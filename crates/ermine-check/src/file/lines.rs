@@ -1,0 +1,85 @@
+//! The lines of a history file, as serde sees them.
+
+use serde::{Deserialize, Serialize};
+
+/// Names the format, in the first line.
+pub(super) const FORMAT: &str = "ermine-history";
+/// Other versions are refused.
+pub(super) const VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub(super) format: String,
+    pub(super) version: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) tables: Vec<Name>,
+    #[serde(default = "everything")]
+    pub(super) sample: u32,
+}
+
+fn everything() -> u32 {
+    1
+}
+
+/// A table's name.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Name {
+    pub(super) table: u32,
+    pub(super) name: String,
+}
+
+/// Any other line. Without `commit` it is aborted.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line {
+    pub(super) begin: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) commit: Option<u64>,
+    pub(super) ops: Vec<Op>,
+}
+
+/// An operation; keys are hexadecimal, digests too: JSON numbers are not exact up to 2^64 everywhere.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Op {
+    Read {
+        table: u32,
+        key: String,
+        version: Version,
+        #[serde(default)]
+        value: Option<String>,
+    },
+    Range {
+        table: u32,
+        #[serde(default)]
+        index: u16,
+        lower: String,
+        #[serde(default)]
+        upper: Option<String>,
+        at: u64,
+    },
+    Write {
+        table: u32,
+        key: String,
+        #[serde(default)]
+        value: Option<String>,
+    },
+    Entry {
+        table: u32,
+        index: u16,
+        entry: String,
+        present: bool,
+    },
+}
+
+/// A version that was read.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Version {
+    At(u64),
+    Own,
+    Missing(u64),
+}
