@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`recorder`] | keeps what an engine tells of its transactions |
 //! | [`history`] | transactions and their operations, packed |
-//! | [`file`] | histories as files |
+//! | [`mod@file`] | histories as files |
 //! | `white` | from a history in which versions are known to a graph |
 //! | [`elle`] | histories in which only values are known, in the form of Jepsen's Elle |
 //! | `graph`, `cycles` | components and smallest cycles; their names |

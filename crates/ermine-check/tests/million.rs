@@ -15,6 +15,8 @@ use fastrand::Rng;
 const ROWS: Table = Table(0);
 const QUEUE: Table = Table(1);
 const ROW_COUNT: usize = 100_000;
+/// Rows of a tangled history.
+const HOT_ROWS: usize = 1000;
 const QUEUE_LENGTH: usize = 20;
 const OPERATIONS: usize = 10;
 /// How far back old snapshots are, in transactions.
@@ -74,9 +76,11 @@ impl Draft {
     }
 }
 
-fn history(transactions: u64, rng: &mut Rng) -> History {
+/// `tangled`: reads see any moment of the last hundred transactions, so that nearly everybody is on a cycle.
+fn history(transactions: u64, tangled: bool, rng: &mut Rng) -> History {
     let mut world = World { rows: vec![vec![Stamp(1)]; ROW_COUNT], queue: VecDeque::new(), pushed: 0 };
     let mut history = Builder::new();
+    let rows_used = if tangled { HOT_ROWS } else { ROW_COUNT };
     for number in 0..transactions {
         let stamp = Stamp(100 + number * 100);
         let mut draft = Draft::default();
@@ -85,8 +89,9 @@ fn history(transactions: u64, rng: &mut Rng) -> History {
         if number % 5 == 0 {
             draft.look_through(&world, at);
         }
-        let rows: Vec<_> = (0..OPERATIONS - 2).map(|_| rng.usize(..ROW_COUNT)).collect();
+        let rows: Vec<_> = (0..OPERATIONS - 2).map(|_| rng.usize(..rows_used)).collect();
         for &row in &rows {
+            let at = if tangled { Stamp(at.0.saturating_sub(rng.u64(..100) * 100).max(2)) } else { at };
             let version = world.version(row, at);
             draft.reads.push((ROWS, key(row as u64), version, digest(row, version)));
         }
@@ -130,10 +135,16 @@ fn peak() -> String {
 fn judged(transactions: u64) {
     let seed = fastrand::u64(..1 << 40);
     eprintln!("seed {seed}");
-    let history = history(transactions, &mut Rng::with_seed(seed));
+    let history = history(transactions, false, &mut Rng::with_seed(seed));
     let (operations, bytes, before) = (history.operations(), history.bytes(), peak());
     let begun = Instant::now();
-    let report = judge(&history, &mut |_| ());
+    let mut step = "";
+    let report = judge(&history, &mut |progress| {
+        if progress.step != step {
+            step = progress.step;
+            eprintln!("{:6.2} s {step}", begun.elapsed().as_secs_f64());
+        }
+    });
     let seconds = begun.elapsed().as_secs_f64();
     assert!(report.holds(Level::Serializable) && report.anomalies.is_empty(), "{report}");
     eprintln!("{report}");
@@ -144,6 +155,16 @@ fn judged(transactions: u64) {
 #[test]
 fn a_long_clean_history_is_judged_in_time() {
     judged(50_000);
+}
+
+#[test]
+fn a_long_tangled_history_is_judged_in_time() {
+    let history = history(50_000, true, &mut Rng::with_seed(7));
+    let begun = Instant::now();
+    let report = judge(&history, &mut |_| ());
+    eprintln!("{report}\njudged in {:.2} s", begun.elapsed().as_secs_f64());
+    assert!(report.counts.entangled > 10_000, "{report}");
+    assert!(report.holds(Level::ReadCommitted) && !report.holds(Level::SnapshotIsolation), "{report}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! A history is a sequence of operations, each called and answered: `:invoke`, then `:ok`, `:fail`, or `:info` where
 //! nobody knows. An operation is a transaction of appends and reads of lists, or of writes and reads of registers. What
-//! order the versions of a key had is inferred from what was read ([`append`], [`register`]); no edge is drawn that does
+//! order the versions of a key had is inferred from what was read (`append`, `register`); no edge is drawn that does
 //! not follow.
 //!
 //! [`Model::ListAppend`]: `[[:append 1 2] [:r 3 [1 2]]]`; [`Model::Register`]: `[[:w 1 2] [:r 3 nil]]`.
