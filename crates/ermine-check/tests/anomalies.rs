@@ -225,6 +225,15 @@ fn rows_that_came_while_a_range_was_read() {
 }
 
 #[test]
+fn deletions_that_a_range_did_not_see_yet() {
+    // Without a snapshot: the deletion took its stamp before the scan began, and was not to be seen when it came by.
+    let deleter = || (5, 10, vec![delete("a")]);
+    clean(&[deleter(), (5, 20, vec![read("a", 1, 1), range(PRIMARY, "a", "c", 12)])]);
+    // A read from before something else is none of the scan's.
+    finds(&[deleter(), (5, 20, vec![read("a", 1, 1), write("x", 1), range(PRIMARY, "a", "c", 12)])], &[GSingle]);
+}
+
+#[test]
 fn corrupt_reads() {
     let writer = || (5, 10, vec![write("a", 1)]);
     let report = finds(&[writer(), (11, 20, vec![read("a", 10, 77)])], &[CorruptRead]);

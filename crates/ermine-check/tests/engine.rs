@@ -19,8 +19,8 @@ fn value(group: u64, rng: &mut Rng) -> u64 {
     group << 56 | rng.u64(..1 << 56)
 }
 
-/// Rows of one table come and go; those of the other move between groups. (A row that goes, comes back, and is reached
-/// through an entry from before is told as read though it does not matter to the scan.)
+/// Rows of one table come and go; those of the other stay, and move between groups. (A row that is not there, reached
+/// through an entry that was left behind, is told as read though it does not matter to the scan.)
 struct Tables {
     rows: Table<u64, u64>,
     members: Table<u64, u64>,
@@ -56,6 +56,7 @@ fn judged(scheme: Scheme, sample: u32, seed: u64) -> Report {
     let rows = db.table::<u64, u64>("rows").unwrap();
     let members = db.table::<u64, u64>("members").unwrap();
     let groups = db.index(&members, "by group", Uniqueness::NonUnique, |_, value: u64| value >> 56).unwrap();
+    db.run(|txn| (0..KEYS).try_for_each(|key| txn.insert(&members, &key, &(key % GROUPS << 56)))).unwrap();
     let tables = Tables { rows, members, groups };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     anomaly::AnomalyKind,
     graph::{Drawing, Graph, Kind, Node},
-    history::{Digest, History, Operation, ReadVersion, Stamp, Transaction},
+    history::{Digest, History, Operation, ReadVersion, Stamp, Table, Transaction},
     progress::Progress,
 };
 
@@ -65,6 +65,8 @@ pub(super) struct Seen {
     own_values: Vec<Option<Digest>>,
     /// Rows it read or wrote, in order.
     pub(super) touched: Vec<Item>,
+    /// Where in these the reads begin that nothing but reads of one table follow: the ones of a range are among them.
+    run: usize,
     /// The highest stamp of a version it read.
     pub(super) highest: Stamp,
 }
@@ -84,12 +86,13 @@ const NOBODY: u32 = u32::MAX;
 impl Seen {
     fn new(rows: usize) -> Self {
         let nobody = SeenRow { read_by: NOBODY, written_by: NOBODY, stamp: Stamp::ZERO, own: 0 };
-        Self { by_row: vec![nobody; rows], own_values: Vec::new(), touched: Vec::new(), highest: Stamp::ZERO }
+        Self { by_row: vec![nobody; rows], own_values: Vec::new(), touched: Vec::new(), run: 0, highest: Stamp::ZERO }
     }
 
     fn begin(&mut self) {
         self.own_values.clear();
         self.touched.clear();
+        self.run = 0;
         self.highest = Stamp::ZERO;
     }
 
@@ -114,6 +117,16 @@ impl Seen {
         let seen = &mut self.by_row[row.at()];
         seen.stamp = if seen.read_by == me { seen.stamp.max(stamp) } else { stamp };
         seen.read_by = me;
+    }
+
+    /// Reads from here on belong to another range, or another table.
+    fn end_run(&mut self) {
+        self.run = self.touched.len();
+    }
+
+    /// The reads just before, of one table.
+    pub(super) fn run(&self) -> &[Item] {
+        &self.touched[self.run..]
     }
 
     /// The newest version of a row that this transaction read so far, by its stamp.
@@ -164,16 +177,28 @@ impl Pen<'_> {
             match operation {
                 Operation::Read { version, value, .. } => {
                     self.read(me, transaction.stamp().expect("it committed"), item, version, value);
+                    let before = self.seen.run().last();
+                    if before.is_some_and(|&before| self.table(before) != self.table(item)) {
+                        self.seen.end_run();
+                    }
                     self.seen.touched.push(item);
                 }
-                Operation::Write { value, .. } => self.seen.wrote(me, item, value),
+                Operation::Write { value, .. } => {
+                    self.seen.wrote(me, item, value);
+                    self.seen.end_run();
+                }
                 Operation::Entry { .. } => {}
                 Operation::Range { index, lower, upper, at } => {
                     let range = ranges.range(index, lower, upper, at);
                     ranges.draw(range, &self.seen, &mut self.drawing, &mut self.sightings);
+                    self.seen.end_run();
                 }
             }
         }
+    }
+
+    fn table(&self, row: Item) -> Table {
+        self.collected.keys.index(row).table
     }
 
     fn read(&mut self, me: u32, stamp: Stamp, row: Item, version: ReadVersion, value: Option<Digest>) {

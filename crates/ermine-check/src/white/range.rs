@@ -17,7 +17,9 @@
 //! Invariants
 //! 1. A transaction's own entries are cut out of its stretches, and so are entries whose newer state it has read: they are
 //!    looked at one by one. So nobody reaches himself over auxiliary nodes.
-//! 2. What follows from the edges of rows is left out where that is free. The first birth of an entry stands for the later
+//! 2. A death that the range's own reads deny is none: without a snapshot, a scan may read a row as it was before a
+//!    deletion that committed just below `at`.
+//! 3. What follows from the edges of rows is left out where that is free. The first birth of an entry stands for the later
 //!    ones, which overwrite it.
 
 use std::{mem, ops::Range};
@@ -72,6 +74,8 @@ pub(super) struct Ranges<'h> {
     births: Vec<Piece>,
     deaths: Vec<Piece>,
     cuts: Vec<Rank>,
+    /// Entries whose deaths the range has not seen.
+    denied: Vec<Rank>,
 }
 
 impl<'h> Ranges<'h> {
@@ -98,6 +102,7 @@ impl<'h> Ranges<'h> {
             births: Vec::new(),
             deaths: Vec::new(),
             cuts: Vec::new(),
+            denied: Vec::new(),
         }
     }
 
@@ -130,6 +135,7 @@ impl<'h> Ranges<'h> {
         if alive > 0 && self.count_seen(&stretch, seen, alive) < alive {
             self.missed(&stretch, drawing, sightings);
         }
+        self.deny(&stretch, died_before, seen);
         if born_after > self.settings.direct_edges_max || died_before > self.settings.direct_edges_max {
             self.cut(&stretch, seen);
         }
@@ -174,6 +180,33 @@ impl<'h> Ranges<'h> {
         }
     }
 
+    /// Finds the entries that the range's reads saw alive after what the stamps say.
+    fn deny(&mut self, stretch: &Stretch, died_before: u32, seen: &Seen) {
+        self.denied.clear();
+        if died_before == 0 {
+            return;
+        }
+        for &row in seen.run() {
+            let Some(newest) = seen.newest_read(self.me, row).filter(|&newest| newest < stretch.at) else { continue };
+            let first = self.denied.len();
+            let after = Stamp(newest.0 + 1);
+            self.denied.extend(self.entries.of_row(row, stretch.index, after));
+            self.entries.born_within(row, stretch.index, after, stretch.at, &mut self.denied);
+            let mut at = first;
+            while at < self.denied.len() {
+                let rank = self.denied[at];
+                let last = || self.entries.deaths.last_before(rank, stretch.at);
+                if stretch.ranks.contains(&rank) && last().is_some_and(|death| death.stamp > newest) {
+                    at += 1;
+                } else {
+                    self.denied.swap_remove(at);
+                }
+            }
+        }
+        self.denied.sort_unstable();
+        self.denied.dedup();
+    }
+
     /// Entries that are looked at one by one.
     fn cut(&mut self, stretch: &Stretch, seen: &Seen) {
         let own = self.own.take().unwrap_or_else(|| self.own_ranks());
@@ -187,10 +220,11 @@ impl<'h> Ranges<'h> {
                     self.entries.born_within(row, stretch.index, stretch.at, newest, &mut self.cuts);
                 }
             }
-            self.cuts.retain(|rank| stretch.ranks.contains(rank));
-            self.cuts.sort_unstable();
-            self.cuts.dedup();
         }
+        self.cuts.extend(&self.denied);
+        self.cuts.retain(|rank| stretch.ranks.contains(rank));
+        self.cuts.sort_unstable();
+        self.cuts.dedup();
     }
 
     /// The ranks of what the transaction writes, also later.
@@ -266,7 +300,8 @@ impl<'h> Ranges<'h> {
     fn death(&self, event: &Event, seen: &Seen, drawing: &mut Drawing) {
         let newest = (event.row != Item::NONE).then(|| seen.newest_read(self.me, event.row)).flatten();
         let is_read = newest.is_some_and(|newest| newest >= event.stamp);
-        if event.writer != Writer::INITIAL && event.writer.0 != self.me && !is_read {
+        let is_denied = self.denied.binary_search(&event.rank).is_ok();
+        if event.writer != Writer::INITIAL && event.writer.0 != self.me && !is_read && !is_denied {
             drawing.edge(Node(event.writer.0), Node(self.me), Kind::PredicateWriteRead);
         }
     }

@@ -75,25 +75,32 @@ impl Naive {
     fn transaction(&mut self, history: &History, me: usize) {
         let mut newest: BTreeMap<Row, Stamp> = BTreeMap::new();
         let mut touched: BTreeSet<Row> = BTreeSet::new();
+        // The reads since anything else: those of a range are among them.
+        let mut run: BTreeSet<Row> = BTreeSet::new();
         for operation in history.transaction(me).operations() {
             match operation {
                 Operation::Read { table, key, version, .. } => {
                     let row = (table, key.to_vec());
                     touched.insert(row.clone());
+                    run.insert(row.clone());
                     if version != ReadVersion::Own {
                         let stamp = self.read(me as u32, &row, version);
                         let known = newest.entry(row).or_insert(stamp);
                         *known = stamp.max(*known);
                     }
                 }
-                Operation::Write { table, key, .. } => drop(touched.insert((table, key.to_vec()))),
+                Operation::Write { table, key, .. } => {
+                    touched.insert((table, key.to_vec()));
+                    run.clear();
+                }
                 Operation::Entry { .. } => {}
                 Operation::Range { index, lower, upper, at } => {
                     let inside = |entry: &[u8]| entry >= lower && upper.is_none_or(|upper| entry < upper);
                     let all = self.entries.clone();
                     for ((_, _), events) in all.iter().filter(|((of, entry), _)| *of == index && inside(entry)) {
-                        self.entry(me as u32, events, at, &newest, &touched);
+                        self.entry(me as u32, events, at, &newest, &touched, &run);
                     }
+                    run.clear();
                 }
             }
         }
@@ -125,7 +132,15 @@ impl Naive {
         seen.map_or(Stamp::ZERO, |seen| versions[seen].stamp)
     }
 
-    fn entry(&mut self, me: u32, events: &[Event], at: Stamp, newest: &BTreeMap<Row, Stamp>, touched: &BTreeSet<Row>) {
+    fn entry(
+        &mut self,
+        me: u32,
+        events: &[Event],
+        at: Stamp,
+        newest: &BTreeMap<Row, Stamp>,
+        touched: &BTreeSet<Row>,
+        run: &BTreeSet<Row>,
+    ) {
         let mut first = true;
         for event in events.iter().filter(|event| event.birth && event.stamp >= at) {
             let Some(writer) = event.writer else { continue };
@@ -140,6 +155,10 @@ impl Naive {
         for (number, event) in events.iter().enumerate().filter(|(_, event)| !event.birth && event.stamp < at) {
             let Some(writer) = event.writer else { continue };
             let is_read = newest.get(&event.row).is_some_and(|&read| read >= event.stamp);
+            let read_before = newest.get(&event.row).is_some_and(|&read| read < event.stamp);
+            if read_before && run.contains(&event.row) {
+                continue;
+            }
             self.add(writer, me, Kind::PredicateWriteRead, Some(number) == last_death && !is_read);
         }
         if let Some(birth) = last.map(|last| &events[last]).filter(|event| event.birth)

@@ -175,7 +175,8 @@ fn read(world: &World, own: &[Option<Value>], row: usize, at: Stamp) -> Owned {
     }
 }
 
-/// A range with the reads before it. Some of these are younger than the range, as they may be without a snapshot.
+/// A range with the reads before it. Some of these are younger than the range, or older, as they may be without a
+/// snapshot.
 fn range(
     rng: &mut Rng,
     shape: &Shape,
@@ -204,6 +205,12 @@ fn range(
         let there = entry_at(at).is_some_and(|entry| inside(&entry));
         let later = Stamp(if shape.any_moment { rng.u64(at.0..=end.0.max(at.0)) } else { at.0 });
         let came = later > at && entry_at(later).is_some_and(|entry| inside(&entry));
+        let earlier = Stamp(if shape.any_moment { rng.u64(2..=at.0) } else { at.0 });
+        let was = earlier < at && entry_at(earlier).is_some_and(|entry| inside(&entry));
+        if was && rng.u8(..6) == 0 {
+            into.push(read(world, own, row, earlier));
+            continue;
+        }
         let overlooked = shape.overlook > 0 && rng.u32(..shape.overlook) == 0;
         if (there || came) && !overlooked {
             let moment = if came && rng.bool() || !there { later } else { at };
