@@ -56,7 +56,7 @@ fn judged(scheme: Scheme, sample: u32, seed: u64) -> Report {
     let rows = db.table::<u64, u64>("rows").unwrap();
     let members = db.table::<u64, u64>("members").unwrap();
     let groups = db.index(&members, "by group", Uniqueness::NonUnique, |_, value: u64| value >> 56).unwrap();
-    db.run(|txn| (0..KEYS).try_for_each(|key| txn.insert(&members, &key, &(key % GROUPS << 56)))).unwrap();
+    db.run(|txn| (0..KEYS).try_for_each(|key| txn.insert(&members, &key, &((key % GROUPS) << 56)))).unwrap();
     let tables = Tables { rows, members, groups };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
