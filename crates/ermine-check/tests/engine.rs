@@ -105,11 +105,19 @@ fn what_each_scheme_promises_holds() {
         };
         eprintln!("{scheme}: {:?}, {} committed", report.kinds(), report.counts.committed);
         assert!(report.holds(promised), "seed {seed}, {scheme}\n{report}");
-        if scheme == Scheme::Si {
-            assert!(!report.holds(Level::Serializable), "seed {seed}: no write skew, so this proves little\n{report}");
-        }
-        if scheme == Scheme::Rc {
-            assert!(report.anomaly(AnomalyKind::GSingle).is_some(), "seed {seed}: no read skew\n{report}");
-        }
     }
+}
+
+/// What a scheme permits happens, if not in one run, then in another: threads may happen to run one after the other.
+fn shows(scheme: Scheme, seed: u64, is_it: impl Fn(&Report) -> bool) -> bool {
+    (0..50).any(|round| is_it(&judged(scheme, 1, seed + round)))
+}
+
+#[test]
+fn what_weak_schemes_permit_is_seen() {
+    let seed = fastrand::u64(..1 << 40);
+    let skewed = |report: &Report| !report.holds(Level::Serializable) && report.holds(Level::SnapshotIsolation);
+    assert!(shows(Scheme::Si, seed, skewed), "seed {seed}: no write skew under si");
+    let lost = |report: &Report| report.anomaly(AnomalyKind::LostUpdate).is_some();
+    assert!(shows(Scheme::Rc, seed, lost), "seed {seed}: no lost update under rc");
 }
