@@ -19,8 +19,7 @@ fn value(group: u64, rng: &mut Rng) -> u64 {
     group << 56 | rng.u64(..1 << 56)
 }
 
-/// Rows of one table come and go; those of the other stay, and move between groups. (A row that is not there, reached
-/// through an entry that was left behind, is told as read though it does not matter to the scan.)
+/// Rows of both tables come and go; those of the second also move between groups.
 struct Tables {
     rows: Table<u64, u64>,
     members: Table<u64, u64>,
@@ -33,7 +32,7 @@ fn step(txn: &Transaction<'_>, tables: &Tables, rng: &mut Rng) -> Result<()> {
     match rng.u8(..16) {
         0..4 => txn.get(rows, &key).map(drop),
         4 | 5 => txn.scan(rows, key..key + 4).collect().map(drop),
-        6 => txn.delete(rows, &key).map(drop),
+        6 => txn.delete(if rng.bool() { rows } else { members }, &key).map(drop),
         7..10 => txn.put(rows, &key, &value(group, rng)),
         10 | 11 => txn.scan_by(groups, group..group + 1).collect().map(drop),
         12 => txn.get(members, &key).map(drop),
@@ -105,11 +104,19 @@ fn what_each_scheme_promises_holds() {
         };
         eprintln!("{scheme}: {:?}, {} committed", report.kinds(), report.counts.committed);
         assert!(report.holds(promised), "seed {seed}, {scheme}\n{report}");
-        if scheme == Scheme::Si {
-            assert!(!report.holds(Level::Serializable), "seed {seed}: no write skew, so this proves little\n{report}");
-        }
-        if scheme == Scheme::Rc {
-            assert!(report.anomaly(AnomalyKind::GSingle).is_some(), "seed {seed}: no read skew\n{report}");
-        }
     }
+}
+
+/// What a scheme permits happens, if not in one run, then in another: threads may happen to run one after the other.
+fn shows(scheme: Scheme, seed: u64, is_it: impl Fn(&Report) -> bool) -> bool {
+    (0..50).any(|round| is_it(&judged(scheme, 1, seed + round)))
+}
+
+#[test]
+fn what_weak_schemes_permit_is_seen() {
+    let seed = fastrand::u64(..1 << 40);
+    let skewed = |report: &Report| !report.holds(Level::Serializable) && report.holds(Level::SnapshotIsolation);
+    assert!(shows(Scheme::Si, seed, skewed), "seed {seed}: no write skew under si");
+    let lost = |report: &Report| report.anomaly(AnomalyKind::LostUpdate).is_some();
+    assert!(shows(Scheme::Rc, seed, lost), "seed {seed}: no lost update under rc");
 }

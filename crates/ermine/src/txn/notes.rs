@@ -72,6 +72,10 @@ impl<S: Scheme> Operation<'_, S> {
             Seen::At(..) | Seen::Nothing => (None, ReadVersion::Missing(self.before_all(head, at))),
         };
         let live = read.filter(|version| version.kind() == Kind::Live);
+        if live.is_none() && sought.index != IndexOrdinal::PRIMARY {
+            // That no row is behind an entry says nothing of the key: it may be there as another row, with another entry.
+            return Ok(());
+        }
         let value = live.map(|version| Digest::of(version.payload(&self.entered.versions)));
         let key = primary_key(table, sought)?;
         self.note(Action::Read { table: table.id, key, version, value });

@@ -200,7 +200,7 @@ impl<S: Scheme> Operation<'_, S> {
                 RowRead::Gone => match table.index(index).get(&self.entered.nodes, entry) {
                     // Taken out since: the transaction comes after the deletion. The leaf is in the leaf set.
                     Lookup { row: None, seen } => {
-                        if self.is_observed() {
+                        if self.is_observed() && index == IndexOrdinal::PRIMARY {
                             self.note_missing(table, sought, at)?;
                         }
                         self.follow(seen.removed, place)?;
