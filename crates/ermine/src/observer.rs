@@ -140,8 +140,10 @@ impl<'a> Observed<'a> {
 }
 
 /// What one transaction has done so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Notes {
+    /// Where the scan that runs began to look.
+    pub(crate) scanning_from: Stamp,
     actions: Vec<Note>,
     keys: Vec<u8>,
 }
@@ -160,6 +162,12 @@ enum Note {
     Range { index: IndexId, lower: Span, upper: Option<Span>, at: Stamp },
     Write { table: TableId, key: Span, value: Option<Digest> },
     Entry { index: IndexId, entry: Span, present: bool },
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self { scanning_from: Stamp::ZERO, actions: Vec::new(), keys: Vec::new() }
+    }
 }
 
 impl Notes {

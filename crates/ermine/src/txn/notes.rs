@@ -72,7 +72,7 @@ impl<S: Scheme> Operation<'_, S> {
             Seen::At(..) | Seen::Nothing => (None, ReadVersion::Missing(self.before_all(head, at))),
         };
         let live = read.filter(|version| version.kind() == Kind::Live);
-        if live.is_none() && sought.index != IndexOrdinal::PRIMARY {
+        if live.is_none() && sought.index != IndexOrdinal::PRIMARY && !self.died_under_scan(seen) {
             // That no row is behind an entry says nothing of the key: it may be there as another row, with another entry.
             return Ok(());
         }
@@ -80,6 +80,13 @@ impl<S: Scheme> Operation<'_, S> {
         let key = primary_key(table, sought)?;
         self.note(Action::Read { table: table.id, key, version, value });
         Ok(())
+    }
+
+    /// Whether a row has been deleted after the scan of its entry began, which only shows without a snapshot.
+    fn died_under_scan(&self, seen: &Seen<StampsOf<S>>) -> bool {
+        let since = self.state.notes.as_ref().map_or(Stamp::ZERO, |notes| notes.scanning_from);
+        let snapshot = S::SNAPSHOT || self.state.uncertified;
+        !snapshot && matches!(*seen, Seen::At(version, stamp) if version.kind() == Kind::Tombstone && stamp >= since)
     }
 
     /// It found nothing under an entry.
@@ -165,6 +172,7 @@ impl<S: Scheme> Txn<'_, S> {
     #[cold]
     pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let at = self.operation()?.observed_from();
+        let outer = self.scanning_from(at);
         let (mut shown, mut last, mut broke) = (0, KeyBuffer::new(), false);
         let result = self.scan_rows(range, &mut |key, value| {
             shown += 1;
@@ -173,6 +181,7 @@ impl<S: Scheme> Txn<'_, S> {
             broke = !matches!(&flow, Ok(flow) if flow.is_continue());
             flow
         });
+        self.scanning_from(outer);
         let (mut lower, mut upper) = (range.lower, range.upper);
         if broke || shown == range.limit {
             match range.direction {
@@ -189,6 +198,12 @@ impl<S: Scheme> Txn<'_, S> {
             operation.note_range(range.table, range.index, lower, upper, at);
         }
         result
+    }
+
+    fn scanning_from(&self, at: Stamp) -> Stamp {
+        let mut state = self.worker().state.borrow_mut();
+        let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
+        std::mem::replace(&mut notes.scanning_from, at)
     }
 
     /// Shows the observer what the transaction did.
