@@ -89,7 +89,7 @@ impl<H: CertifierStamps> TableStore<H> {
             types,
             primary: Index::new(),
             rows: RowArray::reserve()?,
-            staleness: Staleness::new(options.stale_after),
+            staleness: Staleness::new(options.stale_after, options.escalate_after),
             readers: Arc::new(TableReaders::new(options.escalate_after)),
             secondaries: Default::default(),
             secondary_count: AtomicUsize::new(0),

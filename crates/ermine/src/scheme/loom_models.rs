@@ -87,7 +87,7 @@ impl<S: Scheme> Rows<S> {
         let rows = Self {
             shared,
             slots,
-            staleness: Staleness::new(Some(stale_after)),
+            staleness: Staleness::new(Some(stale_after), escalate_after),
             readers: Arc::new(TableReaders::new(escalate_after)),
             pool: Pool::new(),
         };

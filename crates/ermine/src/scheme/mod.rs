@@ -230,7 +230,7 @@ pub(crate) trait Certifier: Default + Send + 'static {
     }
 
     /// Leaves the committed transaction's stamps in what it read.
-    fn publish_reads(&mut self, tid: Tid, slot: &ReaderSlot, stamp: Stamp);
+    fn publish_reads(&mut self, slot: &ReaderSlot, stamp: Stamp);
 
     /// Leaves them in one version it overwrote and the one it put there, before that one's commit stamp is set.
     fn publish_write(&self, write: Overwrite<'_, Self::Stamps>, stamp: Stamp, successor: Stamp);

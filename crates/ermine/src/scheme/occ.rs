@@ -141,7 +141,7 @@ impl Certifier for ReadValidation {
         }
     }
 
-    fn publish_reads(&mut self, _: Tid, _: &ReaderSlot, _: Stamp) {}
+    fn publish_reads(&mut self, _: &ReaderSlot, _: Stamp) {}
 
     fn publish_write(&self, write: Overwrite<'_, Overwritten>, stamp: Stamp, _: Stamp) {
         write.old.certifier().0.store(OriginWord::at(stamp));

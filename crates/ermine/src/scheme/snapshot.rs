@@ -66,7 +66,7 @@ impl Certifier for Uncertified {
         Ok(())
     }
 
-    fn publish_reads(&mut self, _: Tid, _: &ReaderSlot, _: Stamp) {}
+    fn publish_reads(&mut self, _: &ReaderSlot, _: Stamp) {}
 
     fn publish_write(&self, _: Overwrite<'_, ()>, _: Stamp, _: Stamp) {}
 

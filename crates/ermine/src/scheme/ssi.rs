@@ -305,8 +305,8 @@ impl Certifier for Ssi {
         Ok(self.overwriter.stamp)
     }
 
-    fn publish_reads(&mut self, tid: Tid, slot: &ReaderSlot, stamp: Stamp) {
-        self.reads.publish(tid, stamp);
+    fn publish_reads(&mut self, slot: &ReaderSlot, stamp: Stamp) {
+        self.reads.publish(stamp);
         self.untracked.publish(slot, stamp);
     }
 

@@ -254,8 +254,8 @@ impl Certifier for Ssn {
         Ok(self.successor.stamp)
     }
 
-    fn publish_reads(&mut self, tid: Tid, slot: &ReaderSlot, stamp: Stamp) {
-        self.reads.publish(tid, stamp);
+    fn publish_reads(&mut self, slot: &ReaderSlot, stamp: Stamp) {
+        self.reads.publish(stamp);
         self.untracked.publish(slot, stamp);
     }
 

@@ -14,8 +14,10 @@ use crate::{
 pub(crate) struct Staleness {
     /// Bytes of log.
     threshold: AtomicU64,
-    /// Given by the user: every read of a stale version is untracked, and the threshold stays.
+    /// Given by the user: it stays.
     fixed: bool,
+    /// The user has given a threshold, of this kind or of rows: then short transactions do not track everything, either.
+    given: bool,
 }
 
 /// Tracked reads of young versions that weigh as much as an abort.
@@ -27,8 +29,9 @@ impl Staleness {
     const MAX: u64 = 1 << 50;
 
     /// Of a new table: `fixed` bytes of log, or what turns out well.
-    pub(crate) fn new(fixed: Option<u64>) -> Self {
-        Self { threshold: AtomicU64::new(fixed.unwrap_or(Self::FIRST)), fixed: fixed.is_some() }
+    pub(crate) fn new(fixed: Option<u64>, escalate_after: Option<u64>) -> Self {
+        let given = fixed.is_some() || escalate_after.is_some();
+        Self { threshold: AtomicU64::new(fixed.unwrap_or(Self::FIRST)), fixed: fixed.is_some(), given }
     }
 
     /// Whether a version made at `created` is stale for a transaction that began at `begin`.
@@ -38,9 +41,10 @@ impl Staleness {
         begin.0.saturating_sub(created.0) > self.threshold.load(Ordering::Relaxed)
     }
 
-    /// Whether the threshold was given by the user.
-    pub(crate) fn is_fixed(&self) -> bool {
-        self.fixed
+    /// Whether the user has given a threshold.
+    #[inline]
+    pub(crate) fn is_given(&self) -> bool {
+        self.given
     }
 
     /// An abort came of an untracked read.
@@ -68,7 +72,7 @@ mod tests {
 
     #[test]
     fn aborts_raise_it_and_tracked_reads_lower_it_within_bounds() {
-        let staleness = Staleness::new(None);
+        let staleness = Staleness::new(None, None);
         let now = Stamp(1 << 60);
         let is_stale = |age: u64| staleness.is_stale(Stamp(now.0 - age), now);
         assert!(is_stale(Staleness::FIRST + 1) && !is_stale(Staleness::FIRST));
@@ -82,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_fixed_one_stays() {
-        let staleness = Staleness::new(Some(0));
+        let staleness = Staleness::new(Some(0), None);
         staleness.raise();
         assert!(staleness.is_stale(Stamp(1), Stamp(2)) && !staleness.is_stale(Stamp(2), Stamp(2)));
     }

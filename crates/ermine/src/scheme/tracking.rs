@@ -39,8 +39,8 @@ use crate::{
 /// The words. Those that every read touches stand next to the version's own.
 #[repr(C)]
 pub(crate) struct Track {
-    readers: AtomicU64,
     predecessor: AtomicU64,
+    readers: AtomicU64,
     pub(super) successor: AtomicOrigin,
 }
 
@@ -87,15 +87,9 @@ impl Track {
     /// Sees to it that a reader bit is set. SeqCst both: before the reader takes its stamp (invariant 1), or looks at
     /// `successor` once more (`untracked`); who finds it set stands for who set it.
     pub(super) fn add_reader(&self, bit: u64) {
-        if !self.has_reader(bit) && !Mutant::NoReaderBit.is_on() {
+        if self.readers.load(Ordering::SeqCst) & bit == 0 && !Mutant::NoReaderBit.is_on() {
             self.readers.fetch_or(bit, Ordering::SeqCst);
         }
-    }
-
-    /// Whether a reader bit is set.
-    #[inline]
-    pub(super) fn has_reader(&self, bit: u64) -> bool {
-        self.readers.load(Ordering::SeqCst) & bit != 0
     }
 }
 
@@ -127,26 +121,22 @@ impl<H: CertifierStamps> Reads<H> {
 }
 
 impl<H: Tracked> Reads<H> {
-    /// Sets the transaction's bit, before it takes its stamp (invariant 1).
-    pub(super) fn announce(&self, tid: Tid, reader_bit: u64) {
-        for (version, _) in self.iter() {
+    /// Sets the transaction's bit, before it takes its stamp (invariant 1). What it went on to overwrite itself is dropped:
+    /// only an overwriter that commits asks for readers, and that is this transaction.
+    pub(super) fn announce(&mut self, tid: Tid, reader_bit: u64) {
+        self.0.retain(|(version, _)| {
             let track = version.certifier().track();
-            if track.successor.load() == Origin::By(tid) {
-                // Only an overwriter that commits asks, and that is this transaction.
-                continue;
+            let is_own = track.successor.load() == Origin::By(tid);
+            if !is_own {
+                track.add_reader(reader_bit);
             }
-            track.add_reader(reader_bit);
-        }
+            !is_own
+        });
     }
 
     /// Leaves the stamp of the committed transaction (invariant 3).
-    pub(super) fn publish(&self, tid: Tid, stamp: Stamp) {
-        for (version, _) in self.iter() {
-            let track = version.certifier().track();
-            if track.successor.load() != Origin::By(tid) {
-                track.raise_predecessor(stamp);
-            }
-        }
+    pub(super) fn publish(&self, stamp: Stamp) {
+        self.iter().for_each(|(version, _)| version.certifier().track().raise_predecessor(stamp));
     }
 
     /// Lets a transaction without writes stand at `stamp`, just below its snapshot, if each overwriter that has committed

@@ -47,8 +47,8 @@ use crate::{
     },
 };
 
-/// Tracked reads after which a transaction is long: it sets its bits at once.
-const LONG: usize = 256;
+/// Tracked reads after which a transaction is long.
+const LONG: usize = 64;
 
 /// One transaction's untracked reads.
 #[derive(Default)]
@@ -74,11 +74,11 @@ impl Untracked {
         (self.any, self.table, self.pushed, self.of_table) = (false, None, None, (None, 0));
     }
 
-    /// Reads a version without tracking, if it is stale and nobody is about to overwrite it. `tracked`: how many reads the
-    /// transaction tracks so far.
+    /// Reads a version without tracking, if the transaction is long, the version is stale, and nobody is about to overwrite it.
+    /// `tracked`: how many reads the transaction tracks so far.
     ///
-    /// A short transaction does so only where its bit is set already. Where it is not, tracking the read is as cheap: most of
-    /// what it reads once it goes on to write, and otherwise its bit is set at commit, for the next one.
+    /// A short transaction tracks everything: that is cheap, most of what it reads it goes on to write, and it leaves no
+    /// stamp in its slot under which overwriters of rows that it never read would suffer.
     #[inline]
     pub(super) fn read<H: Tracked>(
         &mut self,
@@ -88,32 +88,31 @@ impl Untracked {
         place: Place,
         tracked: usize,
     ) -> bool {
-        if self.reads_whole(place.table) || self.escalates(running, place.table) {
-            self.table = Some(place.table);
-            return version.certifier().track().successor.load_in_order() == Origin::At(Stamp::INFINITY);
-        }
-        let staleness = running.staleness;
-        if !staleness.is_stale(created, running.begin) {
-            self.young += 1;
-            if self.young == READS_AN_ABORT {
-                self.young = 0;
-                staleness.lower();
-            }
-            return false;
-        }
-        let (stamps, bit) = (version.certifier(), running.slot.bit());
-        let sets_bit = tracked >= LONG || staleness.is_fixed();
-        if !sets_bit && !stamps.track().has_reader(bit) {
+        (tracked >= LONG || running.staleness.is_given()) && self.read_long(running, version, created, place)
+    }
+
+    fn read_long<H: Tracked>(
+        &mut self,
+        running: &mut Running<'_>,
+        version: VersionPtr<H>,
+        created: Stamp,
+        place: Place,
+    ) -> bool {
+        let track = version.certifier().track();
+        let is_whole = self.reads_whole(place.table) || self.escalates(running, place.table);
+        if !is_whole && !self.is_stale(running, created) {
             return false;
         }
         if !Mutant::UntrackedSaidLate.is_on() && !self.announce(running) {
             return false;
         }
         self.table = Some(place.table);
-        stamps.track().add_reader(bit);
-        stamps.read_by(running.begin);
+        if !is_whole {
+            track.add_reader(running.slot.bit());
+            version.certifier().read_by(running.begin);
+        }
         // Invariant 1.
-        let stays = match stamps.track().successor.load_in_order() {
+        let stays = match track.successor.load_in_order() {
             Origin::At(Stamp::INFINITY) => true,
             Origin::By(_) => Mutant::NoLockout.is_on(),
             Origin::At(_) => false,
@@ -122,6 +121,18 @@ impl Untracked {
             return self.announce(running);
         }
         stays
+    }
+
+    fn is_stale(&mut self, running: &Running<'_>, created: Stamp) -> bool {
+        let is_stale = running.staleness.is_stale(created, running.begin);
+        if !is_stale {
+            self.young += 1;
+            if self.young == READS_AN_ABORT {
+                self.young = 0;
+                running.staleness.lower();
+            }
+        }
+        is_stale
     }
 
     /// Whether it reads a table as a whole.

@@ -85,7 +85,7 @@ impl<C: Certifier> Ending<'_, C> {
         if Mutant::SlotBeforeStamps.is_on() {
             self.reader.clear();
         }
-        self.certifier.publish_reads(tid, self.reader, stamp);
+        self.certifier.publish_reads(self.reader, stamp);
         for write in writes {
             if let Some(overwrite) = write.overwrite(&tables) {
                 self.certifier.publish_write(overwrite, stamp, successor);
