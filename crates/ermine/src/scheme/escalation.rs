@@ -1,12 +1,12 @@
 //! Reading most of a table as one read of the table (hierarchical tracking with escalation, SSN section 6).
 //!
 //! A table has reader bits and a stamp of its own, which stand beside those of each of its versions. A transaction that has
-//! read much of a table sets its bit here once; whatever else it reads there, rows and ranges, then leaves no trace in
+//! read much of a table sets its bit here once; whatever rows and ranges it scans there from then on leave no trace in
 //! versions, lists or leaf sets. Overwriters and inserters take both sets of bits for one and do as they do for any untracked
 //! read ([`super::untracked`]); they see a reader where there is none at worst.
 //!
 //! Invariants
-//! 1. A reader sets its bit before it reads on; overwriters look after they have marked what they overwrite, and
+//! 1. A reader sets its bit before it reads on, and before it looks at a leaf that it does not remember; overwriters look after they have marked what they overwrite, and
 //!    inserters after their entries are in. So a read that does not see the overwriter is seen by it.
 //! 2. Unlike those of versions these bits are taken off: each would make all writers of the table suspect all later transactions
 //!    of the slot. Before that the reader raises `last_read`. Only the first slot of each bit escalates.

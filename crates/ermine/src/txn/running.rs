@@ -242,8 +242,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
         followed.map_err(|conflict| self.lose(conflict))
     }
 
-    /// The transaction looked at a leaf, for what lies in `looked`; gives the leaf's place in the leaf set, if it went
-    /// there.
+    /// The transaction looked at a leaf, for what lies in `looked`; gives the leaf's place in the leaf set, if there
+    /// is one.
     pub(super) fn saw_leaf(
         &mut self,
         index: IndexOrdinal,
@@ -254,10 +254,9 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(None);
         }
-        let whole = self.state.certifier.reads_whole(place.table);
-        let at = (!whole).then(|| self.state.footprint.saw_leaf(index, seen, place, looked));
+        let at = self.state.footprint.saw_leaf(index, seen, place, looked);
         self.follow(seen.removed, place)?;
-        Ok(at)
+        Ok(Some(at))
     }
 
     /// The transaction looked for a key in a leaf and found nothing.

@@ -60,6 +60,8 @@ impl<S: Scheme> Txn<'_, S> {
         let mut left = range.limit;
         let mut walk = Walk::default();
         while left > 0 {
+            // Before the leaf is looked at: whoever comes into it later then knows of the transaction by the table.
+            walk.whole = self.worker().state.borrow().certifier.reads_whole(table.id);
             let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES)) else { break };
             let mut operation = self.operation()?;
             let keys_at = operation.begin_leaf(table, &range, batch, &seen, &mut walk)?;
@@ -100,6 +102,8 @@ struct Walk {
     rest: Option<Looked>,
     /// Where the last leaf stands in the leaf set.
     leaf: Option<usize>,
+    /// The transaction reads the table as a whole: leaves need not be remembered any more.
+    whole: bool,
 }
 
 impl Walk {
@@ -136,6 +140,11 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(None);
         }
         let footprint = &mut self.state.footprint;
+        if walk.whole {
+            let keys_at = footprint.note_run(batch.key_bytes());
+            self.follow(seen.removed, Place { table: table.id, at: 0, length: 0 })?;
+            return Ok(keys_at);
+        }
         if walk.leaf.is_none() {
             walk.rest = footprint.note_range(table.id, range.lower, range.upper);
         }

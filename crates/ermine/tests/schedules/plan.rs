@@ -41,7 +41,7 @@ impl Plan {
     pub fn random(rng: &mut Rng) -> Self {
         let maintenance = if rng.bool() { 0 } else { rng.usize(1..8) };
         let mut draft = Draft { rng, number: 1000 };
-        let (shape, initial, threads) = match draft.rng.u8(..12) {
+        let (shape, initial, threads) = match draft.rng.u8(..13) {
             0 | 1 => draft.hot_rows(),
             2 => draft.write_skew(),
             3 => draft.read_only_anomaly(),
@@ -51,6 +51,7 @@ impl Plan {
             7 => draft.one_slot_again_and_again(),
             8 => draft.rows_that_change_their_group(),
             9 => draft.misses_of_removed_keys(),
+            11 => draft.ring(),
             10 => draft.a_reader_before_its_overwriter_in_one_slot(),
             _ => draft.anything(),
         };
@@ -173,6 +174,22 @@ impl Draft<'_> {
             operations.push(draft.put(&shape));
             Script::of(operations)
         });
+        (shape, initial, threads)
+    }
+
+    /// Each reads a row and writes what the next one read: together they form a cycle.
+    fn ring(&mut self) -> Parts {
+        let keys = self.rng.u64(3..=4);
+        let (shape, initial) = self.table(keys, 2, 4);
+        let threads = (0..keys).map(|at| {
+            let put = Operation::Put { table: 0, key: (at + 1) % keys, value: self.value(2) };
+            let mut operations = vec![Operation::Get { table: 0, key: at }, put];
+            if self.rng.u8(..4) == 0 {
+                operations.swap(0, 1);
+            }
+            vec![Script::of(operations)]
+        });
+        let threads = threads.collect();
         (shape, initial, threads)
     }
 
