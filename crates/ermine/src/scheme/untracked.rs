@@ -39,7 +39,7 @@ use crate::{
     ids::{Stamp, TableId, Tid},
     mutant::Mutant,
     rows::chain::{Origin, VersionPtr},
-    scheme::{escalation::TableReaders, staleness::READS_AN_ABORT},
+    scheme::{escalation::TableReaders, staleness::READS_A_STEP},
     sync::Spin,
     txn::{
         readers::{ReaderSlot, SlotView},
@@ -127,7 +127,7 @@ impl Untracked {
         let is_stale = running.staleness.is_stale(created, running.begin);
         if !is_stale {
             self.young += 1;
-            if self.young == READS_AN_ABORT {
+            if self.young == READS_A_STEP {
                 self.young = 0;
                 running.staleness.lower();
             }
