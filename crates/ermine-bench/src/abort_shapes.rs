@@ -2,7 +2,7 @@
 //!
 //! A shape is what aborts have in common: the kind of transaction that lost, the rule that it broke, the table, and the edges
 //! to the transactions before and after it that would have closed the cycle. A field that [`Abort`] gains becomes part of a
-//! shape in [`Shape::of`] and a column in [`ShapeSummary`], and nowhere else.
+//! shape in `Shape::of` and a column in [`ShapeSummary`], and nowhere else.
 //!
 //! Invariants
 //! 1. Memory is bounded: at most [`SHAPES_MAX`] shapes and [`KEYS_MAX`] keys of each; what goes beyond is counted together.
