@@ -178,6 +178,15 @@ impl<S: Scheme> State<S> {
         ids_of(&mut self.row_ids, table)
     }
 
+    /// Ends the use of a TID by a transaction that has written nothing, whatever it meant to do.
+    pub(crate) fn give_up_tid(&mut self) {
+        if self.tid.take().is_some() {
+            self.tids.set_aborted();
+            self.reader.clear();
+            self.tids.end();
+        }
+    }
+
     /// A committed transaction of this worker superseded something.
     pub(crate) fn superseded(&mut self, superseded: Superseded) {
         self.garbage.queue.push(superseded);

@@ -137,15 +137,19 @@ impl Ssi {
 
     #[cold]
     fn conflict(&self) -> Conflict {
-        let of_untracked = [Dependency::MayHaveBeenReadBy, Dependency::MayBeOverwrittenBy].map(Some);
         let (reader, overwriter) = (self.reader, self.overwriter);
-        let suspect = of_untracked.contains(&reader.dependency) || of_untracked.contains(&overwriter.dependency);
-        let table = self.untracked.table().or(reader.place.map(|place| place.table));
+        let untracked = if reader.dependency == Some(Dependency::MayHaveBeenReadBy) {
+            reader.place.map(|place| place.table)
+        } else if overwriter.dependency == Some(Dependency::MayBeOverwrittenBy) {
+            self.untracked.table()
+        } else {
+            None
+        };
         Conflict {
             kind: AbortKind::DangerousStructure,
             predecessor: Some(reader),
             successor: Some(overwriter),
-            untracked: table.filter(|_| suspect),
+            untracked,
         }
     }
 

@@ -90,16 +90,15 @@ impl Ssn {
 
     #[cold]
     fn conflict(&self) -> Conflict {
-        let of_untracked = [Dependency::MayHaveBeenReadBy, Dependency::MayBeOverwrittenBy].map(Some);
         let (predecessor, successor) = (self.predecessor, self.successor);
-        let suspect = of_untracked.contains(&predecessor.dependency) || of_untracked.contains(&successor.dependency);
-        let table = self.untracked.table().or(predecessor.place.map(|place| place.table));
-        Conflict {
-            kind: AbortKind::Exclusion,
-            predecessor: Some(predecessor),
-            successor: Some(successor),
-            untracked: table.filter(|_| suspect),
-        }
+        let untracked = if predecessor.dependency == Some(Dependency::MayHaveBeenReadBy) {
+            predecessor.place.map(|place| place.table)
+        } else if successor.dependency == Some(Dependency::MayBeOverwrittenBy) {
+            self.untracked.table()
+        } else {
+            None
+        };
+        Conflict { kind: AbortKind::Exclusion, predecessor: Some(predecessor), successor: Some(successor), untracked }
     }
 
     /// What others have pushed because of reads that are not tracked.

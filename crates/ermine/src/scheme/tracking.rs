@@ -161,11 +161,12 @@ impl<H: Tracked> Reads<H> {
         late: Late<H>,
     ) -> Result<Overwriter, Cause> {
         let Late { version, head, place } = late;
-        if self.iter().any(|(read, _)| read == version) {
-            return Ok(Overwriter::None);
-        }
         let track = version.certifier().track();
         track.add_reader(reader_bit);
+        let is_overwritten = track.successor.load_in_order() != Origin::At(Stamp::INFINITY);
+        if is_overwritten && self.iter().any(|(read, _)| read == version) {
+            return Ok(Overwriter::None);
+        }
         self.push(version, place);
         let too_late = |at, other| Err(Cause::new(at, Dependency::InsertedBy, place).with(other));
         let mut spin = Spin::default();

@@ -301,7 +301,9 @@ impl Overwriting<'_> {
                     continue;
                 }
                 Inquiry::Committed { stamp, .. } if stamp < self.stamp => {
-                    met(Met::Committed(stamp, Some(reader.tid), Dependency::WasReadBy));
+                    let dependency =
+                        if reader.untracked { Dependency::MayHaveBeenReadBy } else { Dependency::WasReadBy };
+                    met(Met::Committed(stamp, Some(reader.tid), dependency));
                     return Ok(());
                 }
                 Inquiry::Committed { .. } if reader.untracked => return Err(TooLate(Some(reader.tid))),

@@ -56,7 +56,12 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(None);
         }
         let State { tids, reader, certifier, .. } = &mut *self.state;
-        Ok(certifier.end_read_only(tids, reader, stamp).then_some(stamp))
+        if !certifier.end_read_only(tids, reader, stamp) {
+            return Ok(None);
+        }
+        // At once: overwriters wait for it.
+        self.state.give_up_tid();
+        Ok(Some(stamp))
     }
 
     fn commit_with_stamp(&mut self) -> Result<Stamp> {

@@ -78,7 +78,7 @@ impl<S: Scheme> Validation<'_, S> {
                 Some(looked) if S::SNAPSHOT => {
                     self.look_again(leaf, looked, stamp, batch.get_or_insert_default(), &mut read)?;
                 }
-                _ => return Err(changed(leaf.place, stamp)),
+                _ => return Err(changed(leaf.place)),
             }
         }
         Ok(())
@@ -133,7 +133,7 @@ impl<S: Scheme> Validation<'_, S> {
             Seen::Own(_) => Ok(None),
             Seen::At(version, _) if self.is_shown(table, index, version, entry) => Ok(None),
             Seen::At(version, _) => Ok(Some(Late { version, head, place })),
-            Seen::Nothing => Err(changed(place, self.begin)),
+            Seen::Nothing => Err(changed(place)),
         }
     }
 
@@ -149,6 +149,6 @@ impl<S: Scheme> Validation<'_, S> {
 }
 
 /// A leaf has changed in a way that cannot be weighed.
-fn changed(place: Place, stamp: Stamp) -> Conflict {
-    Conflict::before(AbortKind::Phantom, Cause::new(stamp, Dependency::InsertedBy, place))
+fn changed(place: Place) -> Conflict {
+    Conflict::before(AbortKind::Phantom, Cause::new(Stamp::INFINITY, Dependency::InsertedBy, place))
 }

@@ -72,7 +72,7 @@ impl<S: Scheme> Operation<'_, S> {
             Seen::At(..) | Seen::Nothing => (None, ReadVersion::Missing(self.before_all(head, at))),
         };
         let live = read.filter(|version| version.kind() == Kind::Live);
-        if live.is_none() && sought.index != IndexOrdinal::PRIMARY && !self.died_under_scan(seen) {
+        if live.is_none() && sought.index != IndexOrdinal::PRIMARY && !self.changed_under_scan(seen, version) {
             // That no row is behind an entry says nothing of the key: it may be there as another row, with another entry.
             return Ok(());
         }
@@ -82,11 +82,13 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(())
     }
 
-    /// Whether a row has been deleted after the scan of its entry began, which only shows without a snapshot.
-    fn died_under_scan(&self, seen: &Seen<StampsOf<S>>) -> bool {
+    /// Whether a row has been deleted after the scan of its entry began, or was being born then: that only shows without a
+    /// snapshot.
+    fn changed_under_scan(&self, seen: &Seen<StampsOf<S>>, read: ReadVersion) -> bool {
         let since = self.state.notes.as_ref().map_or(Stamp::ZERO, |notes| notes.scanning_from);
-        let snapshot = S::SNAPSHOT || self.state.uncertified;
-        !snapshot && matches!(*seen, Seen::At(version, stamp) if version.kind() == Kind::Tombstone && stamp >= since)
+        let died = matches!(*seen, Seen::At(version, stamp) if version.kind() == Kind::Tombstone && stamp >= since);
+        let being_born = matches!(read, ReadVersion::Missing(before) if before < since);
+        !S::SNAPSHOT && !self.state.uncertified && (died || being_born)
     }
 
     /// It found nothing under an entry.

@@ -82,8 +82,8 @@ impl ReaderSlots {
     /// The lowest free slot, or none when all are leased.
     pub(crate) fn lease(self: &Arc<Self>) -> Option<ReaderSlot> {
         let index = self.leases.claim()?;
-        // Relaxed: what is read in this slot is published by a release that comes after (invariant 2).
-        self.leased_max.fetch_max(index + 1, Ordering::Relaxed);
+        // SeqCst, as the load: a bit that stands already may be another slot's.
+        self.leased_max.fetch_max(index + 1, Ordering::SeqCst);
         Some(ReaderSlot { slots: Arc::clone(self), index })
     }
 
@@ -94,8 +94,8 @@ impl ReaderSlots {
         bits: u64,
         mut visit: impl FnMut(SlotView<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Relaxed: the caller acquired the bits, and with them that their slots were leased.
-        let leased = self.leased_max.load(Ordering::Relaxed);
+        // SeqCst: follows the caller's look at the bits.
+        let leased = self.leased_max.load(Ordering::SeqCst);
         let mut rest = bits;
         while rest != 0 {
             let first = rest.trailing_zeros() as usize;

@@ -116,12 +116,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
     fn finish(&mut self) {
         let Some(mut worker) = self.worker.take() else { return };
         let state = worker.state.get_mut();
-        if state.tid.take().is_some() {
-            // It meant to write and found nothing to write to, or was known as a reader.
-            state.tids.set_aborted();
-            state.reader.clear();
-            state.tids.end();
-        }
+        state.give_up_tid();
         for at in 0..state.footprint.discarded.len() {
             let version = state.footprint.discarded[at];
             state.retire_version(self.engine, version);
@@ -309,7 +304,9 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let (table, key) = self.name_place(conflict.place());
         let edge = |cause: Cause| {
             let (table, key) = self.name_place(cause.place);
-            let stamp = (Stamp::ZERO < cause.stamp && cause.stamp < Stamp::INFINITY).then_some(cause.stamp);
+            // The edges of the scale mean that there is no such stamp.
+            let is_known = Stamp::ZERO < cause.stamp && cause.stamp.0 < Stamp::INFINITY.0 - 1;
+            let stamp = is_known.then_some(cause.stamp);
             Some(Edge { dependency: cause.dependency?, table, key, stamp, other: cause.other })
         };
         let predecessor = conflict.predecessor.and_then(edge);

@@ -176,17 +176,27 @@ impl<S: Scheme> Operation<'_, S> {
         secondary_key: &[u8],
     ) -> Result<()> {
         let place = self.state.footprint.keep(table.id, secondary_key);
-        if self.is_observed() {
-            let (at, upper) = (self.observed_from(), byte_successor(KeyBuffer::from_slice(secondary_key)));
-            self.note_range(table.id, ordinal, secondary_key, upper.as_deref(), at);
-        }
+        let at = self.observed_from();
+        let mut twin = None;
         for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
             if Some(other) != row && self.read_entry(table, ordinal, other, &entry, place)?.is_some() {
-                let index = Some(table.secondary(ordinal).name.clone());
-                return Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() });
+                twin = Some(entry);
+                break;
             }
         }
-        Ok(())
+        if self.is_observed() {
+            let whole = || byte_successor(KeyBuffer::from_slice(secondary_key));
+            let upper = twin.clone().map_or_else(whole, |mut last| {
+                last.push(0);
+                Some(last)
+            });
+            self.note_range(table.id, ordinal, secondary_key, upper.as_deref(), at);
+        }
+        if twin.is_none() {
+            return Ok(());
+        }
+        let index = Some(table.secondary(ordinal).name.clone());
+        Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() })
     }
 
     /// Another row has a version with the same unique key that the transaction does not see.

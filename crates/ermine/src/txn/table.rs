@@ -232,7 +232,8 @@ impl TidTable {
     }
 
     /// Lowers the successor stamp of another transaction, unless it is locked; says whether it counts. The caller makes
-    /// sure afterwards that the transaction is still there: what meets its successor in the slot is only too low.
+    /// sure afterwards that the transaction is still there: what meets its successor in the slot is only too low, so nobody
+    /// need be inside an epoch for it (invariant 7 is for those who want an answer that lasts).
     pub(crate) fn push_successor(&self, tid: Tid, successor: Stamp) -> bool {
         let word = &self.context(tid).successor;
         // SeqCst all: pairs with `lock_successor`, and precedes the second look at who is there.

@@ -41,7 +41,7 @@ impl Plan {
     pub fn random(rng: &mut Rng) -> Self {
         let maintenance = if rng.bool() { 0 } else { rng.usize(1..8) };
         let mut draft = Draft { rng, number: 1000 };
-        let (shape, initial, threads) = match draft.rng.u8(..13) {
+        let (shape, initial, threads) = match draft.rng.u8(..14) {
             0 | 1 => draft.hot_rows(),
             2 => draft.write_skew(),
             3 => draft.read_only_anomaly(),
@@ -52,6 +52,7 @@ impl Plan {
             8 => draft.rows_that_change_their_group(),
             9 => draft.misses_of_removed_keys(),
             11 => draft.ring(),
+            12 => draft.misses_among_other_reads(),
             10 => draft.a_reader_before_its_overwriter_in_one_slot(),
             _ => draft.anything(),
         };
@@ -175,6 +176,23 @@ impl Draft<'_> {
             Script::of(operations)
         });
         (shape, initial, threads)
+    }
+
+    /// One looks for several keys at once, of which some are missing, and another puts one of those there.
+    fn misses_among_other_reads(&mut self) -> Parts {
+        let (shape, _) = self.table(3, 2, 4);
+        let initial = vec![BTreeMap::from([(0, self.value(2)), (1, self.value(2))])];
+        let (first, second) = (self.value(2), self.value(2));
+        let keys = if self.rng.bool() { vec![0, 1, 2] } else { vec![2, 0, 1] };
+        let reader = vec![Operation::GetMany { table: 0, keys }, Operation::Put { table: 0, key: 0, value: first }];
+        let inserter = vec![Operation::Get { table: 0, key: 0 }, Operation::Put { table: 0, key: 2, value: second }];
+        let mut inserters = vec![Script::of(inserter)];
+        if self.rng.bool() {
+            let gone =
+                vec![Operation::Put { table: 0, key: 2, value: self.value(2) }, Operation::Delete { table: 0, key: 2 }];
+            inserters.insert(0, Script::of(gone));
+        }
+        (shape, initial, vec![vec![Script::of(reader)], inserters])
     }
 
     /// Each reads a row and writes what the next one read: together they form a cycle.
