@@ -120,3 +120,24 @@ fn what_weak_schemes_permit_is_seen() {
     let lost = |report: &Report| report.anomaly(AnomalyKind::LostUpdate).is_some();
     assert!(shows(Scheme::Rc, seed, lost), "seed {seed}: no lost update under rc");
 }
+
+/// The range that a unique check looks through is told after the rows that it met there.
+#[test]
+fn a_unique_key_that_is_taken_is_seen() {
+    for scheme in Scheme::ALL {
+        let recorder = Arc::new(Recorder::everything());
+        let db = Database::open_in_memory(Options::default().scheme(scheme).observer(recorder.clone())).unwrap();
+        let rows = db.table::<u64, u64>("rows").unwrap();
+        let _by_value = db.index(&rows, "by value", Uniqueness::Unique, |_, value: u64| value).unwrap();
+        db.run(|txn| txn.insert(&rows, &1, &7)).unwrap();
+        db.run(|txn| {
+            assert!(matches!(txn.insert(&rows, &2, &7), Err(ermine::Error::KeyExists { .. })));
+            txn.insert(&rows, &3, &8)
+        })
+        .unwrap();
+        drop(db);
+        let report = judge(&recorder.finish(), &mut |_| ());
+        assert_eq!(report.kinds(), [], "{scheme}\n{report}");
+        assert_eq!((report.counts.committed, report.counts.ranges > 0), (2, true));
+    }
+}
