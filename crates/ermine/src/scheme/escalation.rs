@@ -6,8 +6,9 @@
 //! read ([`super::untracked`]); they see a reader where there is none at worst.
 //!
 //! Invariants
-//! 1. A reader sets its bit before it reads on, and before it looks at a leaf that it does not remember; overwriters look after they have marked what they overwrite, and
-//!    inserters after their entries are in. So a read that does not see the overwriter is seen by it.
+//! 1. A reader sets its bit before it reads on, and before it looks at a leaf that it does not remember; overwriters look
+//!    after they have marked what they overwrite, and inserters after their entries are in. So a read that does not see
+//!    the overwriter is seen by it.
 //! 2. Unlike those of versions these bits are taken off: each would make all writers of the table suspect all later transactions
 //!    of the slot. Before that the reader raises `last_read`. Only the first slot of each bit escalates.
 
