@@ -84,8 +84,12 @@ pub(crate) mod sealed {
 
     /// The end of a transaction.
     pub trait Attempt: super::Access + Sized {
-        /// Commits, or says why not.
+        /// What it gets that commits without waiting.
+        type Receipt;
+        /// Commits, or says why not; waits as its durability asks.
         fn commit(self) -> Result<Stamp>;
+        /// Commits in memory, or says why not.
+        fn commit_async(self) -> Result<Self::Receipt>;
         /// Why it is over, if it has lost a conflict.
         fn doomed(&self) -> Option<Box<Abort>>;
     }

@@ -1,15 +1,20 @@
 //! The one list of schemes, and the only enums over them.
 
+use std::sync::Arc;
+
 use crate::{
     access::{
         Access, Found, Put, ScanRange, Visit,
         sealed::{Attempt, Sealed},
     },
+    durable::recovery::Recovery,
     engine::Engine,
     error::{Abort, Error, Result},
     ids::{Stamp, TableId},
     job::Job,
+    log::Receipt,
     options::{Options, Scheme, TxnOptions},
+    platform::file::Directory,
     run,
     scheme::{
         Scheme as SchemeTrait,
@@ -47,9 +52,15 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
     }
 }
 
-impl<S: SchemeTrait> Attempt for Txn<'_, S> {
+impl<'e, S: SchemeTrait> Attempt for Txn<'e, S> {
+    type Receipt = Receipt<'e>;
+
     fn commit(self) -> Result<Stamp> {
         Txn::commit(self)
+    }
+
+    fn commit_async(self) -> Result<Receipt<'e>> {
+        Txn::commit_async(self)
     }
 
     // Asked for once a transaction.
@@ -74,10 +85,19 @@ macro_rules! schemes {
         pub struct AnyAccess<'db>(AnyTxn<'db>);
 
         impl AnyEngine {
-            pub(crate) fn open(options: &Options) -> Self {
+            pub(crate) fn in_memory(options: &Options) -> Self {
                 match options.scheme {
                     $(Scheme::$name => Self::$name(Engine::new(options)),)*
                 }
+            }
+
+            pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
+                Ok(match options.scheme {
+                    $(Scheme::$name => {
+                        let (engine, recovery) = Engine::open(options, directory)?;
+                        (Self::$name(engine), recovery)
+                    })*
+                })
             }
 
             pub(crate) fn scheme(&self) -> Scheme {
@@ -92,22 +112,30 @@ macro_rules! schemes {
                 }))
             }
 
-            pub(crate) fn run<'db, T, E: From<Error>>(
+            pub(crate) fn run<'db, T, E: From<Error>, R>(
                 &'db self,
+                options: TxnOptions,
                 mut body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
-            ) -> Result<T, E> {
+                commit: impl Fn(AnyAccess<'db>) -> Result<R>,
+            ) -> Result<(T, R), E> {
                 match self {
                     $(Self::$name(engine) => {
-                        run::run(engine, |txn| AnyAccess(AnyTxn::$name(txn)), &mut body, |body, txn| body(txn), |_, _| {})
+                        let lift = |txn| AnyAccess(AnyTxn::$name(txn));
+                        run::run(engine, options, lift, &mut body, |body, txn| body(txn), |_, _| {}, commit)
                     })*
                 }
             }
 
-            pub(crate) fn run_job<J: Job>(&self, job: &mut J, retry: bool) -> Result<J::Output, J::Error> {
+            pub(crate) fn run_job<J: Job>(
+                &self,
+                options: TxnOptions,
+                job: &mut J,
+                retry: bool,
+            ) -> Result<(J::Output, Receipt<'_>), J::Error> {
                 match self {
                     $(Self::$name(engine) => match retry {
-                        true => run::run(engine, |txn| txn, job, |job, txn| job.run(txn), J::lost),
-                        false => run::run_once(engine, |txn| txn, job, |job, txn| job.run(txn), J::lost),
+                        true => run::run(engine, options, |txn| txn, job, |job, txn| job.run(txn), J::lost, Txn::commit_async),
+                        false => run::run_once(engine, options, |txn| txn, job, |job, txn| job.run(txn), J::lost, Txn::commit_async),
                     },)*
                 }
             }
@@ -156,10 +184,18 @@ macro_rules! schemes {
             }
         }
 
-        impl Attempt for AnyAccess<'_> {
+        impl<'db> Attempt for AnyAccess<'db> {
+            type Receipt = Receipt<'db>;
+
             fn commit(self) -> Result<Stamp> {
                 match self.0 {
                     $(AnyTxn::$name(txn) => txn.commit(),)*
+                }
+            }
+
+            fn commit_async(self) -> Result<Receipt<'db>> {
+                match self.0 {
+                    $(AnyTxn::$name(txn) => txn.commit_async(),)*
                 }
             }
 

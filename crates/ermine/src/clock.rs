@@ -1,4 +1,4 @@
-//! The total order of commits: one shared offset into the (for now volatile) log.
+//! The total order of commits: one shared offset into the log.
 //!
 //! A committing transaction reserves the bytes of its log block with one `fetch_add`; where the block begins is its
 //! commit stamp (ERMIA 3.2). A beginning transaction reads the offset: it sees every stamp strictly below.
@@ -10,11 +10,10 @@
 
 use crate::{
     ids::Stamp,
+    log::lsn::GRANULE,
     sync::{AtomicU64, Ordering, total_order},
 };
 
-/// Stamps are at least this far apart, in bytes of log.
-const GRANULE: u64 = 16;
 
 /// The log's offset, on a cache line of its own.
 #[repr(align(128))]
@@ -23,7 +22,13 @@ pub(crate) struct LogOffset(AtomicU64);
 impl LogOffset {
     /// An empty log. Stamp 0 stays free: it is the stamp of absent versions.
     pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(GRANULE))
+        Self::from(GRANULE)
+    }
+
+    /// A log that goes on at `offset`.
+    pub(crate) fn from(offset: u64) -> Self {
+        debug_assert!(offset > 0 && offset.is_multiple_of(GRANULE));
+        Self(AtomicU64::new(offset))
     }
 
     /// The stamp that the next committer will get.

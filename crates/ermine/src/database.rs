@@ -1,26 +1,37 @@
 //! Opens a database and owns every part of it.
 
-use std::{any::TypeId, sync::Arc, time::Duration};
+use std::{any::TypeId, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     access::sealed::Attempt,
     any::{AnyAccess, AnyEngine, with_engine},
+    catalog::{IndexEntry, type_name},
+    durable::{recovery::Recovery, store::storage},
     error::{AbortKind, Error, Result},
     handle::{SecondaryIndex, Table},
     ids::Stamp,
-    index::Index,
     job::Job,
     maintenance::Helper,
-    options::{Options, Scheme, TxnOptions},
-    table::Secondary,
+    platform::file::{
+        Directory,
+        real::{Lock, RealDirectory},
+    },
+    log::Receipt,
+    options::{Durability, Options, Scheme, TxnOptions},
+    table::KeyOf,
     transaction::Transaction,
     types::{Key, Value},
 };
 
-/// A database in memory. Share it by reference or in an [`Arc`]; it is gone when dropped.
+/// A database: in memory, and in a directory if it was opened in one. Share it by reference or in an [`Arc`]. Dropping it makes
+/// everything durable and closes it.
 pub struct Database {
     engine: Arc<AnyEngine>,
+    durability: Durability,
+    recovery: Recovery,
     helper: Option<Helper>,
+    /// Last: the directory is free when everything else has ended.
+    lock: Option<Lock>,
 }
 
 /// Whether two rows may share a key of a secondary index.
@@ -51,11 +62,56 @@ pub struct Statistics {
 }
 
 impl Database {
+    /// Opens the database in the directory `path`, which is made when it is not there.
+    ///
+    /// What an earlier process left is recovered first, however it ended ([`Database::recovery`] says what was found). One
+    /// process has a database open at a time.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// # let path = std::env::temp_dir().join(format!("ermine-doc-{}", std::process::id()));
+    /// let db = Database::open(&path, Options::default())?;
+    /// let accounts = db.table::<u64, i64>("accounts")?;
+    /// db.run(|txn| txn.put(&accounts, &7, &100))?; // on the device when this returns
+    /// drop(db);
+    ///
+    /// let db = Database::open(&path, Options::default())?;
+    /// let accounts = db.table::<u64, i64>("accounts")?;
+    /// assert_eq!(db.run(|txn| txn.get(&accounts, &7))?, Some(100));
+    /// # drop(db);
+    /// # std::fs::remove_dir_all(&path).unwrap();
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let directory = RealDirectory::create(path.as_ref()).map_err(storage)?;
+        let lock = directory.lock().map_err(storage)?;
+        let mut database = Self::open_in(Arc::new(directory), options)?;
+        database.lock = Some(lock);
+        Ok(database)
+    }
+
+    /// As [`Database::open`] for any implementation of a directory; nobody else uses it meanwhile.
+    #[doc(hidden)]
+    pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
+        options.check()?;
+        let (engine, recovery) = AnyEngine::open(&options, &directory)?;
+        let engine = Arc::new(engine);
+        let helper = Helper::start(engine.clone())?;
+        Ok(Self { engine, durability: options.durability, recovery, helper: Some(helper), lock: None })
+    }
+
+    /// What was found when the database was opened, and how long that took.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
     /// Opens an empty database in memory.
     pub fn open_in_memory(options: Options) -> Result<Self> {
-        let engine = Arc::new(AnyEngine::open(&options));
+        options.check()?;
+        let engine = Arc::new(AnyEngine::in_memory(&options));
         let helper = Helper::start(engine.clone())?;
-        Ok(Self { engine, helper: Some(helper) })
+        let recovery = Recovery::default();
+        Ok(Self { engine, durability: options.durability, recovery, helper: Some(helper), lock: None })
     }
 
     /// The scheme it was opened with.
@@ -66,7 +122,8 @@ impl Database {
     /// The table of that name, created when absent; [`Error::Schema`] when it exists with other types.
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let types = [TypeId::of::<K>(), TypeId::of::<V>()];
-        let (id, name) = with_engine!(&*self.engine, engine => engine.open_table(name, types))?;
+        let names = [type_name::<K>(), type_name::<V>()];
+        let (id, name) = with_engine!(&*self.engine, engine => engine.open_table(name, types, names))?;
         Ok(Table::new(id, name))
     }
 
@@ -80,10 +137,8 @@ impl Database {
         uniqueness: Uniqueness,
         key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<S, K, V>> {
-        let secondary = Secondary {
-            name: name.into(),
-            uniqueness,
-            entries: Index::new(),
+        let entry = IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>() };
+        let key_of = KeyOf {
             extract: Box::new(move |mut key, value, out| {
                 key_of(&K::decode(&mut key)?, V::view(value)?).encode(out);
                 Ok(())
@@ -95,7 +150,7 @@ impl Database {
             },
             key_type: TypeId::of::<S>(),
         };
-        let ordinal = with_engine!(&*self.engine, engine => engine.open_index(table.id(), secondary))?;
+        let ordinal = with_engine!(&*self.engine, engine => engine.open_index(table.id(), entry, key_of))?;
         Ok(SecondaryIndex::new(table.clone(), ordinal))
     }
 
@@ -128,17 +183,49 @@ impl Database {
     /// times runs alone, so that it gets through. An error that `body` returns for any other reason rolls it back and is
     /// handed on. `body` must not keep anything of a failed attempt.
     pub fn run<'db, T, E: From<Error>>(&'db self, body: impl FnMut(&Transaction<'db>) -> Result<T, E>) -> Result<T, E> {
-        self.engine.run(body)
+        self.run_with(TxnOptions::default(), body)
+    }
+
+    /// As [`Database::run`], for a transaction that says something of itself: that it only reads, or how durable it is to be.
+    pub fn run_with<'db, T, E: From<Error>>(
+        &'db self,
+        options: TxnOptions,
+        body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.engine.run(options, body, Attempt::commit).map(|(value, _)| value)
+    }
+
+    /// As [`Database::run`], without waiting for the device: the [`Receipt`] says when what was done is durable. Others see it
+    /// at once.
+    pub fn run_async<'db, T, E: From<Error>>(
+        &'db self,
+        body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
+    ) -> Result<(T, Receipt<'db>), E> {
+        self.engine.run(TxnOptions::default(), body, Attempt::commit_async)
     }
 
     /// As [`Database::run`] for a [`Job`], which is compiled for each scheme.
     pub fn run_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
-        self.engine.run_job(job, true)
+        let (output, receipt) = self.run_job_async(job)?;
+        self.settle(receipt)?;
+        Ok(output)
+    }
+
+    /// As [`Database::run_async`] for a [`Job`].
+    pub fn run_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
+        self.engine.run_job(TxnOptions::default(), job, true)
     }
 
     /// One attempt of a job: a lost conflict comes back as [`Error::Abort`].
     pub fn try_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
-        self.engine.run_job(job, false)
+        let (output, receipt) = self.engine.run_job(TxnOptions::default(), job, false)?;
+        self.settle(receipt)?;
+        Ok(output)
+    }
+
+    /// Waits, where the database promises that.
+    fn settle(&self, receipt: Receipt<'_>) -> Result<()> {
+        if self.durability == Durability::Durable { receipt.wait().map(drop) } else { Ok(()) }
     }
 
     /// Counts and sizes.
@@ -170,6 +257,7 @@ impl Drop for Database {
         if let Some(helper) = self.helper.take() {
             helper.stop();
         }
+        with_engine!(&*self.engine, engine => engine.close());
     }
 }
 
@@ -177,6 +265,23 @@ impl<'db> Transaction<'db, AnyAccess<'db>> {
     /// Commits; an [`Error::Abort`] means that nothing of it happened. Gives its place in the order of commits.
     pub fn commit(self) -> Result<Stamp> {
         self.into_access().commit()
+    }
+
+    /// Commits without waiting for the device: others see it at once, and the [`Receipt`] says when it is durable.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options, TxnOptions};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// # let accounts = db.table::<u64, i64>("accounts")?;
+    /// let txn = db.begin(TxnOptions::default())?;
+    /// txn.put(&accounts, &7, &100)?;
+    /// let receipt = txn.commit_async()?;
+    /// // .. other work, or `receipt.await` in a task ..
+    /// receipt.wait()?;
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn commit_async(self) -> Result<Receipt<'db>> {
+        self.into_access().commit_async()
     }
 
     /// Rolls back, as dropping does.

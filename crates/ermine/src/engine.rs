@@ -3,19 +3,28 @@
 use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    access::IndexOrdinal,
+    access::{IndexOrdinal, Put},
+    catalog::{CATALOG, IndexEntry, TableEntry},
     clock::LogOffset,
     database::{Statistics, Uniqueness},
+    durable::{
+        recovery::{RecoveredTable, Recovery, recover},
+        store::Store,
+    },
     epoch::EpochManager,
     error::{Error, Result},
     gate::Gate,
     ids::TableId,
-    options::Options,
+    index::Index,
+    log::Log,
+    options::{Durability, Options, TxnOptions},
+    platform::file::Directory,
     rows::{arena::Pool, reclaim::Latches, snapshots::SnapshotSlot},
     scheme::{Scheme, Shared, StampsOf},
     sync::{Mutex, Ordering},
-    table::{Secondary, TableStore},
+    table::{KeyOf, Secondary, TableStore},
     txn::{
+        Txn,
         readers::ReaderSlots,
         safe::{SafeSnapshot, SafeSnapshots},
         table::TidTable,
@@ -38,6 +47,10 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) workers: WorkerPool<S>,
     tables: boxcar::Vec<TableStore<StampsOf<S>>>,
     pub(crate) options: Options,
+    /// `None`: in memory only.
+    pub(crate) log: Option<Arc<Log>>,
+    /// Rows in files; `None`: in memory only.
+    pub(crate) store: Option<Store>,
     /// Held while tables and indexes are created.
     schema: Mutex<()>,
     /// Last: versions live in it.
@@ -45,8 +58,12 @@ pub(crate) struct Engine<S: Scheme> {
 }
 
 impl<S: Scheme> Engine<S> {
-    /// An empty database.
+    /// An empty database in memory.
     pub(crate) fn new(options: &Options) -> Self {
+        Self::with_clock(options, LogOffset::new())
+    }
+
+    fn with_clock(options: &Options, clock: LogOffset) -> Self {
         let (tids, readers) = if cfg!(shuttle) {
             // A database is opened for each schedule, and slots should come round within it.
             (TidTable::with_blocks_of(2, 128), ReaderSlots::with_count(64))
@@ -54,7 +71,7 @@ impl<S: Scheme> Engine<S> {
             (TidTable::new(TidTable::CAPACITY_MAX), ReaderSlots::new())
         };
         Self {
-            shared: Shared { clock: LogOffset::new(), tids, readers, safe: SafeSnapshot::new() },
+            shared: Shared { clock: Arc::new(clock), tids, readers, safe: SafeSnapshot::new() },
             versions: EpochManager::new("operations"),
             nodes: EpochManager::new("transactions"),
             snapshots: boxcar::Vec::new(),
@@ -64,9 +81,32 @@ impl<S: Scheme> Engine<S> {
             workers: WorkerPool::new(),
             tables: boxcar::Vec::new(),
             options: options.clone(),
+            log: None,
+            store: None,
             schema: Mutex::new(()),
             memory: Pool::new(),
         }
+    }
+
+    /// The database that a directory holds.
+    pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
+        let recovered = recover::<StampsOf<S>>(directory, options)?;
+        let mut engine = Self::with_clock(options, LogOffset::from(recovered.start.offset));
+        for table in recovered.tables {
+            let RecoveredTable { entry, rows, primary, indexes, .. } = table;
+            let names = [entry.key_type.clone(), entry.value_type.clone()];
+            let store = TableStore::with_rows(entry.id, &entry.name, names, rows, primary, options);
+            for (index, entries) in entry.indexes.iter().zip(indexes) {
+                store.add_secondary(Secondary::new(index, entries, None))?;
+            }
+            engine.push_table(store);
+        }
+        if options.durability != Durability::None {
+            let files = recovered.store.segment_files().clone();
+            engine.log = Some(Log::start(files, engine.shared.clock.clone(), recovered.start)?);
+        }
+        engine.store = Some(recovered.store);
+        Ok((engine, recovered.summary))
     }
 
     /// A table by its number.
@@ -74,41 +114,74 @@ impl<S: Scheme> Engine<S> {
         self.tables.get(id.0 as usize).expect("a table handle is used with the database that gave it")
     }
 
-    /// The table of that name, created when absent.
-    pub(crate) fn open_table(&self, name: &str, types: [TypeId; 2]) -> Result<(TableId, Arc<str>)> {
-        let _schema = self.schema.lock().expect("no code panics while it changes the schema");
-        if let Some((_, table)) = self.tables.iter().find(|(_, table)| &*table.name == name) {
-            if table.types != types {
-                return Err(Error::Schema(format!("table {name} exists with other key and value types")));
-            }
-            return Ok((table.id, table.name.clone()));
-        }
-        let id = TableId(self.tables.count() as u32);
-        self.tables.push(TableStore::new(id, name, types, &self.options)?);
+    fn push_table(&self, table: TableStore<StampsOf<S>>) {
         if let Some(observer) = &self.options.observer {
-            observer.table(id, name);
+            observer.table(table.id, &table.name);
         }
-        Ok((id, self.table(id).name.clone()))
+        self.tables.push(table);
+    }
+
+    /// The table of that name, created when absent.
+    pub(crate) fn open_table(
+        &self,
+        name: &str,
+        types: [TypeId; 2],
+        type_names: [String; 2],
+    ) -> Result<(TableId, Arc<str>)> {
+        let _schema = self.schema.lock().expect("no code panics while it changes the schema");
+        let existing = self.tables.iter().find(|(_, table)| &*table.name == name);
+        let table = match existing {
+            Some((_, table)) => table,
+            None => {
+                let id = TableId(self.tables.count() as u32);
+                let table = TableStore::new(id, name, type_names.clone(), &self.options)?;
+                self.write_catalog(&table, None)?;
+                self.push_table(table);
+                self.table(id)
+            }
+        };
+        if table.type_names != type_names || *table.types.get_or_init(|| types) != types {
+            let [key, value] = &table.type_names;
+            return Err(Error::Schema(format!("table {name} exists with keys {key} and values {value}")));
+        }
+        Ok((table.id, table.name.clone()))
     }
 
     /// The secondary index of that name, created when absent.
-    pub(crate) fn open_index(&self, table: TableId, make: Secondary) -> Result<IndexOrdinal> {
+    pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
         let _schema = self.schema.lock().expect("no code panics while it changes the schema");
         let table = self.table(table);
-        if let Some((ordinal, existing)) = table.secondaries().find(|(_, existing)| existing.name == make.name) {
-            if existing.key_type != make.key_type || existing.uniqueness != make.uniqueness {
-                let (index, table) = (&make.name, &table.name);
+        let (key_type, index) = (key_of.key_type, &entry.name);
+        if let Some((ordinal, existing)) = table.secondaries().find(|(_, existing)| *existing.name == **index) {
+            let is_same = existing.uniqueness == entry.uniqueness && existing.key_type_name == entry.key_type;
+            if !is_same || table.attach(ordinal, key_of) != key_type {
+                let table = &table.name;
                 return Err(Error::Schema(format!("index {index} of table {table} exists with another key or kind")));
             }
             return Ok(ordinal);
         }
         if table.rows.bytes() > 0 {
-            let (index, table) = (&make.name, &table.name);
+            let table = &table.name;
             return Err(Error::Schema(format!(
                 "index {index} cannot be added: table {table} has had rows; create indexes before the first insert"
             )));
         }
-        table.add_secondary(make)
+        self.write_catalog(table, Some(&entry))?;
+        table.add_secondary(Secondary::new(&entry, Index::new(), Some(key_of)))
+    }
+
+    /// Writes down what a table is, with an index that it will get.
+    fn write_catalog(&self, table: &TableStore<StampsOf<S>>, more: Option<&IndexEntry>) -> Result<()> {
+        if self.log.is_none() {
+            return Ok(());
+        }
+        let [key_type, value_type] = table.type_names.clone();
+        let known = table.secondaries().map(|(_, secondary)| secondary.entry());
+        let indexes = known.chain(more.cloned()).collect();
+        let entry = TableEntry { id: table.id, name: table.name.to_string(), key_type, value_type, indexes };
+        let txn = Txn::begin(self, TxnOptions::default().durability(Durability::Durable), true)?;
+        txn.put(CATALOG, table.name.as_bytes(), &entry.encode(), Put::Upsert)?;
+        txn.commit().map(drop)
     }
 
     /// One round of the background helper: lets epochs go on and frees what idle workers left behind. Says whether
@@ -121,6 +194,13 @@ impl<S: Scheme> Engine<S> {
         self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
         self.nodes.reclaim_orphans(4096);
         self.garbage_versions() > 0
+    }
+
+    /// Makes everything durable; no transaction runs any more.
+    pub(crate) fn close(&self) {
+        if let Some(log) = &self.log {
+            log.stop();
+        }
     }
 
     /// Whether any transaction is on its way that will end by itself.
@@ -188,7 +268,7 @@ mod tests {
     const KEY: &[u8] = b"k";
 
     fn table<S: Scheme>(engine: &Engine<S>) -> TableId {
-        engine.open_table("t", [TypeId::of::<u64>(); 2]).unwrap().0
+        engine.open_table("t", [TypeId::of::<u64>(); 2], ["u64".into(), "u64".into()]).unwrap().0
     }
 
     fn put<S: Scheme>(engine: &Engine<S>, table: TableId, value: &[u8]) {

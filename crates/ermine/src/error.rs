@@ -49,6 +49,21 @@ pub enum Error {
     Options(String),
     /// A limit of the engine was reached; the text says which.
     Limit(&'static str),
+    /// The log can no longer be written; the text says why. Nothing is acknowledged any more. What was acknowledged before is
+    /// safe: close the database, mend the cause, and open it again. A transaction that ended with this error may have
+    /// happened.
+    Poisoned(Arc<str>),
+    /// The files of a database cannot be used; the text says which, why, and what to do.
+    Storage(String),
+    /// A file of a database is damaged where it must not be: behind a crash there are other marks.
+    Corrupt {
+        /// The file's name.
+        file: String,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
     /// An error of the application, carried through [`crate::Database::run`]: the transaction is rolled back.
     Application(Box<dyn error::Error + Send + Sync>),
 }
@@ -98,6 +113,14 @@ impl fmt::Display for Error {
             }
             Self::Options(why) => why.fmt(f),
             Self::Limit(which) => write!(f, "limit reached: {which}"),
+            Self::Poisoned(why) => write!(
+                f,
+                "the log cannot be written any more: {why}; what was acknowledged is safe: close the database and open it again"
+            ),
+            Self::Storage(what) => what.fmt(f),
+            Self::Corrupt { file, offset, what } => {
+                write!(f, "{file} is damaged at byte {offset}: {what}; `ermine inspect` shows the file, docs/design/log.md says how to save what is left")
+            }
             Self::Application(error) => error.fmt(f),
         }
     }

@@ -26,6 +26,7 @@ mod epoch;
 mod error;
 mod ids;
 mod index;
+mod log;
 #[cfg(ermine_mutants)]
 pub mod mutant;
 #[cfg(not(ermine_mutants))]
@@ -45,7 +46,11 @@ mod any;
 #[doc(hidden)]
 pub mod bench_index;
 #[cfg(not(loom))]
+mod catalog;
+#[cfg(not(loom))]
 mod database;
+#[cfg(not(loom))]
+mod durable;
 #[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
@@ -82,9 +87,11 @@ pub use {
     access::{Access, Direction},
     any::AnyAccess,
     database::{Database, Statistics, Uniqueness},
+    durable::recovery::Recovery,
     handle::{SecondaryIndex, Table},
     job::Job,
-    options::{Options, Scheme, TxnOptions},
+    log::Receipt,
+    options::{Durability, Options, Scheme, TxnOptions},
     transaction::{Scan, Transaction},
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
 };

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Options of a database, fixed when it is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
     /// The concurrency control of every transaction.
@@ -24,11 +24,69 @@ pub struct Options {
     /// keeps no more lists of rows and ranges, and every concurrent writer of the table counts as a conflict. `None`: half of the
     /// table, and never less than 4096.
     pub escalate_after: Option<u64>,
+    /// When a transaction counts as committed towards its caller; a transaction can ask for something else
+    /// ([`TxnOptions::durability`]). A database in memory has none.
+    pub durability: Durability,
+    /// Bytes of the log buffer, between 1 MiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
+    /// is busy; when it is full, commits wait.
+    pub log_buffer_bytes: u64,
+    /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
+    /// freed, new ones are larger.
+    pub segment_bytes: u64,
     /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            scheme: Scheme::default(),
+            snapshot_interval: Duration::ZERO,
+            stale_after: None,
+            escalate_after: None,
+            durability: Durability::default(),
+            log_buffer_bytes: 32 << 20,
+            segment_bytes: 64 << 20,
+            observer: None,
+        }
+    }
+}
+
 impl Options {
+    /// The options with another durability.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// The options with another log buffer.
+    pub fn log_buffer_bytes(mut self, bytes: u64) -> Self {
+        self.log_buffer_bytes = bytes;
+        self
+    }
+
+    /// The options with segments of another size.
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// Fails when an option has a value that cannot work.
+    pub fn check(&self) -> Result<()> {
+        const BUFFER: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 30;
+        if !BUFFER.contains(&self.log_buffer_bytes) {
+            let bytes = self.log_buffer_bytes;
+            return Err(Error::Options(format!("a log buffer of {bytes} bytes: use 1 MiB to 1 GiB")));
+        }
+        if self.segment_bytes < self.log_buffer_bytes.next_power_of_two() || self.segment_bytes > 1 << 36 {
+            let bytes = self.segment_bytes;
+            return Err(Error::Options(format!(
+                "log segments of {bytes} bytes: use at least the log buffer's size, and at most 64 GiB"
+            )));
+        }
+        Ok(())
+    }
+
     /// The options with another interval between safe snapshots.
     ///
     /// Each new one can cost concurrent writers an abort. A longer interval costs freshness: what has been committed in
@@ -60,6 +118,52 @@ impl Options {
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
         self
+    }
+}
+
+/// When a transaction counts as committed towards its caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// `durable`: when the log up to it is on the device. A crash of the machine loses nothing that was acknowledged. Also what
+    /// a transaction only read is durable before it is handed out.
+    #[default]
+    Durable,
+    /// `async`: at once. A crash loses the last moments, some ten milliseconds, and always a suffix of the order of commits:
+    /// what is left is consistent.
+    Async,
+    /// `none`: of a database: nothing is written, and what is committed is gone when the database is closed. Of a single
+    /// transaction: as `async`, since others may build on what it wrote.
+    None,
+}
+
+impl Durability {
+    /// Every durability.
+    pub const ALL: [Self; 3] = [Self::Durable, Self::Async, Self::None];
+
+    /// The name, as given on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Durable => "durable",
+            Self::Async => "async",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|durability| durability.name() == name)
+            .ok_or_else(|| Error::Options(format!("unknown durability {name:?}: use one of durable, async, none")))
     }
 }
 
@@ -137,6 +241,8 @@ pub struct TxnOptions {
     /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict, under any
     /// scheme (SSN 5.2). Under schemes with a certifier a concurrent writer may lose instead. It does not write.
     pub snapshot: bool,
+    /// When it counts as committed; `None`: as the database was opened.
+    pub durability: Option<Durability>,
 }
 
 impl TxnOptions {
@@ -147,6 +253,12 @@ impl TxnOptions {
 
     /// A transaction that reads a safe snapshot.
     pub fn snapshot() -> Self {
-        Self { read_only: true, snapshot: true }
+        Self { read_only: true, snapshot: true, ..Self::default() }
+    }
+
+    /// The options with another durability than the database's.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
     }
 }

@@ -29,22 +29,24 @@ enum Failure<E> {
 }
 
 /// Begins and retries the `body` of a procedure until it commits or fails for good; tells it what it `lost` meanwhile.
-pub(crate) fn run<'e, S: Scheme, A: Attempt, P, T, E: From<Error>>(
+pub(crate) fn run<'e, S: Scheme, A: Attempt, P, T, R, E: From<Error>>(
     engine: &'e Engine<S>,
+    options: TxnOptions,
     access: impl Fn(Txn<'e, S>) -> A,
     procedure: &mut P,
     body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
     lost: impl Fn(&mut P, &Abort),
-) -> Result<T, E> {
+    commit: impl Fn(A) -> Result<R>,
+) -> Result<(T, R), E> {
     let mut attempts = 0;
     loop {
         let pass = (attempts >= ATTEMPTS_TOGETHER).then(|| engine.gate.pass(|| engine.is_running()));
         let txn = match &pass {
-            Some(_) => Txn::begin(engine, TxnOptions::default(), true)?,
-            None => begin_together(engine)?,
+            Some(_) => Txn::begin(engine, options, true)?,
+            None => begin_together(engine, options)?,
         };
-        match attempt(Transaction::new(access(txn)), |txn| body(procedure, txn)) {
-            Ok(value) => return Ok(value),
+        match attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &commit) {
+            Ok(committed) => return Ok(committed),
             Err(Failure::ForGood(error)) => return Err(error),
             Err(Failure::Lost(abort)) => {
                 drop(pass);
@@ -57,15 +59,17 @@ pub(crate) fn run<'e, S: Scheme, A: Attempt, P, T, E: From<Error>>(
 }
 
 /// One attempt; a lost conflict is the caller's.
-pub(crate) fn run_once<'e, S: Scheme, A: Attempt, P, T, E: From<Error>>(
+pub(crate) fn run_once<'e, S: Scheme, A: Attempt, P, T, R, E: From<Error>>(
     engine: &'e Engine<S>,
+    options: TxnOptions,
     access: impl Fn(Txn<'e, S>) -> A,
     procedure: &mut P,
     body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
     lost: impl Fn(&mut P, &Abort),
-) -> Result<T, E> {
-    let txn = begin_together(engine)?;
-    attempt(Transaction::new(access(txn)), |txn| body(procedure, txn)).map_err(|failure| match failure {
+    commit: impl Fn(A) -> Result<R>,
+) -> Result<(T, R), E> {
+    let txn = begin_together(engine, options)?;
+    attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), commit).map_err(|failure| match failure {
         Failure::Lost(abort) => {
             lost(procedure, &abort);
             Error::Abort(abort).into()
@@ -75,22 +79,23 @@ pub(crate) fn run_once<'e, S: Scheme, A: Attempt, P, T, E: From<Error>>(
 }
 
 /// Begins when nobody runs alone.
-fn begin_together<S: Scheme>(engine: &Engine<S>) -> Result<Txn<'_, S>> {
+fn begin_together<S: Scheme>(engine: &Engine<S>, options: TxnOptions) -> Result<Txn<'_, S>> {
     engine.gate.wait_open();
-    let txn = Txn::begin(engine, TxnOptions::default(), true)?;
+    let txn = Txn::begin(engine, options, true)?;
     if !engine.gate.is_closed() {
         return Ok(txn);
     }
     // It closed in between: let the holder go first (gate.rs, invariant 2).
     drop(txn);
     engine.gate.wait_open();
-    Txn::begin(engine, TxnOptions::default(), true)
+    Txn::begin(engine, options, true)
 }
 
-fn attempt<'e, A: Attempt, T, E: From<Error>>(
+fn attempt<'e, A: Attempt, T, R, E: From<Error>>(
     txn: Transaction<'e, A>,
     body: impl FnOnce(&Transaction<'e, A>) -> Result<T, E>,
-) -> Result<T, Failure<E>> {
+    commit: impl Fn(A) -> Result<R>,
+) -> Result<(T, R), Failure<E>> {
     let result = body(&txn);
     let access = txn.into_access();
     let value = match (result, access.doomed()) {
@@ -99,8 +104,8 @@ fn attempt<'e, A: Attempt, T, E: From<Error>>(
         (Err(error), None) => return Err(Failure::ForGood(error)),
         (Ok(value), None) => value,
     };
-    match access.commit() {
-        Ok(_) => Ok(value),
+    match commit(access) {
+        Ok(receipt) => Ok((value, receipt)),
         Err(Error::Abort(abort)) => Err(Failure::Lost(abort)),
         Err(error) => Err(Failure::ForGood(error.into())),
     }

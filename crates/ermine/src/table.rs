@@ -12,6 +12,7 @@ use std::{
 
 use crate::{
     access::IndexOrdinal,
+    catalog::IndexEntry,
     database::Uniqueness,
     epoch::Guard,
     error::{Error, Result},
@@ -33,22 +34,52 @@ const SECONDARIES_MAX: usize = 16;
 /// Appends the secondary key of a row, given its primary key and value.
 pub(crate) type Extract = Box<dyn Fn(&[u8], &[u8], &mut KeyBuffer) -> Result<()> + Send + Sync>;
 
-/// A secondary index and how its keys are found.
-pub(crate) struct Secondary {
-    pub(crate) name: Arc<str>,
-    pub(crate) uniqueness: Uniqueness,
-    pub(crate) entries: Index,
+/// How the keys of a secondary index are found.
+pub(crate) struct KeyOf {
     pub(crate) extract: Extract,
     /// Length of the secondary key at the front of an entry.
     pub(crate) secondary_length: fn(&[u8]) -> Result<usize>,
     pub(crate) key_type: TypeId,
 }
 
+/// A secondary index.
+pub(crate) struct Secondary {
+    pub(crate) name: Arc<str>,
+    pub(crate) uniqueness: Uniqueness,
+    pub(crate) key_type_name: String,
+    pub(crate) entries: Index,
+    /// Missing in a database that was opened again, until the application opens the index.
+    key_of: OnceLock<KeyOf>,
+}
+
 impl Secondary {
+    pub(crate) fn new(entry: &IndexEntry, entries: Index, key_of: Option<KeyOf>) -> Self {
+        let IndexEntry { name, uniqueness, key_type } = entry;
+        let key_of = key_of.map_or_else(OnceLock::new, OnceLock::from);
+        Self { name: (**name).into(), uniqueness: *uniqueness, key_type_name: key_type.clone(), entries, key_of }
+    }
+
+    /// What the catalog says of it.
+    pub(crate) fn entry(&self) -> IndexEntry {
+        let (name, key_type) = (self.name.to_string(), self.key_type_name.clone());
+        IndexEntry { name, uniqueness: self.uniqueness, key_type }
+    }
+
+    /// Whether it can be kept up to date.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.key_of.get().is_some()
+    }
+
+    fn key_of(&self) -> Result<&KeyOf> {
+        self.key_of.get().ok_or_else(|| {
+            Error::Schema(format!("index {} has not been opened since the database was: open it first", self.name))
+        })
+    }
+
     /// Writes the entry of a row into `entry`; gives the length of its secondary key.
     pub(crate) fn entry_of(&self, key: &[u8], value: &[u8], entry: &mut KeyBuffer) -> Result<usize> {
         entry.clear();
-        (self.extract)(key, value, entry)?;
+        (self.key_of()?.extract)(key, value, entry)?;
         let length = entry.len();
         entry.extend_from_slice(key);
         Ok(length)
@@ -56,7 +87,7 @@ impl Secondary {
 
     /// Whether `value`, under the primary key at the end of `entry`, belongs to that entry.
     pub(crate) fn matches(&self, entry: &[u8], value: &[u8]) -> Result<bool> {
-        let key = &entry[(self.secondary_length)(entry)?..];
+        let key = &entry[(self.key_of()?.secondary_length)(entry)?..];
         let mut expected = KeyBuffer::new();
         self.entry_of(key, value, &mut expected)?;
         Ok(expected[..] == *entry)
@@ -67,8 +98,9 @@ impl Secondary {
 pub(crate) struct TableStore<H> {
     pub(crate) id: TableId,
     pub(crate) name: Arc<str>,
-    /// The types of its keys and values.
-    pub(crate) types: [TypeId; 2],
+    /// The types of its keys and values, by name; and themselves, once the application has opened it.
+    pub(crate) type_names: [String; 2],
+    pub(crate) types: OnceLock<[TypeId; 2]>,
     pub(crate) primary: Index,
     pub(crate) rows: RowArray<H>,
     /// From when on reads of its versions are not tracked.
@@ -78,22 +110,38 @@ pub(crate) struct TableStore<H> {
     /// In order of creation; read by every write, so without a lock and in few instructions.
     secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],
     secondary_count: AtomicUsize,
+    /// How many of them have been opened by the application.
+    attached_count: AtomicUsize,
 }
 
 impl<H: CertifierStamps> TableStore<H> {
     /// An empty table.
-    pub(crate) fn new(id: TableId, name: &str, types: [TypeId; 2], options: &Options) -> Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(id: TableId, name: &str, type_names: [String; 2], options: &Options) -> Result<Self> {
+        Ok(Self::with_rows(id, name, type_names, RowArray::reserve()?, Index::new(), options))
+    }
+
+    /// A table with rows.
+    pub(crate) fn with_rows(
+        id: TableId,
+        name: &str,
+        type_names: [String; 2],
+        rows: RowArray<H>,
+        primary: Index,
+        options: &Options,
+    ) -> Self {
+        Self {
             id,
             name: name.into(),
-            types,
-            primary: Index::new(),
-            rows: RowArray::reserve()?,
+            type_names,
+            types: OnceLock::new(),
+            primary,
+            rows,
             staleness: Staleness::new(options.stale_after, options.escalate_after),
             readers: Arc::new(TableReaders::new(options.escalate_after)),
             secondaries: Default::default(),
             secondary_count: AtomicUsize::new(0),
-        })
+            attached_count: AtomicUsize::new(0),
+        }
     }
 
     /// One of its indexes.
@@ -116,14 +164,40 @@ impl<H: CertifierStamps> TableStore<H> {
         ordinals.map(|ordinal| (IndexOrdinal(ordinal), self.secondary(IndexOrdinal(ordinal))))
     }
 
-    /// Adds a secondary index. One caller at a time; no row is there yet.
+    /// Adds a secondary index. One caller at a time; no row is there yet, or none that the index does not have.
     pub(crate) fn add_secondary(&self, secondary: Secondary) -> Result<IndexOrdinal> {
         let at = self.secondary_count.load(Ordering::Relaxed);
         let place = self.secondaries.get(at).ok_or(Error::Limit("16 secondary indexes of one table"))?;
+        // Counted before it is there: a table is taken for writable no later than that.
+        self.attached_count.fetch_add(usize::from(secondary.is_attached()), Ordering::Release);
         assert!(place.set(secondary).is_ok(), "indexes are added one at a time");
         // Release: pairs with `secondaries`.
         self.secondary_count.store(at + 1, Ordering::Release);
         Ok(IndexOrdinal(at as u16 + 1))
+    }
+
+    /// The application has opened one of its indexes; gives the type of its keys. One caller at a time.
+    pub(crate) fn attach(&self, ordinal: IndexOrdinal, key_of: KeyOf) -> TypeId {
+        let secondary = self.secondary(ordinal);
+        let is_new = !secondary.is_attached();
+        let key_type = secondary.key_of.get_or_init(|| key_of).key_type;
+        // Release: pairs with `check_writable`.
+        self.attached_count.fetch_add(usize::from(is_new), Ordering::Release);
+        key_type
+    }
+
+    /// Fails while an index could not be kept up to date.
+    #[inline]
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        // Acquire: pairs with `attach`.
+        if self.attached_count.load(Ordering::Acquire) == self.secondary_count.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let missing = self.secondaries().find(|(_, secondary)| !secondary.is_attached());
+        missing.map_or(Ok(()), |(_, secondary)| {
+            let (table, index) = (&self.name, &secondary.name);
+            Err(Error::Schema(format!("table {table} cannot be written before its index {index} has been opened")))
+        })
     }
 
     /// Bytes of its indexes; walks over all of them.

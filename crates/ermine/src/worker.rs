@@ -21,6 +21,7 @@ use crate::{
     error::{Error, Result},
     ids::{RowId, Stamp, TableId, Tid},
     index::Batch,
+    log::Position,
     observer::Notes,
     rows::{
         arena::Arena,
@@ -65,6 +66,10 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) reader: ReaderSlot,
     pub(crate) certifier: S::Certifier,
     pub(crate) footprint: Footprint<StampsOf<S>>,
+    /// Its end of the log, where there is one.
+    pub(crate) position: Option<Position>,
+    /// The last place in the log that what it has read comes from.
+    pub(crate) read_from: Stamp,
     pub(crate) arena: Arena,
     /// What it has done, for an observer.
     pub(crate) notes: Option<Box<Notes>>,
@@ -115,6 +120,8 @@ impl<S: Scheme> Worker<S> {
             reader,
             certifier: S::Certifier::default(),
             footprint: Footprint::default(),
+            position: engine.log.as_ref().map(|log| log.join()),
+            read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
             notes: engine.options.observer.is_some().then(Box::default),
             doomed: None,

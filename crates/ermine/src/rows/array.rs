@@ -15,7 +15,7 @@ use crate::{
     ids::RowId,
     platform::{memory::Region, prefetch},
     rows::chain::{CertifierStamps, RowSlot},
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicU64, Mutex, Ordering},
 };
 
 /// Rows that a worker takes at a time.
@@ -32,6 +32,8 @@ pub(crate) struct RowArray<H> {
     slots: Region,
     rows: PhantomData<RowSlot<H>>,
     taken: AtomicU64,
+    /// RowIds below `taken` that recovery found to be nobody's.
+    free: Mutex<Vec<RowId>>,
 }
 
 /// Small pages for the first rows: a table of few rows takes few pages.
@@ -44,7 +46,7 @@ impl<H: CertifierStamps> RowArray<H> {
     pub(crate) fn reserve() -> Result<Self> {
         let slots = Region::reserve(CAPACITY as usize * size_of::<RowSlot<H>>(), HUGE_FROM)
             .map_err(|_| Error::Limit("address space: the system refused to reserve 32 GiB for a table"))?;
-        Ok(Self { slots, rows: PhantomData, taken: AtomicU64::new(0) })
+        Ok(Self { slots, rows: PhantomData, taken: AtomicU64::new(0), free: Mutex::new(Vec::new()) })
     }
 
     /// The place of a row.
@@ -53,6 +55,23 @@ impl<H: CertifierStamps> RowArray<H> {
         // SAFETY: inside the region, aligned as pages are, and zero bytes are a valid slot: a null pointer in an atomic.
         // The region lives as long as `self`.
         unsafe { &*self.slots.start().cast::<RowSlot<H>>().add(row.0 as usize) }
+    }
+
+    /// Whether there is a place for a row of that number.
+    pub(crate) fn has_place(row: RowId) -> bool {
+        row.0 < CAPACITY
+    }
+
+    /// Recovery has put rows into the array: finds out what is free. Nobody else uses the array yet; `rows` is above all of
+    /// them.
+    pub(crate) fn recovered(&self, rows: u64) {
+        let taken = rows.next_multiple_of(BLOCK_ROWS);
+        // Relaxed: nobody else is there.
+        self.taken.store(taken, Ordering::Relaxed);
+        let mut free = self.free.lock().expect("no code panics while it holds the free rows");
+        let is_free = |&row: &RowId| self.slot(row).stored().is_none();
+        // From the lowest on: they are taken from the end.
+        *free = (0..taken).rev().map(RowId).filter(is_free).collect();
     }
 
     /// Starts loading a row's slot from memory.
@@ -68,6 +87,13 @@ impl<H: CertifierStamps> RowArray<H> {
     /// Bytes of the array that have been handed out.
     pub(crate) fn bytes(&self) -> u64 {
         self.count() * size_of::<RowSlot<H>>() as u64
+    }
+
+    /// Free RowIds that recovery found, some at a time.
+    fn take_free(&self, into: &mut Vec<RowId>) {
+        let mut free = self.free.lock().expect("no code panics while it holds the free rows");
+        let from = free.len().saturating_sub(BLOCK_ROWS as usize);
+        into.extend(free.drain(from..));
     }
 
     fn take_block(&self) -> Result<u64> {
@@ -95,6 +121,10 @@ impl RowIds {
             return Ok(row);
         }
         if self.next == self.end {
+            array.take_free(&mut self.recycled);
+            if let Some(row) = self.recycled.pop() {
+                return Ok(row);
+            }
             self.next = array.take_block()?;
             self.end = self.next + BLOCK_ROWS;
         }

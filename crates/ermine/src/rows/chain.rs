@@ -20,6 +20,7 @@ use std::{mem::size_of, ptr::NonNull, slice};
 
 use crate::{
     ids::{Stamp, Tid},
+    log::lsn::Address,
     platform::prefetch,
     rows::arena::Arena,
     sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, total_order},
@@ -150,7 +151,7 @@ pub(crate) struct Version<H> {
     certifier: H,
     origin: AtomicOrigin,
     shape: Shape,
-    /// Position in the writer's write set, for the writer alone.
+    /// Position in the writer's write set: for the writer, and afterwards its number in the log (`txn::journal`).
     write: AtomicU32,
     older: AtomicPtr<Version<H>>,
 }
@@ -264,7 +265,7 @@ impl<H: CertifierStamps> VersionPtr<H> {
 
     /// The write-set position, as its writer left it.
     pub(crate) fn write(self) -> u32 {
-        // Relaxed: only the writer reads what it wrote itself.
+        // Relaxed: it was written before the version was published.
         self.header().write.load(Ordering::Relaxed)
     }
 
@@ -308,9 +309,13 @@ pub(crate) struct NewVersion<'a, H> {
     pub(crate) payload: &'a [u8],
 }
 
-/// The place of a row in its indirection array: the newest version, or none.
+/// The place of a row in its indirection array: one tagged word (ERMIA 3.5).
 ///
-/// Later it also holds log and cold-store addresses; hence one tagged word.
+/// | word | the row |
+/// |---|---|
+/// | 0 | is not there |
+/// | a pointer (even) | has this newest version |
+/// | an [`Address`] (odd) | has its newest version in a file, and nobody has asked for it since the database was opened |
 #[repr(transparent)]
 pub(crate) struct RowSlot<H>(AtomicPtr<Version<H>>);
 
@@ -321,11 +326,48 @@ impl<H: CertifierStamps> RowSlot<H> {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// The newest version.
+    /// The newest version, where it is in memory.
     pub(crate) fn head(&self) -> Option<VersionPtr<H>> {
         // SeqCst: an acquire of what `install` released, and the load half of the pair "install a version, then look
         // at the index entry" against "lock the entry's leaf, then look at the versions" (reclaim.rs).
-        NonNull::new(self.0.load(Ordering::SeqCst)).map(VersionPtr)
+        let word = self.0.load(Ordering::SeqCst);
+        NonNull::new(word).filter(|word| word.addr().get() & 1 == 0).map(VersionPtr)
+    }
+
+    /// Where the newest version is, while it is in a file only.
+    pub(crate) fn stored(&self) -> Option<Address> {
+        // Acquire: what was read from files before the address was put here.
+        Address::from_word(self.0.load(Ordering::Acquire).addr() as u64)
+    }
+
+    /// Puts `new` where the address `expected` was, or nothing.
+    pub(crate) fn replace_stored(&self, expected: Option<Address>, new: Option<Address>) -> bool {
+        let raw = |address: Option<Address>| {
+            std::ptr::without_provenance_mut(address.map_or(0, |address| address.word() as usize))
+        };
+        // Release: pairs with `stored`.
+        self.0.compare_exchange(raw(expected), raw(new), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Makes the version that has been read from `address`, the `number`-th of those that committed at `stamp`, and puts it
+    /// in the place of the address; `false` when somebody else was faster.
+    pub(crate) fn bring_in(
+        &self,
+        arena: &mut Arena,
+        address: Address,
+        stamp: Stamp,
+        number: u32,
+        payload: &[u8],
+    ) -> bool {
+        let version = VersionPtr::create(arena, Kind::Live, OriginWord::at(stamp), None, number, payload);
+        let expected = std::ptr::without_provenance_mut(address.word() as usize);
+        // SeqCst: as `install`.
+        let done = self.0.compare_exchange(expected, version.0.as_ptr(), Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if !done {
+            // SAFETY: it was not published: this is the only handle.
+            unsafe { version.destroy(arena) };
+        }
+        done
     }
 
     /// Makes a version and puts it where `expected` was; `None` when the race for that is lost.

@@ -43,7 +43,7 @@ struct Row {
 impl Row {
     fn new() -> Arc<Self> {
         let shared = Shared {
-            clock: LogOffset::new(),
+            clock: Arc::new(LogOffset::new()),
             tids: TidTable::with_blocks_of(1, 2),
             readers: ReaderSlots::with_count(2),
             safe: SafeSnapshot::new(),

@@ -30,7 +30,7 @@ use crate::{
         chain::{Kind, NewVersion, OriginWord, RowSlot, VersionPtr},
     },
     txn::{
-        commit_order::{Ending, Write},
+        commit_order::{Ending, Unlogged, Write},
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -73,7 +73,7 @@ impl<S: Scheme> Rows<S> {
 
     fn with(reads: Reads) -> Arc<Self> {
         let shared = Shared {
-            clock: LogOffset::new(),
+            clock: Arc::new(LogOffset::new()),
             tids: TidTable::with_blocks_of(1, ACTORS_MAX),
             readers: ReaderSlots::with_count(ACTORS_MAX),
             safe: SafeSnapshot::new(),
@@ -272,7 +272,7 @@ impl<S: Scheme> Actor<S> {
                 })
             };
             if (Ending { tids, reader, certifier })
-                .commit(&rows.shared, 1, &self.writes, |_| &*rows.readers, validate)
+                .commit(&rows.shared, &mut Unlogged(1), &self.writes, |_| &*rows.readers, validate)
                 .is_err()
             {
                 return self.abort();

@@ -56,7 +56,7 @@ pub(crate) type StampsOf<S> = <<S as Scheme>::Certifier as Certifier>::Stamps;
 /// What every transaction of a database shares.
 pub(crate) struct Shared {
     /// The order of commits.
-    pub(crate) clock: LogOffset,
+    pub(crate) clock: Arc<LogOffset>,
     /// The fate of running transactions.
     pub(crate) tids: Arc<TidTable>,
     /// Who may be behind a reader bit.

@@ -5,7 +5,8 @@
 //! Undo: index entries that the transaction put in are taken out again.
 
 use super::{
-    commit_order::{Ending, Write},
+    commit_order::{Ending, Unlogged, Write},
+    journal::Logged,
     leaves::Validation,
     running::Operation,
 };
@@ -66,16 +67,31 @@ impl<S: Scheme> Operation<'_, S> {
 
     fn commit_with_stamp(&mut self) -> Result<Stamp> {
         let tid = self.tid()?;
-        let State { tids, reader, certifier, footprint, begin, .. } = &mut *self.state;
+        let log = self.engine.log.as_deref();
+        if let Some(log) = log
+            && let Err(error) = self.write_draft(log)
+        {
+            self.undo();
+            return Err(error);
+        }
+        let State { tids, reader, certifier, footprint, begin, position, .. } = &mut *self.state;
         let (engine, begin) = (self.engine, *begin);
         let validation = Validation { engine, entered: &self.entered, footprint, begin, tid: Some(tid) };
         let validate = |certifier: &mut S::Certifier, stamp| {
             validation.run(stamp, |late| certifier.read_late(&engine.shared, tid, reader.bit(), stamp, late))
         };
-        let log_bytes = BLOCK_BYTES + footprint.log_bytes;
         let tables = |table| &*engine.table(table).readers;
         let ending = Ending { tids, reader, certifier };
-        let committed = ending.commit(&engine.shared, log_bytes, &footprint.writes, tables, validate);
+        let committed = match (log, position) {
+            (Some(log), Some(position)) => {
+                let mut journal = Logged { log, position };
+                ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, validate)
+            }
+            _ => {
+                let mut journal = Unlogged(BLOCK_BYTES + footprint.log_bytes);
+                ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, validate)
+            }
+        };
         let stamp = committed.map_err(|conflict| self.lose(conflict))?;
         self.state.tid = None;
         self.queue_superseded(stamp);

@@ -1,7 +1,7 @@
 //! The steps that end a transaction, in their order, for every scheme.
 //!
 //! Commit: make the reads known -> mark committing -> take the stamp (and the log space) -> look for safe snapshots -> certify -> validate the leaf
-//! set -> certify for good -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
+//! set -> certify for good -> fill the log -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
 //! Abort: decide -> per write, newest first: take the certifier's mark off, make the version nobody's, unlink -> give up
 //! reader slot and TID.
 //!
@@ -11,10 +11,13 @@
 //! Invariants
 //! 1. Reader bits and reader slot are set, and the TID is marked committing, before the stamp is taken.
 //! 2. The TID and the reader slot are given up only when every version has its stamps.
-//! 3. The certifier's mark is off a version before the version in front of it is unlinked: afterwards another may mark it.
+//! 3. The log space that came with the stamp is filled, whatever becomes of the transaction: before it is published, or with
+//!    nothing when it loses.
+//! 4. The certifier's mark is off a version before the version in front of it is unlinked: afterwards another may mark it.
 
 use super::{readers::ReaderSlot, table::TidLease};
 use crate::{
+    clock::LogOffset,
     ids::{RowId, Stamp, TableId},
     mutant::Mutant,
     rows::chain::{OriginWord, RowSlot, VersionPtr},
@@ -41,6 +44,29 @@ impl<H> Write<H> {
     }
 }
 
+/// Where a commit is recorded.
+pub(crate) trait Journal {
+    /// Takes the next place in the order, and in the log; once.
+    fn claim(&mut self, clock: &LogOffset) -> Stamp;
+    /// The transaction commits there.
+    fn fill(&mut self);
+    /// It does not.
+    fn skip(&mut self);
+}
+
+/// No log: the order alone, in which a commit takes so many bytes.
+pub(crate) struct Unlogged(pub(crate) u64);
+
+impl Journal for Unlogged {
+    fn claim(&mut self, clock: &LogOffset) -> Stamp {
+        clock.reserve(self.0)
+    }
+
+    fn fill(&mut self) {}
+
+    fn skip(&mut self) {}
+}
+
 /// What of a transaction with a TID takes part in its end.
 pub(crate) struct Ending<'a, C> {
     pub(crate) tids: &'a mut TidLease,
@@ -54,7 +80,7 @@ impl<C: Certifier> Ending<'_, C> {
     pub(crate) fn commit<'t>(
         self,
         shared: &Shared,
-        log_bytes: u64,
+        journal: &mut impl Journal,
         writes: &[Write<C::Stamps>],
         tables: impl Fn(TableId) -> &'t TableReaders,
         validate: impl FnOnce(&mut C, Stamp) -> Result<(), Conflict>,
@@ -64,9 +90,9 @@ impl<C: Certifier> Ending<'_, C> {
         if !Mutant::BitsAfterStamp.is_on() {
             self.certifier.announce(tid, self.reader.bit());
         }
-        let early = Mutant::StampBeforeMark.is_on().then(|| shared.clock.reserve(log_bytes));
+        let early = Mutant::StampBeforeMark.is_on().then(|| journal.claim(&shared.clock));
         self.tids.mark_committing();
-        let stamp = early.unwrap_or_else(|| shared.clock.reserve(log_bytes));
+        let stamp = early.unwrap_or_else(|| journal.claim(&shared.clock));
         if Mutant::BitsAfterStamp.is_on() {
             self.certifier.announce(tid, self.reader.bit());
         }
@@ -78,9 +104,17 @@ impl<C: Certifier> Ending<'_, C> {
             self.certifier.follow_snapshot(reader);
         }
         let overwrites = writes.iter().filter_map(|write| write.overwrite(&tables));
-        self.certifier.certify(shared, self.tids, stamp, overwrites)?;
-        validate(self.certifier, stamp)?;
-        let successor = self.certifier.seal(self.tids, stamp)?;
+        let certified = self.certifier.certify(shared, self.tids, stamp, overwrites);
+        let validated = certified.and_then(|()| validate(self.certifier, stamp));
+        let sealed = validated.and_then(|()| self.certifier.seal(self.tids, stamp));
+        let successor = match sealed {
+            Ok(successor) => successor,
+            Err(conflict) => {
+                journal.skip();
+                return Err(conflict);
+            }
+        };
+        journal.fill();
         self.tids.set_committed(stamp, successor);
         if Mutant::SlotBeforeStamps.is_on() {
             self.reader.clear();

@@ -8,6 +8,7 @@
 //! - `read`, `scan`: point reads and ranges, with what they leave in the leaf set
 //! - `write`: insert, update, upsert, delete; `secondary`: the entries that follow them
 //! - `commit_order`: the steps of the end, written once for all schemes; `commit`: what the engine does around them
+//! - `journal`: what a commit leaves in the log
 //! - `leaves`: what has come into the leaf set
 //! - `notes`: what an observer is told
 //! - `safe`: snapshots that need no certifying
@@ -32,6 +33,8 @@ pub(crate) mod visible;
 
 #[cfg(not(loom))]
 mod commit;
+#[cfg(not(loom))]
+mod journal;
 #[cfg(not(loom))]
 mod leaves;
 #[cfg(not(loom))]

@@ -4,13 +4,15 @@ use std::{cell::RefMut, sync::Arc};
 
 use crate::{
     access::IndexOrdinal,
+    durable::store::StoredRow,
     engine::Engine,
     epoch::Guard,
     error::{Abort, AbortKind, Edge, Error, Result},
     ids::{RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
     observer::Outcome,
-    options::TxnOptions,
+    log::Receipt,
+    options::{Durability, TxnOptions},
     rows::chain::{Kind, VersionPtr},
     scheme::{Cause, Certifier, Conflict, Place, Running, Scheme, StampsOf},
     sync::Ordering,
@@ -31,6 +33,7 @@ pub(crate) struct Txn<'e, S: Scheme> {
     /// Stays in the epoch of operations all along; otherwise it leaves it between operations, however long that takes.
     pinned: bool,
     read_only: bool,
+    durability: Durability,
 }
 
 impl<'e, S: Scheme> Txn<'e, S> {
@@ -45,7 +48,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if pinned {
             worker.pins.versions.pin_unfenced();
         }
-        let TxnOptions { read_only, snapshot } = options;
+        let TxnOptions { read_only, snapshot, durability } = options;
         let begin = if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
             engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned)
         } else {
@@ -53,9 +56,11 @@ impl<'e, S: Scheme> Txn<'e, S> {
         };
         let state = worker.state.get_mut();
         state.begin = begin;
+        state.read_from = Stamp::ZERO;
         state.uncertified = snapshot || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
         state.certifier.begin();
-        Ok(Self { engine, worker: Some(worker), pinned, read_only: read_only || snapshot })
+        let durability = durability.unwrap_or(engine.options.durability);
+        Ok(Self { engine, worker: Some(worker), pinned, read_only: read_only || snapshot, durability })
     }
 
     pub(super) fn worker(&self) -> &Worker<S> {
@@ -102,14 +107,23 @@ impl<'e, S: Scheme> Txn<'e, S> {
         self.worker().state.borrow().doomed.clone()
     }
 
-    /// Commits, or says why not.
-    pub(crate) fn commit(mut self) -> Result<Stamp> {
-        let result = self.operation().and_then(|mut operation| operation.commit());
-        if let Ok(stamp) = result {
-            self.observe(Outcome::Committed(stamp));
-            self.finish();
-        }
-        result
+    /// Commits, or says why not; waits as its durability asks.
+    pub(crate) fn commit(self) -> Result<Stamp> {
+        let durability = self.durability;
+        let receipt = self.commit_async()?;
+        if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
+    }
+
+    /// Commits in memory, or says why not.
+    pub(crate) fn commit_async(mut self) -> Result<Receipt<'e>> {
+        let stamp = self.operation().and_then(|mut operation| operation.commit())?;
+        self.observe(Outcome::Committed(stamp));
+        let state = self.worker().state.borrow();
+        let last = if state.footprint.writes.is_empty() { state.read_from } else { stamp };
+        drop(state);
+        self.finish();
+        let log = self.engine.log.as_deref().filter(|_| last != Stamp::ZERO);
+        Ok(Receipt::new(stamp, log.map(|log| (log, last.0))))
     }
 
     /// Gives everything back. The transaction has been committed or undone.
@@ -186,7 +200,11 @@ impl<'t, S: Scheme> Operation<'t, S> {
         place: Place,
     ) -> Result<RowRead<StampsOf<S>>> {
         let at = self.observed_from();
-        let Some(head) = table.rows.slot(row).head() else { return Ok(RowRead::Gone) };
+        let Some(head) = table.rows.slot(row).head() else {
+            // Read again: it is in memory now, or gone.
+            self.bring_in(table, row)?;
+            return Ok(RowRead::Gone);
+        };
         let seen = visible::<S>(&self.engine.shared, self.state.begin, self.state.uncertified, self.state.tid, head);
         if self.is_observed() {
             self.note_read(table, sought, head, at, &seen)?;
@@ -194,12 +212,24 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let version = match seen {
             Seen::Own(version) => version,
             Seen::At(version, created) => {
+                self.state.read_from = self.state.read_from.max(created);
                 self.track(table, version, created, place)?;
                 version
             }
             Seen::Nothing => return Ok(RowRead::Nothing),
         };
         Ok(if version.kind() == Kind::Live { RowRead::Live(version) } else { RowRead::Nothing })
+    }
+
+    /// Reads a row's newest version from its file, if it is there only.
+    #[cold]
+    pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId) -> Result<()> {
+        let slot = table.rows.slot(row);
+        if let (Some(address), Some(store), Some(log)) = (slot.stored(), &self.engine.store, &self.engine.log) {
+            let StoredRow { stamp, number, value } = store.read(&log.segments(), address, table.id, row)?;
+            slot.bring_in(&mut self.state.arena, address, stamp, number, &value);
+        }
+        Ok(())
     }
 
     /// The transaction depends on a version.
@@ -246,6 +276,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         place: Place,
         looked: Option<Looked>,
     ) -> Result<Option<usize>> {
+        self.state.read_from = self.state.read_from.max(seen.removed);
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(None);
         }

@@ -98,6 +98,7 @@ impl<S: Scheme> Txn<'_, S> {
         check_key(key)?;
         let mut operation = self.writing_operation()?;
         let table = self.engine.table(table);
+        table.check_writable()?;
         let tid = operation.tid()?;
         let place = operation.state.footprint.keep(table.id, key);
         let request = Request { table, key, content, place, tid };
@@ -202,7 +203,10 @@ impl<S: Scheme> Operation<'_, S> {
         tid: Tid,
         place: Place,
     ) -> Result<Head<StampsOf<S>>> {
-        let Some(head) = table.rows.slot(row).head() else { return Ok(Head::Moving) };
+        let Some(head) = table.rows.slot(row).head() else {
+            self.bring_in(table, row)?;
+            return Ok(Head::Moving);
+        };
         let begin = self.state.begin;
         // A writer whose outcome cannot hurt is waited for; it is short.
         let wait_below = if S::SNAPSHOT { begin } else { Stamp::INFINITY };

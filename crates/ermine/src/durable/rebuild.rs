@@ -1,0 +1,136 @@
+//! Indexes from what the checkpoint and the log say of keys.
+//!
+//! A checkpoint has keys in order; the log has the newer ones in no order. Of a row the newest key counts, and of an index
+//! the newest entry of a row; a row that got its key behind the checkpoint has none of what the checkpoint says of it. What
+//! is left is merged and loaded from bottom up.
+
+use std::{cell::RefCell, iter::Peekable};
+
+use smallvec::SmallVec;
+
+use super::replay::{KeyNote, Notes};
+use crate::{
+    error::{Error, Result},
+    ids::{RowId, TableId},
+    index::Index,
+    rows::{array::RowArray, chain::CertifierStamps},
+};
+
+/// A key on its way into an index.
+pub(super) type KeyBytes = SmallVec<[u8; 32]>;
+
+/// The keys of a checkpoint, in order.
+pub(super) type Run<'r> = &'r mut dyn Iterator<Item = Result<(KeyBytes, RowId)>>;
+
+/// Rows by number.
+#[derive(Default)]
+pub(super) struct RowSet(Vec<u64>);
+
+impl RowSet {
+    fn insert(&mut self, row: RowId) {
+        let at = (row.0 / 64) as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] |= 1 << (row.0 % 64);
+    }
+
+    fn contains(&self, row: RowId) -> bool {
+        self.0.get((row.0 / 64) as usize).is_some_and(|bits| bits >> (row.0 % 64) & 1 != 0)
+    }
+}
+
+/// The newest note of each row, by key, of rows that are still there; and all rows that have a note.
+fn newest<'n, H: CertifierStamps>(
+    array: &RowArray<H>,
+    notes: &'n [Notes],
+    of: impl Fn(&'n Notes) -> Option<&'n Vec<KeyNote>>,
+) -> (Vec<(&'n [u8], RowId)>, RowSet) {
+    let mut all: Vec<(KeyNote, &Notes)> = Vec::new();
+    for notes in notes {
+        all.extend(of(notes).into_iter().flatten().map(|note| (*note, notes)));
+    }
+    // Stable: within a block the order of records counts, and a block is one thread's.
+    all.sort_by_key(|(note, _)| (note.row, note.offset));
+    let mut rows = RowSet::default();
+    let mut kept = Vec::new();
+    for (at, (note, notes)) in all.iter().enumerate() {
+        rows.insert(note.row);
+        let is_last = all.get(at + 1).is_none_or(|(next, _)| next.row != note.row);
+        if is_last && is_live(array, note.row) {
+            kept.push((notes.bytes(note), note.row));
+        }
+    }
+    kept.sort_unstable();
+    (kept, rows)
+}
+
+fn is_live<H: CertifierStamps>(array: &RowArray<H>, row: RowId) -> bool {
+    array.slot(row).stored().is_some_and(|address| !address.is_deleted())
+}
+
+/// The primary index of a table, and the rows that got their keys from the log.
+pub(super) fn primary<H: CertifierStamps>(
+    array: &RowArray<H>,
+    table: TableId,
+    notes: &[Notes],
+    run: Run<'_>,
+) -> Result<(Index, RowSet)> {
+    let (keys, renewed) = newest(array, notes, |notes| notes.keys.get(&table));
+    let index = load(array, &keys, &[&renewed], run, table)?;
+    Ok((index, renewed))
+}
+
+/// A secondary index of a table.
+pub(super) fn secondary<H: CertifierStamps>(
+    array: &RowArray<H>,
+    table: TableId,
+    index: u16,
+    renewed: &RowSet,
+    notes: &[Notes],
+    run: Run<'_>,
+) -> Result<Index> {
+    let (entries, changed) = newest(array, notes, |notes| notes.entries.get(&(table, index)));
+    load(array, &entries, &[renewed, &changed], run, table)
+}
+
+/// Merges keys of the log with those of the checkpoint that are not `stale`.
+fn load<H: CertifierStamps>(
+    array: &RowArray<H>,
+    keys: &[(&[u8], RowId)],
+    stale: &[&RowSet],
+    run: Run<'_>,
+    table: TableId,
+) -> Result<Index> {
+    let failure = RefCell::new(None);
+    let old = run
+        .map_while(|entry| entry.map_err(|error| failure.replace(Some(error))).ok())
+        .filter(|(_, row)| is_live(array, *row) && !stale.iter().any(|stale| stale.contains(*row)));
+    let new = keys.iter().map(|(key, row)| (KeyBytes::from_slice(key), *row));
+    let mut last: Option<KeyBytes> = None;
+    let ascending = merge(old.peekable(), new.peekable()).map_while(|(key, row)| {
+        if last.as_ref().is_some_and(|last| *last >= key) {
+            let what = format!("two rows of table {} have one key; `ermine verify` lists such rows", table.0);
+            failure.replace(Some(Error::Storage(what)));
+            return None;
+        }
+        last = Some(key.clone());
+        Some((key, row))
+    });
+    let index = Index::bulk_load(ascending);
+    match failure.into_inner() {
+        None => Ok(index),
+        Some(error) => Err(error),
+    }
+}
+
+fn merge<K: Ord>(
+    mut one: Peekable<impl Iterator<Item = (K, RowId)>>,
+    mut two: Peekable<impl Iterator<Item = (K, RowId)>>,
+) -> impl Iterator<Item = (K, RowId)> {
+    std::iter::from_fn(move || match (one.peek(), two.peek()) {
+        (Some((first, _)), Some((second, _))) if first <= second => one.next(),
+        (Some(_), None) => one.next(),
+        _ => two.next(),
+    })
+}

@@ -1,0 +1,311 @@
+//! From the files of a directory to a database: the same way after a crash and after a clean stop (ERMIA 3.7).
+//!
+//! 1. Names give the segments of the log. 2. The checkpoint gives addresses and keys as of its beginning. 3. The log behind it
+//! is replayed, all but its last segments side by side. 4. The log ends at its first hole. 5. Indexes are built. 6. The
+//! catalog's rows say what the tables are. The log then goes on in a new segment.
+//!
+//! Invariants
+//! 1. *Only the tail has holes.* The log is written in order, one flush at a time, and a flush is shorter than a segment. So
+//!    what a crash has torn lies in the last three segments; a hole before them, or one that a later block proves to have been
+//!    durable, is damage, and recovery stops with an error instead of cutting off what was acknowledged.
+//! 2. *The cut is made for good.* Before anything new is written the hole is closed with a skip to the end of its segment, and
+//!    later segments are removed: what they hold behind the hole never comes back.
+//! 3. *Recovery changes nothing else*, so that it can itself be cut short anywhere and done again.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    rebuild,
+    replay::{Arrays, End, Notes, Replay},
+    store::{Store, storage},
+};
+use crate::{
+    catalog::{CATALOG, TableEntry},
+    error::{Error, Result},
+    ids::{RowId, TableId},
+    index::Index,
+    log::{
+        Start,
+        block::{HEADER_BYTES, Invalid, Sealed},
+        lsn::SEGMENTS,
+        scan::Scan,
+        segment::{SegmentFiles, name_of, span_of},
+        space::Span,
+    },
+    options::Options,
+    platform::file::Directory,
+    rows::{array::RowArray, chain::CertifierStamps},
+};
+
+/// What recovery found, and how long it took.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Tables, the catalog not counted.
+    pub tables: u64,
+    /// Rows that are there.
+    pub rows: u64,
+    /// Transactions that were replayed.
+    pub transactions: u64,
+    /// Bytes of log that were replayed.
+    pub log_bytes: u64,
+    /// Where the log was cut off, in bytes of log, if it did not end as after a clean stop.
+    pub cut_at: Option<u64>,
+    /// Time until transactions could begin.
+    pub took: Duration,
+}
+
+/// A table as it came up.
+pub(crate) struct RecoveredTable<H> {
+    pub(crate) entry: TableEntry,
+    pub(crate) rows: RowArray<H>,
+    pub(crate) primary: Index,
+    pub(crate) indexes: Vec<Index>,
+    live: u64,
+}
+
+/// A database as it came up.
+pub(crate) struct Recovered<H> {
+    /// In order of their numbers, the catalog first.
+    pub(crate) tables: Vec<RecoveredTable<H>>,
+    pub(crate) start: Start,
+    pub(crate) store: Store,
+    pub(crate) summary: Recovery,
+}
+
+/// Where the log ends.
+struct Tail {
+    /// The hole, if there is one.
+    cut: Option<(Span, u64)>,
+}
+
+/// Brings up what a directory holds.
+pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<H>> {
+    let began = Instant::now();
+    let segments = find_segments(directory)?;
+    let files = Arc::new(SegmentFiles::new(directory.clone()));
+    let arrays = Arrays::<H>::new();
+    let mut notes = Vec::new();
+    let mut tail = Tail { cut: None };
+    if !segments.is_empty() {
+        let replay = Replay { files: &files, segments: &segments, arrays: &arrays };
+        let torn_from = segments.len().saturating_sub(3);
+        notes = replay_settled(&replay, &segments[..torn_from])?;
+        let (last, found) = replay_tail(&replay, &segments[torn_from..])?;
+        notes.push(last);
+        tail = found;
+    }
+    let segments = close_tail(directory, &files, segments, &tail)?;
+    let mut summary = Recovery {
+        transactions: notes.iter().map(|notes| notes.transactions).sum(),
+        log_bytes: notes.iter().map(|notes| notes.log_bytes).sum(),
+        cut_at: tail.cut.map(|(_, at)| at),
+        ..Recovery::default()
+    };
+    let store = Store::new(files);
+    let tables = build_tables(arrays, &notes, &store, &segments)?;
+    summary.tables = tables.len() as u64 - 1;
+    summary.rows = tables[1..].iter().map(|table| table.live).sum();
+    summary.took = began.elapsed();
+    let newest = segments.last();
+    let start = Start {
+        sequence: newest.map_or(0, |span| span.sequence + 1),
+        offset: newest.map_or(crate::log::lsn::GRANULE, |span| span.end),
+        segment_bytes: options.segment_bytes,
+        buffer_bytes: options.log_buffer_bytes.next_power_of_two(),
+        segments,
+    };
+    Ok(Recovered { tables, start, store, summary })
+}
+
+/// The segments, by the names of files.
+fn find_segments(directory: &Arc<dyn Directory>) -> Result<Vec<Span>> {
+    let names = directory.list().map_err(storage)?;
+    let mut segments: Vec<Span> = names.iter().filter_map(|name| span_of(name)).collect();
+    segments.sort_unstable_by_key(|span| span.sequence);
+    let gap = segments.windows(2).find(|pair| pair[0].sequence + 1 != pair[1].sequence || pair[0].end > pair[1].start);
+    if let Some(pair) = gap {
+        return Err(Error::Storage(format!(
+            "a segment of the log is missing in {} between {} and {}: bring the file back, or restore a backup",
+            directory.path(),
+            name_of(&pair[0]),
+            name_of(&pair[1]),
+        )));
+    }
+    if let Some(first) = segments.first()
+        && first.sequence != 0
+    {
+        return Err(Error::Storage(format!(
+            "the log in {} begins with {}, and there is no checkpoint for what was before: bring the files back, or restore \
+             a backup",
+            directory.path(),
+            name_of(first),
+        )));
+    }
+    if segments.len() >= SEGMENTS {
+        return Err(Error::Storage(format!("there are {} log segments in {}, too many", segments.len(), directory.path())));
+    }
+    Ok(segments)
+}
+
+/// Replays segments that no crash can have torn, as many at a time as there are processors.
+fn replay_settled<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) -> Result<Vec<Notes>> {
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let work = || {
+        let mut notes = Notes::default();
+        // Relaxed: the counter orders nothing but itself.
+        while let Some(span) = segments.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = replay.segment(span, span.start, &mut notes).and_then(|end| match end {
+                End::Whole => Ok(()),
+                End::Invalid(at, invalid) => Err(damage(span, at, invalid)),
+            });
+            if let Err(error) = result {
+                failure.lock().expect("no code panics while it holds the failure").get_or_insert(error);
+                break;
+            }
+        }
+        notes
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(segments.len());
+    let notes = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("a replaying thread does not panic")).collect()
+    });
+    match failure.into_inner().expect("no code panics while it holds the failure") {
+        None => Ok(notes),
+        Some(error) => Err(error),
+    }
+}
+
+/// Replays the last segments in their order, up to the first hole.
+fn replay_tail<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) -> Result<(Notes, Tail)> {
+    let mut notes = Notes::default();
+    for (at, span) in segments.iter().enumerate() {
+        if let End::Invalid(hole, invalid) = replay.segment(span, span.start, &mut notes)? {
+            if let Invalid::Version(_) = invalid {
+                return Err(damage(span, hole, invalid));
+            }
+            for (distance, later) in segments[at..].iter().enumerate() {
+                let file = replay.files.get(later).map_err(storage)?;
+                let from = if distance == 0 { hole + crate::log::lsn::GRANULE } else { later.start };
+                if from < later.end
+                    && Scan::new(&*file, (*later).into(), from).proves_durable(hole).map_err(storage)?
+                {
+                    return Err(damage(span, hole, invalid));
+                }
+            }
+            return Ok((notes, Tail { cut: Some((*span, hole)) }));
+        }
+    }
+    Ok((notes, Tail { cut: None }))
+}
+
+fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
+    let what = match invalid {
+        Invalid::Blank => "a block is missing, and there are later ones".into(),
+        Invalid::Version(version) => format!("format {version} is not known to this program: use a newer one"),
+        Invalid::Damaged => "a block is damaged, and there are later ones".into(),
+    };
+    Error::Corrupt { file: name_of(span), offset: at - span.start, what }
+}
+
+/// Makes the cut for good (invariant 2); gives the segments that are left.
+fn close_tail(
+    directory: &Arc<dyn Directory>,
+    files: &SegmentFiles,
+    mut segments: Vec<Span>,
+    tail: &Tail,
+) -> Result<Vec<Span>> {
+    let Some((torn, at)) = tail.cut else { return Ok(segments) };
+    // A segment without a block is as if it had never been.
+    let keep = if at == torn.start && torn.sequence > 0 { torn.sequence } else { torn.sequence + 1 };
+    let mut removed = false;
+    while let Some(later) = segments.pop_if(|span| span.sequence >= keep) {
+        files.remove(&later).map_err(storage)?;
+        removed = true;
+    }
+    if removed {
+        directory.sync().map_err(storage)?;
+    }
+    if keep > torn.sequence && torn.end - at >= HEADER_BYTES as u64 {
+        let file = files.get(&torn).map_err(storage)?;
+        let skip = Sealed::skip(torn.end - at).place(&[], torn.lsn(at), at);
+        file.write_at(at - torn.start, &skip).map_err(storage)?;
+        file.sync().map_err(storage)?;
+    }
+    Ok(segments)
+}
+
+/// Indexes and names for the arrays that have come up.
+fn build_tables<H: CertifierStamps>(
+    arrays: Arrays<H>,
+    notes: &[Notes],
+    store: &Store,
+    segments: &[Span],
+) -> Result<Vec<RecoveredTable<H>>> {
+    // The catalog is there before the first table.
+    arrays.get(CATALOG)?;
+    let mut arrays = arrays.into_vec().into_iter();
+    let mut tables: Vec<RecoveredTable<H>> = Vec::new();
+    let mut entries = vec![TableEntry::of_catalog()];
+    while let Some(entry) = entries.get(tables.len()) {
+        let rows = match arrays.next().flatten() {
+            Some(array) => Arc::into_inner(array).expect("the replaying threads have ended"),
+            // A table without rows.
+            None => RowArray::reserve()?,
+        };
+        let table = build_table(entry.clone(), rows, notes)?;
+        if table.entry.id == CATALOG {
+            entries.extend(read_catalog(&table.rows, store, segments)?);
+        }
+        tables.push(table);
+    }
+    match arrays.next() {
+        None => Ok(tables),
+        Some(_) => Err(Error::Storage("the log has rows of a table that the catalog does not know".into())),
+    }
+}
+
+fn build_table<H: CertifierStamps>(entry: TableEntry, rows: RowArray<H>, notes: &[Notes]) -> Result<RecoveredTable<H>> {
+    let (primary, renewed) = rebuild::primary(&rows, entry.id, notes, &mut std::iter::empty())?;
+    let index = |number| rebuild::secondary(&rows, entry.id, number, &renewed, notes, &mut std::iter::empty());
+    let indexes = (1..=entry.indexes.len() as u16).map(index).collect::<Result<_>>()?;
+    let count = notes.iter().filter_map(|notes| notes.rows.get(&entry.id)).copied().max().unwrap_or(0);
+    let live = settle_rows(&rows, count);
+    rows.recovered(count);
+    Ok(RecoveredTable { entry, rows, primary, indexes, live })
+}
+
+/// Empties the slots of rows that are gone; counts the others.
+fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, count: u64) -> u64 {
+    let mut live = 0;
+    for slot in (0..count).map(|row| rows.slot(RowId(row))) {
+        match slot.stored() {
+            Some(address) if address.is_deleted() => drop(slot.replace_stored(Some(address), None)),
+            Some(_) => live += 1,
+            None => {}
+        }
+    }
+    live
+}
+
+/// What the catalog's rows say, in the order of the tables' numbers.
+fn read_catalog<H: CertifierStamps>(array: &RowArray<H>, store: &Store, segments: &[Span]) -> Result<Vec<TableEntry>> {
+    let mut entries = Vec::new();
+    for row in (0..array.count()).map(RowId) {
+        if let Some(address) = array.slot(row).stored() {
+            entries.push(TableEntry::decode(&store.read(segments, address, CATALOG, row)?.value)?);
+        }
+    }
+    entries.sort_unstable_by_key(|entry| entry.id);
+    let is_dense = entries.iter().zip(1..).all(|(entry, number)| entry.id == TableId(number));
+    if is_dense { Ok(entries) } else { Err(Error::Storage("the catalog has lost a table".into())) }
+}

@@ -1,0 +1,249 @@
+//! Going through the log behind the checkpoint.
+//!
+//! Only the headers count: a record puts its address into its row's slot if what stands there is older, so segments can be
+//! replayed side by side and in any order. Keys and index entries are noted for `rebuild`.
+//!
+//! Invariant: slots only rise, by the age of addresses. A commit block names overflow blocks below it; a row that they write
+//! was written by nobody between them and the commit (its writer had it locked), so the age of the overflow block serves.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, RwLock},
+};
+
+use super::store::storage;
+use crate::{
+    error::{Error, Result},
+    ids::{RowId, TableId},
+    log::{
+        block::{BlockKind, HEADER_BYTES, Header, Invalid},
+        lsn::{Address, Lsn, Space},
+        record::{Record, Records},
+        scan::{Found, Scan, read_block},
+        segment::{SegmentFiles, name_of},
+        space::Span,
+    },
+    rows::{array::RowArray, chain::CertifierStamps},
+};
+
+/// Tables that a database may have, as far as recovery believes what it reads.
+const TABLES_MAX: u32 = 1 << 20;
+
+/// Indirection arrays as they come up.
+pub(super) struct Arrays<H>(RwLock<Vec<Option<Arc<RowArray<H>>>>>);
+
+impl<H: CertifierStamps> Arrays<H> {
+    pub(super) fn new() -> Self {
+        Self(RwLock::new(Vec::new()))
+    }
+
+    /// The array of a table, made when it is first asked for; `None`: no table has that number.
+    pub(super) fn get(&self, table: TableId) -> Result<Option<Arc<RowArray<H>>>> {
+        if table.0 >= TABLES_MAX {
+            return Ok(None);
+        }
+        let at = table.0 as usize;
+        let known = self.0.read().expect("no code panics while it holds the arrays");
+        if let Some(Some(array)) = known.get(at) {
+            return Ok(Some(array.clone()));
+        }
+        drop(known);
+        let mut known = self.0.write().expect("no code panics while it holds the arrays");
+        if known.len() <= at {
+            known.resize_with(at + 1, || None);
+        }
+        if known[at].is_none() {
+            known[at] = Some(Arc::new(RowArray::reserve()?));
+        }
+        Ok(known[at].clone())
+    }
+
+    /// All of them, by the number of their table.
+    pub(super) fn into_vec(self) -> Vec<Option<Arc<RowArray<H>>>> {
+        self.0.into_inner().expect("no code panics while it holds the arrays")
+    }
+}
+
+/// A key that a row got, or an entry in an index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyNote {
+    pub(super) row: RowId,
+    /// When: the offset of the block.
+    pub(super) offset: u64,
+    /// Where its bytes are, among those of the notes.
+    at: usize,
+    length: u32,
+}
+
+/// What one thread has noted.
+#[derive(Default)]
+pub(super) struct Notes {
+    bytes: Vec<u8>,
+    pub(super) keys: HashMap<TableId, Vec<KeyNote>>,
+    pub(super) entries: HashMap<(TableId, u16), Vec<KeyNote>>,
+    /// Above the rows that were seen.
+    pub(super) rows: HashMap<TableId, u64>,
+    pub(super) transactions: u64,
+    pub(super) log_bytes: u64,
+}
+
+impl Notes {
+    pub(super) fn bytes(&self, note: &KeyNote) -> &[u8] {
+        &self.bytes[note.at..][..note.length as usize]
+    }
+
+    fn keep(&mut self, row: RowId, offset: u64, bytes: &[u8]) -> KeyNote {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        KeyNote { row, offset, at, length: bytes.len() as u32 }
+    }
+}
+
+/// What all threads of a replay share.
+pub(super) struct Replay<'a, H> {
+    pub(super) files: &'a SegmentFiles,
+    /// Oldest first.
+    pub(super) segments: &'a [Span],
+    pub(super) arrays: &'a Arrays<H>,
+}
+
+/// Where a segment's blocks end.
+pub(super) enum End {
+    /// As they should.
+    Whole,
+    /// Here, with something that is no block.
+    Invalid(u64, Invalid),
+}
+
+impl<H: CertifierStamps> Replay<'_, H> {
+    /// Replays what a segment has from `from` on.
+    pub(super) fn segment(&self, span: &Span, from: u64, notes: &mut Notes) -> Result<End> {
+        let file = self.files.get(span).map_err(storage)?;
+        let mut scan = Scan::new(&*file, (*span).into(), from.max(span.start));
+        loop {
+            let at = scan.at();
+            match scan.next().map_err(storage)? {
+                Found::End => return Ok(End::Whole),
+                Found::Invalid(invalid) => return Ok(End::Invalid(at, invalid)),
+                Found::Block(header, block) => {
+                    notes.log_bytes += header.size;
+                    if header.kind == BlockKind::Commit {
+                        notes.transactions += 1;
+                        self.commit(span, &header, block, notes)?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn commit(&self, span: &Span, header: &Header, block: &[u8], notes: &mut Notes) -> Result<()> {
+        let mut chain = Vec::new();
+        let mut before = chained(block, header);
+        while let Some(lsn) = before {
+            let part = self.overflow(lsn, span, header)?;
+            before = chained(&part.1, &part.0);
+            chain.push(part);
+        }
+        for (header, block) in chain.iter().rev() {
+            self.part(header, block, notes)?;
+        }
+        self.part(header, block, notes)
+    }
+
+    /// An overflow block of the transaction that committed with `commit`.
+    fn overflow(&self, lsn: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
+        let damaged = || Error::Corrupt {
+            file: name_of(span),
+            offset: commit.lsn.offset() - span.start,
+            what: format!("the transaction's overflow block at {lsn} of the log is not there"),
+        };
+        if lsn >= commit.lsn {
+            return Err(damaged());
+        }
+        let span = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset())).ok_or_else(damaged)?;
+        let file = self.files.get(span).map_err(storage)?;
+        let block = read_block(&*file, (*span).into(), lsn).map_err(storage)?;
+        block.ok().filter(|(header, _)| header.kind == BlockKind::Overflow).ok_or_else(damaged)
+    }
+
+    /// The records of one block.
+    fn part(&self, header: &Header, block: &[u8], notes: &mut Notes) -> Result<()> {
+        let damaged = |what: &str| {
+            let span = self.segments.iter().find(|span| (span.start..span.end).contains(&header.lsn.offset()));
+            Error::Corrupt {
+                file: span.map_or_else(String::new, name_of),
+                offset: span.map_or(0, |span| header.lsn.offset() - span.start),
+                what: what.into(),
+            }
+        };
+        let start = self.segments[0].start;
+        let offset = header.lsn.offset();
+        let mut number = 0;
+        let mut known: Option<(TableId, Arc<RowArray<H>>)> = None;
+        for record in Records::new(descriptors(block, header)) {
+            let record = record.ok_or_else(|| damaged("a record of an unknown kind: written by a newer version?"))?;
+            let (table, row) = match record {
+                Record::Insert { table, row, .. }
+                | Record::Update { table, row, .. }
+                | Record::Delete { table, row }
+                | Record::Entry { table, row, .. } => (table, row),
+                Record::Chain { .. } => continue,
+                Record::Moved { .. } => return Err(damaged("a record of the cold store in the log")),
+            };
+            if !RowArray::<H>::has_place(row) || number >= Address::RECORDS_MAX {
+                return Err(damaged("a row number that no table has"));
+            }
+            match record {
+                Record::Insert { key, .. } => {
+                    let note = notes.keep(row, offset, key);
+                    notes.keys.entry(table).or_default().push(note);
+                }
+                Record::Entry { index, entry, .. } => {
+                    let note = notes.keep(row, offset, entry);
+                    notes.entries.entry((table, index)).or_default().push(note);
+                    continue;
+                }
+                _ => {}
+            }
+            let array = match &known {
+                Some((of, array)) if *of == table => array,
+                _ => {
+                    let array = self.arrays.get(table)?.ok_or_else(|| damaged("a table number that no table has"))?;
+                    &known.insert((table, array)).1
+                }
+            };
+            let address = Address::new(Space::Log, header.lsn, number);
+            let address = if matches!(record, Record::Delete { .. }) { address.deleted() } else { address };
+            raise(array, row, address, start);
+            let rows = notes.rows.entry(table).or_default();
+            *rows = (*rows).max(row.0 + 1);
+            number += 1;
+        }
+        Ok(())
+    }
+}
+
+fn descriptors<'a>(block: &'a [u8], header: &Header) -> &'a [u8] {
+    &block[HEADER_BYTES..header.payload_at() as usize]
+}
+
+/// The overflow block before this one.
+fn chained(block: &[u8], header: &Header) -> Option<Lsn> {
+    Records::new(descriptors(block, header)).find_map(|record| match record {
+        Some(Record::Chain { before, .. }) => Some(Lsn::from_word(before)),
+        _ => None,
+    })
+}
+
+/// Puts an address into a row's slot, unless a newer one is there.
+pub(super) fn raise<H: CertifierStamps>(array: &RowArray<H>, row: RowId, address: Address, start: u64) {
+    let slot = array.slot(row);
+    loop {
+        let current = slot.stored();
+        if current.is_some_and(|current| current.age_rank(start) > address.age_rank(start))
+            || slot.replace_stored(current, Some(address))
+        {
+            return;
+        }
+    }
+}

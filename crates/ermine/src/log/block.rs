@@ -1,0 +1,249 @@
+//! The format of a block: what one transaction, or one act of the engine, leaves in the log.
+//!
+//! ```text
+//!   | header (32 bytes) | record descriptors | payloads | padding to 16 |
+//! ```
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..2 | magic, 0xe12e |
+//! | 2 | version of the format |
+//! | 3 | [`BlockKind`] |
+//! | 4..8 | CRC-32C of bytes 8.. up to the end of the descriptors |
+//! | 8..16 | LSN of the block itself |
+//! | 16..20 | size of the block in granules of 16 bytes |
+//! | 20..24 | bytes of the descriptors |
+//! | 24..28 | CRC-32C of the payloads and the padding, which is zero |
+//! | 28..32 | how far the durable part of the log was behind this block when it was filled, in granules |
+//!
+//! Little-endian throughout. Everything that says what happened stands in header and descriptors, so that recovery reads
+//! those; a payload is read when its row is asked for (ERMIA 3.7).
+//!
+//! A block names its own place, so that what an earlier use of the file left there is never taken for a block. The last
+//! field is what tells a torn tail from damage: a valid block behind an invalid one, by which the invalid one had been
+//! durable, proves that something has been lost since.
+
+use super::lsn::{GRANULE, Lsn};
+
+/// Version of the format, in every block.
+pub(crate) const FORMAT: u8 = 1;
+
+const MAGIC: [u8; 2] = 0xe12e_u16.to_le_bytes();
+
+/// Bytes of a header.
+pub(crate) const HEADER_BYTES: usize = 32;
+
+/// What a block is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum BlockKind {
+    /// A committed transaction. Its LSN is the commit stamp.
+    Commit = 1,
+    /// Nothing: an aborted reservation, or the rest of a segment.
+    Skip = 2,
+    /// A part of a transaction that a commit block will refer to; nothing by itself.
+    Overflow = 3,
+    /// A moment: the wall-clock time, in its payload.
+    Clock = 4,
+    /// Rows that have been moved to the cold store.
+    Cold = 5,
+}
+
+impl BlockKind {
+    fn read(byte: u8) -> Option<Self> {
+        [Self::Commit, Self::Skip, Self::Overflow, Self::Clock, Self::Cold].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// A header, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) kind: BlockKind,
+    pub(crate) lsn: Lsn,
+    /// Of the whole block, in bytes.
+    pub(crate) size: u64,
+    /// Bytes of the descriptors.
+    pub(crate) descriptors: u32,
+    checksum: u32,
+    payload_checksum: u32,
+    /// Bytes by which the durable part of the log was behind.
+    pub(crate) undurable: u64,
+}
+
+/// Why bytes are no block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Invalid {
+    /// Another magic number, or the block of another place: nothing was ever written here, in this use of the file.
+    Blank,
+    /// A version of the format that this program does not know.
+    Version(u8),
+    /// It begins as a block, but its checksum or its sizes are wrong.
+    Damaged,
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+impl Header {
+    /// Reads a header that should stand at `lsn`. Only [`verify`](Self::verify) says whether it is right.
+    pub(crate) fn read(bytes: &[u8; HEADER_BYTES], lsn: Lsn) -> Result<Self, Invalid> {
+        let itself = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
+        if bytes[..2] != MAGIC || itself != lsn.word() {
+            return Err(Invalid::Blank);
+        }
+        if bytes[2] != FORMAT {
+            return Err(Invalid::Version(bytes[2]));
+        }
+        let header = Self {
+            kind: BlockKind::read(bytes[3]).ok_or(Invalid::Damaged)?,
+            lsn,
+            size: u64::from(word(bytes, 16)) * GRANULE,
+            descriptors: word(bytes, 20),
+            checksum: word(bytes, 4),
+            payload_checksum: word(bytes, 24),
+            undurable: u64::from(word(bytes, 28)) * GRANULE,
+        };
+        if header.size < header.payload_at() { Err(Invalid::Damaged) } else { Ok(header) }
+    }
+
+    /// Whether header and descriptors are what was written; `bytes` begin with both.
+    pub(crate) fn verify(&self, bytes: &[u8]) -> bool {
+        let end = self.payload_at() as usize;
+        bytes.len() >= end && crc32c::crc32c(&bytes[8..end]) == self.checksum
+    }
+
+    /// Whether the payloads are what was written; `block` is the whole block.
+    pub(crate) fn verify_payload(&self, block: &[u8]) -> bool {
+        crc32c::crc32c(&block[self.payload_at() as usize..]) == self.payload_checksum
+    }
+
+    /// Where the payloads begin, from the start of the block.
+    pub(crate) fn payload_at(&self) -> u64 {
+        HEADER_BYTES as u64 + u64::from(self.descriptors)
+    }
+
+    /// Where the next block begins.
+    pub(crate) fn end(&self) -> u64 {
+        self.lsn.offset() + self.size
+    }
+
+    /// Up to where the log was durable when the block was filled.
+    pub(crate) fn durable(&self) -> u64 {
+        self.lsn.offset().saturating_sub(self.undurable)
+    }
+}
+
+/// What a block says besides its header: the pieces that go to the log one behind the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Body<'a> {
+    pub(crate) kind: BlockKind,
+    pub(crate) descriptors: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+impl Body<'_> {
+    /// Of a block that is all header.
+    pub(crate) fn nothing() -> Self {
+        Self { kind: BlockKind::Skip, descriptors: &[], payload: &[] }
+    }
+
+    /// Bytes that the block takes in the log.
+    pub(crate) fn size(&self) -> u64 {
+        ((HEADER_BYTES + self.descriptors.len() + self.payload.len()) as u64).next_multiple_of(GRANULE)
+    }
+
+    /// What fills the block up to its size.
+    pub(crate) fn padding(&self) -> &'static [u8] {
+        const ZEROS: &[u8; GRANULE as usize] = &[0; GRANULE as usize];
+        &ZEROS[..self.size() as usize - HEADER_BYTES - self.descriptors.len() - self.payload.len()]
+    }
+
+    /// The part of the header that is known before the block has its place.
+    pub(crate) fn seal(&self) -> Sealed {
+        let size = u32::try_from(self.size() / GRANULE).expect("a block is far smaller than 64 GiB");
+        let descriptors = u32::try_from(self.descriptors.len()).expect("as above");
+        Sealed::new(self.kind, size, descriptors, crc32c::crc32c_append(crc32c::crc32c(self.payload), self.padding()))
+    }
+}
+
+/// A header without a place.
+#[derive(Clone, Copy)]
+pub(crate) struct Sealed([u8; HEADER_BYTES]);
+
+impl Sealed {
+    fn new(kind: BlockKind, granules: u32, descriptors: u32, payload_checksum: u32) -> Self {
+        let mut header = [0; HEADER_BYTES];
+        header[..2].copy_from_slice(&MAGIC);
+        header[2] = FORMAT;
+        header[3] = kind as u8;
+        header[16..20].copy_from_slice(&granules.to_le_bytes());
+        header[20..24].copy_from_slice(&descriptors.to_le_bytes());
+        header[24..28].copy_from_slice(&payload_checksum.to_le_bytes());
+        Self(header)
+    }
+
+    /// The header of a block that covers `size` bytes and says nothing.
+    pub(crate) fn skip(size: u64) -> Self {
+        Self::new(BlockKind::Skip, u32::try_from(size / GRANULE).expect("a segment is smaller than 64 GiB"), 0, 0)
+    }
+
+    /// The whole header, once the block is placed; `durable`: up to where the log is durable now.
+    pub(crate) fn place(mut self, descriptors: &[u8], lsn: Lsn, durable: u64) -> [u8; HEADER_BYTES] {
+        let undurable = u32::try_from(lsn.offset().saturating_sub(durable) / GRANULE).unwrap_or(u32::MAX);
+        self.0[8..16].copy_from_slice(&lsn.word().to_le_bytes());
+        self.0[28..32].copy_from_slice(&undurable.to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&self.0[8..]), descriptors);
+        self.0[4..8].copy_from_slice(&checksum.to_le_bytes());
+        self.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let body = Body { kind: BlockKind::Commit, descriptors: b"descriptors", payload: b"the payload" };
+        let mut block = body.seal().place(body.descriptors, Lsn::new(4096, 3), 1024).to_vec();
+        block.extend_from_slice(body.descriptors);
+        block.extend_from_slice(body.payload);
+        block.extend_from_slice(body.padding());
+        block
+    }
+
+    fn read(block: &[u8], lsn: Lsn) -> Result<Header, Invalid> {
+        Header::read(block[..HEADER_BYTES].try_into().unwrap(), lsn)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let block = sample();
+        let header = read(&block, Lsn::new(4096, 3)).unwrap();
+        assert!(header.verify(&block) && header.verify_payload(&block));
+        assert_eq!((header.kind, header.size, header.end(), header.durable()), (BlockKind::Commit, 64, 4160, 1024));
+        assert_eq!(read(&block, Lsn::new(4096, 4)), Err(Invalid::Blank));
+        assert_eq!(read(&[0; 64], Lsn::new(4096, 3)), Err(Invalid::Blank));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let block = sample();
+        for bit in 0..block.len() * 8 {
+            let mut flipped = block.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let right = read(&flipped, Lsn::new(4096, 3))
+                .is_ok_and(|header| header.verify(&flipped) && header.verify_payload(&flipped));
+            assert!(!right, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_skip_covers_what_it_says() {
+        let lsn = Lsn::new(1 << 30, 2);
+        let block = Sealed::skip(1 << 20).place(&[], lsn, 1 << 30);
+        let header = read(&block, lsn).unwrap();
+        assert!(header.verify(&block));
+        assert_eq!((header.kind, header.end()), (BlockKind::Skip, (1 << 30) + (1 << 20)));
+    }
+}

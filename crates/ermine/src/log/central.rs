@@ -1,0 +1,291 @@
+//! The log as workers use it: claim, fill, wait.
+
+use std::{
+    io,
+    sync::{Arc, OnceLock, atomic::AtomicBool},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use super::{
+    block::{BlockKind, Body, Sealed},
+    chains::Chains,
+    draft::Draft,
+    flusher::Flusher,
+    lsn::Lsn,
+    ring::Ring,
+    segment::SegmentFiles,
+    space::{Filling, LogSpace, Piece, Span},
+    waiters::Waiters,
+};
+use crate::{
+    clock::LogOffset,
+    error::{Error, Result},
+    ids::Stamp,
+    sync::{AtomicU64, Mutex, Ordering},
+};
+
+/// The log of a database.
+pub(crate) struct Log {
+    pub(super) space: LogSpace,
+    pub(super) ring: Ring,
+    pub(super) files: Arc<SegmentFiles>,
+    pub(super) waiters: Waiters,
+    pub(crate) chains: Chains,
+    /// The announcements of the flusher itself.
+    pub(super) clock_filling: Arc<Filling>,
+    /// Up to where the log is durable.
+    durable: Durable,
+    /// The sequence number of the first segment that has no file yet.
+    first_new: u64,
+    /// The flusher sleeps.
+    pub(super) resting: AtomicBool,
+    pub(super) stop: AtomicBool,
+    failure: OnceLock<Arc<str>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// On a cache line of its own: the flusher writes it, readers look at it.
+#[repr(align(128))]
+struct Durable(AtomicU64);
+
+/// Where a log goes on.
+pub(crate) struct Start {
+    /// The segments that have files, oldest first.
+    pub(crate) segments: Vec<Span>,
+    /// Sequence number and offset of the next segment.
+    pub(crate) sequence: u64,
+    pub(crate) offset: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) buffer_bytes: u64,
+}
+
+impl Log {
+    /// A log that goes on where `start` says, with its flusher.
+    pub(crate) fn start(files: Arc<SegmentFiles>, offset: Arc<LogOffset>, start: Start) -> Result<Arc<Self>> {
+        let Start { mut segments, sequence, offset: from, segment_bytes, buffer_bytes } = start;
+        segments.push(Span { sequence, start: from, end: from + segment_bytes });
+        let ring = Ring::new(buffer_bytes, from);
+        let ring = ring.map_err(|_| Error::Limit("memory: the system refused to reserve the log buffer"))?;
+        let space = LogSpace::new(offset, segments, segment_bytes);
+        let log = Arc::new(Self {
+            clock_filling: space.join(),
+            space,
+            ring,
+            files,
+            waiters: Waiters::default(),
+            chains: Chains::default(),
+            durable: Durable(AtomicU64::new(from)),
+            first_new: sequence,
+            resting: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            failure: OnceLock::new(),
+            thread: Mutex::new(None),
+        });
+        let flusher = Flusher::new(log.clone());
+        let thread = thread::Builder::new().name("ermine-log".into()).spawn(move || flusher.run());
+        let thread = thread.map_err(|_| Error::Limit("threads: the log's flusher could not start"))?;
+        *log.thread() = Some(thread);
+        Ok(log)
+    }
+
+    fn thread(&self) -> impl std::ops::DerefMut<Target = Option<JoinHandle<()>>> {
+        self.thread.lock().expect("no code panics while it holds the thread")
+    }
+
+    /// Makes everything durable and ends the flusher. Nobody commits any more.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.wake_flusher();
+        if let Some(thread) = self.thread().take() {
+            // A panic of the flusher has been printed; there is nothing to save.
+            let _ = thread.join();
+        }
+    }
+
+    /// A worker's end of the log.
+    pub(crate) fn join(&self) -> Position {
+        Position { filling: self.space.join(), draft: Draft::default(), sealed: None, piece: None }
+    }
+
+    /// Up to where it is durable.
+    pub(crate) fn durable(&self) -> u64 {
+        // SeqCst: pairs with `set_durable` (waiters.rs).
+        self.durable.0.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_durable(&self, to: u64) {
+        self.durable.0.store(to, Ordering::SeqCst);
+        self.waiters.wake(to);
+    }
+
+    /// Whether what happened at `offset` is durable.
+    pub(crate) fn is_durable(&self, offset: u64) -> bool {
+        offset < self.durable()
+    }
+
+    /// Waits until what happened at `offset` is durable.
+    pub(crate) fn wait(&self, offset: u64) -> Result<()> {
+        if !self.is_durable(offset) {
+            let mut woken = false;
+            self.waiters.block(offset, || {
+                let done = self.is_durable(offset) || self.failure.get().is_some();
+                if !done && !woken {
+                    // After the first look the thread is in the list.
+                    woken = true;
+                } else if !done {
+                    self.wake_flusher();
+                }
+                done
+            });
+        }
+        if self.is_durable(offset) { Ok(()) } else { Err(self.broken()) }
+    }
+
+    /// Makes the flusher look at who waits.
+    pub(crate) fn wake_flusher(&self) {
+        if self.resting.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst) {
+            self.thread().iter().for_each(|thread| thread.thread().unpark());
+        }
+    }
+
+    /// Fails when the log is broken.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.failure.get().is_some() { Err(self.broken()) } else { Ok(()) }
+    }
+
+    fn broken(&self) -> Error {
+        Error::Poisoned(self.failure.get().cloned().unwrap_or_else(|| "it was closed".into()))
+    }
+
+    /// The log is broken for good.
+    pub(super) fn fail(&self, error: &io::Error) {
+        let _ = self.failure.set(error.to_string().into());
+        self.waiters.wake(u64::MAX);
+    }
+
+    /// Whether `bytes` more could be filled at once, if nobody else came.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.space.now() + bytes <= self.ring.free_to()
+    }
+
+    /// Waits for room in the buffer, before others can come to wait for the transaction.
+    pub(crate) fn wait_for_room(&self, bytes: u64) {
+        while !self.has_room(bytes) && self.failure.get().is_none() {
+            self.wake_flusher();
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Whether a segment had a file when the log was started.
+    pub(super) fn existed(&self, span: &Span) -> bool {
+        span.sequence < self.first_new
+    }
+
+    /// Puts a block into the log; `None` when the log is broken.
+    pub(crate) fn append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
+        let sealed = body.seal();
+        let piece = self.claim(filling, body.size())?;
+        self.fill(piece, sealed, body);
+        self.space.filled(filling);
+        Some(piece.lsn)
+    }
+
+    fn claim(&self, filling: &Filling, size: u64) -> Option<Piece> {
+        let nothing = Body::nothing();
+        let close = |piece: Piece| self.fill(piece, Sealed::skip(piece.size), nothing);
+        self.space.claim(filling, size, close, || self.failure.get().is_some())
+    }
+
+    /// Copies a block into its piece, once there is room.
+    fn fill(&self, piece: Piece, sealed: Sealed, body: Body<'_>) {
+        let header = sealed.place(body.descriptors, piece.lsn, self.durable());
+        let mut at = piece.lsn.offset();
+        for part in [&header, body.descriptors, body.payload, body.padding()] {
+            // A skip is longer than what it has to say: only that needs room.
+            while at + part.len() as u64 > self.ring.free_to() {
+                if self.failure.get().is_some() {
+                    return;
+                }
+                self.wake_flusher();
+                thread::sleep(Duration::from_micros(20));
+            }
+            // SAFETY: the piece is the caller's, and below `free_to`.
+            unsafe { self.ring.fill(at, part) };
+            at += part.len() as u64;
+        }
+    }
+
+    /// The live segments, oldest first.
+    pub(crate) fn segments(&self) -> Vec<Span> {
+        self.space.segments()
+    }
+}
+
+/// A worker's end of the log: the blocks of its transaction, and the piece that they get.
+pub(crate) struct Position {
+    filling: Arc<Filling>,
+    pub(crate) draft: Draft,
+    sealed: Option<Sealed>,
+    piece: Option<Piece>,
+}
+
+impl Position {
+    /// Hands the full block out as an overflow block.
+    pub(crate) fn spill(&mut self, log: &Log) {
+        if !self.draft.is_chain() {
+            log.chains.open(self.owner(), log.space.offset());
+        }
+        self.draft.chain();
+        let body = self.draft.body(BlockKind::Overflow);
+        log.wait_for_room(body.size());
+        // Of a broken log nothing is expected any more.
+        let lsn = log.append(&self.filling, body).unwrap_or(Lsn::new(0, 0));
+        self.draft.spilled(lsn);
+    }
+
+    /// The draft is complete; waits for room.
+    pub(crate) fn seal(&mut self, log: &Log) {
+        self.draft.chain();
+        let body = self.draft.body(BlockKind::Commit);
+        self.sealed = Some(body.seal());
+        log.wait_for_room(body.size());
+    }
+
+    /// Takes the place of the commit block, and with it the transaction's stamp.
+    pub(crate) fn claim(&mut self, log: &Log, offset: &LogOffset) -> Stamp {
+        let size = self.draft.body(BlockKind::Commit).size();
+        self.piece = log.claim(&self.filling, size);
+        self.piece.map_or_else(|| offset.reserve(size), |piece| piece.lsn.stamp())
+    }
+
+    /// Fills the piece with the commit block.
+    pub(crate) fn fill(&mut self, log: &Log) {
+        let sealed = self.sealed.take().expect("a draft is sealed before it is placed");
+        if let Some(piece) = self.piece.take() {
+            log.fill(piece, sealed, self.draft.body(BlockKind::Commit));
+            log.space.filled(&self.filling);
+            if self.draft.is_chain() {
+                log.chains.end(self.owner(), Some((piece.lsn.stamp(), self.draft.parts(piece.lsn))));
+            }
+        }
+        self.draft.end();
+    }
+
+    /// Fills the piece with nothing: the transaction has lost.
+    pub(crate) fn skip(&mut self, log: &Log) {
+        self.sealed = None;
+        if let Some(piece) = self.piece.take() {
+            log.fill(piece, Sealed::skip(piece.size), Body::nothing());
+            log.space.filled(&self.filling);
+        }
+        if self.draft.is_chain() {
+            log.chains.end(self.owner(), None);
+        }
+    }
+
+    /// Tells the chain of this worker's transaction from others.
+    fn owner(&self) -> usize {
+        Arc::as_ptr(&self.filling).addr()
+    }
+}

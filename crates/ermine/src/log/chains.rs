@@ -1,0 +1,103 @@
+//! Transactions of more than one block: where their blocks are.
+//!
+//! A version names its place in the log by its commit stamp and its number among the transaction's rows. For a transaction
+//! with overflow blocks that is not enough: here stand its blocks, for as long as any of them is live.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard},
+};
+
+use super::lsn::Lsn;
+use crate::{clock::LogOffset, ids::Stamp};
+
+/// One block of a chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    /// Rows in the blocks before it.
+    pub(crate) rows_before: u64,
+    pub(crate) block: Lsn,
+}
+
+/// The chains of a database.
+#[derive(Default)]
+pub(crate) struct Chains(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// Transactions that have handed out overflow blocks and have not ended: where the first of those can be.
+    open: BTreeMap<usize, u64>,
+    /// By commit stamp, the parts in order.
+    ended: BTreeMap<Stamp, Box<[Part]>>,
+}
+
+impl Chains {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().expect("no code panics while it holds the chains")
+    }
+
+    /// A transaction is about to claim its first overflow block. `owner` is a number that no other one uses meanwhile.
+    pub(crate) fn open(&self, owner: usize, offset: &LogOffset) {
+        let mut known = self.known();
+        let from = offset.now().0;
+        known.open.insert(owner, from);
+    }
+
+    /// It has ended, and committed where it has a stamp.
+    pub(crate) fn end(&self, owner: usize, committed: Option<(Stamp, Vec<Part>)>) {
+        let mut known = self.known();
+        known.open.remove(&owner);
+        known.ended.extend(committed.map(|(stamp, parts)| (stamp, parts.into())));
+    }
+
+    /// An offset of now that no chain stretches across: whoever commits at or above it has all its blocks there.
+    pub(crate) fn boundary(&self, offset: &LogOffset) -> u64 {
+        let known = self.known();
+        let now = offset.now().0;
+        let across = known.ended.iter().filter(|(stamp, parts)| stamp.0 >= now && parts[0].block.offset() < now);
+        let across = across.map(|(_, parts)| parts[0].block.offset());
+        known.open.values().copied().chain(across).fold(now, u64::min)
+    }
+
+    /// The block that has the `number`-th row of the transaction that committed at `stamp`, and which row it is there.
+    /// `None`: it is the commit block.
+    pub(crate) fn find(&self, stamp: Stamp, number: u64) -> Option<(Lsn, u64)> {
+        let known = self.known();
+        let parts = known.ended.get(&stamp)?;
+        let part = parts[parts.partition_point(|part| part.rows_before <= number) - 1];
+        Some((part.block, number - part.rows_before))
+    }
+
+    /// Forgets the chains that committed below `offset`: nothing of them is live.
+    pub(crate) fn forget_below(&self, offset: u64) {
+        let mut known = self.known();
+        known.ended = known.ended.split_off(&Stamp(offset));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_and_boundaries_cross_no_chain() {
+        let (chains, offset) = (Chains::default(), LogOffset::new());
+        chains.open(1, &offset);
+        let parts: Vec<_> = [0, 10, 30]
+            .map(|rows_before| Part { rows_before, block: Lsn::new(offset.reserve(64).0, 0) })
+            .into_iter()
+            .collect();
+        assert_eq!(chains.boundary(&offset), 16);
+        let stamp = parts[2].block.stamp();
+        chains.end(1, Some((stamp, parts.clone())));
+        for (number, part, there) in [(0, 0, 0), (9, 0, 9), (10, 1, 0), (29, 1, 19), (30, 2, 0), (500, 2, 470)] {
+            assert_eq!(chains.find(stamp, number), Some((parts[part].block, there)));
+        }
+        assert_eq!(chains.find(Stamp(stamp.0 + 16), 0), None);
+        assert_eq!(chains.boundary(&offset), offset.now().0);
+        chains.forget_below(stamp.0);
+        assert!(chains.find(stamp, 0).is_some());
+        chains.forget_below(stamp.0 + 16);
+        assert!(chains.find(stamp, 0).is_none());
+    }
+}

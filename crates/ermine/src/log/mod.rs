@@ -1,0 +1,55 @@
+//! The central log (ERMIA 3.2): one order of all commits, written by one thread, waited for by many.
+//!
+//! ```text
+//!   worker                                      flusher (one thread)              files
+//!   draft -> claim a piece -> fill the ring --> everything filled, in order ----> log-SEQUENCE-START-END
+//!            = commit stamp                      sync; "durable up to .."
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `lsn` | places in the log; addresses of rows |
+//! | `block`, `record` | the format |
+//! | `draft` | a transaction's blocks, before they have a place |
+//! | `chains` | where the blocks of large transactions are |
+//! | `space` | pieces, segments, what has been filled |
+//! | `ring` | the log buffer |
+//! | `flusher`, `waiters` | group commit |
+//! | `segment`, `scan` | the files, and reading them |
+//!
+//! The log knows bytes, rows by number and stamps; it knows nothing of versions, indexes or schemes.
+//!
+//! Invariants (those of the parts are with the parts)
+//! 1. The durable log is a prefix: if a block is durable, everything below it is. What a transaction read was written by
+//!    blocks below its own; so an acknowledged transaction never rests on a lost one.
+//! 2. A claimed piece is always filled: by the transaction, or by a skip when it loses at the last moment. Otherwise the log
+//!    would wait for it for ever.
+//! 3. Whoever waits for the ring to be freed has a piece whose predecessors are all claimed by others who do not wait for
+//!    him: the flusher gets to him in the end.
+
+pub(crate) mod block;
+#[cfg(not(loom))]
+pub(crate) mod chains;
+pub(crate) mod draft;
+pub(crate) mod lsn;
+pub(crate) mod record;
+pub(crate) mod ring;
+pub(crate) mod space;
+
+#[cfg(not(loom))]
+mod flusher;
+#[cfg(not(loom))]
+mod receipt;
+#[cfg(not(loom))]
+pub(crate) mod scan;
+#[cfg(not(loom))]
+pub(crate) mod segment;
+#[cfg(not(loom))]
+pub(crate) mod waiters;
+
+#[cfg(not(loom))]
+mod central;
+#[cfg(not(loom))]
+pub use receipt::Receipt;
+#[cfg(not(loom))]
+pub(crate) use central::{Log, Position, Start};

@@ -1,0 +1,311 @@
+//! The descriptors of a block: which rows it wrote, which keys they have, and where their payloads are.
+//!
+//! | record | bytes |
+//! |---|---|
+//! | insert | tag, [table], row, length of the payload, length of the key, key |
+//! | update | tag, [table], row, length of the payload |
+//! | delete | tag, [table], row |
+//! | entry | tag, [table], row, index, length of the entry, entry |
+//! | chain | tag, LSN of the overflow block before, how many rows the blocks before have |
+//! | moved | tag, [table], row, stamp, length of the payload: a row in the cold store |
+//!
+//! The tag's low three bits are the kind; bit 3 says that the value stands in a blob and the payload is a [`BlobRef`]; the
+//! high four are the table, or 15 where the table follows. All numbers are LEB128 varints. An "insert" is whatever puts a
+//! value where there was none, also over a tombstone: afterwards the row has that key, and the entries of secondary indexes
+//! that the block names, and no others. An update leaves both as they were, but for the entries that it names; of several
+//! entries of a row in one index the last counts.
+//!
+//! Payloads follow in the order of their records, one behind the other.
+
+use crate::ids::{RowId, TableId};
+
+/// One record of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Record<'a> {
+    /// A row with a key that it did not have before.
+    Insert { table: TableId, row: RowId, key: &'a [u8], value: Payload },
+    /// Another value of a row.
+    Update { table: TableId, row: RowId, value: Payload },
+    /// A row is gone.
+    Delete { table: TableId, row: RowId },
+    /// A row has an entry in a secondary index, and no other in that index.
+    Entry { table: TableId, row: RowId, index: u16, entry: &'a [u8] },
+    /// The records go on where an overflow block stands.
+    Chain { before: u64, rows_before: u64 },
+    /// A row in the cold store.
+    Moved { table: TableId, row: RowId, stamp: u64, value: Payload },
+}
+
+/// The payload of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Payload {
+    /// Bytes of it in this block.
+    pub(crate) length: usize,
+    /// They are a [`BlobRef`], not the value.
+    pub(crate) diverted: bool,
+}
+
+impl Payload {
+    /// Payload of a value in the block itself.
+    pub(crate) fn here(length: usize) -> Self {
+        Self { length, diverted: false }
+    }
+}
+
+const INSERT: u8 = 0;
+const UPDATE: u8 = 1;
+const DELETE: u8 = 2;
+const ENTRY: u8 = 3;
+const CHAIN: u8 = 4;
+const MOVED: u8 = 5;
+const DIVERTED: u8 = 1 << 3;
+const TABLE_SHIFT: u32 = 4;
+/// The table does not fit the tag.
+const TABLE_FOLLOWS: u32 = 15;
+
+/// Appends a varint.
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Takes a varint off the front; `None` when there is none.
+pub(crate) fn take_number(input: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = input.split_first()?;
+        *input = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            // The tenth byte has room for one bit.
+            return (shift < 63 || byte < 2).then_some(number);
+        }
+    }
+    None
+}
+
+fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(take_number(input)?).ok()?;
+    let (bytes, rest) = input.split_at_checked(length)?;
+    *input = rest;
+    Some(bytes)
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn put_tag(out: &mut Vec<u8>, kind: u8, table: TableId, row: RowId, diverted: bool) {
+    let small = table.0.min(TABLE_FOLLOWS);
+    out.push(kind | if diverted { DIVERTED } else { 0 } | (small as u8) << TABLE_SHIFT);
+    if small == TABLE_FOLLOWS {
+        put_number(out, table.0.into());
+    }
+    put_number(out, row.0);
+}
+
+impl<'a> Record<'a> {
+    /// Appends the descriptor.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Insert { table, row, key, value } => {
+                put_tag(out, INSERT, table, row, value.diverted);
+                put_number(out, value.length as u64);
+                put_bytes(out, key);
+            }
+            Self::Update { table, row, value } => {
+                put_tag(out, UPDATE, table, row, value.diverted);
+                put_number(out, value.length as u64);
+            }
+            Self::Delete { table, row } => put_tag(out, DELETE, table, row, false),
+            Self::Entry { table, row, index, entry } => {
+                put_tag(out, ENTRY, table, row, false);
+                put_number(out, index.into());
+                put_bytes(out, entry);
+            }
+            Self::Chain { before, rows_before } => {
+                out.push(CHAIN);
+                put_number(out, before);
+                put_number(out, rows_before);
+            }
+            Self::Moved { table, row, stamp, value } => {
+                put_tag(out, MOVED, table, row, value.diverted);
+                put_number(out, stamp);
+                put_number(out, value.length as u64);
+            }
+        }
+    }
+
+    fn read(input: &mut &'a [u8]) -> Option<Self> {
+        let (&tag, rest) = input.split_first()?;
+        *input = rest;
+        let (kind, diverted) = (tag & 7, tag & DIVERTED != 0);
+        if kind == CHAIN {
+            return Some(Self::Chain { before: take_number(input)?, rows_before: take_number(input)? });
+        }
+        let mut table = u32::from(tag >> TABLE_SHIFT);
+        if table == TABLE_FOLLOWS {
+            table = u32::try_from(take_number(input)?).ok()?;
+        }
+        let (table, row) = (TableId(table), RowId(take_number(input)?));
+        let value = |input: &mut &'a [u8]| {
+            let length = usize::try_from(take_number(input)?).ok()?;
+            Some(Payload { length, diverted })
+        };
+        Some(match kind {
+            INSERT => Self::Insert { table, row, value: value(input)?, key: take_bytes(input)? },
+            UPDATE => Self::Update { table, row, value: value(input)? },
+            DELETE => Self::Delete { table, row },
+            ENTRY => {
+                let index = u16::try_from(take_number(input)?).ok()?;
+                Self::Entry { table, row, index, entry: take_bytes(input)? }
+            }
+            MOVED => Self::Moved { table, row, stamp: take_number(input)?, value: value(input)? },
+            _ => return None,
+        })
+    }
+
+    /// Whether it stands for a row, and so has a number in its block.
+    pub(crate) fn is_row(&self) -> bool {
+        !matches!(self, Self::Entry { .. } | Self::Chain { .. })
+    }
+
+    /// Its payload, if it is of a kind that has one.
+    pub(crate) fn payload(&self) -> Option<Payload> {
+        match *self {
+            Self::Insert { value, .. } | Self::Update { value, .. } | Self::Moved { value, .. } => Some(value),
+            Self::Delete { .. } | Self::Entry { .. } | Self::Chain { .. } => None,
+        }
+    }
+}
+
+/// The records of a block, in order. `None` among them: these are no descriptors.
+pub(crate) struct Records<'a>(&'a [u8]);
+
+impl<'a> Records<'a> {
+    pub(crate) fn new(descriptors: &'a [u8]) -> Self {
+        Self(descriptors)
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Option<Record<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let record = Record::read(&mut self.0);
+        if record.is_none() {
+            self.0 = &[];
+        }
+        Some(record)
+    }
+}
+
+/// A row's record and where its payload begins, from the beginning of the payloads.
+pub(crate) fn find_row(descriptors: &[u8], number: usize) -> Option<(Record<'_>, usize)> {
+    let (mut at, mut rows) = (0, 0);
+    for record in Records::new(descriptors) {
+        let record = record?;
+        if record.is_row() {
+            if rows == number {
+                return Some((record, at));
+            }
+            rows += 1;
+        }
+        at += record.payload().map_or(0, |payload| payload.length);
+    }
+    None
+}
+
+/// What stands in the log for a value that is kept in a file of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BlobRef {
+    /// Number of the file.
+    pub(crate) blob: u64,
+    pub(crate) length: u64,
+    /// CRC-32C of the value.
+    pub(crate) checksum: u32,
+}
+
+impl BlobRef {
+    pub(crate) const BYTES: usize = 20;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.blob.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let checksum = u32::from_le_bytes(bytes[16..].try_into().expect("four bytes"));
+        Some(Self { blob: number(0), length: number(8), checksum })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<Record<'static>> {
+        let value = Payload::here(300);
+        vec![
+            Record::Insert { table: TableId(3), row: RowId(70_000), key: b"key", value },
+            Record::Update { table: TableId(15), row: RowId(0), value: Payload { length: 20, diverted: true } },
+            Record::Entry { table: TableId(14), row: RowId(1), index: 16, entry: b"entry" },
+            Record::Delete { table: TableId(4_000_000_000), row: RowId(u64::MAX >> 30) },
+            Record::Moved { table: TableId(1), row: RowId(2), stamp: u64::MAX, value: Payload::here(0) },
+            Record::Chain { before: 1 << 60, rows_before: 9 },
+        ]
+    }
+
+    #[test]
+    fn records_come_back() {
+        let mut bytes = Vec::new();
+        samples().iter().for_each(|record| record.write(&mut bytes));
+        let read: Option<Vec<_>> = Records::new(&bytes).collect();
+        assert_eq!(read, Some(samples()));
+        let (record, at) = find_row(&bytes, 2).unwrap();
+        assert_eq!((record, at), (samples()[3], 320));
+        assert_eq!(find_row(&bytes, 4), None);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..20_000 {
+            let bytes: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..)).collect();
+            let _ = Records::new(&bytes).count();
+            let _ = find_row(&bytes, random.usize(..4));
+        }
+        let mut bytes = Vec::new();
+        samples().iter().for_each(|record| record.write(&mut bytes));
+        for cut in 0..bytes.len() {
+            let _ = Records::new(&bytes[..cut]).count();
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_refused() {
+        assert_eq!(take_number(&mut &[0xff; 10][..]), None);
+        let mut bytes = Vec::new();
+        put_number(&mut bytes, u64::MAX);
+        assert_eq!(take_number(&mut &bytes[..]), Some(u64::MAX));
+    }
+
+    #[test]
+    fn a_reference_to_a_blob_comes_back() {
+        let blob = BlobRef { blob: 7, length: 1 << 33, checksum: 9 };
+        assert_eq!(BlobRef::from_bytes(&blob.to_bytes()), Some(blob));
+        assert_eq!(BlobRef::from_bytes(b"short"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! The log buffer: a ring of bytes over the LSN space. Offset `o` has its place at `o` modulo the size of the ring.
+//!
+//! Workers copy blocks in, each into the piece that it claimed; the flusher reads what has been filled. There is no lock:
+//!
+//! Invariants
+//! 1. A place has one writer at a time: pieces do not overlap, and a piece is written only once everything that is a ring
+//!    earlier has been written to the file ([`free`](Ring::free_to)).
+//! 2. The flusher reads only below `LogSpace::filled_to`, which has acquired what was filled there.
+
+use crate::{
+    platform::memory::Region,
+    sync::{AtomicU64, Ordering},
+};
+
+/// The ring.
+pub(crate) struct Ring {
+    memory: Region,
+    bytes: u64,
+    /// Up to where the log has been written to files, so that the places can be used again.
+    written: AtomicU64,
+}
+
+// SAFETY: shared access to the bytes is ordered by the invariants above.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    /// A ring of `bytes`, a power of two, for the log from `start` on.
+    pub(crate) fn new(bytes: u64, start: u64) -> std::io::Result<Self> {
+        assert!(bytes.is_power_of_two());
+        Ok(Self { memory: Region::reserve(bytes as usize, 0)?, bytes, written: AtomicU64::new(start) })
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Up to where pieces may be filled.
+    pub(crate) fn free_to(&self) -> u64 {
+        // Acquire: pairs with `wrote`; the flusher has read what stood here before.
+        self.written.load(Ordering::Acquire) + self.bytes
+    }
+
+    /// Everything below `offset` is in files, or in a gap between them.
+    pub(crate) fn wrote(&self, offset: u64) {
+        // Release: pairs with `free_to`.
+        self.written.store(offset, Ordering::Release);
+    }
+
+    /// Copies `bytes` to `offset`.
+    ///
+    /// # Safety
+    /// The caller owns the piece, and it ends at or below [`Ring::free_to`].
+    pub(crate) unsafe fn fill(&self, offset: u64, bytes: &[u8]) {
+        let at = (offset % self.bytes) as usize;
+        let (first, second) = bytes.split_at(bytes.len().min(self.bytes as usize - at));
+        // SAFETY: both parts lie in the ring, and nobody else uses them (invariant 1).
+        unsafe {
+            self.memory.start().add(at).copy_from_nonoverlapping(first.as_ptr(), first.len());
+            self.memory.start().copy_from_nonoverlapping(second.as_ptr(), second.len());
+        }
+    }
+
+    /// What stands from `from` on, up to `to` or the end of the ring.
+    ///
+    /// # Safety
+    /// The range has been filled and is not freed while the slice is in use.
+    pub(crate) unsafe fn filled(&self, from: u64, to: u64) -> &[u8] {
+        let at = from % self.bytes;
+        let length = (to - from).min(self.bytes - at);
+        // SAFETY: inside the ring; nobody writes there until it is freed (invariants 1 and 2).
+        unsafe { std::slice::from_raw_parts(self.memory.start().add(at as usize), length as usize) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_filled_is_read_across_the_end() {
+        let ring = Ring::new(4096, 0).unwrap();
+        let bytes: Vec<u8> = (0..=255).collect();
+        let offset = 3 * 4096 - 100;
+        ring.wrote(offset);
+        assert_eq!(ring.free_to(), offset + 4096);
+        // SAFETY: the only user; the range is free.
+        unsafe { ring.fill(offset, &bytes) };
+        // SAFETY: it has been filled.
+        let (first, second) = unsafe { (ring.filled(offset, offset + 256), ring.filled(offset + 100, offset + 256)) };
+        assert_eq!((first, second), (&bytes[..100], &bytes[100..]));
+    }
+}

@@ -1,0 +1,88 @@
+//! The files of the log's segments.
+//!
+//! A file's name says everything about it, `log-SEQUENCE-START-END` in hexadecimal digits, so that the segment table is
+//! rebuilt from names (ERMIA 3.2). A file is as long as its segment; where nothing has been written yet there are zeros, or
+//! what the file held in an earlier use.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex},
+};
+
+use super::space::Span;
+use crate::platform::file::{Directory, File, Open};
+
+const PREFIX: &str = "log-";
+
+/// The name of a segment's file.
+pub(crate) fn name_of(span: &Span) -> String {
+    format!("{PREFIX}{:016x}-{:016x}-{:016x}", span.sequence, span.start, span.end)
+}
+
+/// The segment that a file is named for, if it is one of the log's.
+pub(crate) fn span_of(name: &str) -> Option<Span> {
+    let mut numbers = name.strip_prefix(PREFIX)?.split('-').map(|digits| {
+        let is_plain = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+    });
+    let (sequence, start, end) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let span = Span { sequence, start, end };
+    (numbers.next().is_none() && start < end && name_of(&span) == name).then_some(span)
+}
+
+/// Open files, by the sequence number of their segment.
+pub(crate) struct SegmentFiles {
+    directory: Arc<dyn Directory>,
+    open: Mutex<HashMap<u64, Arc<dyn File>>>,
+}
+
+impl SegmentFiles {
+    pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
+        Self { directory, open: Mutex::default() }
+    }
+
+    /// The file of a segment that exists.
+    pub(crate) fn get(&self, span: &Span) -> io::Result<Arc<dyn File>> {
+        let mut open = self.open.lock().expect("no code panics while it holds the files");
+        if let Some(file) = open.get(&span.sequence) {
+            return Ok(file.clone());
+        }
+        let file = self.directory.open(&name_of(span), Open::Write)?;
+        open.insert(span.sequence, file.clone());
+        Ok(file)
+    }
+
+    /// Makes the file of a new segment, with its whole length, so that later writes change no length. The name is durable
+    /// when this returns: nothing in the segment counts before.
+    pub(crate) fn create(&self, span: &Span) -> io::Result<Arc<dyn File>> {
+        let file = self.directory.open(&name_of(span), Open::Create)?;
+        file.set_length(span.end - span.start)?;
+        self.directory.sync()?;
+        self.open.lock().expect("no code panics while it holds the files").insert(span.sequence, file.clone());
+        Ok(file)
+    }
+
+    /// Removes the file of a segment that is live no more.
+    pub(crate) fn remove(&self, span: &Span) -> io::Result<()> {
+        self.open.lock().expect("no code panics while it holds the files").remove(&span.sequence);
+        self.directory.remove(&name_of(span))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_gives_its_segment_back() {
+        let span = Span { sequence: 17, start: 4096, end: 1 << 40 };
+        assert_eq!(span_of(&name_of(&span)), Some(span));
+        let name = name_of(&span);
+        for other in ["", "log-", "log-1-2-3", "LOCK", &name[..name.len() - 1], &format!("{name}-0"), &format!("{name}.x")]
+        {
+            assert_eq!(span_of(other), None, "{other}");
+        }
+        assert_eq!(span_of(&format!("log-{:016x}-{:016x}-{:016x}", 1, 32, 32)), None);
+    }
+}

@@ -1,0 +1,387 @@
+//! The LSN space: who gets which piece of it, and which pieces are on disk (ERMIA 3.2).
+//!
+//! One `fetch_add` of the shared offset claims a piece. It is then held against the segments, which are of any size and
+//! leave gaps between them:
+//!
+//! ```text
+//!   | segment i                    |   dead zone   | segment i + 1 ...
+//!   .. block | block | closing skip|straddler| lost |winner's block | ..
+//! ```
+//!
+//! - inside a segment: good;
+//! - across the end of one: its owner closes that segment with a skip block, and claims again;
+//! - behind the last one: its owner opens the next segment, which begins with its piece; whoever claimed a piece below that
+//!   finds it in the dead zone, and claims again.
+//!
+//! Which pieces have been filled is known without a count of them: before the `fetch_add` a worker [announces](Filling) a
+//! lower bound of the piece it will get, and takes it back when the piece is filled. Everything below all announcements is
+//! filled.
+//!
+//! Invariants
+//! 1. *Announced first.* The announcement is stored before the `fetch_add`, and [`filled_to`](LogSpace::filled_to) reads the
+//!    offset before the announcements, all sequentially consistent: whom it misses has a piece at or above that offset.
+//! 2. *Filled before.* The withdrawal releases what was filled; who finds the announcement gone acquires it.
+//! 3. *One segment a place.* Segments do not overlap, and follow each other in order of their sequence numbers. The number
+//!    in an LSN is that of its segment modulo 16; so at most 16 are live, and the sixteenth before is gone first.
+//! 4. *A torn look is noticed.* A worker looks at the newest segment without a lock: sequence, span, sequence again. A span is
+//!    overwritten only after the sequence has moved on by 16.
+//! 5. *Nobody waits for himself.* Once claimed, the announcement is the piece's own offset: so the lowest of all announcers has
+//!    nobody below him, everything below is written, and his piece finds room in the buffer.
+//! 6. *A dead zone is closed.* Who finds its piece in one has not withdrawn its announcement, and opens or finds a later
+//!    segment before it does. So below `filled_to` every offset is in a segment or in a gap between two.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use super::{
+    block::HEADER_BYTES,
+    lsn::{Lsn, SEGMENTS},
+};
+use crate::{
+    clock::LogOffset,
+    sync::{AppendList, AtomicU64, Mutex, Ordering, Spin, total_order},
+};
+
+/// What a worker is about to fill, on cache lines of its own.
+#[repr(align(128))]
+pub(crate) struct Filling(AtomicU64);
+
+impl Filling {
+    const NOTHING: u64 = u64::MAX;
+
+    fn new() -> Self {
+        Self(AtomicU64::new(Self::NOTHING))
+    }
+
+    /// Announces a piece at or above the offset of now.
+    fn announce(&self, offset: &LogOffset) {
+        let now = offset.now().0;
+        // SeqCst: invariant 1.
+        self.0.store(now, Ordering::SeqCst);
+        total_order();
+    }
+
+    /// Narrows the announcement to the piece that was claimed: nothing is held back for longer than it must be.
+    fn narrow(&self, offset: u64) {
+        // Release: as a withdrawal of everything below.
+        self.0.store(offset, Ordering::Release);
+    }
+
+    /// What was claimed since the announcement has been filled.
+    fn withdraw(&self) {
+        // Release: invariant 2.
+        self.0.store(Self::NOTHING, Ordering::Release);
+    }
+}
+
+/// A live segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Span {
+    /// Counts up for ever.
+    pub(crate) sequence: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Span {
+    /// The number in the LSNs of this segment.
+    pub(crate) fn number(&self) -> u8 {
+        (self.sequence % SEGMENTS as u64) as u8
+    }
+
+    /// The LSN of an offset inside.
+    pub(crate) fn lsn(&self, offset: u64) -> Lsn {
+        debug_assert!((self.start..self.end).contains(&offset));
+        Lsn::new(offset, self.number())
+    }
+}
+
+/// A span that is read without a lock.
+struct SharedSpan {
+    start: AtomicU64,
+    end: AtomicU64,
+}
+
+/// How a piece stands to the segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Claim {
+    Good(Lsn),
+    /// It lies across the end of a segment: its first bytes close that one.
+    Closes(Lsn, u64),
+    Dead,
+    /// There are 16 segments: the oldest must go first.
+    Full,
+}
+
+/// The pieces of the log.
+pub(crate) struct LogSpace {
+    offset: Arc<LogOffset>,
+    filling: AppendList<Arc<Filling>>,
+    /// Sequence number of the newest segment.
+    newest: AtomicU64,
+    spans: [SharedSpan; SEGMENTS],
+    live: Mutex<Live>,
+}
+
+struct Live {
+    /// Oldest first; never empty.
+    segments: VecDeque<Span>,
+    /// Bytes of a segment while there are few.
+    segment_bytes: u64,
+}
+
+impl Live {
+    /// Live segments from which on new ones are larger, so that there are never 16 for want of time to clean.
+    const FEW: usize = 4;
+
+    fn newest(&self) -> Span {
+        *self.segments.back().expect("there is always a segment")
+    }
+
+    fn next_bytes(&self) -> u64 {
+        self.segment_bytes << self.segments.len().saturating_sub(Self::FEW)
+    }
+}
+
+/// A claimed piece, whose owner fills it with [`LogSpace::filled`] at the end.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) lsn: Lsn,
+    pub(crate) size: u64,
+}
+
+impl LogSpace {
+    /// A space with `segments`, oldest first and at least one, whose offset is inside the newest.
+    pub(crate) fn new(offset: Arc<LogOffset>, segments: Vec<Span>, segment_bytes: u64) -> Self {
+        let spans = std::array::from_fn(|_| SharedSpan { start: AtomicU64::new(0), end: AtomicU64::new(0) });
+        let live = Live { segments: segments.into(), segment_bytes };
+        let newest = live.newest();
+        let space = Self {
+            offset,
+            filling: AppendList::new(),
+            newest: AtomicU64::new(newest.sequence),
+            spans,
+            live: Mutex::new(live),
+        };
+        space.show(newest);
+        space
+    }
+
+    /// The shared offset.
+    pub(crate) fn offset(&self) -> &LogOffset {
+        &self.offset
+    }
+
+    /// Where the next piece begins.
+    pub(crate) fn now(&self) -> u64 {
+        self.offset.now().0
+    }
+
+    /// A worker's announcements.
+    pub(crate) fn join(&self) -> Arc<Filling> {
+        let filling = Arc::new(Filling::new());
+        self.filling.push_with(|_| filling.clone());
+        filling
+    }
+
+    /// Claims `size` bytes. `close` fills what closes a segment, at an LSN with a size; `give_up` says that no segment will
+    /// ever be freed.
+    pub(crate) fn claim(
+        &self,
+        filling: &Filling,
+        size: u64,
+        mut close: impl FnMut(Piece),
+        give_up: impl Fn() -> bool,
+    ) -> Option<Piece> {
+        filling.announce(&self.offset);
+        let mut spin = Spin::default();
+        loop {
+            let offset = self.offset.reserve(size).0;
+            let mut claim = self.look(offset, size);
+            while claim == Claim::Full {
+                if give_up() {
+                    filling.withdraw();
+                    return None;
+                }
+                spin.wait();
+                claim = self.look_locked(offset, size);
+            }
+            filling.narrow(offset);
+            match claim {
+                Claim::Good(lsn) => return Some(Piece { lsn, size }),
+                Claim::Closes(lsn, size) if size >= HEADER_BYTES as u64 => close(Piece { lsn, size }),
+                // What is left of the segment is smaller than a header: its end is known by that.
+                Claim::Closes(..) | Claim::Dead | Claim::Full => {}
+            }
+        }
+    }
+
+    /// A claimed piece has been filled.
+    pub(crate) fn filled(&self, filling: &Filling) {
+        filling.withdraw();
+    }
+
+    /// Up to where everything has been filled.
+    pub(crate) fn filled_to(&self) -> u64 {
+        let mut to = self.offset.now().0;
+        self.filling.visit(|filling| {
+            total_order();
+            // SeqCst: invariant 1; an acquire for invariant 2.
+            to = to.min(filling.0.load(Ordering::SeqCst));
+            true
+        });
+        to
+    }
+
+    fn look(&self, offset: u64, size: u64) -> Claim {
+        // Acquire: pairs with `show`.
+        let sequence = self.newest.load(Ordering::Acquire);
+        let span = &self.spans[(sequence % SEGMENTS as u64) as usize];
+        // Acquire: the second look at the sequence comes after them (invariant 4).
+        let (start, end) = (span.start.load(Ordering::Acquire), span.end.load(Ordering::Acquire));
+        if self.newest.load(Ordering::Relaxed) == sequence && start <= offset && offset + size <= end {
+            return Claim::Good(Span { sequence, start, end }.lsn(offset));
+        }
+        self.look_locked(offset, size)
+    }
+
+    #[cold]
+    fn look_locked(&self, offset: u64, size: u64) -> Claim {
+        let mut live = self.live.lock().expect("no code panics while it holds the segments");
+        let newest = live.newest();
+        if offset >= newest.end {
+            if live.segments.len() == SEGMENTS {
+                return Claim::Full;
+            }
+            let bytes = live.next_bytes().max(size);
+            let opened = Span { sequence: newest.sequence + 1, start: offset, end: offset + bytes };
+            live.segments.push_back(opened);
+            self.show(opened);
+            return Claim::Good(opened.lsn(offset));
+        }
+        match live.segments.iter().rev().find(|span| span.start <= offset) {
+            Some(span) if offset + size <= span.end => Claim::Good(span.lsn(offset)),
+            Some(span) if offset < span.end => Claim::Closes(span.lsn(offset), span.end - offset),
+            _ => Claim::Dead,
+        }
+    }
+
+    fn show(&self, span: Span) {
+        let shared = &self.spans[usize::from(span.number())];
+        // Release: pairs with the acquires in `look`. Who reads them while they change began with a sequence of 16 before,
+        // and sees a newer one afterwards (invariant 4).
+        shared.start.store(span.start, Ordering::Release);
+        shared.end.store(span.end, Ordering::Release);
+        // Release: pairs with `look`.
+        self.newest.store(span.sequence, Ordering::Release);
+    }
+
+    /// The live segments, oldest first.
+    pub(crate) fn segments(&self) -> Vec<Span> {
+        self.live.lock().expect("no code panics while it holds the segments").segments.iter().copied().collect()
+    }
+
+    /// The live segment that an LSN lies in.
+    pub(crate) fn segment_of(&self, lsn: Lsn) -> Option<Span> {
+        let live = self.live.lock().expect("no code panics while it holds the segments");
+        let oldest = live.segments.front().expect("there is always a segment").sequence;
+        let at = (u64::from(lsn.segment()) + SEGMENTS as u64 - oldest % SEGMENTS as u64) % SEGMENTS as u64;
+        let span = live.segments.get(at as usize)?;
+        (span.start..span.end).contains(&lsn.offset()).then_some(*span)
+    }
+
+    /// The oldest segments, all that end at or below `offset`, are live no more. Nobody reads them any more.
+    pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {
+        let mut live = self.live.lock().expect("no code panics while it holds the segments");
+        let mut freed = Vec::new();
+        while live.segments.len() > 1
+            && let Some(oldest) = live.segments.pop_front_if(|oldest| oldest.end <= offset)
+        {
+            freed.push(oldest);
+        }
+        freed
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn space(segment_bytes: u64) -> LogSpace {
+        let first = Span { sequence: 0, start: 16, end: 16 + segment_bytes };
+        LogSpace::new(Arc::new(LogOffset::new()), vec![first], segment_bytes)
+    }
+
+    fn claim(space: &LogSpace, filling: &Filling, size: u64, closed: &mut Vec<(u64, u64)>) -> Piece {
+        let close = |piece: Piece| closed.push((piece.lsn.offset(), piece.size));
+        space.claim(filling, size, close, || false).expect("nobody gives up")
+    }
+
+    #[test]
+    fn a_block_across_the_end_closes_its_segment() {
+        let (space, mut closed) = (space(256), Vec::new());
+        let filling = space.join();
+        for expected in [16, 112] {
+            assert_eq!(claim(&space, &filling, 96, &mut closed).lsn, Lsn::new(expected, 0));
+            space.filled(&filling);
+        }
+        let piece = claim(&space, &filling, 96, &mut closed);
+        assert_eq!((piece.lsn, &closed[..]), (Lsn::new(304, 1), &[(208, 64)][..]));
+        assert_eq!(space.filled_to(), 208, "an announcement holds it back");
+        space.filled(&filling);
+        assert_eq!(space.filled_to(), 400);
+        assert_eq!(space.segments()[1], Span { sequence: 1, start: 304, end: 560 });
+        assert_eq!(space.segment_of(piece.lsn), Some(space.segments()[1]));
+        assert_eq!(space.segment_of(Lsn::new(304, 2)), None);
+    }
+
+    #[test]
+    fn segments_grow_while_none_is_freed_and_go_oldest_first() {
+        let (space, mut closed) = (space(256), Vec::new());
+        let filling = space.join();
+        while space.segments().len() < SEGMENTS {
+            claim(&space, &filling, 256, &mut closed);
+            space.filled(&filling);
+        }
+        let segments = space.segments();
+        assert!(segments.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        assert_eq!(segments[15].end - segments[15].start, 256 << 11);
+        while space.look(space.offset.now().0, 256) != Claim::Full {
+            claim(&space, &filling, 256, &mut closed);
+            space.filled(&filling);
+        }
+        assert!(space.claim(&filling, 256, |_| (), || true).is_none());
+        assert_eq!(space.free_below(segments[2].end), segments[..3]);
+        assert_eq!(claim(&space, &filling, 256, &mut closed).lsn.segment(), 0);
+        assert_eq!(space.segment_of(segments[4].lsn(segments[4].start)), Some(segments[4]));
+        assert_eq!(space.segment_of(segments[1].lsn(segments[1].start)), None);
+    }
+
+    #[test]
+    fn pieces_of_many_threads_do_not_overlap() {
+        let space = space(4096);
+        let mut pieces: Vec<(u64, u64)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4u64)
+                .map(|thread| {
+                    let space = &space;
+                    scope.spawn(move || {
+                        let (filling, mut closed, mut pieces) = (space.join(), Vec::new(), Vec::new());
+                        for turn in 0..300 {
+                            let size = 32 + 16 * ((turn * 7 + thread) % 20);
+                            let piece = claim(space, &filling, size, &mut closed);
+                            pieces.push((piece.lsn.offset(), piece.size));
+                            assert!(space.filled_to() <= piece.lsn.offset());
+                            space.filled(&filling);
+                            space.free_below(space.filled_to().saturating_sub(100_000));
+                        }
+                        pieces.extend(closed);
+                        pieces
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        pieces.sort_unstable();
+        assert!(pieces.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
+        assert_eq!(space.filled_to(), space.offset.now().0);
+    }
+}

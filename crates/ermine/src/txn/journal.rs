@@ -1,0 +1,73 @@
+//! What a commit leaves in the log: a record for each row it wrote, in the order of its writes, then its index entries.
+//!
+//! The number of a row's record among them is its version's position in the write set. So a version that is in memory knows
+//! where it stands in the log: in the block of its commit stamp, under that number.
+
+use super::{commit_order::Journal, running::Operation};
+use crate::{
+    clock::LogOffset,
+    error::Result,
+    ids::Stamp,
+    log::{
+        Log, Position,
+        record::{Payload, Record},
+    },
+    rows::chain::Kind,
+    scheme::Scheme,
+    worker::State,
+};
+
+/// A worker's end of the log, at commit.
+pub(super) struct Logged<'a> {
+    pub(super) log: &'a Log,
+    pub(super) position: &'a mut Position,
+}
+
+impl Journal for Logged<'_> {
+    fn claim(&mut self, clock: &LogOffset) -> Stamp {
+        self.position.claim(self.log, clock)
+    }
+
+    fn fill(&mut self) {
+        self.position.fill(self.log);
+    }
+
+    fn skip(&mut self) {
+        self.position.skip(self.log);
+    }
+}
+
+impl<S: Scheme> Operation<'_, S> {
+    /// Writes down what the transaction has done, before it takes its stamp; hands out what is too much for one block.
+    pub(super) fn write_draft(&mut self, log: &Log) -> Result<()> {
+        log.check()?;
+        let State { footprint, position, .. } = &mut *self.state;
+        let Some(position) = position else { return Ok(()) };
+        position.draft.begin();
+        for write in &footprint.writes {
+            let (table, row) = (write.place.table, write.row);
+            let had_value = write.old.is_some_and(|old| old.kind() == Kind::Live);
+            let payload = write.new.payload(&self.entered.versions);
+            let value = Payload::here(payload.len());
+            let record = match (write.new.kind(), had_value) {
+                (Kind::Live, true) => Record::Update { table, row, value },
+                (Kind::Live, false) => Record::Insert { table, row, key: footprint.key(write.place), value },
+                (Kind::Tombstone | Kind::Absent, _) => Record::Delete { table, row },
+            };
+            position.draft.add(&record, payload);
+            if position.draft.is_full() {
+                position.spill(log);
+            }
+        }
+        for needed in &footprint.entries {
+            let (table, row, index) = (needed.entry.table, needed.row, needed.index.0);
+            let entry = footprint.key(needed.entry);
+            position.draft.add(&Record::Entry { table, row, index, entry }, &[]);
+            if position.draft.is_full() {
+                position.spill(log);
+            }
+        }
+        position.seal(log);
+        Ok(())
+    }
+}
