@@ -91,6 +91,9 @@ pub use {
 
 #[cfg(not(loom))]
 #[doc(hidden)]
+pub use platform::file as files;
+#[cfg(not(loom))]
+#[doc(hidden)]
 pub use types::__private;
 
 /// The longest key, in bytes of its encoding.
