@@ -359,6 +359,35 @@ mod tests {
     }
 
     #[test]
+    fn what_stood_between_two_cuts_does_not_come_back() {
+        let (directory, file) = with_zeros(1);
+        for fill in [1, 2] {
+            file.set_length(0).unwrap();
+            file.write_at(0, &[fill; SIZE]).unwrap();
+        }
+        let (trace, look) = (directory.trace(), |crashed: &FaultyDirectory| sectors(crashed));
+        let all = BTreeSet::from([vec![], vec![0], vec![1], vec![2]]);
+        assert_eq!(outcomes(&trace, 4, look), all);
+        file.set_length(0).unwrap();
+        file.set_length(SECTOR).unwrap();
+        file.sync().unwrap();
+        let trace = directory.trace();
+        assert_eq!(outcomes(&trace, 7, look), BTreeSet::from([vec![0]]));
+        // With all lengths there, nothing from before the last cut is.
+        let (directory, file) = with_zeros(1);
+        file.set_length(10).unwrap();
+        file.write_at(0, &[1; SIZE]).unwrap();
+        file.set_length(10).unwrap();
+        file.set_length(SECTOR).unwrap();
+        let look = |crashed: &FaultyDirectory| {
+            let content = content(crashed, "a").unwrap();
+            [content[9], content.get(10).copied().unwrap_or(9)]
+        };
+        let possible = BTreeSet::from([[0, 0], [0, 9], [1, 1], [1, 9], [1, 0]]);
+        assert_eq!(outcomes(&directory.trace(), 4, look), possible);
+    }
+
+    #[test]
     fn changes_of_names_are_lost_from_the_end() {
         let directory = FaultyDirectory::new();
         let first = directory.open("first", Open::Create).unwrap();
