@@ -89,7 +89,6 @@ pub use {
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
 };
 
-#[cfg(not(loom))]
 #[doc(hidden)]
 pub use platform::file as files;
 #[cfg(not(loom))]

@@ -36,7 +36,7 @@ pub(super) fn check_name(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -183,7 +183,7 @@ fn grow(file: &fs::File, _: u64, to: u64) -> io::Result<()> {
     file.set_len(to)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::{env, process};
 

@@ -252,7 +252,7 @@ impl Chance {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::collections::BTreeSet;
 

@@ -285,7 +285,7 @@ impl fmt::Debug for FaultyFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
