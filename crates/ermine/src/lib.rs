@@ -96,6 +96,8 @@ pub use {
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
 };
 
+#[doc(hidden)]
+pub use platform::file as files;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub use types::__private;

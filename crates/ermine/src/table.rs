@@ -85,9 +85,14 @@ impl Secondary {
         Ok(length)
     }
 
+    /// The primary key at the end of an entry.
+    pub(crate) fn primary_key<'e>(&self, entry: &'e [u8]) -> Result<&'e [u8]> {
+        Ok(&entry[(self.key_of()?.secondary_length)(entry)?..])
+    }
+
     /// Whether `value`, under the primary key at the end of `entry`, belongs to that entry.
     pub(crate) fn matches(&self, entry: &[u8], value: &[u8]) -> Result<bool> {
-        let key = &entry[(self.key_of()?.secondary_length)(entry)?..];
+        let key = self.primary_key(entry)?;
         let mut expected = KeyBuffer::new();
         self.entry_of(key, value, &mut expected)?;
         Ok(expected[..] == *entry)

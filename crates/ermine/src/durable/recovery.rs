@@ -109,8 +109,8 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
         cut_at: tail.cut.map(|(_, at)| at),
         ..Recovery::default()
     };
-    let store = Store::new(files);
-    let tables = build_tables(arrays, &notes, &store, &segments)?;
+    let store = Store::new(files, segments.clone());
+    let tables = build_tables(arrays, &notes, &store)?;
     summary.tables = tables.len() as u64 - 1;
     summary.rows = tables[1..].iter().map(|table| table.live).sum();
     summary.took = began.elapsed();
@@ -249,7 +249,6 @@ fn build_tables<H: CertifierStamps>(
     arrays: Arrays<H>,
     notes: &[Notes],
     store: &Store,
-    segments: &[Span],
 ) -> Result<Vec<RecoveredTable<H>>> {
     // The catalog is there before the first table.
     arrays.get(CATALOG)?;
@@ -264,7 +263,7 @@ fn build_tables<H: CertifierStamps>(
         };
         let table = build_table(entry.clone(), rows, notes)?;
         if table.entry.id == CATALOG {
-            entries.extend(read_catalog(&table.rows, store, segments)?);
+            entries.extend(read_catalog(&table.rows, store)?);
         }
         tables.push(table);
     }
@@ -298,11 +297,11 @@ fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, count: u64) -> u64 {
 }
 
 /// What the catalog's rows say, in the order of the tables' numbers.
-fn read_catalog<H: CertifierStamps>(array: &RowArray<H>, store: &Store, segments: &[Span]) -> Result<Vec<TableEntry>> {
+fn read_catalog<H: CertifierStamps>(array: &RowArray<H>, store: &Store) -> Result<Vec<TableEntry>> {
     let mut entries = Vec::new();
     for row in (0..array.count()).map(RowId) {
         if let Some(address) = array.slot(row).stored() {
-            entries.push(TableEntry::decode(&store.read(segments, address, CATALOG, row)?.value)?);
+            entries.push(TableEntry::decode(&store.read(address, CATALOG, row)?.value)?);
         }
     }
     entries.sort_unstable_by_key(|entry| entry.id);

@@ -33,11 +33,14 @@ pub(crate) struct StoredRow {
 /// The durable rows of a database.
 pub(crate) struct Store {
     files: Arc<SegmentFiles>,
+    /// The segments in which rows may be that are in files only, oldest first: those that were there when the database was
+    /// opened, as long as they are live.
+    segments: Vec<Span>,
 }
 
 impl Store {
-    pub(crate) fn new(files: Arc<SegmentFiles>) -> Self {
-        Self { files }
+    pub(crate) fn new(files: Arc<SegmentFiles>, segments: Vec<Span>) -> Self {
+        Self { files, segments }
     }
 
     /// The files of the log.
@@ -45,13 +48,13 @@ impl Store {
         &self.files
     }
 
-    /// Reads the row at `address`, which must be that one. `segments` are those that are live.
-    pub(crate) fn read(&self, segments: &[Span], address: Address, table: TableId, row: RowId) -> Result<StoredRow> {
+    /// Reads the row at `address`, which must be that one.
+    pub(crate) fn read(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRow> {
         match address.space() {
             Space::Log => {
-                let start = segments.first().map_or(0, |span| span.start);
+                let start = self.segments.first().map_or(0, |span| span.start);
                 let lsn = address.lsn(start);
-                let span = segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
+                let span = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
                 let span = span.ok_or_else(|| {
                     Error::Storage(format!("a row is said to be at {lsn} of the log, for which there is no segment"))
                 })?;

@@ -223,6 +223,6 @@ impl<S: Scheme> Txn<'_, S> {
 fn primary_key<'a, H: CertifierStamps>(table: &TableStore<H>, sought: Sought<'a>) -> Result<&'a [u8]> {
     Ok(match sought.index {
         IndexOrdinal::PRIMARY => sought.entry,
-        index => &sought.entry[(table.secondary(index).secondary_length)(sought.entry)?..],
+        index => table.secondary(index).primary_key(sought.entry)?,
     })
 }

@@ -225,8 +225,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
     #[cold]
     pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId) -> Result<()> {
         let slot = table.rows.slot(row);
-        if let (Some(address), Some(store), Some(log)) = (slot.stored(), &self.engine.store, &self.engine.log) {
-            let StoredRow { stamp, number, value } = store.read(&log.segments(), address, table.id, row)?;
+        if let (Some(address), Some(store)) = (slot.stored(), &self.engine.store) {
+            let StoredRow { stamp, number, value } = store.read(address, table.id, row)?;
             slot.bring_in(&mut self.state.arena, address, stamp, number, &value);
         }
         Ok(())

@@ -1,0 +1,163 @@
+//! What is on the disk: what is surely there, and what may be.
+//!
+//! A [`Disk`] is the state after the first so many operations of a trace. It takes one operation more with
+//! [`advance`](Disk::advance); `crash.rs` then decides what of the uncertain is there.
+//!
+//! 1. A file's `durable` content holds what every crash leaves; `changes` come on top, in order, and each may be there or
+//!    not within the limits of invariant 2 and `crash.rs`.
+//! 2. After a sync that failed, `changes` is never emptied again. What a later sync makes durable is noted as floors: a
+//!    sector, or the length, is at least as new as its floor. What was only written before the failure gets none,
+//!    because the system takes it for clean.
+//! 3. Changes of names stand in order in `edits`, and are folded into `names` by a sync, unless one before it failed; each
+//!    carries the number of its file, so that it makes sense without those before it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
+
+use super::{
+    content::{Content, SECTOR},
+    trace::Operation,
+};
+
+/// One file for ever, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileNumber(pub(super) usize);
+
+/// Which file stands under a name.
+pub(super) type Names = BTreeMap<String, FileNumber>;
+
+#[derive(Clone, Default)]
+pub(super) struct Disk {
+    pub(super) files: Vec<Platter>,
+    pub(super) names: Names,
+    pub(super) edits: Vec<Edit>,
+}
+
+/// A change of names.
+#[derive(Clone, Copy)]
+pub(super) struct Edit {
+    /// The number of the operation in the trace.
+    pub(super) operation: usize,
+    pub(super) standing: Standing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Not synced.
+    Pending,
+    /// A sync failed.
+    Doubtful,
+    /// Synced, but behind a doubtful one.
+    Sure,
+}
+
+/// One file on the disk.
+#[derive(Clone, Default)]
+pub(super) struct Platter {
+    pub(super) durable: Content,
+    /// The operations in the trace that changed the file since.
+    pub(super) changes: Vec<usize>,
+    /// How many of the changes no later sync will write.
+    clean: usize,
+    /// Invariant 2: how many of the changes a sector surely has.
+    pub(super) sector_floors: HashMap<u64, usize>,
+    /// Invariant 2: how many of the changes the length surely has.
+    pub(super) length_floor: usize,
+}
+
+impl Disk {
+    /// The disk of a machine that was switched off in good order.
+    pub(super) fn at_rest<'a>(files: impl IntoIterator<Item = &'a Content>, names: Names) -> Self {
+        let at_rest = |content: &Content| Platter { durable: content.clone(), ..Platter::default() };
+        Self { files: files.into_iter().map(at_rest).collect(), names, edits: Vec::new() }
+    }
+
+    /// Takes in the operation `number` of the trace.
+    pub(super) fn advance(&mut self, trace: &[Operation], number: usize) {
+        let operation = &trace[number];
+        match operation {
+            Operation::Write { file, .. } | Operation::SetLength { file, .. } => {
+                self.files[file.0].changes.push(number);
+            }
+            Operation::Sync { file, succeeded } => self.files[file.0].sync(trace, *succeeded),
+            Operation::Create { file, .. } => {
+                assert_eq!(file.0, self.files.len(), "files are numbered in the order of their creation");
+                self.files.push(Platter::default());
+                self.edits.push(Edit { operation: number, standing: Standing::Pending });
+            }
+            Operation::Rename { .. } | Operation::Remove { .. } => {
+                self.edits.push(Edit { operation: number, standing: Standing::Pending });
+            }
+            Operation::SyncDirectory { succeeded } => self.sync_names(trace, *succeeded),
+            Operation::Failed => {}
+        }
+    }
+
+    fn sync_names(&mut self, trace: &[Operation], succeeded: bool) {
+        if succeeded && self.edits.iter().all(|edit| edit.standing == Standing::Pending) {
+            for edit in self.edits.drain(..) {
+                trace[edit.operation].edit(&mut self.names);
+            }
+        }
+        let standing = if succeeded { Standing::Sure } else { Standing::Doubtful };
+        for edit in self.edits.iter_mut().filter(|edit| edit.standing == Standing::Pending) {
+            edit.standing = standing;
+        }
+    }
+}
+
+impl Platter {
+    fn sync(&mut self, trace: &[Operation], succeeded: bool) {
+        // Without a failure before it there is nothing clean that is not durable.
+        if succeeded && self.clean == 0 {
+            for change in self.changes.drain(..) {
+                trace[change].change(&mut self.durable);
+            }
+        } else if succeeded {
+            for change in &self.changes[self.clean..] {
+                self.sector_floors.extend(trace[*change].sectors().map(|sector| (sector, self.changes.len())));
+            }
+            self.length_floor = self.changes.len();
+        }
+        self.clean = self.changes.len();
+    }
+}
+
+impl Operation {
+    /// Does to the names what it does.
+    pub(super) fn edit(&self, names: &mut Names) {
+        match self {
+            Self::Create { name, file } => {
+                names.insert(name.clone(), *file);
+            }
+            Self::Rename { to, file, .. } => {
+                // Whatever it is called: a rename before this one may have been lost.
+                names.retain(|_, named| named != file);
+                names.insert(to.clone(), *file);
+            }
+            Self::Remove { name } => {
+                names.remove(name);
+            }
+            _ => {}
+        }
+    }
+
+    /// Does to the content of its file what it does.
+    pub(super) fn change(&self, content: &mut Content) {
+        match self {
+            Self::Write { offset, bytes, .. } => content.write(*offset, bytes),
+            Self::SetLength { bytes, .. } => content.set_length(*bytes),
+            _ => {}
+        }
+    }
+
+    /// The sectors that it writes.
+    pub(super) fn sectors(&self) -> Range<u64> {
+        match self {
+            Self::Write { offset, bytes, .. } => offset / SECTOR..(offset + bytes.len() as u64).div_ceil(SECTOR),
+            _ => 0..0,
+        }
+    }
+}

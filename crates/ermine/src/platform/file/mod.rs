@@ -1,0 +1,60 @@
+//! Files of a database: the few operations that the log, checkpoints and recovery need.
+//!
+//! A database lives in one flat directory. What it does there goes through [`Directory`] and [`File`], of which there
+//! are two: [`real`], the operating system's, and [`faulty`], which loses, tears and breaks what a real device may, for
+//! tests of recovery.
+//!
+//! What may be relied on, and nothing else:
+//! 1. What was written before a [`File::sync`] that succeeded is there after a crash; what was not may be there in any
+//!    part, sector by sector.
+//! 2. A name that was created, renamed or removed before a [`Directory::sync`] that succeeded is so after a crash; other
+//!    changes of names may be lost, each for itself.
+//! 3. After a sync that failed nothing is known of what was written since the last one that succeeded.
+
+mod failure;
+pub mod faulty;
+mod lock;
+pub mod real;
+
+use std::{fmt, io, sync::Arc};
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// It exists, and is only read.
+    Read,
+    /// It exists, and is read and written.
+    Write,
+    /// It is made, empty; one of that name that exists is an error.
+    Create,
+}
+
+/// One directory.
+pub trait Directory: fmt::Debug + Send + Sync {
+    /// The names of all files in it, in no order.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Opens a file.
+    fn open(&self, name: &str, how: Open) -> io::Result<Arc<dyn File>>;
+    /// Gives a file another name; one that has that name already is replaced.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file; who has it open may go on reading it.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes the names durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Where it is, for messages.
+    fn path(&self) -> String;
+}
+
+/// One open file. Several threads may use it at once.
+pub trait File: fmt::Debug + Send + Sync {
+    /// Writes all of `bytes` at `offset`; the file grows as needed. After an error any part may have been written.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Reads up to `into.len()` bytes at `offset`; fewer only where the file ends.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// Makes content and length durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Its length in bytes.
+    fn length(&self) -> io::Result<u64>;
+    /// Cuts it, or lets it grow by zeros, and takes the space on the device where the system can.
+    fn set_length(&self, bytes: u64) -> io::Result<()>;
+}

@@ -1,0 +1,313 @@
+//! The operating system's files.
+//!
+//! 1. A file is synced with `fdatasync`, which on Linux covers its length too: that is metadata without which the data
+//!    could not be read back.
+//! 2. A file that grows takes its space on the device at once where the system can, so that a full device is met when
+//!    a log file is prepared and not when a commit is on its way.
+//! 3. The path is made absolute when the directory is opened: a process that changes its own later goes on here.
+//! 4. Every error says which operation failed on which path, and keeps the kind and the words of the system's.
+
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub use super::lock::Lock;
+use super::{
+    Directory, File, Open,
+    failure::{check_name, during},
+};
+
+/// A directory of the file system.
+#[derive(Debug)]
+pub struct RealDirectory {
+    path: PathBuf,
+    /// Open for its syncs.
+    handle: fs::File,
+}
+
+impl RealDirectory {
+    /// Opens a directory that exists.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = path.as_ref();
+        let opened = fs::canonicalize(path).and_then(|path| {
+            if !fs::metadata(&path)?.is_dir() {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+            Ok(Self { handle: fs::File::open(&path)?, path })
+        });
+        opened.map_err(during("open directory", path.display()))
+    }
+
+    /// Opens a directory, and makes it first where it does not exist. Its parent must exist. It is there after a crash.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = path.as_ref();
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(during("create directory", path.display())(error));
+            }
+            // One that exists may have been made just before a crash of its maker: its name is synced as well.
+            _ => {}
+        }
+        let directory = Self::open(path)?;
+        if let Some(parent) = directory.path.parent() {
+            let synced = fs::File::open(parent).and_then(|parent| parent.sync_all());
+            synced.map_err(during("sync directory", parent.display()))?;
+        }
+        Ok(directory)
+    }
+
+    /// Takes the directory for this process, for as long as the lock lives.
+    pub fn lock(&self) -> io::Result<Lock> {
+        Lock::take(&self.path)
+    }
+
+    fn path_of(&self, name: &str) -> io::Result<PathBuf> {
+        check_name(name).map_err(during("use the name", name))?;
+        Ok(self.path.join(name))
+    }
+}
+
+impl Directory for RealDirectory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let list = || {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&self.path)? {
+                let entry = entry?;
+                // A name that is no text is none of ours.
+                if !entry.file_type()?.is_dir()
+                    && let Ok(name) = entry.file_name().into_string()
+                {
+                    names.push(name);
+                }
+            }
+            Ok(names)
+        };
+        list().map_err(during("list", self.path.display()))
+    }
+
+    fn open(&self, name: &str, how: Open) -> io::Result<Arc<dyn File>> {
+        let path = self.path_of(name)?;
+        let operation = if how == Open::Create { "create" } else { "open" };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(how != Open::Read)
+            .create_new(how == Open::Create)
+            .open(&path)
+            .map_err(during(operation, path.display()))?;
+        Ok(Arc::new(RealFile { file, path }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.path_of(from)?, self.path_of(to)?);
+        fs::rename(&from, &to).map_err(during("rename", format_args!("{} to {}", from.display(), to.display())))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let path = self.path_of(name)?;
+        fs::remove_file(&path).map_err(during("remove", path.display()))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.handle.sync_all().map_err(during("sync directory", self.path.display()))
+    }
+
+    fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// A file of the file system.
+#[derive(Debug)]
+struct RealFile {
+    file: fs::File,
+    /// What it was called when it was opened.
+    path: PathBuf,
+}
+
+impl File for RealFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(during("write", self.path.display()))
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while read < into.len() {
+            match self.file.read_at(&mut into[read..], offset + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(during("read", self.path.display())(error)),
+            }
+        }
+        Ok(read)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data().map_err(during("sync", self.path.display()))
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        let metadata = self.file.metadata().map_err(during("ask the length of", self.path.display()))?;
+        Ok(metadata.len())
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        let length = self.length()?;
+        let set = if bytes > length { grow(&self.file, length, bytes) } else { self.file.set_len(bytes) };
+        set.map_err(during("set the length of", self.path.display()))
+    }
+}
+
+/// Lets a file grow by zeros that have their place on the device.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn grow(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
+    use rustix::{
+        fs::{FallocateFlags, fallocate},
+        io::{Errno, retry_on_intr},
+    };
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), from, to - from)) {
+        Ok(()) => Ok(()),
+        // A file system that cannot reserve space.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(to),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Lets a file grow by zeros.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn grow(file: &fs::File, _: u64, to: u64) -> io::Result<()> {
+    file.set_len(to)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::{env, process};
+
+    use super::*;
+
+    /// A directory for one test, removed at its end.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(test: &str) -> Self {
+            let path = env::temp_dir().join(format!("ermine-{}-{test}", process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_directory_is_made_once_and_opened_again() {
+        let scratch = Scratch::new("create");
+        let path = scratch.0.join("database");
+        assert_eq!(RealDirectory::open(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        RealDirectory::create(&path).unwrap().open("a", Open::Create).unwrap();
+        assert_eq!(RealDirectory::create(&path).unwrap().list().unwrap(), ["a"]);
+        assert_eq!(RealDirectory::open(&path).unwrap().list().unwrap(), ["a"]);
+        let deep = RealDirectory::create(scratch.0.join("no/where")).unwrap_err();
+        assert_eq!(deep.kind(), io::ErrorKind::NotFound);
+        let file = RealDirectory::open(path.join("a")).unwrap_err();
+        assert_eq!(file.kind(), io::ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn what_is_written_is_read_by_another_handle() {
+        let scratch = Scratch::new("write");
+        let directory = RealDirectory::open(&scratch.0).unwrap();
+        let file = directory.open("a", Open::Create).unwrap();
+        file.write_at(3, b"abc").unwrap();
+        file.sync().unwrap();
+        directory.sync().unwrap();
+        let reader = directory.open("a", Open::Read).unwrap();
+        let mut into = [9; 10];
+        assert_eq!(reader.read_at(0, &mut into).unwrap(), 6);
+        assert_eq!(into, *b"\0\0\0abc\x09\x09\x09\x09");
+        assert_eq!(reader.read_at(6, &mut into).unwrap(), 0);
+        assert!(reader.write_at(0, b"x").is_err());
+    }
+
+    #[test]
+    fn a_file_grows_by_zeros_that_have_their_place() {
+        use std::os::unix::fs::MetadataExt;
+        let scratch = Scratch::new("grow");
+        let directory = RealDirectory::open(&scratch.0).unwrap();
+        let file = directory.open("a", Open::Create).unwrap();
+        file.write_at(0, b"abc").unwrap();
+        file.set_length(1 << 20).unwrap();
+        assert_eq!(file.length().unwrap(), 1 << 20);
+        let mut into = [9; 4];
+        assert_eq!(file.read_at((1 << 20) - 4, &mut into).unwrap(), 4);
+        assert_eq!(into, [0; 4]);
+        let blocks = fs::metadata(scratch.0.join("a")).unwrap().blocks();
+        // Not every file system can.
+        println!("{blocks} blocks of 512 bytes");
+        file.set_length(2).unwrap();
+        file.set_length(4).unwrap();
+        assert_eq!(file.read_at(0, &mut into).unwrap(), 4);
+        assert_eq!(into, *b"ab\0\0");
+    }
+
+    #[test]
+    fn a_full_device_is_told() {
+        let full = Path::new("/dev/full");
+        if !full.exists() {
+            return;
+        }
+        let file = RealFile { file: OpenOptions::new().write(true).open(full).unwrap(), path: full.into() };
+        let error = file.write_at(0, b"x").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(error.to_string().starts_with("cannot write /dev/full: "), "{error}");
+    }
+
+    #[test]
+    fn an_error_says_what_and_where() {
+        let scratch = Scratch::new("error");
+        let directory = RealDirectory::open(&scratch.0).unwrap();
+        let error = directory.open("missing", Open::Read).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let path = format!("{}/missing", directory.path());
+        assert!(error.to_string().starts_with(&format!("cannot open {path}: ")), "{error}");
+        assert!(error.to_string().contains("os error"), "{error}");
+        assert_eq!(directory.open("../a", Open::Create).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn one_at_a_time_holds_the_lock() {
+        let scratch = Scratch::new("lock");
+        let directory = RealDirectory::open(&scratch.0).unwrap();
+        let lock = directory.lock().unwrap();
+        let error = RealDirectory::open(&scratch.0).unwrap().lock().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        let program = env::current_exe().unwrap();
+        let program = program.file_name().unwrap().to_str().unwrap();
+        let told =
+            format!("database directory {} is in use by process {} ({program})", directory.path(), process::id());
+        assert_eq!(error.to_string(), told);
+        let signed = fs::read_to_string(scratch.0.join("LOCK")).unwrap();
+        assert_eq!(signed, format!("pid {} program {program}\n", process::id()));
+        drop(lock);
+        drop(directory.lock().unwrap());
+        assert_eq!(directory.list().unwrap(), ["LOCK"]);
+    }
+
+    #[test]
+    fn a_lock_whose_holder_did_not_sign_is_still_held() {
+        let scratch = Scratch::new("unsigned");
+        let directory = RealDirectory::open(&scratch.0).unwrap();
+        let _lock = directory.lock().unwrap();
+        fs::write(scratch.0.join("LOCK"), "").unwrap();
+        let error = directory.lock().unwrap_err();
+        assert!(error.to_string().ends_with("is in use by another process"), "{error}");
+    }
+}
