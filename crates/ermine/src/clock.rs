@@ -14,7 +14,6 @@ use crate::{
     sync::{AtomicU64, Ordering, total_order},
 };
 
-
 /// The log's offset, on a cache line of its own.
 #[repr(align(128))]
 pub(crate) struct LogOffset(AtomicU64);

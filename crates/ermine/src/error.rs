@@ -119,7 +119,10 @@ impl fmt::Display for Error {
             ),
             Self::Storage(what) => what.fmt(f),
             Self::Corrupt { file, offset, what } => {
-                write!(f, "{file} is damaged at byte {offset}: {what}; `ermine inspect` shows the file, docs/design/log.md says how to save what is left")
+                write!(
+                    f,
+                    "{file} is damaged at byte {offset}: {what}; `ermine inspect` shows the file, docs/design/log.md says how to save what is left"
+                )
             }
             Self::Application(error) => error.fmt(f),
         }

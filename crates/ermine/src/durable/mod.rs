@@ -11,7 +11,7 @@
 //! | `rebuild` | indexes from what replay and checkpoint know |
 //! | `recovery` | the whole, from the names of files to a database |
 
-pub(crate) mod recovery;
 mod rebuild;
+pub(crate) mod recovery;
 mod replay;
 pub(crate) mod store;

@@ -150,7 +150,11 @@ fn find_segments(directory: &Arc<dyn Directory>) -> Result<Vec<Span>> {
         )));
     }
     if segments.len() >= SEGMENTS {
-        return Err(Error::Storage(format!("there are {} log segments in {}, too many", segments.len(), directory.path())));
+        return Err(Error::Storage(format!(
+            "there are {} log segments in {}, too many",
+            segments.len(),
+            directory.path()
+        )));
     }
     Ok(segments)
 }
@@ -196,9 +200,7 @@ fn replay_tail<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) ->
             for (distance, later) in segments[at..].iter().enumerate() {
                 let file = replay.files.get(later).map_err(storage)?;
                 let from = if distance == 0 { hole + crate::log::lsn::GRANULE } else { later.start };
-                if from < later.end
-                    && Scan::new(&*file, (*later).into(), from).proves_durable(hole).map_err(storage)?
-                {
+                if from < later.end && Scan::new(&*file, (*later).into(), from).proves_durable(hole).map_err(storage)? {
                     return Err(damage(span, hole, invalid));
                 }
             }

@@ -160,7 +160,8 @@ impl<H: CertifierStamps> Replay<'_, H> {
         if lsn >= commit.lsn {
             return Err(damaged());
         }
-        let span = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset())).ok_or_else(damaged)?;
+        let span =
+            self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset())).ok_or_else(damaged)?;
         let file = self.files.get(span).map_err(storage)?;
         let block = read_block(&*file, (*span).into(), lsn).map_err(storage)?;
         block.ok().filter(|(header, _)| header.kind == BlockKind::Overflow).ok_or_else(damaged)

@@ -82,9 +82,9 @@ fn read_row(
     };
     let block = read_block(file, extent, lsn).map_err(storage)?;
     let (header, bytes) = block.map_err(|_| damaged("no whole block where a row should be"))?;
-    let (descriptors, payloads) =
-        bytes[HEADER_BYTES..].split_at(header.descriptors as usize);
-    let (record, at) = find_row(descriptors, address.record()).ok_or_else(|| damaged("the block has no such record"))?;
+    let (descriptors, payloads) = bytes[HEADER_BYTES..].split_at(header.descriptors as usize);
+    let (record, at) =
+        find_row(descriptors, address.record()).ok_or_else(|| damaged("the block has no such record"))?;
     let (found, value, stamp) = match record {
         Record::Insert { table, row, value, .. } | Record::Update { table, row, value } => {
             ((table, row), value, lsn.stamp())

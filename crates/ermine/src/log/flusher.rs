@@ -95,7 +95,8 @@ impl Flusher {
     fn note_moment(&mut self) {
         let now = SystemTime::now();
         if let Some((last, end)) = self.last_moment
-            && (self.log.space.filled_to() == end || now.duration_since(last).is_ok_and(|passed| passed < CLOCK_INTERVAL))
+            && (self.log.space.filled_to() == end
+                || now.duration_since(last).is_ok_and(|passed| passed < CLOCK_INTERVAL))
         {
             return;
         }

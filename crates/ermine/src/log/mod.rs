@@ -50,6 +50,6 @@ pub(crate) mod waiters;
 #[cfg(not(loom))]
 mod central;
 #[cfg(not(loom))]
-pub use receipt::Receipt;
-#[cfg(not(loom))]
 pub(crate) use central::{Log, Position, Start};
+#[cfg(not(loom))]
+pub use receipt::Receipt;

@@ -79,7 +79,8 @@ mod tests {
         let span = Span { sequence: 17, start: 4096, end: 1 << 40 };
         assert_eq!(span_of(&name_of(&span)), Some(span));
         let name = name_of(&span);
-        for other in ["", "log-", "log-1-2-3", "LOCK", &name[..name.len() - 1], &format!("{name}-0"), &format!("{name}.x")]
+        for other in
+            ["", "log-", "log-1-2-3", "LOCK", &name[..name.len() - 1], &format!("{name}-0"), &format!("{name}.x")]
         {
             assert_eq!(span_of(other), None, "{other}");
         }
