@@ -1,7 +1,6 @@
 //! The log as workers use it: claim, fill, wait.
 
 use std::{
-    io,
     sync::{Arc, OnceLock, atomic::AtomicBool},
     thread::{self, JoinHandle},
     time::Duration,
@@ -12,17 +11,17 @@ use super::{
     chains::Chains,
     draft::Draft,
     flusher::Flusher,
-    lsn::Lsn,
+    lsn::{GRANULE, Lsn},
     ring::Ring,
     segment::SegmentFiles,
-    space::{Filling, LogSpace, Piece, Span},
+    space::{Filling, LogSpace, Piece, SEGMENT_BYTES_MAX, Span},
     waiters::Waiters,
 };
 use crate::{
     clock::LogOffset,
     error::{Error, Result},
     ids::Stamp,
-    sync::{AtomicU64, Mutex, Ordering},
+    sync::{Mutex, Ordering},
 };
 
 /// The log of a database.
@@ -34,20 +33,12 @@ pub(crate) struct Log {
     pub(crate) chains: Chains,
     /// The announcements of the flusher itself.
     pub(super) clock_filling: Arc<Filling>,
-    /// Up to where the log is durable.
-    durable: Durable,
     /// The sequence number of the first segment that has no file yet.
     first_new: u64,
-    /// The flusher sleeps.
-    pub(super) resting: AtomicBool,
     pub(super) stop: AtomicBool,
     failure: OnceLock<Arc<str>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
-
-/// On a cache line of its own: the flusher writes it, readers look at it.
-#[repr(align(128))]
-struct Durable(AtomicU64);
 
 /// Where a log goes on.
 pub(crate) struct Start {
@@ -64,6 +55,7 @@ impl Log {
     /// A log that goes on where `start` says, with its flusher.
     pub(crate) fn start(files: Arc<SegmentFiles>, offset: Arc<LogOffset>, start: Start) -> Result<Arc<Self>> {
         let Start { mut segments, sequence, offset: from, segment_bytes, buffer_bytes } = start;
+        let segment_bytes = segment_bytes.next_multiple_of(GRANULE).min(SEGMENT_BYTES_MAX);
         segments.push(Span { sequence, start: from, end: from + segment_bytes });
         let ring = Ring::new(buffer_bytes, from);
         let ring = ring.map_err(|_| Error::Limit("memory: the system refused to reserve the log buffer"))?;
@@ -73,11 +65,9 @@ impl Log {
             space,
             ring,
             files,
-            waiters: Waiters::default(),
+            waiters: Waiters::new(from),
             chains: Chains::new(),
-            durable: Durable(AtomicU64::new(from)),
             first_new: sequence,
-            resting: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             failure: OnceLock::new(),
             thread: Mutex::new(None),
@@ -97,7 +87,9 @@ impl Log {
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.wake_flusher();
-        if let Some(thread) = self.thread().take() {
+        // Not in the condition: the lock would be held until the thread has ended.
+        let thread = self.thread().take();
+        if let Some(thread) = thread {
             // A panic of the flusher has been printed; there is nothing to save.
             let _ = thread.join();
         }
@@ -110,13 +102,7 @@ impl Log {
 
     /// Up to where it is durable.
     pub(crate) fn durable(&self) -> u64 {
-        // SeqCst: pairs with `set_durable` (waiters.rs).
-        self.durable.0.load(Ordering::SeqCst)
-    }
-
-    pub(super) fn set_durable(&self, to: u64) {
-        self.durable.0.store(to, Ordering::SeqCst);
-        self.waiters.wake(to);
+        self.waiters.durable()
     }
 
     /// Whether what happened at `offset` is durable.
@@ -144,7 +130,7 @@ impl Log {
 
     /// Makes the flusher look at who waits.
     pub(crate) fn wake_flusher(&self) {
-        if self.resting.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst) {
+        if self.waiters.is_flusher_resting() || self.stop.load(Ordering::SeqCst) {
             self.thread().iter().for_each(|thread| thread.thread().unpark());
         }
     }
@@ -159,22 +145,24 @@ impl Log {
     }
 
     /// The log is broken for good.
-    pub(super) fn fail(&self, error: &io::Error) {
-        let _ = self.failure.set(error.to_string().into());
-        self.waiters.wake(u64::MAX);
+    pub(super) fn fail(&self, why: &str) {
+        let _ = self.failure.set(why.into());
+        self.waiters.wake_all();
     }
 
-    /// Whether `bytes` more could be filled at once, if nobody else came.
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        self.space.now() + bytes <= self.ring.free_to()
-    }
-
-    /// Waits for room in the buffer, before others can come to wait for the transaction.
-    pub(crate) fn wait_for_room(&self, bytes: u64) {
-        while !self.has_room(bytes) && self.failure.get().is_none() {
+    /// Waits for room in the buffer, before others can come to wait for the transaction. Fails for a block that the buffer
+    /// could never hold.
+    fn wait_for_room(&self, bytes: u64) -> Result<()> {
+        if bytes > self.ring.bytes() {
+            return Err(Error::Limit("the log buffer: a value is larger than `Options::log_buffer_bytes` can take"));
+        }
+        // Nearly all of the buffer may never be free while others commit; the rest is waited for with the piece in hand.
+        let bytes = bytes.min(self.ring.bytes() / 2);
+        while self.space.now() + bytes > self.ring.free_to() && self.failure.get().is_none() {
             self.wake_flusher();
             thread::sleep(Duration::from_micros(50));
         }
+        Ok(())
     }
 
     /// Whether a segment had a file when the log was started.
@@ -187,6 +175,14 @@ impl Log {
         let sealed = body.seal();
         let piece = self.claim(filling, body.size())?;
         self.fill(piece, sealed, body);
+        self.space.filled(filling);
+        Some(piece.lsn)
+    }
+
+    /// As [`Log::append`], if that takes no waiting for anything.
+    pub(super) fn try_append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
+        let piece = self.space.try_claim(filling, body.size(), self.ring.free_to())?;
+        self.fill(piece, body.seal(), body);
         self.space.filled(filling);
         Some(piece.lsn)
     }
@@ -232,24 +228,26 @@ pub(crate) struct Position {
 
 impl Position {
     /// Hands the full block out as an overflow block.
-    pub(crate) fn spill(&mut self, log: &Log) {
-        if !self.draft.is_chain() {
-            log.chains.open(self.owner(), log.space.offset());
-        }
+    pub(crate) fn spill(&mut self, log: &Log) -> Result<()> {
+        let is_first = !self.draft.is_chain();
         self.draft.chain();
         let body = self.draft.body(BlockKind::Overflow);
-        log.wait_for_room(body.size());
+        log.wait_for_room(body.size())?;
+        if is_first {
+            log.chains.open(self.owner(), log.space.offset());
+        }
         // Of a broken log nothing is expected any more.
         let lsn = log.append(&self.filling, body).unwrap_or(Lsn::new(0, 0));
         self.draft.spilled(lsn);
+        Ok(())
     }
 
     /// The draft is complete; waits for room.
-    pub(crate) fn seal(&mut self, log: &Log) {
+    pub(crate) fn seal(&mut self, log: &Log) -> Result<()> {
         self.draft.chain();
         let body = self.draft.body(BlockKind::Commit);
         self.sealed = Some(body.seal());
-        log.wait_for_room(body.size());
+        log.wait_for_room(body.size())
     }
 
     /// Takes the place of the commit block, and with it the transaction's stamp.
@@ -272,7 +270,7 @@ impl Position {
         self.draft.end();
     }
 
-    /// Fills the piece with nothing: the transaction has lost.
+    /// The transaction is given up: before it claimed its place, or with a piece that is filled with nothing.
     pub(crate) fn skip(&mut self, log: &Log) {
         self.sealed = None;
         if let Some(piece) = self.piece.take() {

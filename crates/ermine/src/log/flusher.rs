@@ -9,10 +9,14 @@
 //! 2. *Durable after sync.* `durable` rises to the end of a round after all files that the round wrote to have been synced,
 //!    and the name of a new file before anything in it counts.
 //! 3. *Once broken, always broken.* After an operation that failed nothing is written and nothing becomes durable any more:
-//!    what the failed one left behind is not known (a sync that fails may have dropped what it was to write).
+//!    what the failed one left behind is not known (a sync that fails may have dropped what it was to write). The thread ends
+//!    with the first failure, also with a panic of its own, and all who wait are told.
+//! 4. *It waits for nobody.* All wait for it. What it puts into the log itself therefore takes a place only where that needs
+//!    neither room in the ring nor a new segment, and else is left for the next round.
 
 use std::{
     io,
+    ops::Range,
     sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, SystemTime},
@@ -39,34 +43,50 @@ pub(super) struct Flusher {
     from: u64,
     /// The segment that was written last, and its file.
     current: Option<(Span, Arc<dyn File>)>,
-    /// When the last moment was noted, and where its block ends.
-    last_moment: Option<(SystemTime, u64)>,
+    /// When the last moment was noted.
+    last_moment: SystemTime,
+    /// Where its block ends.
+    last_moment_end: u64,
+}
+
+/// Tells those who wait when the thread panics.
+struct Watch(Arc<Log>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail("its flusher panicked");
+        }
+    }
 }
 
 impl Flusher {
     pub(super) fn new(log: Arc<Log>) -> Self {
         let from = log.durable();
         // What recovery found needs no moment: there was one behind it, or its process was killed.
-        Self { log, from, current: None, last_moment: Some((SystemTime::UNIX_EPOCH, from)) }
+        Self { log, from, current: None, last_moment: SystemTime::UNIX_EPOCH, last_moment_end: from }
     }
 
     /// Flushes until told to stop, and then what is left.
     pub(super) fn run(mut self) {
+        let watch = Watch(self.log.clone());
+        if let Err(error) = self.flush_until_stopped() {
+            watch.0.fail(&error.to_string());
+        }
+    }
+
+    fn flush_until_stopped(&mut self) -> io::Result<()> {
         loop {
             // Before the look at what is filled: who has committed before asking to stop is flushed.
             let stop = self.log.stop.load(Ordering::SeqCst);
-            self.note_moment();
+            self.note_moment(stop);
             let to = self.log.space.filled_to();
-            let due = to > self.from && (stop || !self.log.waiters.is_empty() || self.is_much(to));
-            if due {
-                if let Err(error) = self.flush(to) {
-                    self.log.fail(&error);
-                    return;
-                }
+            if to > self.from && (stop || !self.log.waiters.is_empty() || self.is_much(to)) {
+                self.flush(to)?;
             } else if stop {
-                return;
+                return Ok(());
             } else {
-                self.rest(to);
+                self.rest(to)?;
             }
         }
     }
@@ -76,90 +96,57 @@ impl Flusher {
     }
 
     /// Until there is something to do, or what has gathered is due.
-    fn rest(&mut self, to: u64) {
-        self.log.resting.store(true, Ordering::SeqCst);
-        // Whoever begins to wait after this look sees that the flusher rests, and wakes it.
-        if self.log.waiters.is_empty() && !self.log.stop.load(Ordering::SeqCst) {
-            thread::park_timeout(GATHER);
+    fn rest(&mut self, to: u64) -> io::Result<()> {
+        if self.log.waiters.begin_rest() {
+            if !self.log.stop.load(Ordering::SeqCst) {
+                thread::park_timeout(GATHER);
+            }
+        } else if to <= self.from {
+            // What they wait for has been claimed and not filled yet: by a thread that may want this core.
+            thread::yield_now();
         }
-        self.log.resting.store(false, Ordering::SeqCst);
-        if to > self.from
-            && self.log.waiters.is_empty()
-            && let Err(error) = self.flush(to)
-        {
-            self.log.fail(&error);
-        }
+        self.log.waiters.end_rest();
+        if to > self.from && self.log.waiters.is_empty() { self.flush(to) } else { Ok(()) }
     }
 
-    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the last.
-    fn note_moment(&mut self) {
+    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the `last`.
+    fn note_moment(&mut self, last: bool) {
         let now = SystemTime::now();
-        if let Some((last, end)) = self.last_moment
-            && (self.log.space.filled_to() == end
-                || now.duration_since(last).is_ok_and(|passed| passed < CLOCK_INTERVAL))
+        if self.log.space.filled_to() == self.last_moment_end
+            || !last && now.duration_since(self.last_moment).is_ok_and(|passed| passed < CLOCK_INTERVAL)
         {
             return;
         }
         let micros = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         let body = Body { kind: BlockKind::Clock, descriptors: &[], payload: &micros.to_le_bytes() };
-        // Not when the ring is so full that the flusher would wait for itself.
-        if self.log.has_room(body.size() * 2)
-            && let Some(lsn) = self.log.append(&self.log.clock_filling, body)
-        {
-            self.last_moment = Some((now, lsn.offset() + body.size()));
+        if let Some(lsn) = self.log.try_append(&self.log.clock_filling, body) {
+            (self.last_moment, self.last_moment_end) = (now, lsn.offset() + body.size());
         }
     }
 
     /// Makes everything below `to` durable.
     fn flush(&mut self, to: u64) -> io::Result<()> {
-        let mut at = self.from;
-        while at < to {
-            let span = self.span_at(at)?;
-            let start = at.max(span.start);
-            let end = to.min(span.end);
-            if start < end {
-                self.write(span, start, end)?;
-            }
-            at = end.max(start);
-            if end == span.end {
-                // What follows is a gap: the next segment's start says how long.
-                at = self.next_start(&span, to);
-            }
-            self.log.ring.wrote(at.min(to));
+        for (span, stretch) in self.log.space.stretches(self.from..to) {
+            // Before it there may have been a gap.
+            self.log.ring.wrote(stretch.start);
+            self.write(span, stretch)?;
         }
+        self.log.ring.wrote(to);
         if let Some((_, file)) = &self.current {
             file.sync()?;
         }
         self.from = to;
-        self.log.set_durable(to);
+        self.log.waiters.publish(to);
         Ok(())
     }
 
-    /// The segment in which, or after a gap behind `at`, the log goes on.
-    fn span_at(&self, at: u64) -> io::Result<Span> {
-        if let Some((span, _)) = &self.current
-            && span.start <= at
-            && at < span.end
-        {
-            return Ok(*span);
-        }
-        let found = self.log.space.segments().into_iter().find(|span| at < span.end);
-        found.ok_or_else(|| io::Error::other("the log has no segment for what has been filled"))
-    }
-
-    fn next_start(&self, span: &Span, to: u64) -> u64 {
-        let mut segments = self.log.space.segments().into_iter();
-        let next = segments.find(|next| next.sequence == span.sequence + 1);
-        next.map_or(to, |next| next.start.min(to))
-    }
-
-    fn write(&mut self, span: Span, start: u64, end: u64) -> io::Result<()> {
+    fn write(&mut self, span: Span, stretch: Range<u64>) -> io::Result<()> {
         let file = self.file(span)?;
-        let mut at = start;
-        while at < end {
+        let mut at = stretch.start;
+        while at < stretch.end {
             // SAFETY: below `filled_to`, and not freed before `wrote`.
-            let bytes = unsafe { self.log.ring.filled(at, end.min(at + WRITE_BYTES)) };
-            file.write_at(at - span.start, bytes)?;
+            let bytes = unsafe { self.log.ring.filled(at, stretch.end.min(at + WRITE_BYTES)) };
+            file.write_at(at - span.start, &bytes)?;
             at += bytes.len() as u64;
             self.log.ring.wrote(at);
         }

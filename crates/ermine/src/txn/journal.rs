@@ -41,6 +41,16 @@ impl<S: Scheme> Operation<'_, S> {
     /// Writes down what the transaction has done, before it takes its stamp; hands out what is too much for one block.
     pub(super) fn write_draft(&mut self, log: &Log) -> Result<()> {
         log.check()?;
+        let written = self.write_blocks(log);
+        if written.is_err()
+            && let Some(position) = &mut self.state.position
+        {
+            position.skip(log);
+        }
+        written
+    }
+
+    fn write_blocks(&mut self, log: &Log) -> Result<()> {
         let State { footprint, position, .. } = &mut *self.state;
         let Some(position) = position else { return Ok(()) };
         position.draft.begin();
@@ -56,7 +66,7 @@ impl<S: Scheme> Operation<'_, S> {
             };
             position.draft.add(&record, payload);
             if position.draft.is_full() {
-                position.spill(log);
+                position.spill(log)?;
             }
         }
         for needed in &footprint.entries {
@@ -64,10 +74,9 @@ impl<S: Scheme> Operation<'_, S> {
             let entry = footprint.key(needed.entry);
             position.draft.add(&Record::Entry { table, row, index, entry }, &[]);
             if position.draft.is_full() {
-                position.spill(log);
+                position.spill(log)?;
             }
         }
-        position.seal(log);
-        Ok(())
+        position.seal(log)
     }
 }
