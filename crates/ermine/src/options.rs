@@ -33,6 +33,8 @@ pub struct Options {
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.
     pub segment_bytes: u64,
+    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large.
+    pub checkpoint_after: u64,
     /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -47,6 +49,7 @@ impl Default for Options {
             durability: Durability::default(),
             log_buffer_bytes: 32 << 20,
             segment_bytes: 64 << 20,
+            checkpoint_after: 1 << 30,
             observer: None,
         }
     }
@@ -68,6 +71,12 @@ impl Options {
     /// The options with segments of another size.
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes;
+        self
+    }
+
+    /// The options with another distance between checkpoints.
+    pub fn checkpoint_after(mut self, bytes: u64) -> Self {
+        self.checkpoint_after = bytes;
         self
     }
 

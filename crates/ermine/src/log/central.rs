@@ -12,7 +12,7 @@ use super::{
     chains::Chains,
     draft::Draft,
     flusher::Flusher,
-    lsn::Lsn,
+    lsn::{Lsn, SEGMENTS},
     ring::Ring,
     segment::SegmentFiles,
     space::{Filling, LogSpace, Piece, Span},
@@ -214,6 +214,16 @@ impl Log {
             unsafe { self.ring.fill(at, part) };
             at += part.len() as u64;
         }
+    }
+
+    /// Whether so many segments are live that the oldest should go soon.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.space.segments().len() >= SEGMENTS / 2
+    }
+
+    /// Segments that end at or below `offset` are live no more: nobody reads them.
+    pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {
+        self.space.free_below(offset)
     }
 
     /// The live segments, oldest first.

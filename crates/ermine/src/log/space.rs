@@ -280,15 +280,6 @@ impl LogSpace {
         self.live.lock().expect("no code panics while it holds the segments").segments.iter().copied().collect()
     }
 
-    /// The live segment that an LSN lies in.
-    pub(crate) fn segment_of(&self, lsn: Lsn) -> Option<Span> {
-        let live = self.live.lock().expect("no code panics while it holds the segments");
-        let oldest = live.segments.front().expect("there is always a segment").sequence;
-        let at = (u64::from(lsn.segment()) + SEGMENTS as u64 - oldest % SEGMENTS as u64) % SEGMENTS as u64;
-        let span = live.segments.get(at as usize)?;
-        (span.start..span.end).contains(&lsn.offset()).then_some(*span)
-    }
-
     /// The oldest segments, all that end at or below `offset`, are live no more. Nobody reads them any more.
     pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
@@ -330,8 +321,6 @@ mod tests {
         space.filled(&filling);
         assert_eq!(space.filled_to(), 400);
         assert_eq!(space.segments()[1], Span { sequence: 1, start: 304, end: 560 });
-        assert_eq!(space.segment_of(piece.lsn), Some(space.segments()[1]));
-        assert_eq!(space.segment_of(Lsn::new(304, 2)), None);
     }
 
     #[test]
@@ -352,8 +341,6 @@ mod tests {
         assert!(space.claim(&filling, 256, |_| (), || true).is_none());
         assert_eq!(space.free_below(segments[2].end), segments[..3]);
         assert_eq!(claim(&space, &filling, 256, &mut closed).lsn.segment(), 0);
-        assert_eq!(space.segment_of(segments[4].lsn(segments[4].start)), Some(segments[4]));
-        assert_eq!(space.segment_of(segments[1].lsn(segments[1].start)), None);
     }
 
     #[test]
