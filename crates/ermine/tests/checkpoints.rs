@@ -178,3 +178,76 @@ fn a_long_reader_sees_its_snapshot_across_checkpoints() {
     let again: BTreeMap<_, _> = reader.scan(&rows, ..).collect().unwrap().into_iter().collect();
     assert_eq!((&first, &again), (&before, &before));
 }
+
+#[test]
+fn large_values_have_files_of_their_own_and_lose_them() {
+    let directory = FaultyDirectory::new();
+    let large = |byte: u8, more: usize| vec![byte; 200_000 + more];
+    let blobs = || directory.list().unwrap().iter().filter(|name| name.starts_with("blob-")).count();
+    let mut expected = BTreeMap::new();
+    {
+        let (db, rows, index) = open(&directory, options());
+        for key in 0..10u64 {
+            db.run(|txn| txn.put(&rows, &key, large(key as u8, 0).as_slice())).unwrap();
+            expected.insert(key, large(key as u8, 0));
+        }
+        assert_eq!(blobs(), 10);
+        let lost = db.run(|txn| {
+            txn.put(&rows, &3, large(9, 1).as_slice())?;
+            Err::<(), _>(ermine::Error::other("no"))
+        });
+        assert!(lost.is_err());
+        db.run(|txn| txn.put(&rows, &4, b"small".as_slice())).unwrap();
+        db.run(|txn| txn.delete(&rows, &5)).unwrap();
+        db.run(|txn| txn.put(&rows, &6, large(60, 7).as_slice())).unwrap();
+        expected.insert(4, b"small".to_vec());
+        expected.remove(&5);
+        expected.insert(6, large(60, 7));
+        assert_eq!(blobs(), 11);
+        db.checkpoint().unwrap();
+        assert_eq!(blobs(), 8);
+        assert_eq!(content(&db, &rows, &index), expected);
+    }
+    let mut random = fastrand::Rng::with_seed(4);
+    for round in 0..3 {
+        let (db, rows, index) = open(&directory, options());
+        if round == 1 {
+            assert_eq!(content(&db, &rows, &index), expected);
+        }
+        // So much that the segments of the large values go.
+        for _ in 0..6 {
+            for _ in 0..3000 {
+                let key = 100 + random.u64(..50);
+                let value = vec![1; random.usize(..1000)];
+                db.run(|txn| txn.put(&rows, &key, value.as_slice())).unwrap();
+                expected.insert(key, value);
+            }
+            db.checkpoint().unwrap();
+        }
+        assert_eq!(blobs(), 8, "{round}");
+        if round == 2 {
+            assert_eq!(content(&db, &rows, &index), expected);
+        }
+    }
+}
+
+#[test]
+fn rows_are_read_in_the_background() {
+    let directory = FaultyDirectory::new();
+    let (mut random, mut expected) = (fastrand::Rng::with_seed(5), BTreeMap::new());
+    {
+        let (db, rows, _) = open(&directory, options());
+        churn(&db, &rows, &mut expected, &mut random, 4000);
+        db.checkpoint().unwrap();
+        churn(&db, &rows, &mut expected, &mut random, 4000);
+        db.run(|txn| txn.put(&rows, &5000, vec![7; 300_000].as_slice())).unwrap();
+        expected.insert(5000, vec![7; 300_000]);
+    }
+    let (db, rows, index) = open(&directory, options());
+    let began = std::time::Instant::now();
+    while db.statistics().unloaded_rows > 0 {
+        assert!(began.elapsed().as_secs() < 20, "{} rows are left", db.statistics().unloaded_rows);
+        std::thread::yield_now();
+    }
+    assert_eq!(content(&db, &rows, &index), expected);
+}

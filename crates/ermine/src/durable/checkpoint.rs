@@ -30,20 +30,21 @@ use std::{
 use super::{
     cold::{ColdFile, ColdWriter},
     image::{Head, ImageWriter, Marker, begin_of, now_micros},
-    store::{Store, storage},
+    store::{Store, StoredRecord, storage},
 };
 use crate::{
     access::IndexOrdinal,
     engine::Engine,
     error::Result,
-    ids::{RowId, Stamp},
+    ids::{RowId, Stamp, TableId},
     index::{Batch, Direction},
     log::{
         Log,
         lsn::{Address, Lsn, Space},
-        record::Payload,
+        record::{BlobRef, Payload},
         space::Span,
     },
+    options::Options,
     rows::chain::{Kind, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::{Mutex, Spin},
@@ -173,7 +174,7 @@ struct Walk<'e, S: Scheme> {
 
 /// A row on its way to the cold store.
 struct Moving {
-    table: crate::ids::TableId,
+    table: TableId,
     row: RowId,
     from: Address,
     to: Address,
@@ -237,6 +238,7 @@ impl<S: Scheme> Engine<S> {
             walk.table(table, &pins, &mut pacer)?;
         }
         drop(pins);
+        let unused = walk.unused_blobs()?;
         let Walk { mut cold, image, live, waste, mut report, .. } = walk;
         cold.finish().map_err(storage)?;
         // What addresses point to in the log.
@@ -263,6 +265,7 @@ impl<S: Scheme> Engine<S> {
         self.wait_for_readers();
         let starts: Vec<_> = waste.iter().map(|file| file.start).collect();
         store.cold.remove(&starts).map_err(storage)?;
+        unused.into_iter().try_for_each(|blob| store.blobs.remove(blob)).map_err(storage)?;
         let freed = log.free_below(first_kept.start);
         log.chains.forget_below(first_kept.start);
         report.freed_segments = freed.len() as u64;
@@ -400,7 +403,7 @@ impl<S: Scheme> Walk<'_, S> {
                     self.count_live(address);
                     return Ok(Some(address));
                 }
-                let stored = self.store.read_raw(address, table.id, row)?;
+                let stored = self.store.read_raw(self.store.segments(), address, table.id, row)?;
                 let to = self.move_row(table, row, address, stored.stamp.0, stored.value, &stored.bytes);
                 return Ok(Some(to));
             }
@@ -423,9 +426,66 @@ impl<S: Scheme> Walk<'_, S> {
                 return Ok(Some(from));
             }
             let bytes = version.payload(versions);
+            if bytes.len() as u64 > *Options::BLOB_AFTER.start() {
+                // It may be in a file of its own: the record says.
+                let stored = self.store.read_raw(&self.segments, from, table.id, row)?;
+                return Ok(Some(self.move_row(table, row, from, stamp.0, stored.value, &stored.bytes)));
+            }
             let to = self.move_row(table, row, from, stamp.0, Payload::here(bytes.len()), bytes);
             return Ok(Some(to));
         }
+    }
+
+    /// Large values that no row has any more.
+    fn unused_blobs(&mut self) -> Result<Vec<u64>> {
+        let mut unused = Vec::new();
+        for (blob, (table, row)) in self.store.blobs.settled() {
+            let known = self.engine.find_table(table);
+            let address = known.map_or(Ok(None), |table| self.known_address(table, row))?;
+            let stored = address.map(|address| self.read_new(address, table, row)).transpose()?;
+            let of =
+                stored.filter(|stored| stored.value.diverted).and_then(|stored| BlobRef::from_bytes(&stored.bytes));
+            if of.is_none_or(|of| of.blob != blob) {
+                unused.push(blob);
+            }
+        }
+        Ok(unused)
+    }
+
+    /// The address of a row's newest committed version, wherever it is.
+    fn known_address(&mut self, table: &TableStore<StampsOf<S>>, row: RowId) -> Result<Option<Address>> {
+        let participant = self.engine.versions.join_as("checkpoint");
+        let _versions = participant.enter();
+        let mut spin = Spin::default();
+        loop {
+            if let Some(address) = table.rows.slot(row).stored() {
+                return Ok(Some(address));
+            }
+            let Some((version, stamp)) = self.newest(table, row) else {
+                if table.rows.slot(row).stored().is_none() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            if version.kind() != Kind::Live || version.length() as u64 <= *Options::BLOB_AFTER.start() {
+                return Ok(None);
+            }
+            if let Some(home) = table.rows.home(row).filter(|_| stamp.0 < self.log_floor) {
+                return Ok(Some(home));
+            }
+            if let Some(address) = self.place_of(table, row, version, stamp) {
+                return Ok(Some(address));
+            }
+            spin.wait();
+        }
+    }
+
+    /// Reads a record that may just have been committed.
+    fn read_new(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRecord> {
+        if address.space() == Space::Log {
+            self.log.wait(address.lsn(self.segments[0].start).offset())?;
+        }
+        self.store.read_raw(&self.segments, address, table, row)
     }
 
     /// Where a committed version stands (invariant 4).

@@ -10,7 +10,7 @@ use crate::{
     log::{
         block::{BlockKind, HEADER_BYTES, Header},
         lsn::{Address, Space},
-        record::{Record, Records},
+        record::{Payload, Record, Records},
         scan::{Extent, Found, Scan},
     },
     platform::file::File,
@@ -66,9 +66,9 @@ impl<S: Scheme> Engine<S> {
         let (mut number, mut at) = (0, 0);
         for record in Records::new(descriptors) {
             let Some(record) = record else { return };
-            let length = record.payload().map_or(0, |payload| payload.length);
-            let value = payloads.get(at..at + length);
-            at += length;
+            let payload = record.payload().unwrap_or(Payload::here(0));
+            let value = payloads.get(at..at + payload.length);
+            at += payload.length;
             if !record.is_row() {
                 continue;
             }
@@ -76,8 +76,10 @@ impl<S: Scheme> Engine<S> {
             number += 1;
             let (Some((table, row, stamp)), Some(value)) = (row_of(&record, header), value) else { continue };
             let Some(table) = self.find_table(table) else { continue };
-            if table.rows.slot(row).stored() == Some(address) {
-                store.install(&table.rows, row, address, stamp, value, arena);
+            if table.rows.slot(row).stored() == Some(address)
+                && let Ok(value) = store.value(payload, value, table.id, row)
+            {
+                store.install(&table.rows, row, address, stamp, &value, arena);
             }
         }
     }

@@ -22,6 +22,7 @@ use std::{
 };
 
 use super::{
+    blobs::Blobs,
     checkpoint::Checkpoints,
     cold::{self, ColdStore},
     image::{self, Image, Marker},
@@ -37,7 +38,7 @@ use crate::{
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
-        lsn::{GRANULE, SEGMENTS},
+        lsn::GRANULE,
         scan::Scan,
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
@@ -126,10 +127,11 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     };
     let cold = image.as_ref().map_or(&[][..], |image| &image.cold);
     let cold = ColdStore::open(directory.clone(), cold).map_err(storage)?;
+    let blobs = Blobs::open(directory.clone(), &directory.list().map_err(storage)?);
     let newest = image.as_ref().map(|image| (image.marker, image.bytes()));
     // Without one, everything in the log is yet to be in a checkpoint.
     let checkpoints = Checkpoints::new(newest, image.as_ref().map_or(0, |image| image.head.begin));
-    let store = Store::new(directory.clone(), files, segments.clone(), cold, checkpoints);
+    let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints);
     let tables = build_tables(arrays, &notes, image.as_ref(), &store)?;
     store.set_unloaded(tables.iter().map(|table| table.live).sum());
     for name in leftovers {
@@ -189,9 +191,6 @@ fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> 
             "the log in {path} begins with {first}, and segment {needed:016x} is needed: bring the file back, or restore a \
              backup"
         )));
-    }
-    if segments.len() >= SEGMENTS {
-        return Err(Error::Storage(format!("there are {} log segments in {path}, too many", segments.len())));
     }
     Ok(())
 }
@@ -361,7 +360,7 @@ fn read_catalog<H: CertifierStamps>(array: &RowArray<H>, store: &Store) -> Resul
     let mut entries = Vec::new();
     for row in (0..array.count()).map(RowId) {
         if let Some(address) = array.slot(row).stored() {
-            entries.push(TableEntry::decode(&store.read_raw(address, CATALOG, row)?.bytes)?);
+            entries.push(TableEntry::decode(&store.read_raw(store.segments(), address, CATALOG, row)?.bytes)?);
         }
     }
     entries.sort_unstable_by_key(|entry| entry.id);

@@ -1,6 +1,7 @@
 //! Reads durable rows by their addresses.
 
 use std::{
+    borrow::Cow,
     io,
     sync::{
         Arc,
@@ -9,6 +10,7 @@ use std::{
 };
 
 use super::{
+    blobs::Blobs,
     checkpoint::Checkpoints,
     cold::{self, ColdStore},
 };
@@ -18,7 +20,7 @@ use crate::{
     log::{
         block::HEADER_BYTES,
         lsn::{Address, Lsn, Space},
-        record::{Payload, Record, find_row},
+        record::{BlobRef, Payload, Record, find_row},
         scan::{Extent, read_block},
         segment::{SegmentFiles, name_of},
         space::Span,
@@ -49,6 +51,7 @@ pub(crate) struct Store {
     /// opened.
     segments: Vec<Span>,
     pub(crate) cold: ColdStore,
+    pub(crate) blobs: Blobs,
     pub(crate) checkpoints: Checkpoints,
     /// Rows that are in files only.
     unloaded: AtomicU64,
@@ -60,9 +63,10 @@ impl Store {
         files: Arc<SegmentFiles>,
         segments: Vec<Span>,
         cold: ColdStore,
+        blobs: Blobs,
         checkpoints: Checkpoints,
     ) -> Self {
-        Self { directory, files, segments, cold, checkpoints, unloaded: AtomicU64::new(0) }
+        Self { directory, files, segments, cold, blobs, checkpoints, unloaded: AtomicU64::new(0) }
     }
 
     /// The files of the log.
@@ -89,13 +93,19 @@ impl Store {
         self.unloaded.store(rows, Ordering::Relaxed);
     }
 
-    /// Reads the record at `address`, which must be of that row.
-    pub(crate) fn read_raw(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRecord> {
+    /// Reads the record at `address`, which must be of that row, and stands in one of `segments` if it is in the log.
+    pub(crate) fn read_raw(
+        &self,
+        segments: &[Span],
+        address: Address,
+        table: TableId,
+        row: RowId,
+    ) -> Result<StoredRecord> {
         let missing = |lsn: Lsn| Error::Storage(format!("a row is said to be at {lsn}, and there is no file for that"));
         match address.space() {
             Space::Log => {
-                let lsn = address.lsn(self.log_start());
-                let span = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
+                let lsn = address.lsn(segments.first().map_or(0, |span| span.start));
+                let span = segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
                 let span = span.ok_or_else(|| missing(lsn))?;
                 let file = self.files.get(span).map_err(storage)?;
                 read_row(&*file, &name_of(span), (*span).into(), lsn, address, table, row)
@@ -108,6 +118,23 @@ impl Store {
         }
     }
 
+    /// The value of a record.
+    pub(crate) fn value<'r>(
+        &self,
+        payload: Payload,
+        bytes: &'r [u8],
+        table: TableId,
+        row: RowId,
+    ) -> Result<Cow<'r, [u8]>> {
+        if !payload.diverted {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        let value =
+            BlobRef::from_bytes(bytes).map(|of| self.blobs.read((table, row), of)).transpose().map_err(storage)?;
+        let damaged = || Error::Storage(format!("the large value of row {} of table {} is damaged", row.0, table.0));
+        value.flatten().map(Cow::Owned).ok_or_else(damaged)
+    }
+
     /// Brings a row's newest version into memory, if it is in a file only. The caller is in the epoch of operations.
     pub(crate) fn bring_in<H: CertifierStamps>(
         &self,
@@ -116,8 +143,9 @@ impl Store {
         arena: &mut Arena,
     ) -> Result<()> {
         if let Some(address) = table.rows.slot(row).stored() {
-            let StoredRecord { stamp, bytes, .. } = self.read_raw(address, table.id, row)?;
-            self.install(&table.rows, row, address, stamp, &bytes, arena);
+            let StoredRecord { stamp, value, bytes } = self.read_raw(&self.segments, address, table.id, row)?;
+            let value = self.value(value, &bytes, table.id, row)?;
+            self.install(&table.rows, row, address, stamp, &value, arena);
         }
         Ok(())
     }

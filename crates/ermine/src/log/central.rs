@@ -105,7 +105,7 @@ impl Log {
 
     /// A worker's end of the log.
     pub(crate) fn join(&self) -> Position {
-        Position { filling: self.space.join(), draft: Draft::default(), sealed: None, piece: None }
+        Position { filling: self.space.join(), draft: Draft::default(), blobs: Vec::new(), sealed: None, piece: None }
     }
 
     /// Up to where it is durable.
@@ -236,6 +236,8 @@ impl Log {
 pub(crate) struct Position {
     filling: Arc<Filling>,
     pub(crate) draft: Draft,
+    /// Large values that the transaction has written to files of their own.
+    pub(crate) blobs: Vec<u64>,
     sealed: Option<Sealed>,
     piece: Option<Piece>,
 }

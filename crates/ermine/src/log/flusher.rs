@@ -43,6 +43,17 @@ pub(super) struct Flusher {
     last_moment: Option<(SystemTime, u64)>,
 }
 
+/// A flusher that panics leaves a log that is broken, not one that is waited for.
+struct BrokenByPanic(Arc<Log>);
+
+impl Drop for BrokenByPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(&io::Error::other("the thread that writes it has panicked"));
+        }
+    }
+}
+
 impl Flusher {
     pub(super) fn new(log: Arc<Log>) -> Self {
         let from = log.durable();
@@ -52,6 +63,7 @@ impl Flusher {
 
     /// Flushes until told to stop, and then what is left.
     pub(super) fn run(mut self) {
+        let _broken = BrokenByPanic(self.log.clone());
         loop {
             // Before the look at what is filled: who has committed before asking to stop is flushed.
             let stop = self.log.stop.load(Ordering::SeqCst);

@@ -22,7 +22,7 @@
 //!    offset before the announcements, all sequentially consistent: whom it misses has a piece at or above that offset.
 //! 2. *Filled before.* The withdrawal releases what was filled; who finds the announcement gone acquires it.
 //! 3. *One segment a place.* Segments do not overlap, and follow each other in order of their sequence numbers. The number
-//!    in an LSN is that of its segment modulo 16; so at most 16 are live, and the sixteenth before is gone first.
+//!    in an LSN is that of its segment modulo 16; no more are opened while 16 are live.
 //! 4. *A torn look is noticed.* A worker looks at the newest segment without a lock: sequence, span, sequence again. A span is
 //!    overwritten only after the sequence has moved on by 16.
 //! 5. *Nobody waits for himself.* Once claimed, the announcement is the piece's own offset: so the lowest of all announcers has
@@ -249,7 +249,7 @@ impl LogSpace {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
         let newest = live.newest();
         if offset >= newest.end {
-            if live.segments.len() == SEGMENTS {
+            if live.segments.len() >= SEGMENTS {
                 return Claim::Full;
             }
             let bytes = live.next_bytes().max(size);
