@@ -350,10 +350,8 @@ mod tests {
     fn an_entry_goes_with_its_row_also_when_the_key_comes_back() {
         let engine = Engine::<SiSsn>::new(&Options::default());
         let table = table(&engine);
-        let by_value = Secondary {
-            name: "by value".into(),
-            uniqueness: Uniqueness::NonUnique,
-            entries: crate::index::Index::new(),
+        let entry = IndexEntry { name: "by value".into(), uniqueness: Uniqueness::NonUnique, key_type: "u64".into() };
+        let key_of = KeyOf {
             extract: Box::new(|_, value, out| {
                 out.extend_from_slice(value);
                 Ok(())
@@ -361,7 +359,7 @@ mod tests {
             secondary_length: |_| Ok(1),
             key_type: TypeId::of::<u64>(),
         };
-        let ordinal = engine.open_index(table, by_value).unwrap();
+        let ordinal = engine.open_index(table, entry, key_of).unwrap();
         put(&engine, table, b"a");
         maintain(&engine);
         let txn = Txn::begin(&engine, TxnOptions::default(), true).unwrap();

@@ -27,8 +27,8 @@ pub struct Options {
     /// When a transaction counts as committed towards its caller; a transaction can ask for something else
     /// ([`TxnOptions::durability`]). A database in memory has none.
     pub durability: Durability,
-    /// Bytes of the log buffer, between 1 MiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
-    /// is busy; when it is full, commits wait.
+    /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
+    /// is busy; when it is full, commits wait. No value may be longer than half of it.
     pub log_buffer_bytes: u64,
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.
@@ -99,10 +99,10 @@ impl Options {
 
     /// Fails when an option has a value that cannot work.
     pub fn check(&self) -> Result<()> {
-        const BUFFER: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 30;
+        const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
         if !BUFFER.contains(&self.log_buffer_bytes) {
             let bytes = self.log_buffer_bytes;
-            return Err(Error::Options(format!("a log buffer of {bytes} bytes: use 1 MiB to 1 GiB")));
+            return Err(Error::Options(format!("a log buffer of {bytes} bytes: use 64 KiB to 1 GiB")));
         }
         if !Self::BLOB_AFTER.contains(&self.blob_after) {
             let bytes = self.blob_after;

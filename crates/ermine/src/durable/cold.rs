@@ -122,7 +122,7 @@ impl ColdStore {
     /// Begins to write new files.
     pub(crate) fn writer(&self) -> ColdWriter<'_> {
         let next = self.files().values().next_back().map_or(GRANULE, |(file, _)| file.end);
-        ColdWriter { store: self, draft: Draft::default(), next, current: None }
+        ColdWriter { store: self, draft: Draft::new(u64::MAX), next, current: None }
     }
 }
 

@@ -105,7 +105,8 @@ impl Log {
 
     /// A worker's end of the log.
     pub(crate) fn join(&self) -> Position {
-        Position { filling: self.space.join(), draft: Draft::default(), blobs: Vec::new(), sealed: None, piece: None }
+        let draft = Draft::new(self.ring.bytes());
+        Position { filling: self.space.join(), draft, blobs: Vec::new(), sealed: None, piece: None }
     }
 
     /// Up to where it is durable.
@@ -180,6 +181,14 @@ impl Log {
     /// Whether a segment had a file when the log was started.
     pub(super) fn existed(&self, span: &Span) -> bool {
         span.sequence < self.first_new
+    }
+
+    /// Fails where a value is so long that its block might never find room in the buffer.
+    pub(crate) fn check_fits(&self, bytes: usize) -> Result<()> {
+        if bytes as u64 <= self.ring.bytes() / 2 {
+            return Ok(());
+        }
+        Err(Error::Limit("a value longer than half of the log buffer: open the database with a larger one"))
     }
 
     /// Puts a block into the log; `None` when the log is broken.

@@ -317,7 +317,7 @@ mod tests {
         }
         let piece = claim(&space, &filling, 96, &mut closed);
         assert_eq!((piece.lsn, &closed[..]), (Lsn::new(304, 1), &[(208, 64)][..]));
-        assert_eq!(space.filled_to(), 208, "an announcement holds it back");
+        assert_eq!(space.filled_to(), 304, "an announcement holds it back");
         space.filled(&filling);
         assert_eq!(space.filled_to(), 400);
         assert_eq!(space.segments()[1], Span { sequence: 1, start: 304, end: 560 });
