@@ -74,7 +74,7 @@ impl Log {
             ring,
             files,
             waiters: Waiters::default(),
-            chains: Chains::default(),
+            chains: Chains::new(),
             durable: Durable(AtomicU64::new(from)),
             first_new: sequence,
             resting: AtomicBool::new(false),
