@@ -16,6 +16,7 @@
 //! | [`report`] | numbers as text and JSON |
 //! | [`trial`], [`rounds`] | the clients of a workload under one scheme; several schemes in turn |
 //! | [`conflicts`], [`abort_shapes`] | lost conflicts: how many, and of which shape |
+//! | [`storage`] | databases in directories; commits that wait for the device |
 //! | [`verdict`] | what must hold of the data, and which scheme promises it |
 //! | [`pause`] | time between reading and writing |
 //!
@@ -40,6 +41,7 @@ pub mod report;
 pub mod rounds;
 pub mod sibench;
 pub mod stock;
+pub mod storage;
 pub mod tpcc;
 pub mod trial;
 pub mod verdict;
