@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`tpcc`] | the full TPC-C-like mix, with its consistency conditions |
 //! | [`micro`] | single operations over one table, to compare with other engines |
+//! | [`commit_latency`] | how long a durable commit takes, beside a plain write and sync |
 //! | [`churn`] | updates on a fixed number of rows for a long time: is memory flat? |
 //! | [`sibench`] | random reads, then writes; client groups with footprints |
 //! | [`write_skew`] | two accounts and a constraint over both |
@@ -28,6 +29,7 @@ pub mod abort_shapes;
 pub mod batch;
 pub mod calibrate;
 pub mod churn;
+pub mod commit_latency;
 pub mod conflicts;
 pub mod crew;
 mod error;

@@ -247,12 +247,7 @@ pub fn drive(
     Ok(Summary { setting, options: options.clone(), load, results })
 }
 
-fn measured(
-    operation: Operation,
-    done: &[Done<Client<'_>>],
-    processor_seconds: f64,
-    log: Option<LogUse>,
-) -> Measured {
+fn measured(operation: Operation, done: &[Done<Client<'_>>], processor_seconds: f64, log: Option<LogUse>) -> Measured {
     let mut latency = Latency::default();
     done.iter().for_each(|done| latency.merge(&done.worker.latency));
     let completed: u64 = done.iter().map(|done| done.worker.completed).sum();
@@ -550,7 +545,8 @@ job! {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, threads, records, value_bytes, theta, warmup, measured, seed, storage, .. } = &self.options;
+        let Options { scheme, threads, records, value_bytes, theta, warmup, measured, seed, storage, .. } =
+            &self.options;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,

@@ -51,7 +51,9 @@ impl Storage {
             true => Ok(()),
             false => {
                 let directory = self.directory.display();
-                Err(Error::Usage(format!("{directory} is not empty: name a directory that is, or that is not there yet")))
+                Err(Error::Usage(format!(
+                    "{directory} is not empty: name a directory that is, or that is not there yet"
+                )))
             }
         }
     }
@@ -90,8 +92,7 @@ fn is_empty(directory: &Path) -> Result<bool> {
 pub fn open(options: ermine::Options, storage: Option<&Storage>) -> Result<Database> {
     let Some(storage) = storage else { return Ok(Database::open_in_memory(options)?) };
     storage.check()?;
-    fs::create_dir_all(&storage.directory)
-        .map_err(|source| Error::File { path: storage.directory.clone(), source })?;
+    fs::create_dir_all(&storage.directory).map_err(|source| Error::File { path: storage.directory.clone(), source })?;
     Ok(Database::open(&storage.directory, options.durability(storage.durability))?)
 }
 

@@ -28,11 +28,7 @@ use crate::{
 };
 
 /// Opens the database of a run: in memory where no storage is given.
-pub fn open(
-    scheme: Scheme,
-    observer: Option<&Arc<dyn Observer>>,
-    storage: Option<&Storage>,
-) -> Result<Database> {
+pub fn open(scheme: Scheme, observer: Option<&Arc<dyn Observer>>, storage: Option<&Storage>) -> Result<Database> {
     let mut options = ermine::Options::default().scheme(scheme);
     options.observer = observer.cloned();
     storage::open(options, storage)
