@@ -69,6 +69,10 @@ pub struct Statistics {
     pub checkpoints: u64,
     /// Why the last checkpoint in the background failed, if it did.
     pub checkpoint_failure: Option<String>,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+    /// How often the log was made durable: so many bytes divided by so many times were committed together.
+    pub log_flushes: u64,
 }
 
 impl Database {
@@ -228,9 +232,20 @@ impl Database {
 
     /// One attempt of a job: a lost conflict comes back as [`Error::Abort`].
     pub fn try_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
-        let (output, receipt) = self.engine.run_job(TxnOptions::default(), job, false)?;
+        let (output, receipt) = self.try_job_async(job)?;
         self.settle(receipt)?;
         Ok(output)
+    }
+
+    /// As [`Database::try_job`], without waiting for the device.
+    pub fn try_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
+        self.engine.run_job(TxnOptions::default(), job, false)
+    }
+
+    /// Waits until everything that has been committed so far is durable, whatever its transactions asked for. Returns at once
+    /// where nothing is written to files.
+    pub fn sync(&self) -> Result<()> {
+        with_engine!(&*self.engine, engine => engine.sync())
     }
 
     /// Waits, where the database promises that.

@@ -226,6 +226,11 @@ impl<S: Scheme> Engine<S> {
         log.stop();
     }
 
+    /// Waits until everything that has been committed is durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync())
+    }
+
     /// Whether any transaction is on its way that will end by itself.
     pub(crate) fn is_running(&self) -> bool {
         self.snapshots.iter().any(|(_, slot)| slot.is_running_through())
@@ -267,6 +272,9 @@ impl<S: Scheme> Engine<S> {
             for (total, aborts) in statistics.aborts.iter_mut().zip(&slot.aborts) {
                 *total += aborts.load(Ordering::Relaxed);
             }
+        }
+        if let Some(log) = &self.log {
+            (statistics.log_bytes, statistics.log_flushes) = log.written();
         }
         statistics
     }

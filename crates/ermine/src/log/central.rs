@@ -36,6 +36,7 @@ pub(crate) struct Log {
     pub(super) clock_filling: Arc<Filling>,
     /// Up to where the log is durable.
     durable: Durable,
+    written: Written,
     /// The sequence number of the first segment that has no file yet.
     first_new: u64,
     /// The flusher sleeps.
@@ -48,6 +49,12 @@ pub(crate) struct Log {
 /// On a cache line of its own: the flusher writes it, readers look at it.
 #[repr(align(128))]
 struct Durable(AtomicU64);
+
+/// Statistics of the flusher.
+struct Written {
+    bytes: AtomicU64,
+    flushes: AtomicU64,
+}
 
 /// Where a log goes on.
 pub(crate) struct Start {
@@ -76,6 +83,7 @@ impl Log {
             waiters: Waiters::default(),
             chains: Chains::new(),
             durable: Durable(AtomicU64::new(from)),
+            written: Written { bytes: AtomicU64::new(0), flushes: AtomicU64::new(0) },
             first_new: sequence,
             resting: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -120,6 +128,18 @@ impl Log {
         self.waiters.wake(to);
     }
 
+    /// A flush has written so many bytes.
+    pub(super) fn count_flush(&self, bytes: u64) {
+        // Relaxed: statistics.
+        self.written.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.written.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes written so far, and in how many flushes.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.written.bytes.load(Ordering::Relaxed), self.written.flushes.load(Ordering::Relaxed))
+    }
+
     /// Whether what happened at `offset` is durable.
     pub(crate) fn is_durable(&self, offset: u64) -> bool {
         offset < self.durable()
@@ -141,6 +161,11 @@ impl Log {
             });
         }
         if self.is_durable(offset) { Ok(()) } else { Err(self.broken()) }
+    }
+
+    /// Waits until everything that has been committed is durable: it lies below the offset of now.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.wait(self.space.now() - 1)
     }
 
     /// Makes the flusher look at who waits.

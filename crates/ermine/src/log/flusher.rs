@@ -124,13 +124,14 @@ impl Flusher {
 
     /// Makes everything below `to` durable.
     fn flush(&mut self, to: u64) -> io::Result<()> {
-        let mut at = self.from;
+        let (mut at, mut bytes) = (self.from, 0);
         while at < to {
             let span = self.span_at(at)?;
             let start = at.max(span.start);
             let end = to.min(span.end);
             if start < end {
                 self.write(span, start, end)?;
+                bytes += end - start;
             }
             at = end.max(start);
             if end == span.end {
@@ -143,6 +144,7 @@ impl Flusher {
             file.sync()?;
         }
         self.from = to;
+        self.log.count_flush(bytes);
         self.log.set_durable(to);
         Ok(())
     }
