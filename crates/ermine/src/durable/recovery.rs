@@ -252,7 +252,7 @@ fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
         Invalid::Version(version) => format!("format {version} is not known to this program: use a newer one"),
         Invalid::Damaged => "a block is damaged, and there are later ones".into(),
     };
-    Error::Corrupt { file: name_of(span), offset: at - span.start, what }
+    Error::Corrupt { file: name_of(span), offset: span.position(at), what }
 }
 
 /// Makes the cut for good (invariant 2), and leaves the segments that are left.
@@ -277,7 +277,7 @@ fn close_tail(
     if keep > torn.sequence && torn.end - at >= HEADER_BYTES as u64 {
         let file = files.get(&torn).map_err(storage)?;
         let skip = Sealed::skip(torn.end - at).place(&[], torn.lsn(at), at);
-        file.write_at(at - torn.start, &skip).map_err(storage)?;
+        file.write_at(torn.position(at), &skip).map_err(storage)?;
         file.sync().map_err(storage)?;
     }
     Ok(())

@@ -159,7 +159,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
     fn overflow(&self, lsn: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
         let damaged = || Error::Corrupt {
             file: name_of(span),
-            offset: commit.lsn.offset() - span.start,
+            offset: span.position(commit.lsn.offset()),
             what: format!("the transaction's overflow block at {lsn} of the log is not there"),
         };
         if lsn >= commit.lsn {
@@ -178,7 +178,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
             let span = self.segments.iter().find(|span| (span.start..span.end).contains(&header.lsn.offset()));
             Error::Corrupt {
                 file: span.map_or_else(String::new, name_of),
-                offset: span.map_or(0, |span| header.lsn.offset() - span.start),
+                offset: span.map_or(0, |span| span.position(header.lsn.offset())),
                 what: what.into(),
             }
         };
