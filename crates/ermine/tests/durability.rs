@@ -178,6 +178,21 @@ fn receipts_say_when_and_can_be_awaited() {
 }
 
 #[test]
+fn a_sync_makes_durable_what_did_not_wait() {
+    let directory = FaultyDirectory::new();
+    let db = open(&directory, options().durability(Durability::Async));
+    let accounts = db.table::<u64, u64>("accounts").unwrap();
+    let receipts: Vec<_> = (0..100).map(|key| db.run_async(|txn| txn.put(&accounts, &key, &key)).unwrap().1).collect();
+    let before = db.statistics();
+    db.sync().unwrap();
+    assert!(receipts.iter().all(|receipt| receipt.is_durable()));
+    db.sync().unwrap();
+    let after = db.statistics();
+    assert!(after.log_flushes > 0 && after.log_bytes >= before.log_bytes && after.log_bytes >= 100 * 48, "{after:?}");
+    Database::open_in_memory(Options::default()).unwrap().sync().unwrap();
+}
+
+#[test]
 fn a_sync_that_fails_while_nobody_waits_is_not_tried_again() {
     let directory = FaultyDirectory::new();
     drop(open(&directory, options()).table::<u64, u64>("accounts").unwrap());
@@ -205,19 +220,4 @@ fn segments_of_an_odd_size_can_be_opened_again() {
         assert_eq!(rows(&db, &accounts).len(), round);
         db.run(|txn| txn.put(&accounts, &(round as u64), "value")).unwrap();
     }
-}
-
-#[test]
-fn a_value_that_the_log_buffer_cannot_hold_is_refused() {
-    let directory = FaultyDirectory::new();
-    let db = open(&directory, options());
-    let accounts = db.table::<u64, Vec<u8>>("accounts").unwrap();
-    let refused = db.run(|txn| {
-        // So many that there is an overflow block before the large one.
-        (0..4u64).try_for_each(|key| txn.put(&accounts, &key, &[1; 200_000][..]))?;
-        txn.put(&accounts, &4, &vec![1; 1 << 20])
-    });
-    assert!(matches!(refused, Err(Error::Limit(_))), "{refused:?}");
-    db.run(|txn| txn.put(&accounts, &1, &vec![1; 900_000])).unwrap();
-    assert_eq!(db.run(|txn| txn.scan(&accounts, ..).collect()).unwrap().len(), 1);
 }

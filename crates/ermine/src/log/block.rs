@@ -9,7 +9,7 @@
 //! | 0..2 | magic, 0xe12e |
 //! | 2 | version of the format |
 //! | 3 | [`BlockKind`] |
-//! | 4..8 | CRC-32C of bytes 8.. up to the end of the descriptors |
+//! | 4..8 | CRC-32C of bytes 0..4 and of bytes 8.. up to the end of the descriptors |
 //! | 8..16 | LSN of the block itself |
 //! | 16..20 | size of the block in granules of 16 bytes |
 //! | 20..24 | bytes of the descriptors |
@@ -47,11 +47,21 @@ pub(crate) enum BlockKind {
     Clock = 4,
     /// Rows that have been moved to the cold store.
     Cold = 5,
+    /// Of a checkpoint: what it is of.
+    Begin = 6,
+    /// Of a checkpoint: keys of a table in order, with rows and their addresses.
+    Keys = 7,
+    /// Of a checkpoint: entries of a secondary index in order, with rows.
+    Entries = 8,
+    /// Of a checkpoint: it is complete.
+    End = 9,
 }
 
 impl BlockKind {
     fn read(byte: u8) -> Option<Self> {
-        [Self::Commit, Self::Skip, Self::Overflow, Self::Clock, Self::Cold].into_iter().find(|kind| *kind as u8 == byte)
+        use BlockKind::*;
+        let kinds = [Commit, Skip, Overflow, Clock, Cold, Begin, Keys, Entries, End];
+        kinds.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -85,6 +95,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
+/// The checksum of a header that begins so, and of what follows it.
+fn checksum_of(front: &[u8], rest: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&front[..4]), rest)
+}
+
 impl Header {
     /// Reads a header that should stand at `lsn`. Only [`verify`](Self::verify) says whether it is right.
     pub(crate) fn read(bytes: &[u8; HEADER_BYTES], lsn: Lsn) -> Result<Self, Invalid> {
@@ -110,7 +125,7 @@ impl Header {
     /// Whether header and descriptors are what was written; `bytes` begin with both.
     pub(crate) fn verify(&self, bytes: &[u8]) -> bool {
         let end = self.payload_at() as usize;
-        bytes.len() >= end && crc32c::crc32c(&bytes[8..end]) == self.checksum
+        bytes.len() >= end && checksum_of(&bytes[..8], &bytes[8..end]) == self.checksum
     }
 
     /// Whether the payloads are what was written; `block` is the whole block.
@@ -193,7 +208,7 @@ impl Sealed {
         let undurable = u32::try_from(lsn.offset().saturating_sub(durable) / GRANULE).unwrap_or(u32::MAX);
         self.0[8..16].copy_from_slice(&lsn.word().to_le_bytes());
         self.0[28..32].copy_from_slice(&undurable.to_le_bytes());
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(&self.0[8..]), descriptors);
+        let checksum = crc32c::crc32c_append(checksum_of(&self.0[..8], &self.0[8..]), descriptors);
         self.0[4..8].copy_from_slice(&checksum.to_le_bytes());
         self.0
     }

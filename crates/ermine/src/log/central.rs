@@ -11,17 +11,17 @@ use super::{
     chains::Chains,
     draft::Draft,
     flusher::Flusher,
-    lsn::{GRANULE, Lsn},
+    lsn::{GRANULE, Lsn, SEGMENTS},
     ring::Ring,
     segment::SegmentFiles,
-    space::{Filling, LogSpace, Piece, SEGMENT_BYTES_MAX, Span},
+    space::{Filling, LogSpace, PAGE_BYTES, Piece, SEGMENT_BYTES_MAX, Span},
     waiters::Waiters,
 };
 use crate::{
     clock::LogOffset,
     error::{Error, Result},
     ids::Stamp,
-    sync::{Mutex, Ordering},
+    sync::{AtomicU64, Mutex, Ordering},
 };
 
 /// The log of a database.
@@ -33,11 +33,18 @@ pub(crate) struct Log {
     pub(crate) chains: Chains,
     /// The announcements of the flusher itself.
     pub(super) clock_filling: Arc<Filling>,
+    written: Written,
     /// The sequence number of the first segment that has no file yet.
     first_new: u64,
     pub(super) stop: AtomicBool,
     failure: OnceLock<Arc<str>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Statistics of the flusher.
+struct Written {
+    bytes: AtomicU64,
+    flushes: AtomicU64,
 }
 
 /// Where a log goes on.
@@ -57,7 +64,7 @@ impl Log {
         let Start { mut segments, sequence, offset: from, segment_bytes, buffer_bytes } = start;
         let segment_bytes = segment_bytes.next_multiple_of(GRANULE).min(SEGMENT_BYTES_MAX);
         segments.push(Span { sequence, start: from, end: from + segment_bytes });
-        let ring = Ring::new(buffer_bytes, from);
+        let ring = Ring::new(buffer_bytes, from / PAGE_BYTES * PAGE_BYTES);
         let ring = ring.map_err(|_| Error::Limit("memory: the system refused to reserve the log buffer"))?;
         let space = LogSpace::new(offset, segments, segment_bytes);
         let log = Arc::new(Self {
@@ -67,6 +74,7 @@ impl Log {
             files,
             waiters: Waiters::new(from),
             chains: Chains::new(),
+            written: Written { bytes: AtomicU64::new(0), flushes: AtomicU64::new(0) },
             first_new: sequence,
             stop: AtomicBool::new(false),
             failure: OnceLock::new(),
@@ -97,12 +105,25 @@ impl Log {
 
     /// A worker's end of the log.
     pub(crate) fn join(&self) -> Position {
-        Position { filling: self.space.join(), draft: Draft::default(), sealed: None, piece: None }
+        let draft = Draft::new(self.ring.bytes());
+        Position { filling: self.space.join(), draft, blobs: Vec::new(), sealed: None, piece: None }
     }
 
     /// Up to where it is durable.
     pub(crate) fn durable(&self) -> u64 {
         self.waiters.durable()
+    }
+
+    /// A flush has written so many bytes.
+    pub(super) fn count_flush(&self, bytes: u64) {
+        // Relaxed: statistics.
+        self.written.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.written.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes written so far, and in how many flushes.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.written.bytes.load(Ordering::Relaxed), self.written.flushes.load(Ordering::Relaxed))
     }
 
     /// Whether what happened at `offset` is durable.
@@ -128,6 +149,11 @@ impl Log {
         if self.is_durable(offset) { Ok(()) } else { Err(self.broken()) }
     }
 
+    /// Waits until everything that has been committed is durable: it lies below the offset of now.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.wait(self.space.now() - 1)
+    }
+
     /// Makes the flusher look at who waits.
     pub(crate) fn wake_flusher(&self) {
         if self.waiters.is_flusher_resting() || self.stop.load(Ordering::SeqCst) {
@@ -150,19 +176,14 @@ impl Log {
         self.waiters.wake_all();
     }
 
-    /// Waits for room in the buffer, before others can come to wait for the transaction. Fails for a block that the buffer
-    /// could never hold.
-    fn wait_for_room(&self, bytes: u64) -> Result<()> {
-        if bytes > self.ring.bytes() {
-            return Err(Error::Limit("the log buffer: a value is larger than `Options::log_buffer_bytes` can take"));
-        }
-        // Nearly all of the buffer may never be free while others commit; the rest is waited for with the piece in hand.
-        let bytes = bytes.min(self.ring.bytes() / 2);
+    /// Waits for room in the buffer, before others can come to wait for the transaction.
+    fn wait_for_room(&self, bytes: u64) {
+        // Half of it, so that the rest of a page that is written again fits, and that a block finds room under load, too.
+        assert!(bytes <= self.ring.bytes() / 2, "a block of {bytes} bytes: long values go to files of their own");
         while self.space.now() + bytes > self.ring.free_to() && self.failure.get().is_none() {
             self.wake_flusher();
             thread::sleep(Duration::from_micros(50));
         }
-        Ok(())
     }
 
     /// Whether a segment had a file when the log was started.
@@ -190,7 +211,9 @@ impl Log {
     fn claim(&self, filling: &Filling, size: u64) -> Option<Piece> {
         let nothing = Body::nothing();
         let close = |piece: Piece| self.fill(piece, Sealed::skip(piece.size), nothing);
-        self.space.claim(filling, size, close, || self.failure.get().is_some())
+        // No segment will be freed any more in a log that is broken, or that is being stopped.
+        let gives_up = || self.failure.get().is_some() || self.stop.load(Ordering::SeqCst);
+        self.space.claim(filling, size, close, gives_up)
     }
 
     /// Copies a block into its piece, once there is room.
@@ -212,6 +235,16 @@ impl Log {
         }
     }
 
+    /// Whether so many segments are live that the oldest should go soon.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.space.segments().len() >= SEGMENTS / 2
+    }
+
+    /// Segments that end at or below `offset` are live no more: nobody reads them.
+    pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {
+        self.space.free_below(offset)
+    }
+
     /// The live segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<Span> {
         self.space.segments()
@@ -222,32 +255,32 @@ impl Log {
 pub(crate) struct Position {
     filling: Arc<Filling>,
     pub(crate) draft: Draft,
+    /// Large values that the transaction has written to files of their own.
+    pub(crate) blobs: Vec<u64>,
     sealed: Option<Sealed>,
     piece: Option<Piece>,
 }
 
 impl Position {
     /// Hands the full block out as an overflow block.
-    pub(crate) fn spill(&mut self, log: &Log) -> Result<()> {
-        let is_first = !self.draft.is_chain();
-        self.draft.chain();
-        let body = self.draft.body(BlockKind::Overflow);
-        log.wait_for_room(body.size())?;
-        if is_first {
+    pub(crate) fn spill(&mut self, log: &Log) {
+        if !self.draft.is_chain() {
             log.chains.open(self.owner(), log.space.offset());
         }
+        self.draft.chain();
+        let body = self.draft.body(BlockKind::Overflow);
+        log.wait_for_room(body.size());
         // Of a broken log nothing is expected any more.
         let lsn = log.append(&self.filling, body).unwrap_or(Lsn::new(0, 0));
         self.draft.spilled(lsn);
-        Ok(())
     }
 
     /// The draft is complete; waits for room.
-    pub(crate) fn seal(&mut self, log: &Log) -> Result<()> {
+    pub(crate) fn seal(&mut self, log: &Log) {
         self.draft.chain();
         let body = self.draft.body(BlockKind::Commit);
         self.sealed = Some(body.seal());
-        log.wait_for_room(body.size())
+        log.wait_for_room(body.size());
     }
 
     /// Takes the place of the commit block, and with it the transaction's stamp.

@@ -11,12 +11,10 @@ use super::{
     record::Record,
 };
 
-/// Bytes from which on a block is handed out.
-const BLOCK_BYTES: usize = 256 << 10;
-
 /// A block in the making.
-#[derive(Default)]
 pub(crate) struct Draft {
+    /// Bytes from which on it is handed out.
+    block_bytes: usize,
     descriptors: Vec<u8>,
     payload: Vec<u8>,
     rows: usize,
@@ -27,6 +25,19 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// Drafts for a log with a buffer of `ring_bytes`: blocks must leave room for others in it.
+    pub(crate) fn new(ring_bytes: u64) -> Self {
+        const BLOCK_BYTES_MAX: u64 = 256 << 10;
+        Self {
+            block_bytes: (ring_bytes / 4).min(BLOCK_BYTES_MAX) as usize,
+            descriptors: Vec::new(),
+            payload: Vec::new(),
+            rows: 0,
+            before: Vec::new(),
+            rows_before: 0,
+        }
+    }
+
     /// Begins a transaction.
     pub(crate) fn begin(&mut self) {
         self.before.clear();
@@ -50,7 +61,12 @@ impl Draft {
 
     /// Whether the block is as long as blocks should be.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows == Address::RECORDS_MAX || self.descriptors.len() + self.payload.len() >= BLOCK_BYTES
+        self.rows == Address::RECORDS_MAX || self.descriptors.len() + self.payload.len() >= self.block_bytes
+    }
+
+    /// Rows in the block in the making.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
     }
 
     /// Whether overflow blocks have been handed out.
@@ -87,7 +103,8 @@ impl Draft {
     pub(crate) fn end(&mut self) {
         const KEPT: usize = 1 << 20;
         if self.payload.capacity() + self.descriptors.capacity() > KEPT {
-            *self = Self::default();
+            self.payload = Vec::new();
+            self.descriptors = Vec::new();
         }
     }
 }

@@ -13,6 +13,8 @@
 //!    with the first failure, also with a panic of its own, and all who wait are told.
 //! 4. *It waits for nobody.* All wait for it. What it puts into the log itself therefore takes a place only where that needs
 //!    neither room in the ring nor a new segment, and else is left for the next round.
+//! 5. *A clean stop ends with a proof.* The last block of a log that was stopped says that everything before it is durable:
+//!    what is damaged later is not taken for torn.
 
 use std::{
     io,
@@ -25,7 +27,7 @@ use std::{
 use super::{
     Log,
     block::{BlockKind, Body},
-    space::Span,
+    space::{PAGE_BYTES, Span},
 };
 use crate::platform::file::File;
 
@@ -36,6 +38,22 @@ const CLOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// Written at a time, so that the ring is freed bit by bit.
 const WRITE_BYTES: u64 = 1 << 20;
 
+/// A time as it stands in the log: microseconds since 1970.
+struct Moment([u8; 8]);
+
+impl From<SystemTime> for Moment {
+    fn from(time: SystemTime) -> Self {
+        let micros = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        Self(micros.to_le_bytes())
+    }
+}
+
+impl Moment {
+    fn body(&self) -> Body<'_> {
+        Body { kind: BlockKind::Clock, descriptors: &[], payload: &self.0 }
+    }
+}
+
 /// What the thread keeps between rounds.
 pub(super) struct Flusher {
     log: Arc<Log>,
@@ -43,52 +61,66 @@ pub(super) struct Flusher {
     from: u64,
     /// The segment that was written last, and its file.
     current: Option<(Span, Arc<dyn File>)>,
+    /// The last page of a round.
+    page: Box<Page>,
     /// When the last moment was noted.
     last_moment: SystemTime,
     /// Where its block ends.
     last_moment_end: u64,
+    /// Where a block ends that says that everything before it is durable.
+    proven: u64,
 }
 
-/// Tells those who wait when the thread panics.
-struct Watch(Arc<Log>);
+/// A flusher that panics leaves a log that is broken, not one that is waited for.
+struct BrokenByPanic(Arc<Log>);
 
-impl Drop for Watch {
+impl Drop for BrokenByPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.fail("its flusher panicked");
+            self.0.fail("the thread that writes it has panicked");
         }
     }
 }
+
+/// A page, where the device can take it from.
+#[repr(align(4096))]
+struct Page([u8; PAGE_BYTES as usize]);
 
 impl Flusher {
     pub(super) fn new(log: Arc<Log>) -> Self {
         let from = log.durable();
         // What recovery found needs no moment: there was one behind it, or its process was killed.
-        Self { log, from, current: None, last_moment: SystemTime::UNIX_EPOCH, last_moment_end: from }
+        let (page, last_moment) = (Box::new(Page([0; PAGE_BYTES as usize])), SystemTime::UNIX_EPOCH);
+        Self { log, from, current: None, page, last_moment, last_moment_end: from, proven: from }
     }
 
     /// Flushes until told to stop, and then what is left.
     pub(super) fn run(mut self) {
-        let watch = Watch(self.log.clone());
+        let broken = BrokenByPanic(self.log.clone());
         if let Err(error) = self.flush_until_stopped() {
-            watch.0.fail(&error.to_string());
+            broken.0.fail(&error.to_string());
         }
     }
 
     fn flush_until_stopped(&mut self) -> io::Result<()> {
-        loop {
-            // Before the look at what is filled: who has committed before asking to stop is flushed.
-            let stop = self.log.stop.load(Ordering::SeqCst);
-            self.note_moment(stop);
+        // Who has committed before asking to stop is flushed below.
+        while !self.log.stop.load(Ordering::SeqCst) {
+            self.note_moment();
             let to = self.log.space.filled_to();
-            if to > self.from && (stop || !self.log.waiters.is_empty() || self.is_much(to)) {
+            if to > self.from && (!self.log.waiters.is_empty() || self.is_much(to)) {
                 self.flush(to)?;
-            } else if stop {
-                return Ok(());
             } else {
                 self.rest(to)?;
             }
         }
+        // Nobody commits any more.
+        self.flush(self.log.space.filled_to().max(self.from))?;
+        if self.from != self.proven {
+            // The ring is free: there is nothing to wait for.
+            self.log.append(&self.log.clock_filling, Moment::from(SystemTime::now()).body());
+            self.flush(self.log.space.filled_to())?;
+        }
+        Ok(())
     }
 
     fn is_much(&self, to: u64) -> bool {
@@ -109,46 +141,62 @@ impl Flusher {
         if to > self.from && self.log.waiters.is_empty() { self.flush(to) } else { Ok(()) }
     }
 
-    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the `last`.
-    fn note_moment(&mut self, last: bool) {
+    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the last.
+    fn note_moment(&mut self) {
         let now = SystemTime::now();
         if self.log.space.filled_to() == self.last_moment_end
-            || !last && now.duration_since(self.last_moment).is_ok_and(|passed| passed < CLOCK_INTERVAL)
+            || now.duration_since(self.last_moment).is_ok_and(|passed| passed < CLOCK_INTERVAL)
         {
             return;
         }
-        let micros = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
-        let body = Body { kind: BlockKind::Clock, descriptors: &[], payload: &micros.to_le_bytes() };
-        if let Some(lsn) = self.log.try_append(&self.log.clock_filling, body) {
-            (self.last_moment, self.last_moment_end) = (now, lsn.offset() + body.size());
+        let moment = Moment::from(now);
+        if let Some(lsn) = self.log.try_append(&self.log.clock_filling, moment.body()) {
+            (self.last_moment, self.last_moment_end) = (now, lsn.offset() + moment.body().size());
+            if lsn.offset() == self.from {
+                self.proven = self.last_moment_end;
+            }
         }
     }
 
     /// Makes everything below `to` durable.
     fn flush(&mut self, to: u64) -> io::Result<()> {
+        let mut bytes = 0;
         for (span, stretch) in self.log.space.stretches(self.from..to) {
             // Before it there may have been a gap.
-            self.log.ring.wrote(stretch.start);
+            self.log.ring.wrote(page_of(stretch.start));
+            bytes += stretch.end - stretch.start;
             self.write(span, stretch)?;
         }
-        self.log.ring.wrote(to);
+        self.log.ring.wrote(page_of(to));
         if let Some((_, file)) = &self.current {
             file.sync()?;
         }
         self.from = to;
+        self.log.count_flush(bytes);
         self.log.waiters.publish(to);
         Ok(())
     }
 
+    /// Writes whole pages, from whole pages of the ring, so that the device can take them from there. The last one is mostly not
+    /// full: what there is of it is written with zeros behind, and stays in the ring to be written again with the next round.
     fn write(&mut self, span: Span, stretch: Range<u64>) -> io::Result<()> {
         let file = self.file(span)?;
-        let mut at = stretch.start;
-        while at < stretch.end {
-            // SAFETY: below `filled_to`, and not freed before `wrote`.
-            let bytes = unsafe { self.log.ring.filled(at, stretch.end.min(at + WRITE_BYTES)) };
-            file.write_at(at - span.start, &bytes)?;
+        let whole = page_of(stretch.end);
+        let mut at = page_of(stretch.start);
+        while at < whole {
+            // SAFETY: below `filled_to`, and not freed before `wrote`; nor is what is below the stretch in its page, which was
+            // written before, or lies in front of the segment and is nobody's.
+            let bytes = unsafe { self.log.ring.filled(at, whole.min(at + WRITE_BYTES)) };
+            file.write_at(span.position(at), &bytes)?;
             at += bytes.len() as u64;
             self.log.ring.wrote(at);
+        }
+        if at < stretch.end {
+            // SAFETY: as above.
+            let bytes = unsafe { self.log.ring.filled(at, stretch.end) };
+            self.page.0[..bytes.len()].copy_from_slice(&bytes);
+            self.page.0[bytes.len()..].fill(0);
+            file.write_at(span.position(at), &self.page.0)?;
         }
         Ok(())
     }
@@ -165,4 +213,9 @@ impl Flusher {
         self.current = Some((span, file.clone()));
         Ok(file)
     }
+}
+
+/// Where the page of an offset begins.
+fn page_of(offset: u64) -> u64 {
+    offset / PAGE_BYTES * PAGE_BYTES
 }

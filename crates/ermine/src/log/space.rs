@@ -24,7 +24,7 @@
 //! 2. *Filled before.* Every later store to an announcement, the withdrawal first, releases what was filled; who finds the
 //!    announcement gone acquires it.
 //! 3. *One segment a place.* Segments do not overlap, and follow each other in order of their sequence numbers. The number
-//!    in an LSN is that of its segment modulo 16; so at most 16 are live, and the sixteenth before is gone first.
+//!    in an LSN is that of its segment modulo 16; no more are opened while 16 are live.
 //! 4. *A torn look is noticed.* A worker looks at the newest segment without a lock: sequence, span, sequence again. A span is
 //!    overwritten only after the sequence has moved on by 16.
 //! 5. *Nobody waits for himself.* Once claimed, the announcement is the piece's own offset: so the lowest of all announcers has
@@ -44,6 +44,9 @@ use crate::{
     ids::Stamp,
     sync::{AppendList, AtomicU64, Mutex, Ordering, Spin},
 };
+
+/// What devices write at a time.
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// What a worker is about to fill, on cache lines of its own.
 #[repr(align(128))]
@@ -93,6 +96,12 @@ impl Span {
     /// The number in the LSNs of this segment.
     pub(crate) fn number(&self) -> u8 {
         (self.sequence % SEGMENTS as u64) as u8
+    }
+
+    /// Where an offset stands in the segment's file. Files begin at whole pages of the LSN space, so that ring and file go in
+    /// step, page by page (`flusher`).
+    pub(crate) fn position(&self, offset: u64) -> u64 {
+        offset - self.start / PAGE_BYTES * PAGE_BYTES
     }
 
     /// The LSN of an offset inside.
@@ -272,7 +281,7 @@ impl LogSpace {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
         let newest = live.newest();
         if offset >= newest.end {
-            if live.segments.len() == SEGMENTS {
+            if live.segments.len() >= SEGMENTS {
                 return Claim::Full;
             }
             let bytes = live.next_bytes().max(size);
@@ -308,15 +317,6 @@ impl LogSpace {
     /// The live segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<Span> {
         self.live.lock().expect("no code panics while it holds the segments").segments.iter().copied().collect()
-    }
-
-    /// The live segment that an LSN lies in.
-    pub(crate) fn segment_of(&self, lsn: Lsn) -> Option<Span> {
-        let live = self.live.lock().expect("no code panics while it holds the segments");
-        let oldest = live.segments.front().expect("there is always a segment").sequence;
-        let at = (u64::from(lsn.segment()) + SEGMENTS as u64 - oldest % SEGMENTS as u64) % SEGMENTS as u64;
-        let span = live.segments.get(at as usize)?;
-        (span.start..span.end).contains(&lsn.offset()).then_some(*span)
     }
 
     /// The oldest segments, all that end at or below `offset`, are live no more. Nobody reads them any more.
@@ -356,12 +356,10 @@ mod tests {
         }
         let piece = claim(&space, &filling, 96, &mut closed);
         assert_eq!((piece.lsn, &closed[..]), (Lsn::new(304, 1), &[(208, 64)][..]));
-        assert_eq!(space.filled_to(), 208, "an announcement holds it back");
+        assert_eq!(space.filled_to(), 304, "an announcement holds it back");
         space.filled(&filling);
         assert_eq!(space.filled_to(), 400);
         assert_eq!(space.segments()[1], Span { sequence: 1, start: 304, end: 560 });
-        assert_eq!(space.segment_of(piece.lsn), Some(space.segments()[1]));
-        assert_eq!(space.segment_of(Lsn::new(304, 2)), None);
     }
 
     #[test]
@@ -382,8 +380,6 @@ mod tests {
         assert!(space.claim(&filling, 256, |_| (), || true).is_none());
         assert_eq!(space.free_below(segments[2].end), segments[..3]);
         assert_eq!(claim(&space, &filling, 256, &mut closed).lsn.segment(), 0);
-        assert_eq!(space.segment_of(segments[4].lsn(segments[4].start)), Some(segments[4]));
-        assert_eq!(space.segment_of(segments[1].lsn(segments[1].start)), None);
     }
 
     #[test]

@@ -56,9 +56,10 @@ use std::{
 
 use self::{
     content::Content,
-    disk::{FileNumber, Names},
+    disk::{Disk, FileNumber, Names},
     fault::system,
     running::State,
+    trace::{Marks, Operation},
 };
 pub use self::{
     crash::Keep,
@@ -85,6 +86,11 @@ impl FaultyDirectory {
     /// One that holds these files and has no past.
     fn with(names: Names, contents: Vec<Content>) -> Self {
         Self { state: Arc::new(Mutex::new(State::with(names, contents))) }
+    }
+
+    /// One that began as `start` says, and to which this happened.
+    fn resumed(start: Disk, operations: Vec<Operation>, marks: Marks) -> Self {
+        Self { state: Arc::new(Mutex::new(State::resumed(start, operations, marks))) }
     }
 
     /// Notes something between the operations, such as "transaction 7 was acknowledged".
@@ -440,6 +446,29 @@ mod tests {
         let twice = crashed.trace().crash(3, Keep::Nothing);
         assert_eq!(content(&twice, "a"), [[2; 10].as_slice(), &[1; 4990]].concat());
         assert_eq!(content(&crashed, "a")[..10], [3; 10]);
+    }
+
+    #[test]
+    fn a_killed_process_leaves_what_is_not_synced_unsynced() {
+        let directory = FaultyDirectory::new();
+        let file = directory.open("a", Open::Create).unwrap();
+        directory.sync().unwrap();
+        file.write_at(0, b"abc").unwrap();
+        directory.mark(1);
+        file.write_at(0, b"xyz").unwrap();
+        directory.rename("a", "b").unwrap();
+        directory.mark(2);
+        let killed = directory.trace().kill(3);
+        assert_eq!((content(&killed, "a"), killed.operations()), (b"abc".to_vec(), 3));
+        killed.open("c", Open::Create).unwrap();
+        let trace = killed.trace();
+        assert_eq!(trace.marks_before(4), [1]);
+        assert_eq!(trace.crash(4, Keep::Everything).list().unwrap(), ["a", "c"]);
+        assert_eq!(content(&trace.crash(4, Keep::Nothing), "a"), b"");
+        killed.open("a", Open::Write).unwrap().sync().unwrap();
+        assert_eq!(content(&killed.trace().crash(5, Keep::Nothing), "a"), b"abc");
+        let renamed = directory.trace().kill(5);
+        assert_eq!((renamed.list().unwrap(), content(&renamed, "b")), (vec!["b".to_string()], b"xyz".to_vec()));
     }
 
     #[test]

@@ -48,6 +48,25 @@ impl State {
         state
     }
 
+    /// What began as `start` says, and to which this happened.
+    pub(super) fn resumed(start: Disk, operations: Vec<Operation>, marks: Marks) -> Self {
+        let unnamed = |content| Running { content, name: String::new() };
+        let mut files: Vec<Running> = start.files.iter().map(|file| unnamed(file.durable.clone())).collect();
+        let mut names = start.names.clone();
+        for operation in &operations {
+            match operation {
+                Operation::Create { .. } => files.push(unnamed(Content::default())),
+                Operation::Write { file, .. } | Operation::SetLength { file, .. } => {
+                    operation.change(&mut files[file.0].content);
+                }
+                _ => {}
+            }
+            operation.edit(&mut names);
+        }
+        names.iter().for_each(|(name, file)| files[file.0].name.clone_from(name));
+        Self { files, names, start, operations, marks, ..Self::default() }
+    }
+
     pub(super) fn operations(&self) -> usize {
         self.operations.len()
     }

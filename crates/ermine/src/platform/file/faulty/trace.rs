@@ -88,6 +88,13 @@ impl Trace {
         let (names, files) = after_crash(&disk, &self.operations, at, keep);
         FaultyDirectory::with(names, files)
     }
+
+    /// The directory after the process died when `at` operations had returned, and the machine went on: all is there, and
+    /// what was not synced still is not. Its own trace goes on with this one, marks included.
+    pub fn kill(&self, at: usize) -> FaultyDirectory {
+        let marks = self.marks.clone().first(at);
+        FaultyDirectory::resumed(self.disks[0].clone(), self.operations[..at].to_vec(), marks)
+    }
 }
 
 impl fmt::Debug for Trace {
@@ -125,6 +132,14 @@ impl Marks {
         debug_assert!(self.positions.last().is_none_or(|last| *last <= position), "time goes forward");
         self.values.push(value);
         self.positions.push(position);
+    }
+
+    /// Those before the operation `at`.
+    fn first(mut self, at: usize) -> Self {
+        let count = self.before(at).len();
+        self.values.truncate(count);
+        self.positions.truncate(count);
+        self
     }
 
     fn before(&self, at: usize) -> &[u64] {
