@@ -34,7 +34,7 @@ use crate::{
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
-        lsn::SEGMENTS,
+        lsn::{GRANULE, SEGMENTS},
         scan::Scan,
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
@@ -117,8 +117,9 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     let newest = segments.last();
     let start = Start {
         sequence: newest.map_or(0, |span| span.sequence + 1),
-        offset: newest.map_or(crate::log::lsn::GRANULE, |span| span.end),
-        segment_bytes: options.segment_bytes,
+        offset: newest.map_or(GRANULE, |span| span.end),
+        // A segment ends where a block may begin.
+        segment_bytes: options.segment_bytes.next_multiple_of(GRANULE),
         buffer_bytes: options.log_buffer_bytes.next_power_of_two(),
         segments,
     };
@@ -199,7 +200,7 @@ fn replay_tail<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) ->
             }
             for (distance, later) in segments[at..].iter().enumerate() {
                 let file = replay.files.get(later).map_err(storage)?;
-                let from = if distance == 0 { hole + crate::log::lsn::GRANULE } else { later.start };
+                let from = if distance == 0 { hole + GRANULE } else { later.start };
                 if from < later.end && Scan::new(&*file, (*later).into(), from).proves_durable(hole).map_err(storage)? {
                     return Err(damage(span, hole, invalid));
                 }
