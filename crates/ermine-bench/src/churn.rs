@@ -30,8 +30,10 @@ use crate::{
     abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
     conflicts::{Conflicts, Counted},
     crew::{self, Pace, Progress, Worker},
+    latency::{Latency, Quantiles},
     random::Random,
     report::{Grid, Memory, Setting, grouped, mib, scheme_name, seconds},
+    storage::{self, LogSummary, LogUse, Outstanding, Storage},
     tpcc::{Customer, District, Stock, Tables, last_name},
     trial,
 };
@@ -53,6 +55,8 @@ pub struct Options {
     pub seed: u64,
     /// Count aborts by shape.
     pub explain_aborts: bool,
+    /// Where the database lives; in memory where that is not said.
+    pub storage: Option<Storage>,
     /// Is told what every transaction did, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
@@ -79,7 +83,7 @@ impl Options {
         if self.duration < Duration::from_secs(SECONDS_MIN) {
             return usage(format!("at least {SECONDS_MIN} seconds are needed: the quarters of the run are compared"));
         }
-        Ok(())
+        self.storage.as_ref().map_or(Ok(()), Storage::check)
     }
 }
 
@@ -115,6 +119,10 @@ pub struct Summary {
     pub aborted: u64,
     /// Those that lost the same conflict as the attempt before: same kind, table and key.
     pub repeated: u64,
+    /// Of transactions, with all retries, up to the acknowledgement.
+    pub latency: Quantiles,
+    /// What went to the log, where the database had a directory.
+    pub log: Option<LogSummary>,
     /// Aborted attempts by shape, where they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
@@ -152,11 +160,12 @@ pub fn drive(
     watch: &mut dyn FnMut(&Sample),
 ) -> Result<Summary> {
     options.check()?;
-    let db = trial::open(options.scheme, options.observer.as_ref())?;
+    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref())?;
     let tables = Tables::open(&db)?;
     let rows = Rows::split(options.rows, options.threads as u32);
     load(&db, &tables, rows, progress)?;
     progress.finish_and_clear();
+    let loaded = LogUse::now(&db);
 
     let crew = (0..options.threads).map(|number| Clerk::new(options, &db, &tables, rows, number as u32)).collect();
     let pace = Pace { warmup: Duration::ZERO, measured: options.duration };
@@ -173,10 +182,12 @@ pub fn drive(
             samples.push(sample);
         }
     })?;
+    let log = options.storage.as_ref().map(|_| LogUse::now(&db).since(loaded).summary());
     let growth = Growth::over(&samples, options.duration);
     let rows_found = count(&db, &tables)?;
-    let (mut conflicts, mut shapes) = (Conflicts::default(), AbortShapes::default());
+    let (mut conflicts, mut shapes, mut latency) = (Conflicts::default(), AbortShapes::default(), Latency::default());
     for crew::Done { worker, .. } in &clerks {
+        latency.merge(&worker.latency);
         conflicts.merge(&worker.conflicts);
         worker.shapes.iter().for_each(|own| shapes.merge(own));
     }
@@ -187,6 +198,8 @@ pub fn drive(
         committed: clerks.iter().map(|done| done.worker.completed).sum(),
         aborted: conflicts.aborted,
         repeated: conflicts.repeated,
+        latency: latency.quantiles(),
+        log,
         abort_shapes: shapes.summaries(&Change::NAMES),
         growth,
         rows_found,
@@ -269,10 +282,10 @@ fn insert(
 ) -> Result<()> {
     for first in (0..count).step_by(500) {
         let batch = first..count.min(first + 500);
-        db.run(|txn| batch.clone().try_for_each(|n| row(txn, n)))?;
+        db.run_with(storage::loading(), |txn| batch.clone().try_for_each(|n| row(txn, n)))?;
         progress.inc(batch.len() as u64);
     }
-    Ok(())
+    Ok(db.sync()?)
 }
 
 /// Rows of all tables.
@@ -309,6 +322,8 @@ struct Clerk<'a> {
     queue: u32,
     oldest: u32,
     completed: u64,
+    latency: Latency,
+    outstanding: Outstanding<'a, Instant>,
     conflicts: Conflicts,
     /// Where aborts are to be explained.
     shapes: Option<AbortShapes>,
@@ -325,6 +340,8 @@ impl<'a> Clerk<'a> {
             queue: number,
             oldest: 0,
             completed: 0,
+            latency: Latency::default(),
+            outstanding: Outstanding::new(options.storage.as_ref()),
             conflicts: Conflicts::default(),
             shapes: AbortShapes::when(options.explain_aborts),
         }
@@ -333,8 +350,13 @@ impl<'a> Clerk<'a> {
     fn execute(&mut self, change: Change) -> Result<bool> {
         let (number, apply) = (change.number(), Apply { tables: self.tables, change });
         let mut counted = Counted::new(apply, number, &mut self.conflicts, self.shapes.as_mut());
-        let changed = self.db.run_job(&mut counted)?;
-        self.completed += 1;
+        let begin = Instant::now();
+        let (changed, receipt) = self.db.run_job_async(&mut counted)?;
+        let (completed, latency) = (&mut self.completed, &mut self.latency);
+        self.outstanding.hand_in(receipt, begin, |begin| {
+            *completed += 1;
+            latency.record(begin.elapsed());
+        })?;
         Ok(changed)
     }
 }
@@ -372,12 +394,17 @@ impl Worker for Clerk<'_> {
 
     fn start_measuring(&mut self) {
         self.completed = 0;
+        self.latency.reset();
         self.conflicts = Conflicts::default();
         self.shapes.iter_mut().for_each(AbortShapes::reset);
     }
 
     fn progress(&self) -> Progress {
         Progress { completed: self.completed, aborted: self.conflicts.aborted }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.outstanding.settle(|_| ())
     }
 }
 
@@ -469,13 +496,14 @@ fn update_district<A: Access>(
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, threads, rows, duration, seed, .. } = &self.options;
+        let Options { scheme, threads, rows, duration, seed, storage, .. } = &self.options;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
-            "options      scheme {scheme}, {threads} threads, {} rows, {:.0} s, seed {seed}\n",
+            "options      scheme {scheme}, {threads} threads, {} rows, {:.0} s, seed {seed}{}\n",
             grouped(u64::from(*rows)),
-            duration.as_secs_f64()
+            duration.as_secs_f64(),
+            storage::in_words(storage.as_ref())
         )?;
         let mut grid = Grid::new(&["seconds", "txn/s", "resident", "versions", "garbage versions"]);
         for Sample { seconds, per_second, memory } in &self.samples {
@@ -490,6 +518,9 @@ impl fmt::Display for Summary {
         writeln!(f, "{grid}\n")?;
         ShapeTable(&self.abort_shapes).fmt(f)?;
         writeln!(f, "{} transactions committed, {} attempts aborted", grouped(self.committed), grouped(self.aborted))?;
+        let Quantiles { p50_us, p99_us, p999_us, .. } = self.latency;
+        writeln!(f, "latency: p50 {p50_us:.1} us, p99 {p99_us:.1} us, p99.9 {p999_us:.1} us")?;
+        self.log.iter().try_for_each(|log| writeln!(f, "log: {log}"))?;
         let verdict = |holds| if holds { "PASS" } else { "FAIL" };
         writeln!(
             f,
@@ -548,6 +579,7 @@ mod tests {
             duration: Duration::from_secs(8),
             seed: 0,
             explain_aborts: false,
+            storage: None,
             observer: None,
         };
         assert!(good.check().is_ok());

@@ -23,6 +23,10 @@ pub trait Worker: Send {
     fn start_measuring(&mut self);
     /// What it has done since the warm-up.
     fn progress(&self) -> Progress;
+    /// The measured time is over: ends what it has begun, which does not count any more.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Counts of a run so far.
@@ -152,7 +156,9 @@ fn work<W: Worker>(mut worker: W, phase: &AtomicU8, slate: &Slate) -> Result<Don
         worker.step()?;
         slate.show(worker.progress());
     }
-    Ok(Done { worker, measured: begin.elapsed() })
+    let measured = begin.elapsed();
+    worker.finish()?;
+    Ok(Done { worker, measured })
 }
 
 /// Moves all workers from phase to phase.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`tpcc`] | the full TPC-C-like mix, with its consistency conditions |
 //! | [`micro`] | single operations over one table, to compare with other engines |
+//! | [`commit_latency`] | how long a durable commit takes, beside a plain write and sync |
 //! | [`churn`] | updates on a fixed number of rows for a long time: is memory flat? |
 //! | [`sibench`] | random reads, then writes; client groups with footprints |
 //! | [`write_skew`] | two accounts and a constraint over both |
@@ -16,6 +17,7 @@
 //! | [`report`] | numbers as text and JSON |
 //! | [`trial`], [`rounds`] | the clients of a workload under one scheme; several schemes in turn |
 //! | [`conflicts`], [`abort_shapes`] | lost conflicts: how many, and of which shape |
+//! | [`storage`] | databases in directories; commits that wait for the device |
 //! | [`verdict`] | what must hold of the data, and which scheme promises it |
 //! | [`pause`] | time between reading and writing |
 //!
@@ -27,6 +29,7 @@ pub mod abort_shapes;
 pub mod batch;
 pub mod calibrate;
 pub mod churn;
+pub mod commit_latency;
 pub mod conflicts;
 pub mod crew;
 mod error;
@@ -40,6 +43,7 @@ pub mod report;
 pub mod rounds;
 pub mod sibench;
 pub mod stock;
+pub mod storage;
 pub mod tpcc;
 pub mod trial;
 pub mod verdict;

@@ -35,6 +35,7 @@ use crate::{
     machine::{processor_seconds, resident_bytes},
     random::Random,
     report::{Grid, Setting, grouped, mib, scheme_name, seconds},
+    storage::{self, LogSummary, LogUse, Outstanding, Storage},
     trial,
     zipf::Choice,
 };
@@ -117,6 +118,8 @@ pub struct Options {
     pub seed: u64,
     /// Count aborts by shape.
     pub explain_aborts: bool,
+    /// Where the database lives; in memory where that is not said.
+    pub storage: Option<Storage>,
     /// Is told what every transaction did, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
@@ -141,7 +144,7 @@ impl Options {
         if self.measured.is_zero() {
             return usage("nothing can be measured in zero seconds".into());
         }
-        Ok(())
+        self.storage.as_ref().map_or(Ok(()), Storage::check)
     }
 }
 
@@ -194,8 +197,10 @@ pub struct Measured {
     /// Aborted attempts by shape, where they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
-    /// Of one transaction in sixteen, with all retries.
+    /// Of one transaction in sixteen, with all retries, up to the acknowledgement.
     pub latency: Quantiles,
+    /// What went to the log, where the database had a directory.
+    pub log: Option<LogSummary>,
     /// Resident memory of the process afterwards.
     pub resident_bytes: u64,
 }
@@ -210,7 +215,7 @@ pub fn drive(
     watch: &mut dyn FnMut(Event),
 ) -> Result<Summary> {
     options.check()?;
-    let db = trial::open(options.scheme, options.observer.as_ref())?;
+    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref())?;
     let records: Records = db.table("records")?;
 
     let (begin, before) = (Instant::now(), resident_bytes());
@@ -229,19 +234,20 @@ pub fn drive(
             .map(|number| Client::new(options, operation, &db, &records, &choice, number, inserted))
             .collect();
         let pace = Pace { warmup: options.warmup, measured: options.measured };
-        let mut processor = 0.0;
+        let (mut processor, mut log) = (0.0, LogUse::default());
         let done = crew::run(crew, pace, &mut |event| match event {
             crew::Event::Second(tick) => watch(Event::Second(tick)),
-            crew::Event::Measuring => processor = processor_seconds(),
+            crew::Event::Measuring => (processor, log) = (processor_seconds(), LogUse::now(&db)),
         })?;
         let processor = processor_seconds() - processor;
+        let log = options.storage.as_ref().map(|_| LogUse::now(&db).since(log));
         inserted = done.iter().map(|done| done.worker.inserts).max().unwrap_or(inserted);
-        results.push(measured(operation, &done, processor));
+        results.push(measured(operation, &done, processor, log));
     }
     Ok(Summary { setting, options: options.clone(), load, results })
 }
 
-fn measured(operation: Operation, done: &[Done<Client<'_>>], processor_seconds: f64) -> Measured {
+fn measured(operation: Operation, done: &[Done<Client<'_>>], processor_seconds: f64, log: Option<LogUse>) -> Measured {
     let mut latency = Latency::default();
     done.iter().for_each(|done| latency.merge(&done.worker.latency));
     let completed: u64 = done.iter().map(|done| done.worker.completed).sum();
@@ -258,6 +264,7 @@ fn measured(operation: Operation, done: &[Done<Client<'_>>], processor_seconds: 
         repeated: conflicts.repeated,
         abort_shapes: shapes.summaries(&Operation::ALL.map(Operation::name)),
         latency: latency.quantiles(),
+        log: log.map(LogUse::summary),
         resident_bytes: resident_bytes(),
     }
 }
@@ -272,11 +279,13 @@ fn load(db: &Database, records: &Records, options: &Options, progress: &Progress
     while next < options.records {
         let batch = next..options.records.min(next + BATCH);
         fill(&mut value, &mut random);
-        db.run(|txn| batch.clone().try_for_each(|key| txn.insert(records, &key, value.as_slice())))?;
+        db.run_with(storage::loading(), |txn| {
+            batch.clone().try_for_each(|key| txn.insert(records, &key, value.as_slice()))
+        })?;
         progress.inc(batch.end - batch.start);
         next = batch.end;
     }
-    Ok(())
+    Ok(db.sync()?)
 }
 
 fn fill(value: &mut [u8], random: &mut Random) {
@@ -301,6 +310,9 @@ struct Client<'a> {
     inserts: u64,
     scan_starts: u64,
     completed: u64,
+    /// Since when the next transaction is timed, if it is.
+    timed: Option<Instant>,
+    outstanding: Outstanding<'a, Option<Instant>>,
     conflicts: Conflicts,
     /// Where aborts are to be explained.
     shapes: Option<AbortShapes>,
@@ -339,6 +351,8 @@ impl<'a> Client<'a> {
             inserts,
             scan_starts: options.records - SCAN_ROWS + 1,
             completed: 0,
+            timed: None,
+            outstanding: Outstanding::new(options.storage.as_ref()),
             conflicts: Conflicts::default(),
             shapes: AbortShapes::when(options.explain_aborts),
             latency: Latency::default(),
@@ -406,9 +420,15 @@ impl<'a> Client<'a> {
     #[inline]
     fn execute<J: Job<Output = (), Error = ermine::Error>>(&mut self, job: J) -> Result<J> {
         let mut counted = Counted::new(job, self.operation as usize, &mut self.conflicts, self.shapes.as_mut());
-        self.db.run_job(&mut counted)?;
+        let ((), receipt) = self.db.run_job_async(&mut counted)?;
         let job = counted.into_job();
-        self.completed += 1;
+        let (completed, latency) = (&mut self.completed, &mut self.latency);
+        self.outstanding.hand_in(receipt, self.timed.take(), |timed| {
+            *completed += 1;
+            if let Some(begin) = timed {
+                latency.record(begin.elapsed());
+            }
+        })?;
         Ok(job)
     }
 }
@@ -426,10 +446,8 @@ impl Worker for Client<'_> {
         for _ in 0..UNTIMED {
             self.transaction()?;
         }
-        let begin = Instant::now();
-        self.transaction()?;
-        self.latency.record(begin.elapsed());
-        Ok(())
+        self.timed = Some(Instant::now());
+        self.transaction()
     }
 
     fn start_measuring(&mut self) {
@@ -441,6 +459,10 @@ impl Worker for Client<'_> {
 
     fn progress(&self) -> Progress {
         Progress { completed: self.completed, aborted: self.conflicts.aborted }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.outstanding.settle(|_| ())
     }
 }
 
@@ -523,15 +545,17 @@ job! {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, threads, records, value_bytes, theta, warmup, measured, seed, .. } = &self.options;
+        let Options { scheme, threads, records, value_bytes, theta, warmup, measured, seed, storage, .. } =
+            &self.options;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
             "options      scheme {scheme}, {threads} threads, {} records of {value_bytes} bytes, theta {theta}, {:.1} s \
-             after {:.1} s of warm-up, seed {seed}",
+             after {:.1} s of warm-up, seed {seed}{}",
             grouped(*records),
             measured.as_secs_f64(),
-            warmup.as_secs_f64()
+            warmup.as_secs_f64(),
+            storage::in_words(storage.as_ref())
         )?;
         writeln!(f, "load         {:.1} s, {} resident\n", self.load.seconds, mib(self.load.resident_bytes))?;
         let mut grid = Grid::new(&[
@@ -558,6 +582,9 @@ impl fmt::Display for Summary {
             ]);
         }
         grid.fmt(f)?;
+        for measured in &self.results {
+            measured.log.iter().try_for_each(|log| write!(f, "\nlog of {}: {log}", measured.operation.name()))?;
+        }
         for measured in self.results.iter().filter(|measured| !measured.abort_shapes.is_empty()) {
             write!(f, "\n\n{}", ShapeTable(&measured.abort_shapes))?;
         }
@@ -600,6 +627,7 @@ mod tests {
             operations: Operation::ALL.to_vec(),
             seed: 0,
             explain_aborts: false,
+            storage: None,
             observer: None,
         };
         assert!(good.check().is_ok());

@@ -13,6 +13,7 @@ use crate::{
     Result,
     abort_shapes::{ShapeSummary, ShapeTable},
     report::{Grid, Setting, grouped, scheme_name},
+    storage::{LogSummary, LogUse},
     trial::{Counts, KindSummary, KindTables, Terms},
     verdict::Check,
 };
@@ -45,14 +46,15 @@ impl fmt::Display for Turn {
     }
 }
 
-/// Opens a database for each scheme and lets `load` fill it.
+/// Opens a database for each scheme, in directories beside each other if in any, and lets `load` fill it.
 pub fn contenders<D>(
     schemes: &[Scheme],
     terms: &Terms,
     mut load: impl FnMut(&Database) -> Result<D>,
 ) -> Result<Vec<Contender<D>>> {
-    let open = |&scheme| {
-        let db = terms.open(scheme)?;
+    let open = |&scheme: &Scheme| {
+        let storage = terms.storage.as_ref().map(|storage| storage.beside(scheme.name()));
+        let db = Terms { storage, ..terms.clone() }.open(scheme)?;
         let data = load(&db)?;
         Ok(Contender { scheme, db, data })
     };
@@ -133,6 +135,9 @@ pub struct SchemeSummary {
     pub kinds: Vec<KindSummary>,
     /// For each kind: commits a second over those of `si` in the same round.
     pub ratio_to_si: Vec<Option<Spread>>,
+    /// What went to the log, where the database had a directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogSummary>,
     /// Aborted attempts by shape, where they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
@@ -167,6 +172,7 @@ impl Point {
                 scheme: contender.scheme,
                 kinds: sum.summaries(names),
                 ratio_to_si: (0..names.len()).map(|kind| ratio(kind, rounds)).collect(),
+                log: sum.log.map(LogUse::summary),
                 abort_shapes: sum.shapes.summaries(names),
             }
         };
@@ -230,6 +236,7 @@ impl<O: fmt::Display> fmt::Display for Comparison<O> {
         writeln!(f, "{speed}\n\n{ratio}\n\n{commits}\n")?;
         for summary in points.iter().flat_map(|point| &point.schemes).filter(|_| points.len() == 1) {
             writeln!(f, "{}", summary.scheme)?;
+            summary.log.iter().try_for_each(|log| writeln!(f, "log          {log}"))?;
             KindTables(&summary.kinds).fmt(f)?;
         }
         for point in points {

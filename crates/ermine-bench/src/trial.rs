@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::{Database, Error, Job, Scheme, Transaction, observer::Observer};
+use ermine::{Database, Error, Job, Receipt, Scheme, Transaction, observer::Observer};
 use serde::Serialize;
 
 use crate::{
@@ -23,17 +23,18 @@ use crate::{
     latency::{Latency, Quantiles},
     machine::processor_seconds,
     report::{Grid, Setting, grouped, seconds},
+    storage::{self, LogSummary, LogUse, Outstanding, Storage},
     verdict::Check,
 };
 
-/// Opens an empty database.
-pub fn open(scheme: Scheme, observer: Option<&Arc<dyn Observer>>) -> Result<Database> {
+/// Opens the database of a run: in memory where no storage is given.
+pub fn open(scheme: Scheme, observer: Option<&Arc<dyn Observer>>, storage: Option<&Storage>) -> Result<Database> {
     let mut options = ermine::Options::default().scheme(scheme);
     options.observer = observer.cloned();
-    Ok(Database::open_in_memory(options)?)
+    storage::open(options, storage)
 }
 
-/// Inserts the rows of numbers below `count`, in their order, some hundred in a transaction.
+/// Inserts the rows of numbers below `count`, in their order, some hundred in a transaction. They are durable at the end.
 pub fn insert_rows(
     db: &Database,
     count: u64,
@@ -42,9 +43,9 @@ pub fn insert_rows(
     const BATCH: u64 = 500;
     for first in (0..count).step_by(BATCH as usize) {
         let batch = first..count.min(first + BATCH);
-        db.run(|txn| batch.clone().try_for_each(|number| insert(txn, number)))?;
+        db.run_with(storage::loading(), |txn| batch.clone().try_for_each(|number| insert(txn, number)))?;
     }
-    Ok(())
+    Ok(db.sync()?)
 }
 
 /// What happens to a transaction that lost a conflict.
@@ -75,6 +76,8 @@ pub struct Terms {
     pub stale_after: Option<u64>,
     /// Count aborts by shape.
     pub explain_aborts: bool,
+    /// Where the database lives; in memory where that is not said.
+    pub storage: Option<Storage>,
     /// Is told what every transaction did, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
@@ -89,18 +92,19 @@ impl Default for Terms {
             seed: 1,
             stale_after: None,
             explain_aborts: false,
+            storage: None,
             observer: None,
         }
     }
 }
 
 impl Terms {
-    /// Opens an empty database.
+    /// Opens an empty database, where the terms say.
     pub fn open(&self, scheme: Scheme) -> Result<Database> {
         let mut options = ermine::Options::default().scheme(scheme);
         options.stale_after = self.stale_after;
         options.observer = self.observer.clone();
-        Ok(Database::open_in_memory(options)?)
+        storage::open(options, self.storage.as_ref())
     }
 
     /// Says what cannot work.
@@ -108,7 +112,7 @@ impl Terms {
         if self.measured.is_zero() {
             return Err(crate::Error::Usage("nothing can be measured in zero seconds".into()));
         }
-        Ok(())
+        self.storage.as_ref().map_or(Ok(()), Storage::check)
     }
 }
 
@@ -120,7 +124,8 @@ impl fmt::Display for Terms {
             None => Ok(()),
             Some(u64::MAX) => f.write_str(", every read tracked"),
             Some(bytes) => write!(f, ", stale after {bytes} bytes"),
-        }
+        }?;
+        f.write_str(&storage::in_words(self.storage.as_ref()))
     }
 }
 
@@ -133,13 +138,13 @@ pub trait Client: Send {
 /// Counts of one kind of transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Transactions that committed.
+    /// Transactions whose commit was acknowledged.
     pub committed: u64,
     /// Transactions dropped after a lost conflict (without retries).
     pub dropped: u64,
     /// Lost conflicts.
     pub conflicts: Conflicts,
-    /// Of those that committed, with all retries.
+    /// Of those that committed, with all retries, up to their acknowledgement.
     pub latency: Latency,
 }
 
@@ -157,6 +162,8 @@ pub struct Desk<'a> {
     db: &'a Database,
     retry: Retry,
     tallies: Vec<Tally>,
+    /// By the number of their kind, and since when.
+    outstanding: Outstanding<'a, (usize, Instant)>,
     /// Where aborts are to be explained.
     shapes: Option<AbortShapes>,
 }
@@ -164,23 +171,24 @@ pub struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn new(db: &'a Database, kinds: usize, terms: &Terms) -> Self {
         let shapes = AbortShapes::when(terms.explain_aborts);
-        Self { db, retry: terms.retry, tallies: vec![Tally::default(); kinds], shapes }
+        let outstanding = Outstanding::new(terms.storage.as_ref());
+        Self { db, retry: terms.retry, tallies: vec![Tally::default(); kinds], outstanding, shapes }
     }
 
-    /// Runs a transaction of a kind, given by its number; nothing comes back when it was dropped after a lost conflict.
+    /// Runs a transaction of a kind, given by its number; nothing comes back when it was dropped after a lost conflict. What
+    /// comes back may not be durable yet.
     pub fn run<J: Job<Error = Error>>(&mut self, kind: usize, job: J) -> Result<Option<J::Output>> {
         let tally = &mut self.tallies[kind];
         let begin = Instant::now();
         let mut counted = Counted::new(job, kind, &mut tally.conflicts, self.shapes.as_mut());
         let result = match self.retry {
-            Retry::Yes => self.db.run_job(&mut counted),
-            Retry::No => self.db.try_job(&mut counted),
+            Retry::Yes => self.db.run_job_async(&mut counted),
+            Retry::No => self.db.try_job_async(&mut counted),
         };
         drop(counted);
         match result {
-            Ok(output) => {
-                tally.committed += 1;
-                tally.latency.record(begin.elapsed());
+            Ok((output, receipt)) => {
+                self.hand_in(kind, begin, receipt)?;
                 Ok(Some(output))
             }
             Err(Error::Abort(_)) => {
@@ -200,11 +208,17 @@ impl<'a> Desk<'a> {
         let begin = Instant::now();
         let snapshot = self.db.snapshot()?;
         let value = read(&snapshot)?;
-        snapshot.commit()?;
-        let tally = &mut self.tallies[kind];
-        tally.committed += 1;
-        tally.latency.record(begin.elapsed());
+        let receipt = snapshot.commit_async()?;
+        self.hand_in(kind, begin, receipt)?;
         Ok(value)
+    }
+
+    fn hand_in(&mut self, kind: usize, begin: Instant, receipt: Receipt<'a>) -> Result<()> {
+        let tallies = &mut self.tallies;
+        self.outstanding.hand_in(receipt, (kind, begin), |(kind, begin)| {
+            tallies[kind].committed += 1;
+            tallies[kind].latency.record(begin.elapsed());
+        })
     }
 
     fn reset(&mut self) {
@@ -242,6 +256,10 @@ impl<C: Client> Worker for Seat<'_, C> {
     fn progress(&self) -> Progress {
         self.desk.progress()
     }
+
+    fn finish(&mut self) -> Result<()> {
+        self.desk.outstanding.settle(|_| ())
+    }
 }
 
 /// What was counted in the measured time.
@@ -251,6 +269,8 @@ pub struct Counts {
     pub seconds: f64,
     /// Processor time of the whole process meanwhile.
     pub processor_seconds: f64,
+    /// What went to the log, where the database had a directory.
+    pub log: Option<LogUse>,
     /// By kind of transaction.
     pub tallies: Vec<Tally>,
     /// By shape of the abort, where they are to be explained.
@@ -267,6 +287,7 @@ impl Counts {
     pub fn add(&mut self, later: &Self) {
         self.seconds += later.seconds;
         self.processor_seconds += later.processor_seconds;
+        self.log = LogUse::sum([self.log, later.log]);
         self.tallies.iter_mut().zip(&later.tallies).for_each(|(own, later)| own.merge(later));
         self.shapes.merge(&later.shapes);
     }
@@ -296,13 +317,14 @@ pub fn run<C: Client>(
 ) -> Result<(Vec<C>, Counts)> {
     let crew = clients.into_iter().map(|client| Seat { client, desk: Desk::new(db, kinds, terms) }).collect();
     let pace = Pace { warmup: terms.warmup, measured: terms.measured };
-    let mut processor = 0.0;
+    let (mut processor, mut log) = (0.0, LogUse::default());
     let done = crew::run(crew, pace, &mut |event| match event {
         Event::Second(tick) => watch(tick),
-        Event::Measuring => processor = processor_seconds(),
+        Event::Measuring => (processor, log) = (processor_seconds(), LogUse::now(db)),
     })?;
     let mut counts = Counts::new(kinds);
     counts.processor_seconds = processor_seconds() - processor;
+    counts.log = terms.storage.as_ref().map(|_| LogUse::now(db).since(log));
     let threads = done.len() as f64;
     let mut clients = Vec::with_capacity(done.len());
     for crew::Done { worker: Seat { client, desk }, measured } in done {
@@ -335,7 +357,7 @@ pub struct KindSummary {
     pub same_opponent: u64,
     /// Aborted attempts by cause.
     pub conflicts: Vec<(&'static str, u64)>,
-    /// Latencies, with all retries.
+    /// Latencies, with all retries, up to the acknowledgement.
     pub latency: Quantiles,
 }
 
@@ -410,6 +432,8 @@ pub struct Summary<O> {
     pub seconds: f64,
     /// Processor time of the whole process meanwhile: less than threads x seconds where the machine is shared.
     pub processor_seconds: f64,
+    /// What went to the log, where the database had a directory.
+    pub log: Option<LogSummary>,
     /// Each kind of transaction.
     pub kinds: Vec<KindSummary>,
     /// Aborted attempts by shape, where they are to be explained.
@@ -438,6 +462,7 @@ impl<O> Summary<O> {
             options,
             seconds: counts.seconds,
             processor_seconds: counts.processor_seconds,
+            log: counts.log.map(LogUse::summary),
             kinds: counts.summaries(names),
             abort_shapes: counts.shapes.summaries(names),
             violations: None,
@@ -455,7 +480,9 @@ impl<O: fmt::Display> fmt::Display for Summary<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workload, setting, options, seconds, processor_seconds, kinds, .. } = self;
         writeln!(f, "{workload}\n{setting}\noptions      {options}")?;
-        writeln!(f, "processor    {processor_seconds:.1} s in {seconds:.1} s\n")?;
+        writeln!(f, "processor    {processor_seconds:.1} s in {seconds:.1} s")?;
+        self.log.iter().try_for_each(|log| writeln!(f, "log          {log}"))?;
+        writeln!(f)?;
         KindTables(kinds).fmt(f)?;
         ShapeTable(&self.abort_shapes).fmt(f)?;
         if let Some(violations) = self.violations {

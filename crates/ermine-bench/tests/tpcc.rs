@@ -55,6 +55,9 @@ fn options(scheme: Scheme) -> Options {
         mix: Mix::Standard,
         credit_pause: Pause::NONE,
         explain_aborts: false,
+        storage: None,
+        acknowledge: None,
+        expect: None,
         observer: None,
     }
 }

@@ -4,14 +4,15 @@
 
 use std::path::Path;
 
+use ermine::Recovery;
 use ermine_bench::{
-    Result, batch, churn, micro, read_mostly,
+    Result, batch, churn, commit_latency, micro, read_mostly,
     report::{self, Setting},
     sibench, stock, tpcc, write_skew,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::arguments::{Batch, Churn, Micro, ReadMostly, Run, Sibench, Stock, WriteSkew};
+use crate::arguments::{Batch, Churn, CommitLatency, Micro, ReadMostly, Run, Sibench, Stock, WriteSkew};
 use crate::watch::Watch;
 
 /// Runs a TPC-C-like mix; says whether all conditions held.
@@ -21,11 +22,13 @@ pub fn tpcc(mut options: tpcc::Options, run: &Run) -> Result<bool> {
     options.observer = watch.observer();
     let setting = calibrated();
     let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
+        tpcc::Event::Opened(found) => eprintln!("{}", opened(found)),
         tpcc::Event::Loaded(time, memory) => eprintln!("loaded in {:.1} s, {memory}", time.as_secs_f64()),
         tpcc::Event::Checked(moment, time, verdicts) => {
             let when = match moment {
                 tpcc::Moment::AfterLoad => "load",
                 tpcc::Moment::AfterRun => "run",
+                tpcc::Moment::AfterOpening => "opening",
             };
             let verdict = if tpcc::all_hold(verdicts) { "PASS" } else { "FAIL" };
             eprintln!("conditions after the {when} checked in {:.1} s: {verdict}", time.as_secs_f64());
@@ -121,6 +124,26 @@ pub fn read_mostly(arguments: &ReadMostly) -> Result<bool> {
     Ok(watch.judge(options.schemes[0])? && summary.holds())
 }
 
+/// Measures durable commits.
+pub fn commit_latency(arguments: &CommitLatency) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = commit_latency::drive(&options, calibrated(), &mut |point| eprintln!("{point}"))?;
+    show_as(arguments.json.as_deref(), &summary)?;
+    Ok(true)
+}
+
+/// What was found in a directory.
+fn opened(found: &Recovery) -> String {
+    let Recovery { tables, rows, transactions, log_bytes, cut_at, took, .. } = found;
+    let tail = cut_at.map_or_else(String::new, |at| format!(", cut off at {at}"));
+    let log = report::mib(*log_bytes);
+    format!(
+        "opened in {:.2} s: {tables} tables, {rows} rows, {transactions} transactions in {log} of log{tail}",
+        took.as_secs_f64()
+    )
+}
+
 fn calibrated() -> Setting {
     eprintln!("calibrating");
     Setting::here()
@@ -133,8 +156,12 @@ fn bar(what: &'static str) -> ProgressBar {
 }
 
 fn show<S: std::fmt::Display + serde::Serialize>(run: &Run, summary: &S) -> Result<()> {
-    if run.json.as_deref() != Some(Path::new("-")) {
+    show_as(run.json.as_deref(), summary)
+}
+
+fn show_as<S: std::fmt::Display + serde::Serialize>(json: Option<&Path>, summary: &S) -> Result<()> {
+    if json != Some(Path::new("-")) {
         println!("\n{summary}");
     }
-    run.json.as_deref().map_or(Ok(()), |path| report::write_json(summary, path))
+    json.map_or(Ok(()), |path| report::write_json(summary, path))
 }

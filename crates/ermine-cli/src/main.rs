@@ -17,14 +17,17 @@ fn main() -> ExitCode {
     let Ermine { command } = Ermine::parse();
     let done = match command {
         Command::Bench { workload } => match workload {
-            Workload::Tpcc(arguments) => bench::tpcc(arguments.options(), &arguments.run),
-            Workload::CreditCheck(arguments) => bench::tpcc(arguments.options(), &arguments.tpcc.run),
+            Workload::Tpcc(arguments) => arguments.options().and_then(|options| bench::tpcc(options, &arguments.run)),
+            Workload::CreditCheck(arguments) => {
+                arguments.options().and_then(|options| bench::tpcc(options, &arguments.tpcc.run))
+            }
             Workload::Sibench(arguments) => bench::sibench(&arguments),
             Workload::WriteSkew(arguments) => bench::write_skew(&arguments),
             Workload::Batch(arguments) => bench::batch(&arguments),
             Workload::Stock(arguments) => bench::stock(&arguments),
             Workload::ReadMostly(arguments) => bench::read_mostly(&arguments),
             Workload::Micro(arguments) => bench::micro(&arguments),
+            Workload::CommitLatency(arguments) => bench::commit_latency(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),

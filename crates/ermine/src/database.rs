@@ -6,13 +6,17 @@ use crate::{
     access::sealed::Attempt,
     any::{AnyAccess, AnyEngine, with_engine},
     catalog::{IndexEntry, type_name},
-    durable::{recovery::Recovery, store::storage},
+    durable::{
+        checkpoint::{CheckpointReport, Pace},
+        recovery::Recovery,
+        store::storage,
+    },
     error::{AbortKind, Error, Result},
     handle::{SecondaryIndex, Table},
     ids::Stamp,
     job::Job,
     log::Receipt,
-    maintenance::Helper,
+    maintenance::Helpers,
     options::{Durability, Options, Scheme, TxnOptions},
     platform::file::{
         Directory,
@@ -29,7 +33,7 @@ pub struct Database {
     engine: Arc<AnyEngine>,
     durability: Durability,
     recovery: Recovery,
-    helper: Option<Helper>,
+    helpers: Option<Helpers>,
     /// Last: the directory is free when everything else has ended.
     lock: Option<Lock>,
 }
@@ -59,6 +63,16 @@ pub struct Statistics {
     pub garbage_versions: u64,
     /// How old the newest safe snapshot is, where one has been taken.
     pub snapshot_age: Option<Duration>,
+    /// Rows that have not been read into memory since the database was opened.
+    pub unloaded_rows: u64,
+    /// Checkpoints made since.
+    pub checkpoints: u64,
+    /// Why the last checkpoint in the background failed, if it did.
+    pub checkpoint_failure: Option<String>,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+    /// How often the log was made durable: so many bytes divided by so many times were committed together.
+    pub log_flushes: u64,
 }
 
 impl Database {
@@ -96,8 +110,8 @@ impl Database {
         options.check()?;
         let (engine, recovery) = AnyEngine::open(&options, &directory)?;
         let engine = Arc::new(engine);
-        let helper = Helper::start(engine.clone())?;
-        Ok(Self { engine, durability: options.durability, recovery, helper: Some(helper), lock: None })
+        let helpers = Helpers::start(&engine)?;
+        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// What was found when the database was opened, and how long that took.
@@ -109,9 +123,9 @@ impl Database {
     pub fn open_in_memory(options: Options) -> Result<Self> {
         options.check()?;
         let engine = Arc::new(AnyEngine::in_memory(&options));
-        let helper = Helper::start(engine.clone())?;
+        let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
-        Ok(Self { engine, durability: options.durability, recovery, helper: Some(helper), lock: None })
+        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// The scheme it was opened with.
@@ -218,9 +232,20 @@ impl Database {
 
     /// One attempt of a job: a lost conflict comes back as [`Error::Abort`].
     pub fn try_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
-        let (output, receipt) = self.engine.run_job(TxnOptions::default(), job, false)?;
+        let (output, receipt) = self.try_job_async(job)?;
         self.settle(receipt)?;
         Ok(output)
+    }
+
+    /// As [`Database::try_job`], without waiting for the device.
+    pub fn try_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
+        self.engine.run_job(TxnOptions::default(), job, false)
+    }
+
+    /// Waits until everything that has been committed so far is durable, whatever its transactions asked for. Returns at once
+    /// where nothing is written to files.
+    pub fn sync(&self) -> Result<()> {
+        with_engine!(&*self.engine, engine => engine.sync())
     }
 
     /// Waits, where the database promises that.
@@ -246,6 +271,12 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.maintain())
     }
 
+    /// Makes a checkpoint now, so that the next opening has less to replay, and frees what that makes free. The engine makes them by
+    /// itself ([`Options::checkpoint_after`]). Not from inside a transaction of the same thread: it waits for those that run.
+    pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        with_engine!(&*self.engine, engine => engine.checkpoint(Pace::Full))
+    }
+
     /// Bytes of all indexes. Takes time: it walks over them.
     pub fn index_bytes(&self) -> u64 {
         with_engine!(&*self.engine, engine => engine.index_bytes())
@@ -254,9 +285,8 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if let Some(helper) = self.helper.take() {
-            helper.stop();
-        }
+        with_engine!(&*self.engine, engine => engine.hurry());
+        self.helpers = None;
         with_engine!(&*self.engine, engine => engine.close());
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     clock::LogOffset,
     database::{Statistics, Uniqueness},
     durable::{
+        checkpoint::Pace,
         recovery::{RecoveredTable, Recovery, recover},
         store::Store,
     },
@@ -121,6 +122,16 @@ impl<S: Scheme> Engine<S> {
         self.tables.push(table);
     }
 
+    /// A table by its number, if there is one.
+    pub(crate) fn find_table(&self, id: TableId) -> Option<&TableStore<StampsOf<S>>> {
+        self.tables.get(id.0 as usize)
+    }
+
+    /// All tables, in order of creation.
+    pub(crate) fn all_tables(&self) -> impl Iterator<Item = &TableStore<StampsOf<S>>> {
+        self.tables.iter().map(|(_, table)| table)
+    }
+
     /// The table of that name, created when absent.
     pub(crate) fn open_table(
         &self,
@@ -196,11 +207,28 @@ impl<S: Scheme> Engine<S> {
         self.garbage_versions() > 0
     }
 
-    /// Makes everything durable; no transaction runs any more.
+    /// The database is about to be closed: what goes on in the background need not be gentle.
+    pub(crate) fn hurry(&self) {
+        self.store.iter().for_each(|store| store.checkpoints.hurry());
+    }
+
+    /// Makes everything durable, so that the next opening has little to do. No transaction runs any more.
     pub(crate) fn close(&self) {
-        if let Some(log) = &self.log {
-            log.stop();
+        /// What is replayed in a moment.
+        const LITTLE: u64 = 64 << 20;
+        let Some(log) = &self.log else { return };
+        if let Some(store) = &self.store
+            && store.checkpoints.distance(self.shared.clock.now().0).0 > LITTLE
+        {
+            // The log has everything, too.
+            let _ = self.checkpoint(Pace::Full);
         }
+        log.stop();
+    }
+
+    /// Waits until everything that has been committed is durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync())
     }
 
     /// Whether any transaction is on its way that will end by itself.
@@ -232,14 +260,21 @@ impl<S: Scheme> Engine<S> {
             row_bytes: self.tables.iter().map(|(_, table)| table.rows.bytes()).sum(),
             garbage_versions: self.garbage_versions(),
             snapshot_age: self.safe.age(),
+            unloaded_rows: self.store.as_ref().map_or(0, Store::unloaded),
             ..Statistics::default()
         };
+        if let Some(store) = &self.store {
+            (statistics.checkpoints, statistics.checkpoint_failure) = store.checkpoints.statistics();
+        }
         for (_, slot) in &self.snapshots {
             // Relaxed: statistics.
             statistics.commits += slot.commits.load(Ordering::Relaxed);
             for (total, aborts) in statistics.aborts.iter_mut().zip(&slot.aborts) {
                 *total += aborts.load(Ordering::Relaxed);
             }
+        }
+        if let Some(log) = &self.log {
+            (statistics.log_bytes, statistics.log_flushes) = log.written();
         }
         statistics
     }

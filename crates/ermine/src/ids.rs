@@ -11,6 +11,8 @@ pub struct Stamp(pub(crate) u64);
 impl Stamp {
     /// Below every commit: the stamp of what was there before the first transaction.
     pub const ZERO: Self = Self(0);
+    /// Of what was moved out of the log before the database was opened: below every commit since, above what was never there.
+    pub(crate) const COLD: Self = Self(1);
     /// Above every commit: "not overwritten yet". Bit 63 is left free to tell stamps from TIDs in packed words.
     pub const INFINITY: Self = Self((1 << 63) - 1);
 

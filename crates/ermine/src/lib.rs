@@ -87,7 +87,7 @@ pub use {
     access::{Access, Direction},
     any::AnyAccess,
     database::{Database, Statistics, Uniqueness},
-    durable::recovery::Recovery,
+    durable::{checkpoint::CheckpointReport, recovery::Recovery},
     handle::{SecondaryIndex, Table},
     job::Job,
     log::Receipt,

@@ -1,11 +1,12 @@
-//! The background thread of a database: it lets epochs go on and frees what idle workers left behind.
+//! The background threads of a database: one lets epochs go on and frees what idle workers left behind, one makes checkpoints,
+//! and one reads what is in files only.
 //!
 //! The schedule explorer runs none: its tests call `Database::maintain` from a task of theirs.
 
 #[cfg(shuttle)]
-pub(crate) use absent::Helper;
+pub(crate) use absent::Helpers;
 #[cfg(not(shuttle))]
-pub(crate) use background::Helper;
+pub(crate) use background::Helpers;
 
 #[cfg(not(shuttle))]
 mod background {
@@ -23,36 +24,69 @@ mod background {
         error::{Error, Result},
     };
 
-    /// The thread.
-    pub(crate) struct Helper {
+    /// The threads.
+    pub(crate) struct Helpers {
         stop: Arc<AtomicBool>,
-        thread: JoinHandle<()>,
+        threads: Vec<JoinHandle<()>>,
     }
 
-    impl Helper {
+    impl Helpers {
         const BUSY_INTERVAL: Duration = Duration::from_millis(5);
         const IDLE_INTERVAL: Duration = Duration::from_millis(100);
+        /// After a checkpoint that failed.
+        const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-        pub(crate) fn start(engine: Arc<AnyEngine>) -> Result<Self> {
-            let stop = Arc::new(AtomicBool::new(false));
-            let stopped = stop.clone();
-            let work = move || {
-                // Relaxed: unparking orders it.
-                while !stopped.load(Ordering::Relaxed) {
-                    let busy = with_engine!(&*engine, engine => engine.maintain());
-                    thread::park_timeout(if busy { Self::BUSY_INTERVAL } else { Self::IDLE_INTERVAL });
-                }
-            };
-            let thread = thread::Builder::new().name("ermine-maintenance".into()).spawn(work);
-            let thread = thread.map_err(|_| Error::Limit("threads: the background helper could not start"))?;
-            Ok(Self { stop, thread })
+        pub(crate) fn start(engine: &Arc<AnyEngine>) -> Result<Self> {
+            let mut helpers = Self { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+            helpers.repeat("ermine-maintenance", engine, |engine| {
+                let busy = with_engine!(engine, engine => engine.maintain());
+                if busy { Self::BUSY_INTERVAL } else { Self::IDLE_INTERVAL }
+            })?;
+            if with_engine!(&**engine, engine => engine.log.is_some()) {
+                helpers.repeat("ermine-checkpoint", engine, |engine| {
+                    let made = with_engine!(engine, engine => engine.checkpoint_if_due());
+                    if made.is_ok() { Self::IDLE_INTERVAL } else { Self::RETRY_INTERVAL }
+                })?;
+            }
+            if with_engine!(&**engine, engine => engine.store.as_ref().is_some_and(|store| store.unloaded() > 0)) {
+                let (engine, stop) = (engine.clone(), helpers.stop.clone());
+                // What it cannot read is an error for whoever asks for it.
+                helpers.spawn("ermine-loader", move || drop(with_engine!(&*engine, engine => engine.load(&stop))))?;
+            }
+            Ok(helpers)
         }
 
-        pub(crate) fn stop(self) {
+        /// Runs `work` again and again, with the pauses it asks for.
+        fn repeat(
+            &mut self,
+            name: &str,
+            engine: &Arc<AnyEngine>,
+            work: impl Fn(&AnyEngine) -> Duration + Send + 'static,
+        ) -> Result<()> {
+            let (engine, stop) = (engine.clone(), self.stop.clone());
+            self.spawn(name, move || {
+                // Relaxed: unparking orders it.
+                while !stop.load(Ordering::Relaxed) {
+                    thread::park_timeout(work(&engine));
+                }
+            })
+        }
+
+        fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+            let thread = thread::Builder::new().name(name.into()).spawn(work);
+            self.threads.push(thread.map_err(|_| Error::Limit("threads: a background helper could not start"))?);
+            Ok(())
+        }
+    }
+
+    impl Drop for Helpers {
+        fn drop(&mut self) {
             self.stop.store(true, Ordering::Relaxed);
-            self.thread.thread().unpark();
-            // A panic of the helper has been printed; there is nothing to save.
-            let _ = self.thread.join();
+            for thread in self.threads.drain(..) {
+                thread.thread().unpark();
+                // A panic of the helper has been printed; there is nothing to save.
+                let _ = thread.join();
+            }
         }
     }
 }
@@ -63,14 +97,12 @@ mod absent {
 
     use crate::{any::AnyEngine, error::Result};
 
-    /// No thread.
-    pub(crate) struct Helper;
+    /// No threads.
+    pub(crate) struct Helpers;
 
-    impl Helper {
-        pub(crate) fn start(_: Arc<AnyEngine>) -> Result<Self> {
+    impl Helpers {
+        pub(crate) fn start(_: &Arc<AnyEngine>) -> Result<Self> {
             Ok(Self)
         }
-
-        pub(crate) fn stop(self) {}
     }
 }

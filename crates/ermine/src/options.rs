@@ -33,6 +33,11 @@ pub struct Options {
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.
     pub segment_bytes: u64,
+    /// Values of more bytes are kept in files of their own: between 64 KiB and 16 MiB, and never more than an eighth of the log
+    /// buffer.
+    pub blob_after: u64,
+    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large.
+    pub checkpoint_after: u64,
     /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -47,6 +52,8 @@ impl Default for Options {
             durability: Durability::default(),
             log_buffer_bytes: 32 << 20,
             segment_bytes: 64 << 20,
+            blob_after: 1 << 20,
+            checkpoint_after: 1 << 30,
             observer: None,
         }
     }
@@ -71,12 +78,35 @@ impl Options {
         self
     }
 
+    /// The options with another limit to the values in the log.
+    pub fn blob_after(mut self, bytes: u64) -> Self {
+        self.blob_after = bytes;
+        self
+    }
+
+    /// From which length on a value is kept in a file of its own.
+    pub(crate) fn diverts(&self, bytes: usize) -> bool {
+        bytes as u64 > self.blob_after.min(self.log_buffer_bytes.next_power_of_two() / 8)
+    }
+
+    /// The options with another distance between checkpoints.
+    pub fn checkpoint_after(mut self, bytes: u64) -> Self {
+        self.checkpoint_after = bytes;
+        self
+    }
+
+    pub(crate) const BLOB_AFTER: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+
     /// Fails when an option has a value that cannot work.
     pub fn check(&self) -> Result<()> {
         const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
         if !BUFFER.contains(&self.log_buffer_bytes) {
             let bytes = self.log_buffer_bytes;
             return Err(Error::Options(format!("a log buffer of {bytes} bytes: use 64 KiB to 1 GiB")));
+        }
+        if !Self::BLOB_AFTER.contains(&self.blob_after) {
+            let bytes = self.blob_after;
+            return Err(Error::Options(format!("values of up to {bytes} bytes in the log: use 64 KiB to 16 MiB")));
         }
         if self.segment_bytes < self.log_buffer_bytes.next_power_of_two() || self.segment_bytes > 1 << 36 {
             let bytes = self.segment_bytes;

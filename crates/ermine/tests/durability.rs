@@ -178,3 +178,18 @@ fn receipts_say_when_and_can_be_awaited() {
     }
     assert!(receipt.is_durable());
 }
+
+#[test]
+fn a_sync_makes_durable_what_did_not_wait() {
+    let directory = FaultyDirectory::new();
+    let db = open(&directory, options().durability(Durability::Async));
+    let accounts = db.table::<u64, u64>("accounts").unwrap();
+    let receipts: Vec<_> = (0..100).map(|key| db.run_async(|txn| txn.put(&accounts, &key, &key)).unwrap().1).collect();
+    let before = db.statistics();
+    db.sync().unwrap();
+    assert!(receipts.iter().all(|receipt| receipt.is_durable()));
+    db.sync().unwrap();
+    let after = db.statistics();
+    assert!(after.log_flushes > 0 && after.log_bytes >= before.log_bytes && after.log_bytes >= 100 * 48, "{after:?}");
+    Database::open_in_memory(Options::default()).unwrap().sync().unwrap();
+}

@@ -4,18 +4,20 @@
 //! transaction: a latency lasts from the end of the one before, so it includes drawing the inputs, and all retries.
 
 use std::{
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
-use ermine::{Database, Error, Job, Scheme, observer::Observer};
+use ermine::{Database, Error, Job, Receipt, Recovery, Scheme, TxnOptions, observer::Observer};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::{
-    Business, CreditCheck, CreditCheckInput, Deck, Delivery, DeliveryInput, Failure, Kind, Mix, Moment, NewOrder,
-    NewOrderInput, OrderStatus, OrderStatusInput, Payment, PaymentInput, Retry, Scale, StockLevel, StockLevelInput,
-    Summary, Tables, Verdict, check, load, summary::Outcome,
+    AcknowledgedOrder, Business, CreditCheck, CreditCheckInput, Deck, Delivery, DeliveryInput, Failure, Kind, Mix,
+    Moment, NewOrder, NewOrderInput, OrderSink, OrderStatus, OrderStatusInput, Payment, PaymentInput, Retry, Sale,
+    Scale, StockLevel, StockLevelInput, Summary, Tables, Verdict, check, check_acknowledged, load, read_acknowledged,
+    summary::Outcome,
 };
 use crate::{
     abort_shapes::AbortShapes,
@@ -26,6 +28,7 @@ use crate::{
     pause::Pause,
     random::Random,
     report::{Memory, Setting, scheme_name, seconds},
+    storage::{LogUse, Outstanding, Storage},
     trial,
 };
 
@@ -71,6 +74,14 @@ pub struct Options {
     pub credit_pause: Pause,
     /// Count aborts by shape.
     pub explain_aborts: bool,
+    /// Where the database lives; in memory where that is not said.
+    pub storage: Option<Storage>,
+    /// Gets every new order that was acknowledged.
+    #[serde(skip)]
+    pub acknowledge: Option<OrderSink>,
+    /// Orders that must be there when the database is opened: a file that a sink has written.
+    #[serde(skip)]
+    pub expect: Option<PathBuf>,
     /// Is told what every transaction did, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
@@ -89,7 +100,7 @@ impl Options {
         if self.remote_percent > 100 {
             return usage("the remote percentage lies between 0 and 100");
         }
-        Ok(())
+        self.storage.as_ref().map_or(Ok(()), Storage::check)
     }
 
     fn business(&self) -> Business {
@@ -99,6 +110,8 @@ impl Options {
 
 /// What whoever watches a run is told.
 pub enum Event<'a> {
+    /// The data of earlier runs is there.
+    Opened(&'a Recovery),
     /// The data is there.
     Loaded(Duration, Memory),
     /// The conditions were checked.
@@ -115,22 +128,50 @@ pub fn drive(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> crate::Result<Summary> {
     options.check()?;
-    let db = trial::open(options.scheme, options.observer.as_ref())?;
+    let expected = options.expect.as_deref().map_or(Ok(Vec::new()), read_acknowledged)?;
+    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref())?;
     let tables = Tables::open_for(&db, options.mix)?;
 
     let begin = Instant::now();
-    let loaders = options.threads.min(cores());
-    load(&db, &tables, options.warehouses, options.scale, options.seed, loaders, progress)?;
-    progress.finish_and_clear();
+    let moment = match db.recovery().rows > 0 {
+        true => {
+            watch(Event::Opened(db.recovery()));
+            check_size(options, &db, &tables)?;
+            Moment::AfterOpening
+        }
+        false => {
+            let loaders = options.threads.min(cores());
+            load(&db, &tables, options.warehouses, options.scale, options.seed, loaders, progress)?;
+            progress.finish_and_clear();
+            watch(Event::Loaded(begin.elapsed(), Memory::now(&db)));
+            Moment::AfterLoad
+        }
+    };
     let load_time = begin.elapsed();
     let loaded_memory = Memory::now(&db);
-    watch(Event::Loaded(load_time, loaded_memory));
-    let after_load = judge(options, &db, &tables, Moment::AfterLoad, watch)?;
+    let mut after_load = judge(options, &db, &tables, moment, watch)?;
+    if !expected.is_empty() {
+        after_load.push(check_acknowledged(&db, &tables, &expected)?);
+    }
 
     let outcome = run(options, &db, &tables, watch)?;
     let run_memory = Memory::now(&db);
     let after_run = judge(options, &db, &tables, Moment::AfterRun, watch)?;
     Ok(Summary::new(options, setting, load_time, [loaded_memory, run_memory], outcome, [after_load, after_run]))
+}
+
+/// Whether the data of an earlier run is that of these options.
+fn check_size(options: &Options, db: &Database, tables: &Tables) -> crate::Result<()> {
+    let txn = db.begin(TxnOptions::read_only())?;
+    let has = |w| txn.view(&tables.warehouse, &w).map(|row| row.is_some());
+    let last_item = txn.view(&tables.item, &options.scale.items)?.is_some();
+    let more_items = txn.view(&tables.item, &(options.scale.items + 1))?.is_some();
+    let is_same = has(options.warehouses)? && !has(options.warehouses + 1)? && last_item && !more_items;
+    txn.commit()?;
+    match is_same {
+        true => Ok(()),
+        false => Err(crate::Error::Usage("the database was loaded with another number of warehouses or rows".into())),
+    }
 }
 
 fn judge(
@@ -162,7 +203,8 @@ pub fn run(
     })?;
     let after = db.statistics();
 
-    let mut outcome = Outcome { processor_seconds: processor_seconds() - processor, ..Outcome::default() };
+    let log = options.storage.as_ref().map(|_| LogUse::of(&after).since(LogUse::of(&before)));
+    let mut outcome = Outcome { processor_seconds: processor_seconds() - processor, log, ..Outcome::default() };
     let threads = done.len() as f64;
     for done in &done {
         outcome.seconds += done.measured.as_secs_f64() / threads;
@@ -239,8 +281,11 @@ struct Terminal<'a> {
     random: Random,
     deck: Deck,
     clock: Clock,
-    /// Last part of the key of the next payment in HISTORY: the thread's number above, a count below.
+    /// Last part of the key of the next payment in HISTORY: the thread's number above, below it a count that begins with the
+    /// time of day, so that a later run goes on behind an earlier one.
     next_payment: u64,
+    outstanding: Outstanding<'a, Commit>,
+    acknowledge: Option<OrderSink>,
     tally: Tally,
     /// Where aborts are to be explained.
     shapes: Option<AbortShapes>,
@@ -249,6 +294,7 @@ struct Terminal<'a> {
 impl<'a> Terminal<'a> {
     fn new(options: &Options, db: &'a Database, tables: &'a Tables, number: usize) -> Self {
         let thread = number as u64 + 1;
+        let clock = Clock::start();
         Self {
             db,
             tables,
@@ -263,27 +309,40 @@ impl<'a> Terminal<'a> {
             // The loader's streams lie below 2^63.
             random: Random::new(options.seed, 1 << 63 | thread),
             deck: Deck::new(options.mix),
-            clock: Clock::start(),
-            next_payment: thread << 40,
+            next_payment: thread << 52 | clock.begin_us,
+            clock,
+            outstanding: Outstanding::new(options.storage.as_ref()),
+            acknowledge: options.acknowledge.clone(),
             tally: Tally::default(),
             shapes: AbortShapes::when(options.explain_aborts),
         }
     }
 
     fn execute<J: Job<Error = Failure>>(&mut self, kind: Kind, job: J) -> crate::Result<Option<J::Output>> {
+        self.execute_order(kind, job, |_| None)
+    }
+
+    /// As `execute`; `order` is what a customer is told when the commit is acknowledged.
+    fn execute_order<J: Job<Error = Failure>>(
+        &mut self,
+        kind: Kind,
+        job: J,
+        order: impl FnOnce(&J::Output) -> Option<AcknowledgedOrder>,
+    ) -> crate::Result<Option<J::Output>> {
         let tally = &mut self.tally.kinds[kind as usize];
         let mut counted = Counted::new(job, kind as usize, &mut tally.conflicts, self.shapes.as_mut());
         let result = match self.retry {
-            Retry::Yes => self.db.run_job(&mut counted),
-            Retry::No => self.db.try_job(&mut counted),
+            Retry::Yes => self.db.run_job_async(&mut counted),
+            Retry::No => self.db.try_job_async(&mut counted),
         };
         drop(counted);
+        let begin = self.clock.last;
         let latency = self.clock.lap();
         let mut output = None;
         match result {
-            Ok(value) => {
-                tally.committed += 1;
-                tally.latency.record(latency);
+            Ok((value, receipt)) => {
+                let order = self.acknowledge.as_ref().and_then(|_| order(&value));
+                self.hand_in(receipt, Commit { kind, begin, order })?;
                 output = Some(value);
             }
             Err(Failure::UnusedItem) => {
@@ -296,6 +355,24 @@ impl<'a> Terminal<'a> {
         }
         Ok(output)
     }
+
+    fn hand_in(&mut self, receipt: Receipt<'a>, commit: Commit) -> crate::Result<()> {
+        let Self { outstanding, tally, acknowledge, clock, .. } = self;
+        // Read once for all that are acknowledged together.
+        let mut now = outstanding.is_immediate().then_some(clock.last);
+        let mut told = Ok(());
+        outstanding.hand_in(receipt, commit, |Commit { kind, begin, order }| {
+            let tally = &mut tally.kinds[kind as usize];
+            tally.committed += 1;
+            tally.latency.record(*now.get_or_insert_with(Instant::now) - begin);
+            if let (Some(sink), Some(order), Ok(())) = (&*acknowledge, order, &told) {
+                told = sink.write(order);
+            }
+        })?;
+        // The next transaction begins when this one need not wait any longer.
+        clock.last = now.unwrap_or(clock.last);
+        told.map_err(|source| crate::Error::File { path: "the acknowledged orders".into(), source })
+    }
 }
 
 impl Worker for Terminal<'_> {
@@ -307,7 +384,9 @@ impl Worker for Terminal<'_> {
         match kind {
             Kind::NewOrder => {
                 let input = NewOrderInput::draw(&business, home, now, random);
-                std::hint::black_box(self.execute(kind, NewOrder { tables, input })?);
+                let ((w, d), lines) = (input.district(), input.lines().len() as u8);
+                let order = |sale: &Sale| Some(AcknowledgedOrder { key: (w, d, sale.o_id), lines });
+                std::hint::black_box(self.execute_order(kind, NewOrder { tables, input }, order)?);
             }
             Kind::Payment => {
                 self.next_payment += 1;
@@ -347,6 +426,17 @@ impl Worker for Terminal<'_> {
             aborted: sum.aborted + kind.conflicts.aborted,
         })
     }
+
+    fn finish(&mut self) -> crate::Result<()> {
+        self.outstanding.settle(|_| ())
+    }
+}
+
+/// A commit on its way to its acknowledgement.
+struct Commit {
+    kind: Kind,
+    begin: Instant,
+    order: Option<AcknowledgedOrder>,
 }
 
 /// Time of a thread, read once a transaction.

@@ -20,6 +20,8 @@ pub enum Moment {
     AfterLoad,
     /// After transactions have run.
     AfterRun,
+    /// When it was opened with what earlier runs have left.
+    AfterOpening,
 }
 
 /// Places in [`STATEMENTS`]; condition n of the rules is at n - 1.
@@ -65,7 +67,7 @@ impl Ledger {
 
     /// The verdicts on the conditions that apply at this moment.
     pub(super) fn close(mut self) -> Vec<Verdict> {
-        if self.moment == Moment::AfterRun {
+        if self.moment != Moment::AfterLoad {
             self.verdicts.retain(|verdict| verdict.condition != "11");
         }
         self.verdicts

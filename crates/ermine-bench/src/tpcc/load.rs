@@ -18,7 +18,7 @@ use super::{
     random::{brand_data, digits, full_text, last_name, non_uniform, text, zip},
     schema::{Credit, Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text, Warehouse},
 };
-use crate::random::Random;
+use crate::{random::Random, storage};
 
 /// Parts into which items and stock are cut.
 const CUTS: u32 = 10;
@@ -44,7 +44,7 @@ enum Part {
     District(u32, u8),
 }
 
-/// Writes the data of `warehouses` warehouses into empty tables; `progress` counts parts.
+/// Writes the data of `warehouses` warehouses into empty tables; `progress` counts parts. It is durable at the end.
 pub fn load(
     db: &Database,
     tables: &Tables,
@@ -73,7 +73,8 @@ pub fn load(
         let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
         let done: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         done.into_iter().try_for_each(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
+    })?;
+    Ok(db.sync()?)
 }
 
 impl Plan {
@@ -312,7 +313,7 @@ fn write(
     mut body: impl FnMut(&Transaction<'_>, &mut Random) -> ermine::Result<()>,
 ) -> Result<(), Failure> {
     let before = random.clone();
-    *random = db.run(|txn| -> Result<Random, Failure> {
+    *random = db.run_with(storage::loading(), |txn| -> Result<Random, Failure> {
         let mut random = before.clone();
         body(txn, &mut random)?;
         Ok(random)

@@ -15,6 +15,7 @@
 //! | `mix` | which transaction comes next |
 //! | `driver` | the threads, their counts, the run |
 //! | `check`, `ledger` | the consistency conditions: reading the data, judging it |
+//! | `acknowledged` | orders that must be there when the database is opened again |
 //! | `summary` | the result as text and JSON |
 //!
 //! Money is integer cents, rates are hundredths of a percent, times are microseconds since 1970 with zero for NULL.
@@ -25,6 +26,7 @@
 //! 2. A body keeps nothing of a failed attempt.
 //! 3. Every transaction is written once, as an [`ermine::Job`], and runs under every scheme.
 
+mod acknowledged;
 mod check;
 mod credit_check;
 mod customer;
@@ -44,6 +46,7 @@ mod summary;
 use std::fmt;
 
 pub use self::{
+    acknowledged::{AcknowledgedOrder, OrderSink, check_acknowledged, read_acknowledged},
     check::check,
     credit_check::{CreditCheck, CreditCheckInput},
     customer::Pick,

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::{
     Business, Failure,
     random::is_original,
-    schema::{Item, Order, OrderLine, Stock, Tables},
+    schema::{DistrictKey, Item, Order, OrderLine, Stock, Tables},
 };
 use crate::random::Random;
 
@@ -54,6 +54,11 @@ impl NewOrderInput {
         }
         let (d_id, c_id) = (business.district(random), business.customer(random));
         Self { w_id: home, d_id, c_id, entry_d, lines, ol_cnt }
+    }
+
+    /// The district that it is placed in.
+    pub fn district(&self) -> DistrictKey {
+        (self.w_id, self.d_id)
     }
 
     /// The lines.

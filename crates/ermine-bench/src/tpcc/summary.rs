@@ -15,6 +15,7 @@ use crate::{
     conflicts::Conflicts,
     latency::Quantiles,
     report::{Grid, Memory, Setting, grouped},
+    storage::{self, LogSummary, LogUse},
 };
 
 /// What the threads have counted.
@@ -24,6 +25,8 @@ pub struct Outcome {
     pub(super) seconds: f64,
     /// Processor time of the whole process meanwhile.
     pub(super) processor_seconds: f64,
+    /// What went to the log, where the database had a directory.
+    pub(super) log: Option<LogUse>,
     pub(super) tally: Tally,
     /// Aborted attempts as the engine counts them, by [`AbortKind::ALL`].
     pub(super) aborts: [u64; AbortKind::ALL.len()],
@@ -62,6 +65,8 @@ pub struct Summary {
     pub seconds: f64,
     /// Processor time of the whole process meanwhile: less than threads x seconds where the machine is shared.
     pub processor_seconds: f64,
+    /// What went to the log, where the database had a directory.
+    pub log: Option<LogSummary>,
     /// All transactions.
     pub total: KindSummary,
     /// Each of the mix.
@@ -73,7 +78,7 @@ pub struct Summary {
     pub abort_shapes: Vec<ShapeSummary>,
     /// Share of districts that had nothing to deliver, in percent; above 1 it must be reported.
     pub skipped_deliveries_percent: f64,
-    /// Conditions right after the load.
+    /// Conditions right after the load, or after an earlier run's database was opened.
     pub after_load: Vec<Verdict>,
     /// Conditions after the run.
     pub after_run: Vec<Verdict>,
@@ -104,7 +109,7 @@ pub struct KindSummary {
     pub same_opponent: u64,
     /// Aborted attempts by cause.
     pub conflicts: Vec<(&'static str, u64)>,
-    /// Latencies, with all retries.
+    /// Latencies, with all retries, up to the acknowledgement.
     pub latency: Quantiles,
 }
 
@@ -139,7 +144,7 @@ impl Summary {
         outcome: Outcome,
         [after_load, after_run]: [Vec<Verdict>; 2],
     ) -> Self {
-        let Outcome { seconds, processor_seconds, tally, aborts, shapes } = outcome;
+        let Outcome { seconds, processor_seconds, log, tally, aborts, shapes } = outcome;
         let summary = |kind: Kind| KindSummary::new(kind.name(), &tally.kinds[kind as usize], seconds);
         let kinds: Vec<_> = options.mix.kinds().map(summary).collect();
         let all = tally.kinds.iter().fold(KindTally::default(), |mut sum, kind| {
@@ -159,6 +164,7 @@ impl Summary {
             memory_after_run,
             seconds,
             processor_seconds,
+            log: log.map(LogUse::summary),
             total: KindSummary::new("total", &all, seconds),
             kinds,
             aborts: AbortKind::ALL.iter().map(|kind| kind.name()).zip(aborts).collect(),
@@ -258,6 +264,7 @@ impl fmt::Display for Summary {
             scale,
             mix,
             credit_pause,
+            storage,
             ..
         } = &self.options;
         writeln!(f, "{}", self.benchmark)?;
@@ -265,11 +272,12 @@ impl fmt::Display for Summary {
         writeln!(
             f,
             "options      scheme {scheme}, {threads} threads, {warehouses} warehouses, {:.1} s after {:.1} s of warm-up, \
-             {remote_percent} % remote lines, home {home:?}, retry {retry:?}, seed {seed}{}{}",
+             {remote_percent} % remote lines, home {home:?}, retry {retry:?}, seed {seed}{}{}{}",
             measured.as_secs_f64(),
             warmup.as_secs_f64(),
             if *scale == super::Scale::FULL { "" } else { ", reduced scale" },
-            if *mix == Mix::Standard { String::new() } else { format!(", pause {credit_pause} in credit checks") }
+            if *mix == Mix::Standard { String::new() } else { format!(", pause {credit_pause} in credit checks") },
+            storage::in_words(storage.as_ref())
         )?;
         writeln!(f, "load         {:.1} s, {}", self.load_seconds, self.memory_after_load)?;
         writeln!(f, "after run    {}", self.memory_after_run)?;
@@ -281,6 +289,7 @@ impl fmt::Display for Summary {
             self.seconds,
             grouped((completed as f64 / self.processor_seconds.max(0.01)) as u64)
         )?;
+        self.log.iter().try_for_each(|log| writeln!(f, "log          {log}"))?;
         writeln!(f, "\n{}\n\n{}\n", self.throughput(), self.causes())?;
         ShapeTable(&self.abort_shapes).fmt(f)?;
         if self.skipped_deliveries_percent > 0.0 {
@@ -290,7 +299,7 @@ impl fmt::Display for Summary {
             writeln!(f, "{} transactions failed on a key taken after a lost update\n", grouped(self.total.lost))?;
         }
         let loaded = if all_hold(&self.after_load) { "PASS" } else { "FAIL" };
-        writeln!(f, "conditions after the load: {loaded}")?;
+        writeln!(f, "conditions before the run: {loaded}")?;
         self.after_load.iter().filter(|verdict| !verdict.holds()).try_for_each(|verdict| writeln!(f, "{verdict}"))?;
         writeln!(f, "conditions after the run, in one snapshot:")?;
         self.after_run.iter().try_for_each(|verdict| writeln!(f, "{verdict}"))?;

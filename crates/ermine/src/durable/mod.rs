@@ -6,11 +6,21 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `checkpoint` | copies addresses and keys while transactions go on, moves rows out of what shall go |
+//! | `image` | the file of a checkpoint |
+//! | `cold` | the cold store |
+//! | `blobs` | large values in files of their own |
 //! | `store` | reads a row by its address |
+//! | `loader` | reads all of them, in the background |
 //! | `replay` | goes through the log behind the checkpoint |
 //! | `rebuild` | indexes from what replay and checkpoint know |
 //! | `recovery` | the whole, from the names of files to a database |
 
+mod blobs;
+pub(crate) mod checkpoint;
+mod cold;
+mod image;
+pub(crate) mod loader;
 mod rebuild;
 pub(crate) mod recovery;
 mod replay;

@@ -6,18 +6,16 @@
 
 use std::{cell::RefCell, iter::Peekable};
 
-use smallvec::SmallVec;
-
-use super::replay::{KeyNote, Notes};
+use super::{
+    image::KeyBytes,
+    replay::{KeyNote, Notes},
+};
 use crate::{
     error::{Error, Result},
     ids::{RowId, TableId},
     index::Index,
     rows::{array::RowArray, chain::CertifierStamps},
 };
-
-/// A key on its way into an index.
-pub(super) type KeyBytes = SmallVec<[u8; 32]>;
 
 /// The keys of a checkpoint, in order.
 pub(super) type Run<'r> = &'r mut dyn Iterator<Item = Result<(KeyBytes, RowId)>>;

@@ -22,8 +22,12 @@ use std::{
 };
 
 use super::{
+    blobs::Blobs,
+    checkpoint::Checkpoints,
+    cold::{self, ColdStore},
+    image::{self, Image, Marker},
     rebuild,
-    replay::{Arrays, End, Notes, Replay},
+    replay::{self, Arrays, End, Notes, Replay},
     store::{Store, storage},
 };
 use crate::{
@@ -34,7 +38,7 @@ use crate::{
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
-        lsn::{GRANULE, SEGMENTS},
+        lsn::GRANULE,
         scan::Scan,
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
@@ -86,38 +90,62 @@ struct Tail {
     cut: Option<(Span, u64)>,
 }
 
+/// What a directory has, by the names of its files.
+struct Found {
+    image: Option<Image>,
+    /// Segments of the log that count, oldest first.
+    segments: Vec<Span>,
+    /// Files that do not count: of older or unfinished checkpoints, and what they alone need.
+    leftovers: Vec<String>,
+}
+
+impl Found {
+    /// Where the log is replayed from.
+    fn begin(&self) -> u64 {
+        self.image.as_ref().map_or(0, |image| image.head.begin)
+    }
+}
+
 /// Brings up what a directory holds.
 pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<H>> {
     let began = Instant::now();
-    let segments = find_segments(directory)?;
+    let found = find(directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
     let arrays = Arrays::<H>::new();
-    let mut notes = Vec::new();
-    let mut tail = Tail { cut: None };
-    if !segments.is_empty() {
-        let replay = Replay { files: &files, segments: &segments, arrays: &arrays };
-        let torn_from = segments.len().saturating_sub(3);
-        notes = replay_settled(&replay, &segments[..torn_from])?;
-        let (last, found) = replay_tail(&replay, &segments[torn_from..])?;
-        notes.push(last);
-        tail = found;
-    }
-    let segments = close_tail(directory, &files, segments, &tail)?;
+    let replay = Replay { files: &files, segments: &found.segments, arrays: &arrays, begin: found.begin() };
+    let settled = found.segments.len().saturating_sub(3);
+    let mut notes = replay_settled(&replay, &found.segments[..settled])?;
+    let (last, tail) = replay_tail(&replay, &found.segments[settled..])?;
+    notes.push(last);
+    let Found { image, mut segments, leftovers } = found;
+    close_tail(directory, &files, &mut segments, &tail)?;
     let mut summary = Recovery {
         transactions: notes.iter().map(|notes| notes.transactions).sum(),
         log_bytes: notes.iter().map(|notes| notes.log_bytes).sum(),
         cut_at: tail.cut.map(|(_, at)| at),
         ..Recovery::default()
     };
-    let store = Store::new(files, segments.clone());
-    let tables = build_tables(arrays, &notes, &store)?;
+    let cold = image.as_ref().map_or(&[][..], |image| &image.cold);
+    let cold = ColdStore::open(directory.clone(), cold).map_err(storage)?;
+    let blobs = Blobs::open(directory.clone(), &directory.list().map_err(storage)?);
+    let newest = image.as_ref().map(|image| (image.marker, image.bytes()));
+    // Without one, everything in the log is yet to be in a checkpoint.
+    let checkpoints = Checkpoints::new(newest, image.as_ref().map_or(0, |image| image.head.begin));
+    let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints);
+    let tables = build_tables(arrays, &notes, image.as_ref(), &store)?;
+    store.set_unloaded(tables.iter().map(|table| table.live).sum());
+    for name in leftovers {
+        directory.remove(&name).map_err(storage)?;
+    }
     summary.tables = tables.len() as u64 - 1;
     summary.rows = tables[1..].iter().map(|table| table.live).sum();
     summary.took = began.elapsed();
+    let head = image.map(|image| image.head);
     let newest = segments.last();
+    let end = newest.map_or(GRANULE, |span| span.end);
     let start = Start {
-        sequence: newest.map_or(0, |span| span.sequence + 1),
-        offset: newest.map_or(GRANULE, |span| span.end),
+        sequence: newest.map_or_else(|| head.map_or(0, |head| head.log_sequence), |span| span.sequence + 1),
+        offset: end.max(head.map_or(0, |head| head.begin)),
         // A segment ends where a block may begin.
         segment_bytes: options.segment_bytes.next_multiple_of(GRANULE),
         buffer_bytes: options.log_buffer_bytes.next_power_of_two(),
@@ -126,38 +154,46 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     Ok(Recovered { tables, start, store, summary })
 }
 
-/// The segments, by the names of files.
-fn find_segments(directory: &Arc<dyn Directory>) -> Result<Vec<Span>> {
+/// Sorts the files of a directory by what they are.
+fn find(directory: &Arc<dyn Directory>) -> Result<Found> {
     let names = directory.list().map_err(storage)?;
+    let marker = names.iter().filter_map(|name| Marker::parse(name)).max();
+    let image = marker.map(|marker| Image::open(&**directory, marker)).transpose()?;
     let mut segments: Vec<Span> = names.iter().filter_map(|name| span_of(name)).collect();
     segments.sort_unstable_by_key(|span| span.sequence);
+    let needed = image.as_ref().map_or(0, |image| image.head.log_sequence);
+    let old = segments.partition_point(|span| span.sequence < needed);
+    let mut leftovers: Vec<String> = segments.drain(..old).map(|span| name_of(&span)).collect();
+    let cold = image.as_ref().map_or(&[][..], |image| &image.cold);
+    leftovers.extend(names.into_iter().filter(|name| {
+        Marker::parse(name).is_some_and(|other| Some(other) != marker)
+            || image::begin_of(name).is_some_and(|begin| marker.is_none_or(|marker| marker.begin != begin))
+            || cold::start_of(name).is_some_and(|start| cold.iter().all(|file| file.start != start))
+    }));
+    check_sequence(&**directory, &segments, needed)?;
+    Ok(Found { image, segments, leftovers })
+}
+
+/// No segment is missing.
+fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> Result<()> {
+    let path = directory.path();
     let gap = segments.windows(2).find(|pair| pair[0].sequence + 1 != pair[1].sequence || pair[0].end > pair[1].start);
     if let Some(pair) = gap {
+        let (one, other) = (name_of(&pair[0]), name_of(&pair[1]));
         return Err(Error::Storage(format!(
-            "a segment of the log is missing in {} between {} and {}: bring the file back, or restore a backup",
-            directory.path(),
-            name_of(&pair[0]),
-            name_of(&pair[1]),
+            "a segment of the log is missing in {path} between {one} and {other}: bring the file back, or restore a backup"
         )));
     }
     if let Some(first) = segments.first()
-        && first.sequence != 0
+        && first.sequence != needed
     {
+        let first = name_of(first);
         return Err(Error::Storage(format!(
-            "the log in {} begins with {}, and there is no checkpoint for what was before: bring the files back, or restore \
-             a backup",
-            directory.path(),
-            name_of(first),
+            "the log in {path} begins with {first}, and segment {needed:016x} is needed: bring the file back, or restore a \
+             backup"
         )));
     }
-    if segments.len() >= SEGMENTS {
-        return Err(Error::Storage(format!(
-            "there are {} log segments in {}, too many",
-            segments.len(),
-            directory.path()
-        )));
-    }
-    Ok(segments)
+    Ok(())
 }
 
 /// Replays segments that no crash can have torn, as many at a time as there are processors.
@@ -168,7 +204,7 @@ fn replay_settled<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span])
         let mut notes = Notes::default();
         // Relaxed: the counter orders nothing but itself.
         while let Some(span) = segments.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = replay.segment(span, span.start, &mut notes).and_then(|end| match end {
+            let result = replay.segment(span, &mut notes).and_then(|end| match end {
                 End::Whole => Ok(()),
                 End::Invalid(at, invalid) => Err(damage(span, at, invalid)),
             });
@@ -194,7 +230,7 @@ fn replay_settled<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span])
 fn replay_tail<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) -> Result<(Notes, Tail)> {
     let mut notes = Notes::default();
     for (at, span) in segments.iter().enumerate() {
-        if let End::Invalid(hole, invalid) = replay.segment(span, span.start, &mut notes)? {
+        if let End::Invalid(hole, invalid) = replay.segment(span, &mut notes)? {
             if let Invalid::Version(_) = invalid {
                 return Err(damage(span, hole, invalid));
             }
@@ -220,16 +256,17 @@ fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
     Error::Corrupt { file: name_of(span), offset: at - span.start, what }
 }
 
-/// Makes the cut for good (invariant 2); gives the segments that are left.
+/// Makes the cut for good (invariant 2), and leaves the segments that are left.
 fn close_tail(
     directory: &Arc<dyn Directory>,
     files: &SegmentFiles,
-    mut segments: Vec<Span>,
+    segments: &mut Vec<Span>,
     tail: &Tail,
-) -> Result<Vec<Span>> {
-    let Some((torn, at)) = tail.cut else { return Ok(segments) };
-    // A segment without a block is as if it had never been.
-    let keep = if at == torn.start && torn.sequence > 0 { torn.sequence } else { torn.sequence + 1 };
+) -> Result<()> {
+    let Some((torn, at)) = tail.cut else { return Ok(()) };
+    // A segment without a block is as if it had never been, unless it is the only one.
+    let is_first = segments.first() == Some(&torn);
+    let keep = if at == torn.start && !is_first { torn.sequence } else { torn.sequence + 1 };
     let mut removed = false;
     while let Some(later) = segments.pop_if(|span| span.sequence >= keep) {
         files.remove(&later).map_err(storage)?;
@@ -244,27 +281,27 @@ fn close_tail(
         file.write_at(at - torn.start, &skip).map_err(storage)?;
         file.sync().map_err(storage)?;
     }
-    Ok(segments)
+    Ok(())
 }
 
 /// Indexes and names for the arrays that have come up.
 fn build_tables<H: CertifierStamps>(
     arrays: Arrays<H>,
     notes: &[Notes],
+    image: Option<&Image>,
     store: &Store,
 ) -> Result<Vec<RecoveredTable<H>>> {
-    // The catalog is there before the first table.
-    arrays.get(CATALOG)?;
     let mut arrays = arrays.into_vec().into_iter();
     let mut tables: Vec<RecoveredTable<H>> = Vec::new();
     let mut entries = vec![TableEntry::of_catalog()];
+    let start = store.log_start();
     while let Some(entry) = entries.get(tables.len()) {
         let rows = match arrays.next().flatten() {
             Some(array) => Arc::into_inner(array).expect("the replaying threads have ended"),
-            // A table without rows.
+            // A table without rows in the log.
             None => RowArray::reserve()?,
         };
-        let table = build_table(entry.clone(), rows, notes)?;
+        let table = build_table(entry.clone(), rows, notes, image, start)?;
         if table.entry.id == CATALOG {
             entries.extend(read_catalog(&table.rows, store)?);
         }
@@ -276,11 +313,31 @@ fn build_tables<H: CertifierStamps>(
     }
 }
 
-fn build_table<H: CertifierStamps>(entry: TableEntry, rows: RowArray<H>, notes: &[Notes]) -> Result<RecoveredTable<H>> {
-    let (primary, renewed) = rebuild::primary(&rows, entry.id, notes, &mut std::iter::empty())?;
-    let index = |number| rebuild::secondary(&rows, entry.id, number, &renewed, notes, &mut std::iter::empty());
+fn build_table<H: CertifierStamps>(
+    entry: TableEntry,
+    rows: RowArray<H>,
+    notes: &[Notes],
+    image: Option<&Image>,
+    start: u64,
+) -> Result<RecoveredTable<H>> {
+    let id = entry.id;
+    let section = |index| image.and_then(|image| Some((image, image.section(id, index)?)));
+    let mut count = notes.iter().filter_map(|notes| notes.rows.get(&id)).copied().max().unwrap_or(0);
+    let mut keys = section(0).into_iter().flat_map(|(image, section)| image.keys(section)).map(|key| {
+        let (key, row, address) = key?;
+        let address = address.filter(|_| RowArray::<H>::has_place(row));
+        let address = address.ok_or_else(|| Error::Storage("the checkpoint has a row that no table has".into()))?;
+        replay::raise(&rows, row, address, start);
+        count = count.max(row.0 + 1);
+        Ok((key, row))
+    });
+    let (primary, renewed) = rebuild::primary(&rows, id, notes, &mut keys)?;
+    let index = |index| {
+        let entries = section(index).into_iter().flat_map(|(image, section)| image.keys(section));
+        let mut entries = entries.map(|entry| entry.map(|(key, row, _)| (key, row)));
+        rebuild::secondary(&rows, id, index, &renewed, notes, &mut entries)
+    };
     let indexes = (1..=entry.indexes.len() as u16).map(index).collect::<Result<_>>()?;
-    let count = notes.iter().filter_map(|notes| notes.rows.get(&entry.id)).copied().max().unwrap_or(0);
     let live = settle_rows(&rows, count);
     rows.recovered(count);
     Ok(RecoveredTable { entry, rows, primary, indexes, live })
@@ -304,7 +361,7 @@ fn read_catalog<H: CertifierStamps>(array: &RowArray<H>, store: &Store) -> Resul
     let mut entries = Vec::new();
     for row in (0..array.count()).map(RowId) {
         if let Some(address) = array.slot(row).stored() {
-            entries.push(TableEntry::decode(&store.read(address, CATALOG, row)?.value)?);
+            entries.push(TableEntry::decode(&store.read_raw(store.segments(), address, CATALOG, row)?.bytes)?);
         }
     }
     entries.sort_unstable_by_key(|entry| entry.id);

@@ -105,6 +105,8 @@ pub(super) struct Replay<'a, H> {
     /// Oldest first.
     pub(super) segments: &'a [Span],
     pub(super) arrays: &'a Arrays<H>,
+    /// What is below is in the checkpoint.
+    pub(super) begin: u64,
 }
 
 /// Where a segment's blocks end.
@@ -116,10 +118,13 @@ pub(super) enum End {
 }
 
 impl<H: CertifierStamps> Replay<'_, H> {
-    /// Replays what a segment has from `from` on.
-    pub(super) fn segment(&self, span: &Span, from: u64, notes: &mut Notes) -> Result<End> {
+    /// Replays what a segment has behind the checkpoint.
+    pub(super) fn segment(&self, span: &Span, notes: &mut Notes) -> Result<End> {
+        if span.end <= self.begin {
+            return Ok(End::Whole);
+        }
         let file = self.files.get(span).map_err(storage)?;
-        let mut scan = Scan::new(&*file, (*span).into(), from.max(span.start));
+        let mut scan = Scan::new(&*file, (*span).into(), self.begin.max(span.start));
         loop {
             let at = scan.at();
             match scan.next().map_err(storage)? {

@@ -1,19 +1,33 @@
 //! Reads durable rows by their addresses.
 
-use std::{io, sync::Arc};
+use std::{
+    borrow::Cow,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
+use super::{
+    blobs::Blobs,
+    checkpoint::Checkpoints,
+    cold::{self, ColdStore},
+};
 use crate::{
     error::{Error, Result},
     ids::{RowId, Stamp, TableId},
     log::{
         block::HEADER_BYTES,
         lsn::{Address, Lsn, Space},
-        record::{Record, find_row},
+        record::{BlobRef, Payload, Record, find_row},
         scan::{Extent, read_block},
         segment::{SegmentFiles, name_of},
         space::Span,
     },
-    platform::file::File,
+    platform::file::{Directory, File},
+    rows::{arena::Arena, array::RowArray, chain::CertifierStamps},
+    table::TableStore,
 };
 
 /// An error of an operation on files, in words.
@@ -21,26 +35,38 @@ pub(crate) fn storage(error: io::Error) -> Error {
     Error::Storage(error.to_string())
 }
 
-/// A row as it was read.
-pub(crate) struct StoredRow {
-    /// What makes the version's origin: it names the block.
+/// A record of a row as it was read.
+pub(crate) struct StoredRecord {
+    /// When it was committed.
     pub(crate) stamp: Stamp,
-    /// Its number in the block.
-    pub(crate) number: u32,
-    pub(crate) value: Vec<u8>,
+    pub(crate) value: Payload,
+    pub(crate) bytes: Vec<u8>,
 }
 
-/// The durable rows of a database.
+/// What a database has in files besides the log's end.
 pub(crate) struct Store {
+    pub(crate) directory: Arc<dyn Directory>,
     files: Arc<SegmentFiles>,
     /// The segments in which rows may be that are in files only, oldest first: those that were there when the database was
-    /// opened, as long as they are live.
+    /// opened.
     segments: Vec<Span>,
+    pub(crate) cold: ColdStore,
+    pub(crate) blobs: Blobs,
+    pub(crate) checkpoints: Checkpoints,
+    /// Rows that are in files only.
+    unloaded: AtomicU64,
 }
 
 impl Store {
-    pub(crate) fn new(files: Arc<SegmentFiles>, segments: Vec<Span>) -> Self {
-        Self { files, segments }
+    pub(crate) fn new(
+        directory: Arc<dyn Directory>,
+        files: Arc<SegmentFiles>,
+        segments: Vec<Span>,
+        cold: ColdStore,
+        blobs: Blobs,
+        checkpoints: Checkpoints,
+    ) -> Self {
+        Self { directory, files, segments, cold, blobs, checkpoints, unloaded: AtomicU64::new(0) }
     }
 
     /// The files of the log.
@@ -48,20 +74,99 @@ impl Store {
         &self.files
     }
 
-    /// Reads the row at `address`, which must be that one.
-    pub(crate) fn read(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRow> {
+    /// The segments that were there when the database was opened.
+    pub(crate) fn segments(&self) -> &[Span] {
+        &self.segments
+    }
+
+    /// Where addresses into the log are counted from.
+    pub(crate) fn log_start(&self) -> u64 {
+        self.segments.first().map_or(0, |span| span.start)
+    }
+
+    /// Rows that are in files only.
+    pub(crate) fn unloaded(&self) -> u64 {
+        self.unloaded.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_unloaded(&self, rows: u64) {
+        self.unloaded.store(rows, Ordering::Relaxed);
+    }
+
+    /// Reads the record at `address`, which must be of that row, and stands in one of `segments` if it is in the log.
+    pub(crate) fn read_raw(
+        &self,
+        segments: &[Span],
+        address: Address,
+        table: TableId,
+        row: RowId,
+    ) -> Result<StoredRecord> {
+        let missing = |lsn: Lsn| Error::Storage(format!("a row is said to be at {lsn}, and there is no file for that"));
         match address.space() {
             Space::Log => {
-                let start = self.segments.first().map_or(0, |span| span.start);
-                let lsn = address.lsn(start);
-                let span = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
-                let span = span.ok_or_else(|| {
-                    Error::Storage(format!("a row is said to be at {lsn} of the log, for which there is no segment"))
-                })?;
+                let lsn = address.lsn(segments.first().map_or(0, |span| span.start));
+                let span = segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
+                let span = span.ok_or_else(|| missing(lsn))?;
                 let file = self.files.get(span).map_err(storage)?;
                 read_row(&*file, &name_of(span), (*span).into(), lsn, address, table, row)
             }
-            Space::Cold => Err(Error::Storage("a row is said to be in the cold store, which is empty".into())),
+            Space::Cold => {
+                let lsn = address.lsn(self.cold.start());
+                let (info, file) = self.cold.file_at(lsn.offset()).ok_or_else(|| missing(lsn))?;
+                read_row(&*file, &cold::name_of(info.start), info.extent(), lsn, address, table, row)
+            }
+        }
+    }
+
+    /// The value of a record.
+    pub(crate) fn value<'r>(
+        &self,
+        payload: Payload,
+        bytes: &'r [u8],
+        table: TableId,
+        row: RowId,
+    ) -> Result<Cow<'r, [u8]>> {
+        if !payload.diverted {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        let value =
+            BlobRef::from_bytes(bytes).map(|of| self.blobs.read((table, row), of)).transpose().map_err(storage)?;
+        let damaged = || Error::Storage(format!("the large value of row {} of table {} is damaged", row.0, table.0));
+        value.flatten().map(Cow::Owned).ok_or_else(damaged)
+    }
+
+    /// Brings a row's newest version into memory, if it is in a file only. The caller is in the epoch of operations.
+    pub(crate) fn bring_in<H: CertifierStamps>(
+        &self,
+        table: &TableStore<H>,
+        row: RowId,
+        arena: &mut Arena,
+    ) -> Result<()> {
+        if let Some(address) = table.rows.slot(row).stored() {
+            let StoredRecord { stamp, value, bytes } = self.read_raw(&self.segments, address, table.id, row)?;
+            let value = self.value(value, &bytes, table.id, row)?;
+            self.install(&table.rows, row, address, stamp, &value, arena);
+        }
+        Ok(())
+    }
+
+    /// Puts what has been read from `address` in its place, unless somebody else was faster.
+    pub(crate) fn install<H: CertifierStamps>(
+        &self,
+        rows: &RowArray<H>,
+        row: RowId,
+        address: Address,
+        stamp: Stamp,
+        value: &[u8],
+        arena: &mut Arena,
+    ) {
+        let is_cold = address.space() == Space::Cold;
+        let stamp = if is_cold { Stamp::COLD } else { stamp };
+        if rows.slot(row).bring_in(arena, address, stamp, address.record() as u32, value) {
+            if is_cold {
+                rows.set_first_home(row, address);
+            }
+            self.unloaded.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -74,7 +179,7 @@ fn read_row(
     address: Address,
     table: TableId,
     row: RowId,
-) -> Result<StoredRow> {
+) -> Result<StoredRecord> {
     let damaged = |what: &str| Error::Corrupt {
         file: name.into(),
         offset: lsn.offset() - extent.start,
@@ -95,6 +200,7 @@ fn read_row(
     if found != (table, row) {
         return Err(damaged("the record is another row's"));
     }
-    let value = payloads.get(at..at + value.length).ok_or_else(|| damaged("the value is cut off"))?.to_vec();
-    Ok(StoredRow { stamp, number: address.record() as u32, value })
+    let end = at.checked_add(value.length);
+    let bytes = end.and_then(|end| payloads.get(at..end)).ok_or_else(|| damaged("the value is cut off"))?.to_vec();
+    Ok(StoredRecord { stamp, value, bytes })
 }

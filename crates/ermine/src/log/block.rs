@@ -47,11 +47,21 @@ pub(crate) enum BlockKind {
     Clock = 4,
     /// Rows that have been moved to the cold store.
     Cold = 5,
+    /// Of a checkpoint: what it is of.
+    Begin = 6,
+    /// Of a checkpoint: keys of a table in order, with rows and their addresses.
+    Keys = 7,
+    /// Of a checkpoint: entries of a secondary index in order, with rows.
+    Entries = 8,
+    /// Of a checkpoint: it is complete.
+    End = 9,
 }
 
 impl BlockKind {
     fn read(byte: u8) -> Option<Self> {
-        [Self::Commit, Self::Skip, Self::Overflow, Self::Clock, Self::Cold].into_iter().find(|kind| *kind as u8 == byte)
+        use BlockKind::*;
+        let kinds = [Commit, Skip, Overflow, Clock, Cold, Begin, Keys, Entries, End];
+        kinds.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 

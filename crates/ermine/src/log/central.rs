@@ -12,7 +12,7 @@ use super::{
     chains::Chains,
     draft::Draft,
     flusher::Flusher,
-    lsn::Lsn,
+    lsn::{Lsn, SEGMENTS},
     ring::Ring,
     segment::SegmentFiles,
     space::{Filling, LogSpace, Piece, Span},
@@ -36,6 +36,7 @@ pub(crate) struct Log {
     pub(super) clock_filling: Arc<Filling>,
     /// Up to where the log is durable.
     durable: Durable,
+    written: Written,
     /// The sequence number of the first segment that has no file yet.
     first_new: u64,
     /// The flusher sleeps.
@@ -48,6 +49,12 @@ pub(crate) struct Log {
 /// On a cache line of its own: the flusher writes it, readers look at it.
 #[repr(align(128))]
 struct Durable(AtomicU64);
+
+/// Statistics of the flusher.
+struct Written {
+    bytes: AtomicU64,
+    flushes: AtomicU64,
+}
 
 /// Where a log goes on.
 pub(crate) struct Start {
@@ -74,8 +81,9 @@ impl Log {
             ring,
             files,
             waiters: Waiters::default(),
-            chains: Chains::default(),
+            chains: Chains::new(),
             durable: Durable(AtomicU64::new(from)),
+            written: Written { bytes: AtomicU64::new(0), flushes: AtomicU64::new(0) },
             first_new: sequence,
             resting: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -105,7 +113,8 @@ impl Log {
 
     /// A worker's end of the log.
     pub(crate) fn join(&self) -> Position {
-        Position { filling: self.space.join(), draft: Draft::new(self.ring.bytes()), sealed: None, piece: None }
+        let draft = Draft::new(self.ring.bytes());
+        Position { filling: self.space.join(), draft, blobs: Vec::new(), sealed: None, piece: None }
     }
 
     /// Up to where it is durable.
@@ -117,6 +126,18 @@ impl Log {
     pub(super) fn set_durable(&self, to: u64) {
         self.durable.0.store(to, Ordering::SeqCst);
         self.waiters.wake(to);
+    }
+
+    /// A flush has written so many bytes.
+    pub(super) fn count_flush(&self, bytes: u64) {
+        // Relaxed: statistics.
+        self.written.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.written.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes written so far, and in how many flushes.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.written.bytes.load(Ordering::Relaxed), self.written.flushes.load(Ordering::Relaxed))
     }
 
     /// Whether what happened at `offset` is durable.
@@ -140,6 +161,11 @@ impl Log {
             });
         }
         if self.is_durable(offset) { Ok(()) } else { Err(self.broken()) }
+    }
+
+    /// Waits until everything that has been committed is durable: it lies below the offset of now.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.wait(self.space.now() - 1)
     }
 
     /// Makes the flusher look at who waits.
@@ -224,6 +250,16 @@ impl Log {
         }
     }
 
+    /// Whether so many segments are live that the oldest should go soon.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.space.segments().len() >= SEGMENTS / 2
+    }
+
+    /// Segments that end at or below `offset` are live no more: nobody reads them.
+    pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {
+        self.space.free_below(offset)
+    }
+
     /// The live segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<Span> {
         self.space.segments()
@@ -234,6 +270,8 @@ impl Log {
 pub(crate) struct Position {
     filling: Arc<Filling>,
     pub(crate) draft: Draft,
+    /// Large values that the transaction has written to files of their own.
+    pub(crate) blobs: Vec<u64>,
     sealed: Option<Sealed>,
     piece: Option<Piece>,
 }

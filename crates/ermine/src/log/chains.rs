@@ -3,13 +3,10 @@
 //! A version names its place in the log by its commit stamp and its number among the transaction's rows. For a transaction
 //! with overflow blocks that is not enough: here stand its blocks, for as long as any of them is live.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
-};
+use std::{collections::BTreeMap, ops::DerefMut};
 
 use super::lsn::Lsn;
-use crate::{clock::LogOffset, ids::Stamp};
+use crate::{clock::LogOffset, ids::Stamp, sync::Mutex};
 
 /// One block of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +17,6 @@ pub(crate) struct Part {
 }
 
 /// The chains of a database.
-#[derive(Default)]
 pub(crate) struct Chains(Mutex<Known>);
 
 #[derive(Default)]
@@ -32,7 +28,12 @@ struct Known {
 }
 
 impl Chains {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    /// None.
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Known::default()))
+    }
+
+    fn known(&self) -> impl DerefMut<Target = Known> {
         self.0.lock().expect("no code panics while it holds the chains")
     }
 
@@ -81,7 +82,7 @@ mod tests {
 
     #[test]
     fn rows_are_found_and_boundaries_cross_no_chain() {
-        let (chains, offset) = (Chains::default(), LogOffset::new());
+        let (chains, offset) = (Chains::new(), LogOffset::new());
         chains.open(1, &offset);
         let parts: Vec<_> = [0, 10, 30]
             .map(|rows_before| Part { rows_before, block: Lsn::new(offset.reserve(64).0, 0) })

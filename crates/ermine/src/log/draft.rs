@@ -64,6 +64,11 @@ impl Draft {
         self.rows == Address::RECORDS_MAX || self.descriptors.len() + self.payload.len() >= self.block_bytes
     }
 
+    /// Rows in the block in the making.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Whether overflow blocks have been handed out.
     pub(crate) fn is_chain(&self) -> bool {
         !self.before.is_empty()

@@ -43,6 +43,17 @@ pub(super) struct Flusher {
     last_moment: Option<(SystemTime, u64)>,
 }
 
+/// A flusher that panics leaves a log that is broken, not one that is waited for.
+struct BrokenByPanic(Arc<Log>);
+
+impl Drop for BrokenByPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(&io::Error::other("the thread that writes it has panicked"));
+        }
+    }
+}
+
 impl Flusher {
     pub(super) fn new(log: Arc<Log>) -> Self {
         let from = log.durable();
@@ -52,6 +63,7 @@ impl Flusher {
 
     /// Flushes until told to stop, and then what is left.
     pub(super) fn run(mut self) {
+        let _broken = BrokenByPanic(self.log.clone());
         loop {
             // Before the look at what is filled: who has committed before asking to stop is flushed.
             let stop = self.log.stop.load(Ordering::SeqCst);
@@ -112,13 +124,14 @@ impl Flusher {
 
     /// Makes everything below `to` durable.
     fn flush(&mut self, to: u64) -> io::Result<()> {
-        let mut at = self.from;
+        let (mut at, mut bytes) = (self.from, 0);
         while at < to {
             let span = self.span_at(at)?;
             let start = at.max(span.start);
             let end = to.min(span.end);
             if start < end {
                 self.write(span, start, end)?;
+                bytes += end - start;
             }
             at = end.max(start);
             if end == span.end {
@@ -131,6 +144,7 @@ impl Flusher {
             file.sync()?;
         }
         self.from = to;
+        self.log.count_flush(bytes);
         self.log.set_durable(to);
         Ok(())
     }

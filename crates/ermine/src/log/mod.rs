@@ -28,7 +28,6 @@
 //!    him: the flusher gets to him in the end.
 
 pub(crate) mod block;
-#[cfg(not(loom))]
 pub(crate) mod chains;
 pub(crate) mod draft;
 pub(crate) mod lsn;

@@ -234,7 +234,7 @@ pub(crate) struct BlobRef {
 }
 
 impl BlobRef {
-    pub(crate) const BYTES: usize = 20;
+    const BYTES: usize = 20;
 
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];

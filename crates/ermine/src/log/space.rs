@@ -22,7 +22,7 @@
 //!    offset before the announcements, all sequentially consistent: whom it misses has a piece at or above that offset.
 //! 2. *Filled before.* The withdrawal releases what was filled; who finds the announcement gone acquires it.
 //! 3. *One segment a place.* Segments do not overlap, and follow each other in order of their sequence numbers. The number
-//!    in an LSN is that of its segment modulo 16; so at most 16 are live, and the sixteenth before is gone first.
+//!    in an LSN is that of its segment modulo 16; no more are opened while 16 are live.
 //! 4. *A torn look is noticed.* A worker looks at the newest segment without a lock: sequence, span, sequence again. A span is
 //!    overwritten only after the sequence has moved on by 16.
 //! 5. *Nobody waits for himself.* Once claimed, the announcement is the piece's own offset: so the lowest of all announcers has
@@ -249,7 +249,7 @@ impl LogSpace {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
         let newest = live.newest();
         if offset >= newest.end {
-            if live.segments.len() == SEGMENTS {
+            if live.segments.len() >= SEGMENTS {
                 return Claim::Full;
             }
             let bytes = live.next_bytes().max(size);
@@ -278,15 +278,6 @@ impl LogSpace {
     /// The live segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<Span> {
         self.live.lock().expect("no code panics while it holds the segments").segments.iter().copied().collect()
-    }
-
-    /// The live segment that an LSN lies in.
-    pub(crate) fn segment_of(&self, lsn: Lsn) -> Option<Span> {
-        let live = self.live.lock().expect("no code panics while it holds the segments");
-        let oldest = live.segments.front().expect("there is always a segment").sequence;
-        let at = (u64::from(lsn.segment()) + SEGMENTS as u64 - oldest % SEGMENTS as u64) % SEGMENTS as u64;
-        let span = live.segments.get(at as usize)?;
-        (span.start..span.end).contains(&lsn.offset()).then_some(*span)
     }
 
     /// The oldest segments, all that end at or below `offset`, are live no more. Nobody reads them any more.
@@ -330,8 +321,6 @@ mod tests {
         space.filled(&filling);
         assert_eq!(space.filled_to(), 400);
         assert_eq!(space.segments()[1], Span { sequence: 1, start: 304, end: 560 });
-        assert_eq!(space.segment_of(piece.lsn), Some(space.segments()[1]));
-        assert_eq!(space.segment_of(Lsn::new(304, 2)), None);
     }
 
     #[test]
@@ -352,8 +341,6 @@ mod tests {
         assert!(space.claim(&filling, 256, |_| (), || true).is_none());
         assert_eq!(space.free_below(segments[2].end), segments[..3]);
         assert_eq!(claim(&space, &filling, 256, &mut closed).lsn.segment(), 0);
-        assert_eq!(space.segment_of(segments[4].lsn(segments[4].start)), Some(segments[4]));
-        assert_eq!(space.segment_of(segments[1].lsn(segments[1].start)), None);
     }
 
     #[test]

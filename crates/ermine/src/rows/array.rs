@@ -13,6 +13,7 @@ use std::{marker::PhantomData, mem::size_of};
 use crate::{
     error::{Error, Result},
     ids::RowId,
+    log::lsn::Address,
     platform::{memory::Region, prefetch},
     rows::chain::{CertifierStamps, RowSlot},
     sync::{AtomicU64, Mutex, Ordering},
@@ -31,6 +32,9 @@ const CAPACITY: u64 = 1 << 12;
 pub(crate) struct RowArray<H> {
     slots: Region,
     rows: PhantomData<RowSlot<H>>,
+    /// Addresses in the cold store of rows that are in memory and not in the log any more. Untouched, and without memory,
+    /// where there are none.
+    homes: Region,
     taken: AtomicU64,
     /// RowIds below `taken` that recovery found to be nobody's.
     free: Mutex<Vec<RowId>>,
@@ -44,9 +48,12 @@ const _: () = assert!(size_of::<RowSlot<()>>() == 8, "a slot is one word");
 impl<H: CertifierStamps> RowArray<H> {
     /// An array without rows.
     pub(crate) fn reserve() -> Result<Self> {
-        let slots = Region::reserve(CAPACITY as usize * size_of::<RowSlot<H>>(), HUGE_FROM)
-            .map_err(|_| Error::Limit("address space: the system refused to reserve 32 GiB for a table"))?;
-        Ok(Self { slots, rows: PhantomData, taken: AtomicU64::new(0), free: Mutex::new(Vec::new()) })
+        let reserve = |huge_from| {
+            Region::reserve(CAPACITY as usize * size_of::<RowSlot<H>>(), huge_from)
+                .map_err(|_| Error::Limit("address space: the system refused to reserve 64 GiB for a table"))
+        };
+        let (slots, homes) = (reserve(HUGE_FROM)?, reserve(usize::MAX)?);
+        Ok(Self { slots, homes, rows: PhantomData, taken: AtomicU64::new(0), free: Mutex::new(Vec::new()) })
     }
 
     /// The place of a row.
@@ -55,6 +62,28 @@ impl<H: CertifierStamps> RowArray<H> {
         // SAFETY: inside the region, aligned as pages are, and zero bytes are a valid slot: a null pointer in an atomic.
         // The region lives as long as `self`.
         unsafe { &*self.slots.start().cast::<RowSlot<H>>().add(row.0 as usize) }
+    }
+
+    fn home_word(&self, row: RowId) -> &AtomicU64 {
+        assert!(row.0 < CAPACITY);
+        // SAFETY: as in `slot`.
+        unsafe { &*self.homes.start().cast::<AtomicU64>().add(row.0 as usize) }
+    }
+
+    /// Where a row is in the cold store that is in memory, too, and not in the log.
+    pub(crate) fn home(&self, row: RowId) -> Option<Address> {
+        // Acquire: pairs with the stores below.
+        Address::from_word(self.home_word(row).load(Ordering::Acquire))
+    }
+
+    /// A row has been moved to the cold store.
+    pub(crate) fn set_home(&self, row: RowId, home: Address) {
+        self.home_word(row).store(home.word(), Ordering::Release);
+    }
+
+    /// A row has been read from the cold store. It may have been moved since; then that counts.
+    pub(crate) fn set_first_home(&self, row: RowId, home: Address) {
+        let _ = self.home_word(row).compare_exchange(0, home.word(), Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Whether there is a place for a row of that number.

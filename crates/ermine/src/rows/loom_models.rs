@@ -22,7 +22,7 @@ use crate::{
         snapshot::{ReadCommitted, SnapshotIsolation, Uncertified},
     },
     txn::{
-        commit_order::{Ending, Write},
+        commit_order::{Ending, Unlogged, Write},
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -118,7 +118,7 @@ impl Writer {
     fn commit(mut self) -> Stamp {
         let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut Uncertified };
         let readers = TableReaders::new(None);
-        ending.commit(&self.row.shared, 1, &self.writes, |_| &readers, |_, _| Ok(())).unwrap()
+        ending.commit(&self.row.shared, &mut Unlogged(1), &self.writes, |_| &readers, |_, _| Ok(())).unwrap()
     }
 
     fn abort(mut self) {

@@ -71,6 +71,7 @@ impl<S: Scheme> Operation<'_, S> {
         if let Some(log) = log
             && let Err(error) = self.write_draft(log)
         {
+            self.settle_blobs(false);
             self.undo();
             return Err(error);
         }
@@ -92,6 +93,7 @@ impl<S: Scheme> Operation<'_, S> {
                 ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, validate)
             }
         };
+        self.settle_blobs(committed.is_ok());
         let stamp = committed.map_err(|conflict| self.lose(conflict))?;
         self.state.tid = None;
         self.queue_superseded(stamp);

@@ -6,6 +6,7 @@
 use super::{commit_order::Journal, running::Operation};
 use crate::{
     clock::LogOffset,
+    durable::store::storage,
     error::Result,
     ids::Stamp,
     log::{
@@ -42,13 +43,20 @@ impl<S: Scheme> Operation<'_, S> {
     pub(super) fn write_draft(&mut self, log: &Log) -> Result<()> {
         log.check()?;
         let State { footprint, position, .. } = &mut *self.state;
-        let Some(position) = position else { return Ok(()) };
+        let (Some(position), Some(store)) = (position, &self.engine.store) else { return Ok(()) };
         position.draft.begin();
         for write in &footprint.writes {
             let (table, row) = (write.place.table, write.row);
             let had_value = write.old.is_some_and(|old| old.kind() == Kind::Live);
-            let payload = write.new.payload(&self.entered.versions);
-            let value = Payload::here(payload.len());
+            let mut payload = write.new.payload(&self.entered.versions);
+            let reference;
+            let mut value = Payload::here(payload.len());
+            if self.engine.options.diverts(payload.len()) {
+                let blob = store.blobs.write((table, row), payload).map_err(storage)?;
+                position.blobs.push(blob.blob);
+                reference = blob.to_bytes();
+                (payload, value) = (&reference, Payload { length: reference.len(), diverted: true });
+            }
             let record = match (write.new.kind(), had_value) {
                 (Kind::Live, true) => Record::Update { table, row, value },
                 (Kind::Live, false) => Record::Insert { table, row, key: footprint.key(write.place), value },
@@ -69,5 +77,15 @@ impl<S: Scheme> Operation<'_, S> {
         }
         position.seal(log);
         Ok(())
+    }
+
+    /// The transaction has ended: the large values that it wrote are its own now, or nobody's.
+    pub(super) fn settle_blobs(&mut self, committed: bool) {
+        if let (Some(position), Some(store)) = (&mut self.state.position, &self.engine.store)
+            && !position.blobs.is_empty()
+        {
+            store.blobs.settle(&position.blobs, committed);
+            position.blobs.clear();
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::{cell::RefMut, sync::Arc};
 
 use crate::{
     access::IndexOrdinal,
-    durable::store::StoredRow,
     engine::Engine,
     epoch::Guard,
     error::{Abort, AbortKind, Edge, Error, Result},
@@ -224,12 +223,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
     /// Reads a row's newest version from its file, if it is there only.
     #[cold]
     pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId) -> Result<()> {
-        let slot = table.rows.slot(row);
-        if let (Some(address), Some(store)) = (slot.stored(), &self.engine.store) {
-            let StoredRow { stamp, number, value } = store.read(address, table.id, row)?;
-            slot.bring_in(&mut self.state.arena, address, stamp, number, &value);
-        }
-        Ok(())
+        let store = self.engine.store.as_ref();
+        store.map_or(Ok(()), |store| store.bring_in(table, row, &mut self.state.arena))
     }
 
     /// The transaction depends on a version.

@@ -1,0 +1,318 @@
+//! Where the database of a run lives, and when its commits count.
+//!
+//! In a directory, a commit counts when it is acknowledged: when the log up to it is on the device (`durable`), or at once
+//! (`async`, `none`). A thread stands for many clients that do not wait for each other: it goes on while up to so many of its
+//! commits are [`Outstanding`], and a latency lasts from the start of a transaction to its acknowledgement.
+
+use std::{
+    collections::VecDeque,
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    pin::Pin,
+    task::{Context, Waker},
+};
+
+use ermine::{Database, Durability, Receipt, TxnOptions};
+use serde::Serialize;
+
+use crate::{
+    error::{Error, Result},
+    report::grouped,
+};
+
+/// Where, and when a commit counts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Storage {
+    /// The directory of the database; of several databases, the one above theirs.
+    pub directory: PathBuf,
+    /// When a commit counts.
+    #[serde(serialize_with = "durability_name")]
+    pub durability: Durability,
+    /// Commits of a thread that may wait for the device at a time.
+    pub outstanding: usize,
+    /// Goes on with what an earlier run has left there.
+    pub keep: bool,
+}
+
+fn durability_name<S: serde::Serializer>(durability: &Durability, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(durability.name())
+}
+
+impl Storage {
+    /// The usual number of outstanding commits.
+    pub const OUTSTANDING: usize = 64;
+
+    /// Says what cannot work.
+    pub fn check(&self) -> Result<()> {
+        if self.outstanding == 0 {
+            return Err(Error::Usage("a thread has at least one outstanding commit".into()));
+        }
+        match self.keep || is_empty(&self.directory)? {
+            true => Ok(()),
+            false => {
+                let directory = self.directory.display();
+                Err(Error::Usage(format!(
+                    "{directory} is not empty: name a directory that is, or that is not there yet"
+                )))
+            }
+        }
+    }
+
+    /// The same for a database beside others.
+    pub fn beside(&self, name: &str) -> Self {
+        Self { directory: self.directory.join(name), ..self.clone() }
+    }
+}
+
+impl fmt::Display for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { directory, durability, outstanding, .. } = self;
+        write!(f, "{}, {durability}", directory.display())?;
+        match durability {
+            Durability::Durable => write!(f, ", up to {outstanding} outstanding commits a thread"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a list of options says about it: nothing of a run in memory.
+pub(crate) fn in_words(storage: Option<&Storage>) -> String {
+    storage.map_or_else(String::new, |storage| format!(", in {storage}"))
+}
+
+fn is_empty(directory: &Path) -> Result<bool> {
+    match fs::read_dir(directory) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(Error::Usage(format!("{}: {error}", directory.display()))),
+    }
+}
+
+/// Opens the database of a run: in memory where no storage is given.
+pub fn open(options: ermine::Options, storage: Option<&Storage>) -> Result<Database> {
+    let Some(storage) = storage else { return Ok(Database::open_in_memory(options)?) };
+    storage.check()?;
+    fs::create_dir_all(&storage.directory).map_err(|source| Error::File { path: storage.directory.clone(), source })?;
+    Ok(Database::open(&storage.directory, options.durability(storage.durability))?)
+}
+
+/// Of transactions that load data: nobody waits for each of them. [`Database::sync`] follows the last.
+pub fn loading() -> TxnOptions {
+    TxnOptions::default().durability(Durability::Async)
+}
+
+/// The commits of one thread that have not been acknowledged, each with what is to be counted then.
+pub struct Outstanding<'db, T> {
+    /// Zero: every commit is acknowledged at once.
+    limit: usize,
+    waiting: VecDeque<(Receipt<'db>, T)>,
+    /// The log knows that somebody waits for the oldest of them.
+    awaited: bool,
+}
+
+impl<'db, T> Outstanding<'db, T> {
+    /// As the storage says.
+    pub fn new(storage: Option<&Storage>) -> Self {
+        let durable = storage.filter(|storage| storage.durability == Durability::Durable);
+        let limit = durable.map_or(0, |storage| storage.outstanding);
+        Self { limit, waiting: VecDeque::with_capacity(limit), awaited: false }
+    }
+
+    /// Whether every commit is acknowledged at once.
+    #[inline]
+    pub fn is_immediate(&self) -> bool {
+        self.limit == 0
+    }
+
+    /// Hands in a commit. `acknowledge` is told of all that are acknowledged now, which may be this one, earlier ones, or
+    /// none.
+    #[inline]
+    pub fn hand_in(&mut self, receipt: Receipt<'db>, what: T, mut acknowledge: impl FnMut(T)) -> Result<()> {
+        if self.is_immediate() {
+            drop(receipt);
+            acknowledge(what);
+            return Ok(());
+        }
+        self.waiting.push_back((receipt, what));
+        if self.waiting.len() >= self.limit
+            && let Some((receipt, what)) = self.waiting.pop_front()
+        {
+            receipt.wait()?;
+            self.awaited = false;
+            acknowledge(what);
+        }
+        while let Some((_, what)) = self.waiting.pop_front_if(|(receipt, _)| receipt.is_durable()) {
+            self.awaited = false;
+            acknowledge(what);
+        }
+        self.await_oldest()
+    }
+
+    /// Lets the log know that somebody waits, as every client would: otherwise it would let commits gather.
+    fn await_oldest(&mut self) -> Result<()> {
+        if let Some((receipt, _)) = self.waiting.front_mut()
+            && !self.awaited
+        {
+            self.awaited = true;
+            let mut context = Context::from_waker(Waker::noop());
+            // Ready: durable meanwhile, which the next look notices.
+            if let std::task::Poll::Ready(done) = Future::poll(Pin::new(receipt), &mut context) {
+                done?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all of them.
+    pub fn settle(&mut self, mut acknowledge: impl FnMut(T)) -> Result<()> {
+        for (receipt, what) in self.waiting.drain(..) {
+            receipt.wait()?;
+            acknowledge(what);
+        }
+        self.awaited = false;
+        Ok(())
+    }
+}
+
+/// What went to the log.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LogUse {
+    /// Transactions of all kinds that committed, also those that only read.
+    pub commits: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// How often they were made durable.
+    pub flushes: u64,
+}
+
+impl LogUse {
+    /// Since the database was opened.
+    pub fn now(db: &Database) -> Self {
+        Self::of(&db.statistics())
+    }
+
+    /// As the statistics of a database have it.
+    pub fn of(statistics: &ermine::Statistics) -> Self {
+        let &ermine::Statistics { commits, log_bytes, log_flushes, .. } = statistics;
+        Self { commits, bytes: log_bytes, flushes: log_flushes }
+    }
+
+    /// What came after `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            commits: self.commits - earlier.commits,
+            bytes: self.bytes - earlier.bytes,
+            flushes: self.flushes - earlier.flushes,
+        }
+    }
+
+    /// What several times came to, as far as it is known.
+    pub fn sum(uses: [Option<Self>; 2]) -> Option<Self> {
+        uses.into_iter().flatten().reduce(|one, other| Self {
+            commits: one.commits + other.commits,
+            bytes: one.bytes + other.bytes,
+            flushes: one.flushes + other.flushes,
+        })
+    }
+
+    /// Bytes of log a transaction.
+    pub fn bytes_per_transaction(&self) -> f64 {
+        self.bytes as f64 / self.commits.max(1) as f64
+    }
+
+    /// Bytes that were made durable together.
+    pub fn bytes_per_flush(&self) -> f64 {
+        self.bytes as f64 / self.flushes.max(1) as f64
+    }
+
+    /// With what that is a transaction and a flush.
+    pub fn summary(self) -> LogSummary {
+        let (bytes_per_transaction, bytes_per_flush) = (self.bytes_per_transaction(), self.bytes_per_flush());
+        LogSummary { log: self, bytes_per_transaction, bytes_per_flush }
+    }
+}
+
+/// What went to the log, and what that is a transaction and a flush.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LogSummary {
+    /// Counts.
+    #[serde(flatten)]
+    pub log: LogUse,
+    /// Bytes of log a transaction.
+    pub bytes_per_transaction: f64,
+    /// Bytes that were made durable together.
+    pub bytes_per_flush: f64,
+}
+
+impl fmt::Display for LogSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} bytes a transaction, {} flushes of {} bytes",
+            grouped(self.bytes_per_transaction as u64),
+            grouped(self.log.flushes),
+            grouped(self.bytes_per_flush as u64)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of its own for a test, removed at its end.
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn storage(test: &str, durability: Durability, outstanding: usize) -> (Scratch, Storage) {
+        let directory = std::env::temp_dir().join(format!("ermine-bench-{}-{test}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        (Scratch(directory.clone()), Storage { directory, durability, outstanding, keep: false })
+    }
+
+    #[test]
+    fn a_commit_is_acknowledged_when_it_is_durable_and_in_order() {
+        let (_scratch, storage) = storage("outstanding", Durability::Durable, 10);
+        let db = open(ermine::Options::default(), Some(&storage)).unwrap();
+        let table = db.table::<u64, u64>("t").unwrap();
+        let (mut outstanding, mut acknowledged) = (Outstanding::new(Some(&storage)), Vec::new());
+        for key in 0..1_000 {
+            let ((), receipt) = db.run_async(|txn| txn.put(&table, &key, &key)).unwrap();
+            outstanding.hand_in(receipt, key, |key| acknowledged.push(key)).unwrap();
+            assert!(key + 1 - (acknowledged.len() as u64) < 10);
+        }
+        outstanding.settle(|key| acknowledged.push(key)).unwrap();
+        assert!(acknowledged.into_iter().eq(0..1_000));
+        let log = LogUse::now(&db);
+        assert!(log.flushes > 1 && log.bytes_per_transaction() >= 48.0, "{log:?}");
+    }
+
+    #[test]
+    fn nobody_waits_where_nothing_is_durable() {
+        let (_scratch, storage) = storage("immediate", Durability::Async, 10);
+        for storage in [None, Some(&storage)] {
+            let db = open(ermine::Options::default(), storage).unwrap();
+            let table = db.table::<u64, u64>("t").unwrap();
+            let ((), receipt) = db.run_async(|txn| txn.put(&table, &1, &1)).unwrap();
+            let (mut outstanding, mut acknowledged) = (Outstanding::new(storage), 0);
+            outstanding.hand_in(receipt, (), |()| acknowledged += 1).unwrap();
+            assert_eq!(acknowledged, 1);
+        }
+    }
+
+    #[test]
+    fn a_directory_with_something_in_it_is_refused() {
+        let (_scratch, storage) = storage("empty", Durability::None, 1);
+        storage.check().unwrap();
+        drop(open(ermine::Options::default(), Some(&storage)).unwrap());
+        assert!(storage.check().unwrap_err().to_string().contains("is not empty"));
+        Storage { keep: true, ..storage.clone() }.check().unwrap();
+        storage.beside("si").check().unwrap();
+        assert!(Storage { outstanding: 0, ..storage.beside("si") }.check().is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! Orders that were acknowledged: written down as they are, and looked for in a database that was opened again.
+//!
+//! A line an order: warehouse, district, order, and how many lines it has, with spaces between. An order is written when its
+//! commit is acknowledged, never before, and in one write, so that a process that is killed leaves at most its last line cut.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    ops::ControlFlow,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use ermine::{Database, TxnOptions, prefix};
+
+use super::{schema::OrderKey, schema::Tables};
+use crate::{Error, Result, verdict::Verdict};
+
+/// An order as its customer knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcknowledgedOrder {
+    /// Its key.
+    pub key: OrderKey,
+    /// How many lines it has.
+    pub lines: u8,
+}
+
+/// Where acknowledged orders are written.
+#[derive(Clone)]
+pub struct OrderSink(Arc<Mutex<dyn Write + Send>>);
+
+impl OrderSink {
+    /// Writes to `out`.
+    pub fn new(out: impl Write + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(out)))
+    }
+
+    /// Writes to a file, behind what it has; `-` is the standard output.
+    pub fn to_path(path: &Path) -> Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::new(io::stdout()));
+        }
+        let file = File::options().create(true).append(true).open(path);
+        file.map(Self::new).map_err(|source| Error::File { path: path.into(), source })
+    }
+
+    pub(super) fn write(&self, order: AcknowledgedOrder) -> io::Result<()> {
+        let ((w, d, o), lines) = (order.key, order.lines);
+        let line = format!("{w} {d} {o} {lines}\n");
+        let mut out = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        out.write_all(line.as_bytes())?;
+        out.flush()
+    }
+}
+
+impl fmt::Debug for OrderSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OrderSink")
+    }
+}
+
+/// Reads what a sink has written; a last line that was cut is left out.
+pub fn read_acknowledged(path: &Path) -> Result<Vec<AcknowledgedOrder>> {
+    let failed = |error: &dyn fmt::Display| Error::Usage(format!("{}: {error}", path.display()));
+    let mut input = BufReader::new(File::open(path).map_err(|error| failed(&error))?);
+    let (mut orders, mut line) = (Vec::new(), String::new());
+    while input.read_line(&mut line).map_err(|error| failed(&error))? > 0 && line.ends_with('\n') {
+        let order = parse(&line).ok_or_else(|| failed(&format!("no acknowledged order: {:?}", line.trim_end())))?;
+        orders.push(order);
+        line.clear();
+    }
+    Ok(orders)
+}
+
+fn parse(line: &str) -> Option<AcknowledgedOrder> {
+    let mut words = line.split_whitespace();
+    let key = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let lines = words.next()?.parse().ok()?;
+    words.next().is_none().then_some(AcknowledgedOrder { key, lines })
+}
+
+/// The name of the condition.
+const CONDITION: &str = "acknowledged";
+
+/// Whether every one of `orders` is there with all its lines.
+pub fn check_acknowledged(db: &Database, tables: &Tables, orders: &[AcknowledgedOrder]) -> ermine::Result<Verdict> {
+    let mut verdict = Verdict::new(CONDITION, "every acknowledged order is there with its lines");
+    let txn = db.begin(TxnOptions::read_only())?;
+    for order in orders {
+        let row = txn.view(&tables.order, &order.key)?;
+        let mut lines = 0;
+        txn.scan(&tables.order_line, prefix(order.key)).for_each(|_, _| {
+            lines += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let is_whole = row.is_some_and(|row| row.ol_cnt == order.lines) && lines == order.lines;
+        verdict.compare(is_whole, || format!("{order:?}: found {:?} with {lines} lines", row.map(|row| row.ol_cnt)));
+    }
+    txn.commit()?;
+    Ok(verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_but_for_a_line_that_was_cut() {
+        let path = std::env::temp_dir().join(format!("ermine-bench-{}-acknowledged", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let orders = [(1, 2, 3), (4, 10, 3_000_000)].map(|key| AcknowledgedOrder { key, lines: 15 });
+        let sink = OrderSink::to_path(&path).unwrap();
+        orders.iter().for_each(|order| sink.write(*order).unwrap());
+        File::options().append(true).open(&path).unwrap().write_all(b"1 2 4").unwrap();
+        assert_eq!(read_acknowledged(&path).unwrap(), orders);
+        std::fs::write(&path, "1 2 x 4\n").unwrap();
+        assert!(read_acknowledged(&path).is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+}

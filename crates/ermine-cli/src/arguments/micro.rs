@@ -1,0 +1,138 @@
+//! Workloads that measure the engine itself: single operations, memory, durable commits.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use ermine_bench::{churn, commit_latency, machine, micro};
+
+use super::run::{OneScheme, Run, positive_seconds, seconds};
+
+#[derive(Debug, Args)]
+pub struct Micro {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    #[command(flatten)]
+    pub run: Run,
+    /// Rows loaded before
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
+    pub records: u64,
+    /// Length of a value
+    #[arg(long, default_value_t = 100, value_name = "BYTES")]
+    pub value_bytes: usize,
+    /// What a transaction does
+    ///
+    /// get: one point read. scan: 100 rows from a random key on. mixed: one point read (70 %) or one put (30 %).
+    /// get10: ten point reads asked for at once. rmw: five point reads and five read-modify-writes. rmw10: ten read-modify-writes. insert: one new row, keys in
+    /// random order. all: each of them in turn.
+    #[arg(long, default_value = "all", value_name = "OPERATION", value_parser = operations)]
+    pub operation: Operations,
+    /// Skew of the keys drawn (Zipf); 0 is uniform, 0.99 is usual
+    #[arg(long, default_value_t = 0.0, value_name = "THETA")]
+    pub theta: f64,
+    /// Measured time of each operation
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub seconds: Duration,
+    /// Time before each, which does not count
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    pub warmup: Duration,
+}
+
+/// One operation, or all.
+#[derive(Clone, Debug)]
+pub struct Operations(Vec<micro::Operation>);
+
+fn operations(name: &str) -> Result<Operations, String> {
+    if name == "all" {
+        return Ok(Operations(micro::Operation::ALL.to_vec()));
+    }
+    let one = name.parse().map_err(|_| {
+        let known = micro::Operation::ALL.map(micro::Operation::name).join(", ");
+        format!("use one of {known}, all")
+    })?;
+    Ok(Operations(vec![one]))
+}
+
+impl Micro {
+    pub fn options(&self) -> micro::Options {
+        micro::Options {
+            scheme: self.scheme.scheme,
+            threads: self.run.threads(),
+            records: self.records,
+            value_bytes: self.value_bytes,
+            theta: self.theta,
+            warmup: self.warmup,
+            measured: self.seconds,
+            operations: self.operation.0.clone(),
+            seed: self.run.seed,
+            explain_aborts: self.run.explain_aborts,
+            storage: self.run.place.storage(false),
+            observer: None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Churn {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    #[command(flatten)]
+    pub run: Run,
+    /// Rows, as many at the end as at the beginning
+    #[arg(long, default_value_t = 500_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..))]
+    pub rows: u32,
+    /// How long
+    #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub seconds: Duration,
+}
+
+impl Churn {
+    pub fn options(&self) -> churn::Options {
+        churn::Options {
+            scheme: self.scheme.scheme,
+            threads: self.run.threads(),
+            rows: self.rows,
+            duration: self.seconds,
+            seed: self.run.seed,
+            explain_aborts: self.run.explain_aborts,
+            storage: self.run.place.storage(false),
+            observer: None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct CommitLatency {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    /// The database is made in this directory, which is empty or not there yet; beside it a plain file is measured
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Most clients, a thread each; 1, 2, 4 .. are measured up to it [default: four a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub clients: Option<u32>,
+    /// Length of the value that a commit writes
+    #[arg(long, default_value_t = 100, value_name = "BYTES")]
+    pub value_bytes: usize,
+    /// Measured time of each load
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub seconds: Duration,
+    /// Seed of the times at which commits begin at half load
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Write the whole report as JSON; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl CommitLatency {
+    pub fn options(&self) -> commit_latency::Options {
+        commit_latency::Options {
+            scheme: self.scheme.scheme,
+            directory: self.dir.clone(),
+            clients: self.clients.map_or(machine::cores() * 4, |clients| clients as usize),
+            value_bytes: self.value_bytes,
+            measured: self.seconds,
+            seed: self.seed,
+        }
+    }
+}

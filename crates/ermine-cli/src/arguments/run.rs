@@ -1,0 +1,160 @@
+//! What workloads share: threads, time, schemes, the place of the database.
+
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+use ermine::{Durability, Scheme};
+use ermine_bench::{
+    machine,
+    storage::Storage,
+    trial::{self, Terms},
+};
+
+/// Of workloads that run under one scheme.
+#[derive(Clone, Debug, Args)]
+pub struct OneScheme {
+    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc
+    #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
+    pub scheme: Scheme,
+}
+
+/// Of workloads that compare schemes.
+#[derive(Clone, Debug, Args)]
+pub struct Schemes {
+    /// Concurrency controls, with commas between: rc, si, or the serializable rc-ssn, si-ssn, si-ssi, mvocc
+    #[arg(
+        id = "schemes", long = "scheme", value_name = "SCHEME,..", value_delimiter = ',',
+        default_values_t = [Scheme::Si, Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc]
+    )]
+    pub schemes: Vec<Scheme>,
+    /// Rounds into which the time of each scheme is cut
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub rounds: u32,
+}
+
+/// What all workloads share.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// Threads that run transactions; may exceed the cores [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub threads: Option<u32>,
+    /// Seed of data and inputs
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Count aborts by shape (transaction, conflict, table) and print the most frequent ones, with example keys
+    #[arg(long)]
+    pub explain_aborts: bool,
+    /// Record what every transaction reads and writes, and judge it afterwards: exit code 1 when the history is not what the
+    /// scheme promises
+    ///
+    /// Takes some 30 bytes of memory an operation, and much of the speed. With N, one row in N is recorded. Where schemes are
+    /// compared, give one.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
+    pub check: Option<NonZeroU32>,
+    /// Write the recorded history to a file, for `ermine check`
+    #[arg(long, value_name = "FILE", requires = "check")]
+    pub history: Option<PathBuf>,
+    /// Write the whole report as JSON; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+impl Run {
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(machine::cores, |threads| threads as usize)
+    }
+
+    /// The terms of a trial that takes this time.
+    pub(super) fn terms(&self, time: &Time) -> Terms {
+        Terms {
+            warmup: time.warmup,
+            measured: time.seconds,
+            retry: time.retry.into(),
+            seed: self.seed,
+            stale_after: time.stale_after,
+            explain_aborts: self.explain_aborts,
+            storage: self.place.storage(false),
+            observer: None,
+        }
+    }
+}
+
+/// Where the database lives, and when a commit counts.
+#[derive(Clone, Debug, Args)]
+pub struct Place {
+    /// Keep the database in this directory, which is empty or not there yet [default: in memory]
+    ///
+    /// Where schemes are compared, each has a directory of its own in it.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// When a commit counts: durable, when it is on the device; async, at once; none: nothing is written [default: durable]
+    #[arg(long, value_name = "WHEN", requires = "dir")]
+    pub durability: Option<Durability>,
+    /// Commits of a thread that may wait for the device at a time; 1: each is waited for [default: 64]
+    #[arg(long, value_name = "N", requires = "dir", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub outstanding: Option<u32>,
+}
+
+impl Place {
+    /// Nothing for a run in memory; `keep`: what an earlier run has left is gone on with.
+    pub fn storage(&self, keep: bool) -> Option<Storage> {
+        Some(Storage {
+            directory: self.dir.clone()?,
+            durability: self.durability.unwrap_or_default(),
+            outstanding: self.outstanding.map_or(Storage::OUTSTANDING, |outstanding| outstanding as usize),
+            keep,
+        })
+    }
+}
+
+/// How long, and what follows a lost conflict.
+#[derive(Clone, Debug, Args)]
+pub struct Time {
+    /// Measured time; where schemes are compared, of each scheme (and point)
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub seconds: Duration,
+    /// Time before, which does not count
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    pub warmup: Duration,
+    /// Run a transaction that lost a conflict again until it commits, or drop it
+    #[arg(long, value_enum, default_value_t = Retry::Yes)]
+    pub retry: Retry,
+    /// From which age on a version counts as stale, in bytes of log, so that its readers are not tracked (rc-ssn, si-ssn,
+    /// si-ssi); never: every read is tracked [default: each table finds its own]
+    #[arg(long, value_name = "BYTES|never", value_parser = stale_after)]
+    pub stale_after: Option<u64>,
+}
+
+fn stale_after(text: &str) -> Result<u64, String> {
+    match text {
+        "never" => Ok(u64::MAX),
+        bytes => bytes.parse().map_err(|_| "use a number of bytes, or never".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Retry {
+    Yes,
+    No,
+}
+
+impl From<Retry> for trial::Retry {
+    fn from(retry: Retry) -> Self {
+        match retry {
+            Retry::Yes => Self::Yes,
+            Retry::No => Self::No,
+        }
+    }
+}
+
+/// Seconds, with or without a fraction.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "not a length of time".to_owned())
+}
+
+pub(super) fn positive_seconds(text: &str) -> Result<Duration, String> {
+    seconds(text).and_then(|time| if time.is_zero() { Err("nothing happens in no time".to_owned()) } else { Ok(time) })
+}

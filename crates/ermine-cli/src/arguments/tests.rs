@@ -1,0 +1,161 @@
+//! What command lines mean.
+
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use ermine::{Durability, Scheme};
+use ermine_bench::{machine, micro, pause::Pause, sibench, stock, tpcc};
+
+use super::*;
+
+fn parse(line: &str) -> Result<Workload, ErrorKind> {
+    match Ermine::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())?.command {
+        Command::Bench { workload } => Ok(workload),
+        other @ Command::Check(_) => panic!("{other:?}"),
+    }
+}
+
+fn tpcc(line: &str) -> tpcc::Options {
+    match parse(&format!("ermine bench tpcc {line}")).unwrap() {
+        Workload::Tpcc(arguments) => arguments.options().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_definition_is_sound() {
+    Ermine::command().debug_assert();
+}
+
+#[test]
+fn defaults_follow_the_machine_and_the_rules() {
+    let options = tpcc("");
+    assert_eq!((options.threads, options.warehouses as usize), (machine::cores(), machine::cores()));
+    assert_eq!((options.scheme, options.remote_percent), (Scheme::SiSsn, 1));
+    assert_eq!((options.home, options.retry), (tpcc::Home::Fixed, tpcc::Retry::Yes));
+    assert_eq!((options.measured, options.warmup), (Duration::from_secs(10), Duration::from_secs(2)));
+    assert_eq!(options.scale, tpcc::Scale::FULL);
+}
+
+#[test]
+fn every_option_arrives() {
+    let options = tpcc(
+        "--scheme si --threads 4 --warehouses 3 --seconds 0.5 --warmup 0 --remote-percent 100 --home random \
+         --retry no --seed 9 --scale small",
+    );
+    assert_eq!((options.scheme, options.threads, options.warehouses), (Scheme::Si, 4, 3));
+    assert_eq!((options.measured, options.warmup), (Duration::from_millis(500), Duration::ZERO));
+    assert_eq!((options.remote_percent, options.seed), (100, 9));
+    assert_eq!((options.home, options.retry), (tpcc::Home::Random, tpcc::Retry::No));
+    assert_eq!(options.scale, tpcc::Scale::SMALL);
+    assert_eq!(tpcc("--threads 4").warehouses, 4);
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    for line in [
+        "tpcc --scheme serial",
+        "tpcc --threads 0",
+        "tpcc --warehouses 0",
+        "tpcc --seconds 0",
+        "tpcc --seconds -1",
+        "tpcc --remote-percent 101",
+        "tpcc --home mine",
+        "tpcc --durability async",
+        "tpcc --outstanding 8",
+        "tpcc --dir d --outstanding 0",
+        "tpcc --dir d --durability often",
+        "tpcc --keep",
+        "tpcc --dir d --expect orders",
+        "commit-latency",
+        "micro --records 99",
+        "micro --operation put",
+        "churn --rows 10",
+        "sibench --group 2:8-12",
+        "sibench --threads 2 --group 2:8-12:3",
+        "write-skew --pairs 0",
+        "batch --pause long",
+        "stock --scheme si,serial",
+        "stock --sweep --reads 10",
+        "read-mostly --long 1",
+        "ycsb",
+    ] {
+        assert!(parse(&format!("ermine bench {line}")).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn micro_runs_one_operation_or_all() {
+    let operations = |line: &str| match parse(line).unwrap() {
+        Workload::Micro(arguments) => arguments.options().operations,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(operations("ermine bench micro"), micro::Operation::ALL);
+    assert_eq!(operations("ermine bench micro --operation rmw10"), [micro::Operation::Rmw10]);
+}
+
+#[test]
+fn groups_come_from_the_threads_or_one_by_one() {
+    let groups = |line: &str| match parse(&format!("ermine bench sibench {line}")).unwrap() {
+        Workload::Sibench(arguments) => arguments.options().groups,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(groups("--threads 3"), sibench::Group::usual(3));
+    let given = groups("--group 2:8-12:3 --group 1:5:0");
+    assert_eq!(given.iter().map(ToString::to_string).collect::<Vec<_>>(), ["2:8-12:3", "1:5-5:0"]);
+}
+
+#[test]
+fn schemes_are_one_or_several() {
+    let stock = |line: &str| match parse(&format!("ermine bench stock {line}")).unwrap() {
+        Workload::Stock(arguments) => arguments.options(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(stock("--scheme si-ssn,si").schemes, [Scheme::SiSsn, Scheme::Si]);
+    assert_eq!(stock("").schemes[0], Scheme::Si);
+    assert_eq!(stock("--sweep").reads, stock::SWEEP_READS);
+    assert_eq!(stock("--reads 10,20 --write-share 0.01").write_percents, [0.01]);
+    let (long, short) = match parse("ermine bench read-mostly --threads 3").unwrap() {
+        Workload::ReadMostly(arguments) => (arguments.options().long, arguments.options().short),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((long, short), (2, 1));
+}
+
+#[test]
+fn the_mix_is_that_of_the_verb() {
+    match parse("ermine bench credit-check --threads 1 --pause yield").unwrap() {
+        Workload::CreditCheck(arguments) => {
+            let options = arguments.options().unwrap();
+            assert_eq!((options.mix, options.credit_pause), (tpcc::Mix::CreditCheck, Pause::Yield));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_history_is_expected_to_be_serializable() {
+    let check = |line: &str| match Ermine::try_parse_from(line.split_whitespace()).map(|ermine| ermine.command) {
+        Ok(Command::Check(arguments)) => Some((arguments.format, arguments.expect.level())),
+        _ => None,
+    };
+    use ermine_check::Level;
+    assert_eq!(check("ermine check h.jsonl"), Some((Format::Auto, Level::Serializable)));
+    let line = "ermine check - --format elle-list-append --expect si --json - --export h.edn";
+    assert_eq!(check(line), Some((Format::ElleListAppend, Level::SnapshotIsolation)));
+    assert_eq!(check("ermine check"), None);
+    assert_eq!(check("ermine check h --expect snapshot"), None);
+}
+
+#[test]
+fn a_directory_comes_with_durability_and_outstanding_commits() {
+    assert!(tpcc("").storage.is_none());
+    let storage = tpcc("--dir d").storage.unwrap();
+    assert_eq!((storage.durability, storage.outstanding, storage.keep), (Durability::Durable, 64, false));
+    let storage = tpcc("--dir d --durability async --outstanding 1 --keep").storage.unwrap();
+    assert_eq!((storage.durability, storage.outstanding, storage.keep), (Durability::Async, 1, true));
+    assert_eq!(storage.directory, std::path::Path::new("d"));
+    for workload in ["credit-check", "sibench", "write-skew", "batch", "stock", "read-mostly", "micro", "churn"] {
+        assert!(parse(&format!("ermine bench {workload} --dir d --durability none")).is_ok(), "{workload}");
+    }
+}

@@ -1,0 +1,108 @@
+//! TPC-C, and the same with credit checks.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+use ermine_bench::{Result, pause::Pause, tpcc};
+
+use super::run::{OneScheme, Retry, Run, positive_seconds, seconds};
+
+#[derive(Debug, Args)]
+pub struct Tpcc {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    #[command(flatten)]
+    pub run: Run,
+    /// Warehouses, about 100 MB each [default: one a thread]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub warehouses: Option<u32>,
+    /// Measured time
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub seconds: Duration,
+    /// Time before, which does not count
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
+    pub warmup: Duration,
+    /// Order lines in a hundred that another warehouse supplies, drawn for each line
+    ///
+    /// The rules say 1. Payments are not touched by it: 15 in a hundred are for a customer of another warehouse, as the
+    /// rules say. With one warehouse nothing is remote.
+    #[arg(long, default_value_t = 1, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub remote_percent: u32,
+    /// The warehouse of a transaction: the thread's own, or any
+    #[arg(long, value_enum, default_value_t = Home::Fixed)]
+    pub home: Home,
+    /// Run a transaction that lost a conflict again until it commits, or drop it
+    #[arg(long, value_enum, default_value_t = Retry::Yes)]
+    pub retry: Retry,
+    /// Go on with the database that an earlier run has left in DIR, instead of loading one
+    #[arg(long, requires = "dir")]
+    pub keep: bool,
+    /// Write every new order to a file when it is acknowledged: warehouse, district, order, lines; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub acknowledge: Option<PathBuf>,
+    /// Orders that must be there when the database is opened: what --acknowledge has written
+    #[arg(long, value_name = "FILE", requires = "keep")]
+    pub expect: Option<PathBuf>,
+    /// Rows a warehouse; small ones load in no time and measure nothing
+    #[arg(long, value_enum, default_value_t = Scale::Full, hide = true)]
+    pub scale: Scale,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Home {
+    Fixed,
+    Random,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Scale {
+    Full,
+    Small,
+}
+
+impl Tpcc {
+    pub fn options(&self) -> Result<tpcc::Options> {
+        let threads = self.run.threads();
+        Ok(tpcc::Options {
+            scheme: self.scheme.scheme,
+            threads,
+            warehouses: self.warehouses.unwrap_or(threads as u32),
+            warmup: self.warmup,
+            measured: self.seconds,
+            remote_percent: self.remote_percent,
+            home: match self.home {
+                Home::Fixed => tpcc::Home::Fixed,
+                Home::Random => tpcc::Home::Random,
+            },
+            retry: self.retry.into(),
+            seed: self.run.seed,
+            scale: match self.scale {
+                Scale::Full => tpcc::Scale::FULL,
+                Scale::Small => tpcc::Scale::SMALL,
+            },
+            mix: tpcc::Mix::Standard,
+            credit_pause: Pause::NONE,
+            explain_aborts: self.run.explain_aborts,
+            storage: self.run.place.storage(self.keep),
+            acknowledge: self.acknowledge.as_deref().map(tpcc::OrderSink::to_path).transpose()?,
+            expect: self.expect.clone(),
+            observer: None,
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct CreditCheck {
+    #[command(flatten)]
+    pub tpcc: Tpcc,
+    /// Between what a credit check reads and what it writes: turns of an empty loop (some tens of nanoseconds each), or
+    /// yield: the core goes to another thread. The longer, the more often it misses a new order
+    #[arg(long, default_value = "0", value_name = "SPINS|yield")]
+    pub pause: Pause,
+}
+
+impl CreditCheck {
+    pub fn options(&self) -> Result<tpcc::Options> {
+        Ok(tpcc::Options { mix: tpcc::Mix::CreditCheck, credit_pause: self.pause, ..self.tpcc.options()? })
+    }
+}

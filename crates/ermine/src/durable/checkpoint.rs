@@ -1,0 +1,562 @@
+//! Checkpoints, and with them the cleaning of the log (ERMIA 3.2, 3.7).
+//!
+//! A checkpoint is a fuzzy copy: the indexes are walked while transactions go on, and of each row the address of its newest
+//! committed version is written down. The log is replayed on top of it from where the log was when the walk began, so it does
+//! not matter what the walk sees of later transactions.
+//!
+//! On the same walk the cleaner moves rows out of what shall go: the oldest segments of the log, beyond a few, and files of the
+//! cold store that are mostly waste.
+//!
+//! Invariants
+//! 1. *Nothing below is unfinished.* Whoever has a stamp below the beginning is decided when the walk looks at what he wrote:
+//!    the walk waits for him. Whoever has a higher one is in the log that is replayed.
+//! 2. *Durable before it counts.* What addresses point to is durable before the file of the checkpoint is complete, that before
+//!    its marker, that before anything older is removed.
+//! 3. *Nobody reads what goes.* Addresses into what shall go are replaced while the walk is on it; its files go when everybody
+//!    has left the epoch in which he may have read such an address. New ones do not come up: what is in memory names places in
+//!    the log by its stamp only while that is live, and afterwards by the row's home.
+//! 4. A row has at most one address that counts: that of its newest committed version, by its stamp if the log still has that,
+//!    or else the row's home in the cold store.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    ops::Bound,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    cold::{ColdFile, ColdWriter},
+    image::{Head, ImageWriter, Marker, begin_of, now_micros},
+    store::{Store, StoredRecord, storage},
+};
+use crate::{
+    access::IndexOrdinal,
+    engine::Engine,
+    error::Result,
+    ids::{RowId, Stamp, TableId},
+    index::{Batch, Direction},
+    log::{
+        Log,
+        lsn::{Address, Lsn, Space},
+        record::{BlobRef, Payload},
+        space::Span,
+    },
+    options::Options,
+    rows::chain::{Kind, VersionPtr},
+    scheme::{Scheme, StampsOf},
+    sync::{Mutex, Spin},
+    table::TableStore,
+    txn::visible::{Standing, standing},
+    worker::Pins,
+};
+
+/// Segments of the log that are kept although all their rows could be moved: rows that are written again until then need not
+/// be.
+const SEGMENTS_KEPT: usize = 4;
+
+/// Entries looked at in one go.
+const BATCH_ENTRIES: usize = 64;
+
+/// What checkpoints remember from one to the next.
+pub(crate) struct Checkpoints {
+    state: Mutex<State>,
+    /// Somebody waits for the one that is being made.
+    hurry: AtomicBool,
+    made: AtomicU64,
+    failure: Mutex<Option<String>>,
+}
+
+struct State {
+    /// The newest one, and its size.
+    newest: Option<(Marker, u64)>,
+    /// Where the log was when it began.
+    begin: u64,
+}
+
+/// What a checkpoint did.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// Rows that it has.
+    pub rows: u64,
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// Rows that were moved to the cold store.
+    pub moved: u64,
+    /// Bytes written to the cold store.
+    pub moved_bytes: u64,
+    /// Segments of the log that were freed.
+    pub freed_segments: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// How much of a processor the walk may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// All of it: somebody waits.
+    Full,
+    /// A small part.
+    Gentle,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(newest: Option<(Marker, u64)>, begin: u64) -> Self {
+        Self {
+            state: Mutex::new(State { newest, begin }),
+            hurry: AtomicBool::new(false),
+            made: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// Whoever makes one need not be gentle any more.
+    pub(crate) fn hurry(&self) {
+        self.hurry.store(true, Ordering::Relaxed);
+    }
+
+    /// How many have been made, and why the last one failed, if it did.
+    pub(crate) fn statistics(&self) -> (u64, Option<String>) {
+        let failure = self.failure.lock().expect("no code panics while it holds the failure").clone();
+        (self.made.load(Ordering::Relaxed), failure)
+    }
+
+    /// Bytes of log since the newest one began, and its size.
+    pub(crate) fn distance(&self, now: u64) -> (u64, u64) {
+        let state = self.state.lock().expect("no code panics while it makes a checkpoint");
+        (now.saturating_sub(state.begin), state.newest.map_or(0, |(_, bytes)| bytes))
+    }
+}
+
+/// Sleeps so that the walk takes no more than its share.
+struct Pacer {
+    pace: Pace,
+    since: Instant,
+}
+
+impl Pacer {
+    const WORK: Duration = Duration::from_millis(1);
+    const REST: Duration = Duration::from_millis(6);
+
+    fn step(&mut self, is_urgent: impl FnOnce() -> bool) {
+        if self.pace == Pace::Gentle && self.since.elapsed() >= Self::WORK {
+            if !is_urgent() {
+                thread::sleep(Self::REST);
+            }
+            self.since = Instant::now();
+        }
+    }
+}
+
+/// One walk.
+struct Walk<'e, S: Scheme> {
+    engine: &'e Engine<S>,
+    log: &'e Log,
+    store: &'e Store,
+    begin: u64,
+    /// Everything in the log below is to go.
+    log_floor: u64,
+    /// Files of the cold store that are to go.
+    waste: Vec<ColdFile>,
+    cold: ColdWriter<'e>,
+    image: ImageWriter,
+    /// Segments that were live when they were last asked for, oldest first.
+    segments: Vec<Span>,
+    /// Rows of use in each file of the cold store.
+    live: BTreeMap<u64, u64>,
+    /// Rows that have been moved but whose block has not been written yet.
+    moving: Vec<Moving>,
+    report: CheckpointReport,
+}
+
+/// A row on its way to the cold store.
+struct Moving {
+    table: TableId,
+    row: RowId,
+    from: Address,
+    to: Address,
+}
+
+impl<S: Scheme> Engine<S> {
+    /// Makes a checkpoint when enough has been logged since the last one.
+    pub(crate) fn checkpoint_if_due(&self) -> Result<()> {
+        let (Some(log), Some(store)) = (&self.log, &self.store) else { return Ok(()) };
+        let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
+        // Of a large database less often, so that what checkpoints write stays in proportion.
+        if distance < self.options.checkpoint_after.max(2 * size) && !log.is_crowded() {
+            return Ok(());
+        }
+        let made = self.checkpoint(Pace::Gentle);
+        let failure = made.as_ref().err().map(ToString::to_string);
+        *store.checkpoints.failure.lock().expect("no code panics while it holds the failure") = failure;
+        made.map(drop)
+    }
+
+    /// Makes a checkpoint and frees what it makes free. One at a time; a second caller waits, and makes another.
+    pub(crate) fn checkpoint(&self, pace: Pace) -> Result<CheckpointReport> {
+        let (Some(log), Some(store)) = (&self.log, &self.store) else { return Ok(CheckpointReport::default()) };
+        let began = Instant::now();
+        let mut state = store.checkpoints.state.lock().expect("no code panics while it makes a checkpoint");
+        log.check()?;
+        let begin = log.chains.boundary(&self.shared.clock);
+        if state.newest.is_some_and(|(newest, _)| newest.begin == begin) {
+            // Nothing has happened since.
+            return Ok(CheckpointReport::default());
+        }
+        let segments = log.segments();
+        let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT);
+        let log_floor = segments[oldest_kept].start.min(begin);
+        let first_kept = *segments.iter().find(|span| span.end > log_floor).unwrap_or(&segments[segments.len() - 1]);
+        let waste: Vec<_> = store.cold.list().into_iter().map(|(file, _)| file).filter(ColdFile::is_waste).collect();
+        let head = Head {
+            begin,
+            log_start: first_kept.start,
+            log_sequence: first_kept.sequence,
+            cold_start: store.cold.start(),
+            micros: now_micros(),
+        };
+        let mut walk = Walk {
+            engine: self,
+            log,
+            store,
+            begin,
+            log_floor: first_kept.start,
+            waste,
+            cold: store.cold.writer(),
+            image: ImageWriter::create(&*store.directory, &head).map_err(storage)?,
+            segments,
+            live: BTreeMap::new(),
+            moving: Vec::new(),
+            report: CheckpointReport::default(),
+        };
+        let mut pacer = Pacer { pace, since: Instant::now() };
+        let pins = Pins { versions: self.versions.join_as("checkpoint"), nodes: self.nodes.join_as("checkpoint") };
+        for table in self.all_tables() {
+            walk.table(table, &pins, &mut pacer)?;
+        }
+        drop(pins);
+        let unused = walk.unused_blobs()?;
+        let Walk { mut cold, image, live, waste, mut report, .. } = walk;
+        cold.finish().map_err(storage)?;
+        // What addresses point to in the log.
+        log.wait(self.shared.clock.now().0 - crate::log::lsn::GRANULE)?;
+        store.cold.set_live(&live);
+        let kept = store
+            .cold
+            .list()
+            .into_iter()
+            .map(|(file, _)| file)
+            .filter(|file| !waste.iter().any(|waste| waste.start == file.start));
+        let kept: Vec<_> = kept.collect();
+        let (end, bytes) = {
+            let bytes = image.bytes();
+            (image.finish(&kept).map_err(storage)?, bytes)
+        };
+        let marker = Marker { begin, end };
+        publish(store, marker).map_err(storage)?;
+        state.newest = Some((marker, bytes));
+        state.begin = begin;
+        store.checkpoints.made.fetch_add(1, Ordering::Relaxed);
+        report.bytes = bytes;
+        // From here on nothing refers to what goes, but who has read an address before.
+        self.wait_for_readers();
+        let starts: Vec<_> = waste.iter().map(|file| file.start).collect();
+        store.cold.remove(&starts).map_err(storage)?;
+        unused.into_iter().try_for_each(|blob| store.blobs.remove(blob)).map_err(storage)?;
+        let freed = log.free_below(first_kept.start);
+        log.chains.forget_below(first_kept.start);
+        report.freed_segments = freed.len() as u64;
+        for span in &freed {
+            store.segment_files().remove(span).map_err(storage)?;
+        }
+        report.took = began.elapsed();
+        Ok(report)
+    }
+
+    /// Until everybody has left who is inside an operation now.
+    fn wait_for_readers(&self) {
+        let epoch = self.versions.retirement_epoch();
+        while !self.versions.is_closed(epoch) {
+            self.versions.advance();
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+/// Makes a checkpoint count, and those before it not.
+fn publish(store: &Store, marker: Marker) -> io::Result<()> {
+    store.directory.sync()?;
+    let name = marker.name();
+    if !store.directory.list()?.contains(&name) {
+        store.directory.open(&name, crate::platform::file::Open::Create)?.sync()?;
+    }
+    store.directory.sync()?;
+    for name in store.directory.list()? {
+        let is_older = |begin: u64| begin < marker.begin;
+        if Marker::parse(&name).is_some_and(|older| older != marker) || begin_of(&name).is_some_and(is_older) {
+            store.directory.remove(&name)?;
+        }
+    }
+    store.directory.sync()
+}
+
+impl<S: Scheme> Walk<'_, S> {
+    fn table(&mut self, table: &TableStore<StampsOf<S>>, pins: &Pins, pacer: &mut Pacer) -> Result<()> {
+        self.image.section(table.id, 0).map_err(storage)?;
+        self.index(table, IndexOrdinal::PRIMARY, pins, pacer)?;
+        self.write_moved()?;
+        for (ordinal, _) in table.secondaries() {
+            self.image.section(table.id, ordinal.0).map_err(storage)?;
+            self.index(table, ordinal, pins, pacer)?;
+        }
+        Ok(())
+    }
+
+    /// Walks over an index, some entries at a time, outside all epochs in between.
+    fn index(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        ordinal: IndexOrdinal,
+        pins: &Pins,
+        pacer: &mut Pacer,
+    ) -> Result<()> {
+        let mut batch = Batch::default();
+        let mut last: Option<Vec<u8>> = None;
+        let mut found: Vec<(RowId, std::ops::Range<usize>, Option<Address>)> = Vec::new();
+        loop {
+            {
+                let (versions, nodes) = (pins.versions.enter(), pins.nodes.enter());
+                let lower = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                let mut cursor = table.index(ordinal).cursor(&nodes, lower, Bound::Unbounded, Direction::Forward);
+                loop {
+                    if cursor.next_leaf(&mut batch, BATCH_ENTRIES).is_none() {
+                        return Ok(());
+                    }
+                    if !batch.is_empty() {
+                        break;
+                    }
+                }
+                table.prefetch_versions((0..batch.len()).map(|at| batch.row(at)));
+                found.clear();
+                for at in 0..batch.len() {
+                    let row = batch.row(at);
+                    let address = match ordinal {
+                        IndexOrdinal::PRIMARY => match self.address(table, row, &versions)? {
+                            None => continue,
+                            address => address,
+                        },
+                        _ if self.belongs(table, ordinal, row, batch.key(at)) => None,
+                        _ => continue,
+                    };
+                    found.push((row, batch.key_span(at), address));
+                }
+            }
+            for (row, span, address) in found.drain(..) {
+                self.report.rows += u64::from(address.is_some());
+                self.image.add(&batch.key_bytes()[span], row, address).map_err(storage)?;
+            }
+            last = Some(batch.key(batch.len() - 1).to_vec());
+            if self.cold.is_full() {
+                self.write_moved()?;
+            }
+            pacer.step(|| self.log.is_crowded() || self.store.checkpoints.hurry.load(Ordering::Relaxed));
+        }
+    }
+
+    /// The newest committed version of a row, as far as it is in memory.
+    fn newest(&self, table: &TableStore<StampsOf<S>>, row: RowId) -> Option<(VersionPtr<StampsOf<S>>, Stamp)> {
+        let mut next = table.rows.slot(row).head();
+        while let Some(version) = next {
+            match standing(&self.engine.shared, None, Stamp(self.begin), version) {
+                Standing::Committed(stamp) => return Some((version, stamp)),
+                Standing::Own | Standing::Unfinished(_) | Standing::Void => next = version.older(),
+            }
+        }
+        None
+    }
+
+    /// Whether the newest committed version of a row belongs to an entry.
+    fn belongs(&self, table: &TableStore<StampsOf<S>>, ordinal: IndexOrdinal, row: RowId, entry: &[u8]) -> bool {
+        let slot = table.rows.slot(row);
+        match self.newest(table, row) {
+            Some((version, _)) => table.version_matches(version, ordinal, entry),
+            // Nobody has touched it: its entries are those of its only version.
+            None => slot.stored().is_some(),
+        }
+    }
+
+    /// The address under which a row will be found; `None`: there is no row. Moves it, if it has to.
+    fn address(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        versions: &crate::epoch::Guard<'_>,
+    ) -> Result<Option<Address>> {
+        let slot = table.rows.slot(row);
+        let mut spin = Spin::default();
+        loop {
+            if let Some(address) = slot.stored() {
+                if !self.must_move(address) {
+                    self.count_live(address);
+                    return Ok(Some(address));
+                }
+                let stored = self.store.read_raw(self.store.segments(), address, table.id, row)?;
+                let to = self.move_row(table, row, address, stored.stamp.0, stored.value, &stored.bytes);
+                return Ok(Some(to));
+            }
+            let Some((version, stamp)) = self.newest(table, row) else {
+                if slot.stored().is_some() {
+                    continue;
+                }
+                return Ok(None);
+            };
+            if version.kind() != Kind::Live {
+                return Ok(None);
+            }
+            let Some(from) = self.place_of(table, row, version, stamp) else {
+                // It has just been read from the cold store.
+                spin.wait();
+                continue;
+            };
+            if !self.must_move(from) {
+                self.count_live(from);
+                return Ok(Some(from));
+            }
+            let bytes = version.payload(versions);
+            if bytes.len() as u64 > *Options::BLOB_AFTER.start() {
+                // It may be in a file of its own: the record says.
+                let stored = self.store.read_raw(&self.segments, from, table.id, row)?;
+                return Ok(Some(self.move_row(table, row, from, stamp.0, stored.value, &stored.bytes)));
+            }
+            let to = self.move_row(table, row, from, stamp.0, Payload::here(bytes.len()), bytes);
+            return Ok(Some(to));
+        }
+    }
+
+    /// Large values that no row has any more.
+    fn unused_blobs(&mut self) -> Result<Vec<u64>> {
+        let mut unused = Vec::new();
+        for (blob, (table, row)) in self.store.blobs.settled() {
+            let known = self.engine.find_table(table);
+            let address = known.map_or(Ok(None), |table| self.known_address(table, row))?;
+            let stored = address.map(|address| self.read_new(address, table, row)).transpose()?;
+            let of =
+                stored.filter(|stored| stored.value.diverted).and_then(|stored| BlobRef::from_bytes(&stored.bytes));
+            if of.is_none_or(|of| of.blob != blob) {
+                unused.push(blob);
+            }
+        }
+        Ok(unused)
+    }
+
+    /// The address of a row's newest committed version, wherever it is.
+    fn known_address(&mut self, table: &TableStore<StampsOf<S>>, row: RowId) -> Result<Option<Address>> {
+        let participant = self.engine.versions.join_as("checkpoint");
+        let _versions = participant.enter();
+        let mut spin = Spin::default();
+        loop {
+            if let Some(address) = table.rows.slot(row).stored() {
+                return Ok(Some(address));
+            }
+            let Some((version, stamp)) = self.newest(table, row) else {
+                if table.rows.slot(row).stored().is_none() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            if version.kind() != Kind::Live || version.length() as u64 <= *Options::BLOB_AFTER.start() {
+                return Ok(None);
+            }
+            if let Some(home) = table.rows.home(row).filter(|_| stamp.0 < self.log_floor) {
+                return Ok(Some(home));
+            }
+            if let Some(address) = self.place_of(table, row, version, stamp) {
+                return Ok(Some(address));
+            }
+            spin.wait();
+        }
+    }
+
+    /// Reads a record that may just have been committed.
+    fn read_new(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRecord> {
+        if address.space() == Space::Log {
+            self.log.wait(address.lsn(self.segments[0].start).offset())?;
+        }
+        self.store.read_raw(&self.segments, address, table, row)
+    }
+
+    /// Where a committed version stands (invariant 4).
+    fn place_of(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        version: VersionPtr<StampsOf<S>>,
+        stamp: Stamp,
+    ) -> Option<Address> {
+        if stamp.0 < self.segments[0].start {
+            return table.rows.home(row);
+        }
+        let number = u64::from(version.write());
+        let (lsn, number) = self.log.chains.find(stamp, number).unwrap_or_else(|| (self.lsn(stamp.0), number));
+        Some(Address::new(Space::Log, lsn, number as usize))
+    }
+
+    fn lsn(&mut self, offset: u64) -> Lsn {
+        let find = |segments: &[Span]| segments.iter().find(|span| (span.start..span.end).contains(&offset)).copied();
+        let span = find(&self.segments).or_else(|| {
+            self.segments = self.log.segments();
+            find(&self.segments)
+        });
+        span.expect("a commit stamp that is not below the log lies in one of its segments").lsn(offset)
+    }
+
+    fn must_move(&self, address: Address) -> bool {
+        match address.space() {
+            Space::Log => address.lsn(self.segments[0].start).offset() < self.log_floor,
+            Space::Cold => {
+                let offset = address.lsn(self.store.cold.start()).offset();
+                self.waste.iter().any(|file| (file.start..file.end).contains(&offset))
+            }
+        }
+    }
+
+    fn count_live(&mut self, address: Address) {
+        if address.space() == Space::Cold
+            && let Some((file, _)) = self.store.cold.file_at(address.lsn(self.store.cold.start()).offset())
+        {
+            *self.live.entry(file.start).or_default() += 1;
+        }
+    }
+
+    fn move_row(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        from: Address,
+        stamp: u64,
+        value: Payload,
+        bytes: &[u8],
+    ) -> Address {
+        let to = self.cold.add(table.id, row, stamp, value, bytes);
+        self.report.moved += 1;
+        self.report.moved_bytes += bytes.len() as u64;
+        self.moving.push(Moving { table: table.id, row, from, to });
+        to
+    }
+
+    /// Writes the rows that are being moved, and has everybody who looks for them from now on find them there.
+    fn write_moved(&mut self) -> Result<()> {
+        self.cold.flush().map_err(storage)?;
+        for Moving { table, row, from, to } in std::mem::take(&mut self.moving) {
+            let rows = &self.engine.table(table).rows;
+            if !rows.slot(row).replace_stored(Some(from), Some(to)) {
+                rows.set_home(row, to);
+            }
+            self.count_live(to);
+        }
+        Ok(())
+    }
+}

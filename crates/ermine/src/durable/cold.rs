@@ -1,0 +1,205 @@
+//! The cold store: rows that have been moved out of the log, so that its oldest segments can go.
+//!
+//! Files of blocks in a space of their own, `cold-START` in hexadecimal digits. A file is written by one run of the cleaner and
+//! never changed; the checkpoint that first refers to it makes it count, and one to which no checkpoint refers is removed.
+//! When most of a file's rows are of no use any more, the next checkpoint moves the rest, and the file goes.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use crate::{
+    ids::{RowId, TableId},
+    log::{
+        block::{BlockKind, Body, HEADER_BYTES},
+        draft::Draft,
+        lsn::{Address, GRANULE, Lsn, Space},
+        record::{Payload, Record},
+        scan::Extent,
+    },
+    platform::file::{Directory, File, Open},
+};
+
+const PREFIX: &str = "cold-";
+
+/// Bytes of a file, about.
+const FILE_BYTES: u64 = 256 << 20;
+
+/// Bytes between two syncs while a file is written, so that the last one is short (SiloR 3.3.2).
+const SYNC_BYTES: u64 = 32 << 20;
+
+/// What is known of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ColdFile {
+    /// Where it begins and ends in the space of the cold store.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Rows in it, and those of them that were of use when the last checkpoint looked.
+    pub(crate) rows: u64,
+    pub(crate) live: u64,
+}
+
+impl ColdFile {
+    /// Its place in the space of the cold store.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent { start: self.start, end: self.end, segment: 0 }
+    }
+
+    /// Whether most of it is of no use.
+    pub(crate) fn is_waste(&self) -> bool {
+        self.live * 2 < self.rows
+    }
+}
+
+/// The name of the file that begins at `start`.
+pub(crate) fn name_of(start: u64) -> String {
+    format!("{PREFIX}{start:016x}")
+}
+
+/// Where the file of that name begins, if it is one of the cold store.
+pub(crate) fn start_of(name: &str) -> Option<u64> {
+    let start = u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()?;
+    (name_of(start) == name).then_some(start)
+}
+
+/// The files of the cold store.
+pub(crate) struct ColdStore {
+    directory: Arc<dyn Directory>,
+    files: Mutex<BTreeMap<u64, (ColdFile, Arc<dyn File>)>>,
+}
+
+impl ColdStore {
+    /// The store with the files that a checkpoint names.
+    pub(crate) fn open(directory: Arc<dyn Directory>, files: &[ColdFile]) -> io::Result<Self> {
+        let opened = files.iter().map(|file| {
+            let open = directory.open(&name_of(file.start), Open::Read)?;
+            Ok((file.start, (*file, open)))
+        });
+        let files = opened.collect::<io::Result<_>>()?;
+        Ok(Self { directory, files: Mutex::new(files) })
+    }
+
+    fn files(&self) -> MutexGuard<'_, BTreeMap<u64, (ColdFile, Arc<dyn File>)>> {
+        self.files.lock().expect("no code panics while it holds the files")
+    }
+
+    /// All files, in order.
+    pub(crate) fn list(&self) -> Vec<(ColdFile, Arc<dyn File>)> {
+        self.files().values().cloned().collect()
+    }
+
+    /// Where its space begins.
+    pub(crate) fn start(&self) -> u64 {
+        self.files().keys().next().copied().unwrap_or(0)
+    }
+
+    /// The file that has an offset.
+    pub(crate) fn file_at(&self, offset: u64) -> Option<(ColdFile, Arc<dyn File>)> {
+        let files = self.files();
+        let (_, found) = files.range(..=offset).next_back()?;
+        (offset < found.0.end).then(|| found.clone())
+    }
+
+    /// A checkpoint has counted the rows that are of use.
+    pub(crate) fn set_live(&self, live: &BTreeMap<u64, u64>) {
+        for (start, (file, _)) in self.files().iter_mut() {
+            file.live = live.get(start).copied().unwrap_or(0);
+        }
+    }
+
+    /// Removes files to which no checkpoint and no address refers any more.
+    pub(crate) fn remove(&self, starts: &[u64]) -> io::Result<()> {
+        for start in starts {
+            if self.files().remove(start).is_some() {
+                self.directory.remove(&name_of(*start))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to write new files.
+    pub(crate) fn writer(&self) -> ColdWriter<'_> {
+        let next = self.files().values().next_back().map_or(GRANULE, |(file, _)| file.end);
+        ColdWriter { store: self, draft: Draft::new(u64::MAX), next, current: None }
+    }
+}
+
+/// Writes rows to new files.
+pub(crate) struct ColdWriter<'s> {
+    store: &'s ColdStore,
+    draft: Draft,
+    /// Where the block in the making will be.
+    next: u64,
+    current: Option<Current>,
+}
+
+struct Current {
+    info: ColdFile,
+    file: Arc<dyn File>,
+    synced: u64,
+}
+
+impl ColdWriter<'_> {
+    /// Adds a row; gives its address, which can be read once the block it is in has been [written](Self::flush).
+    pub(crate) fn add(&mut self, table: TableId, row: RowId, stamp: u64, value: Payload, bytes: &[u8]) -> Address {
+        let address = Address::new(Space::Cold, Lsn::new(self.next, 0), self.draft.rows());
+        self.draft.add(&Record::Moved { table, row, stamp, value }, bytes);
+        address
+    }
+
+    /// Whether a block is full.
+    pub(crate) fn is_full(&self) -> bool {
+        self.draft.is_full()
+    }
+
+    /// Writes the block in the making.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let rows = self.draft.rows() as u64;
+        if rows == 0 {
+            return Ok(());
+        }
+        if self.current.is_none() {
+            let file = self.store.directory.open(&name_of(self.next), Open::Create)?;
+            let info = ColdFile { start: self.next, end: self.next, rows: 0, live: 0 };
+            self.current = Some(Current { info, file, synced: self.next });
+        }
+        let current = self.current.as_mut().expect("made above");
+        let body = self.draft.body(BlockKind::Cold);
+        let block = whole_block(body, self.next);
+        current.file.write_at(self.next - current.info.start, &block)?;
+        self.next += block.len() as u64;
+        current.info.end = self.next;
+        current.info.rows += rows;
+        self.draft.begin();
+        if self.next - current.synced >= SYNC_BYTES {
+            current.file.sync()?;
+            current.synced = self.next;
+        }
+        // At once: the addresses may be asked for.
+        self.store.files().insert(current.info.start, (current.info, current.file.clone()));
+        if self.next - current.info.start >= FILE_BYTES { self.finish() } else { Ok(()) }
+    }
+
+    /// Makes everything durable but the names, which are the directory's.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.flush_rest()?;
+        self.current.take().map_or(Ok(()), |current| current.file.sync())
+    }
+
+    fn flush_rest(&mut self) -> io::Result<()> {
+        if self.draft.rows() > 0 { self.flush() } else { Ok(()) }
+    }
+}
+
+/// A block as it stands in a file at `offset` of a space without segments.
+pub(crate) fn whole_block(body: Body<'_>, offset: u64) -> Vec<u8> {
+    let mut block = Vec::with_capacity(body.size() as usize);
+    block.extend_from_slice(&body.seal().place(body.descriptors, Lsn::new(offset, 0), offset));
+    debug_assert_eq!(block.len(), HEADER_BYTES);
+    block.extend_from_slice(body.descriptors);
+    block.extend_from_slice(body.payload);
+    block.extend_from_slice(body.padding());
+    block
+}

@@ -1,0 +1,94 @@
+//! Reads all rows that are in files only into memory, one file behind the other, while transactions go on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::store::{Store, storage};
+use crate::{
+    engine::Engine,
+    error::Result,
+    ids::{RowId, Stamp, TableId},
+    log::{
+        block::{BlockKind, HEADER_BYTES, Header},
+        lsn::{Address, Space},
+        record::{Payload, Record, Records},
+        scan::{Extent, Found, Scan},
+    },
+    platform::file::File,
+    rows::arena::Arena,
+    scheme::Scheme,
+};
+
+impl<S: Scheme> Engine<S> {
+    /// Reads what is in files only, until all is in memory or `stop` is set.
+    pub(crate) fn load(&self, stop: &AtomicBool) -> Result<()> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let mut arena = self.memory.arena();
+        for (info, file) in store.cold.list() {
+            self.load_file(store, Space::Cold, &*file, info.extent(), &mut arena, stop)?;
+        }
+        for span in store.segments() {
+            if store.unloaded() == 0 {
+                break;
+            }
+            // One that has been freed since has nothing that is not in memory, or elsewhere.
+            if let Ok(file) = store.segment_files().get(span) {
+                self.load_file(store, Space::Log, &*file, (*span).into(), &mut arena, stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_file(
+        &self,
+        store: &Store,
+        space: Space,
+        file: &dyn File,
+        extent: Extent,
+        arena: &mut Arena,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let participant = self.versions.join_as("loader");
+        let mut scan = Scan::new(file, extent, extent.start);
+        while !stop.load(Ordering::Relaxed) && store.unloaded() > 0 {
+            // What is no block is for recovery to judge, or for whoever asks for the row.
+            let Found::Block(header, block) = scan.next().map_err(storage)? else { break };
+            if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
+                let _versions = participant.enter();
+                self.load_block(store, space, &header, block, arena);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the rows of a block into memory for which it is the place.
+    fn load_block(&self, store: &Store, space: Space, header: &Header, block: &[u8], arena: &mut Arena) {
+        let (descriptors, payloads) = block[HEADER_BYTES..].split_at(header.descriptors as usize);
+        let (mut number, mut at) = (0, 0);
+        for record in Records::new(descriptors) {
+            let Some(record) = record else { return };
+            let payload = record.payload().unwrap_or(Payload::here(0));
+            let value = payloads.get(at..at + payload.length);
+            at += payload.length;
+            if !record.is_row() {
+                continue;
+            }
+            let address = Address::new(space, header.lsn, number);
+            number += 1;
+            let (Some((table, row, stamp)), Some(value)) = (row_of(&record, header), value) else { continue };
+            let Some(table) = self.find_table(table) else { continue };
+            if table.rows.slot(row).stored() == Some(address)
+                && let Ok(value) = store.value(payload, value, table.id, row)
+            {
+                store.install(&table.rows, row, address, stamp, &value, arena);
+            }
+        }
+    }
+}
+
+fn row_of(record: &Record<'_>, header: &Header) -> Option<(TableId, RowId, Stamp)> {
+    match *record {
+        Record::Insert { table, row, .. } | Record::Update { table, row, .. } => Some((table, row, header.lsn.stamp())),
+        Record::Moved { table, row, stamp, .. } => Some((table, row, Stamp(stamp))),
+        Record::Delete { .. } | Record::Entry { .. } | Record::Chain { .. } => None,
+    }
+}
