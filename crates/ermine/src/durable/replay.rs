@@ -85,6 +85,8 @@ pub(super) struct Notes {
     pub(super) rows: HashMap<TableId, u64>,
     pub(super) transactions: u64,
     pub(super) log_bytes: u64,
+    /// Up to where a block says that the log was durable when it was filled.
+    pub(super) durable: u64,
 }
 
 impl Notes {
@@ -132,6 +134,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
                 Found::Invalid(invalid) => return Ok(End::Invalid(at, invalid)),
                 Found::Block(header, block) => {
                     notes.log_bytes += header.size;
+                    notes.durable = notes.durable.max(header.durable());
                     if header.kind == BlockKind::Commit {
                         notes.transactions += 1;
                         self.commit(span, &header, block, notes)?;

@@ -208,14 +208,6 @@ impl Log {
         span.sequence < self.first_new
     }
 
-    /// Fails where a value is so long that its block might never find room in the buffer.
-    pub(crate) fn check_fits(&self, bytes: usize) -> Result<()> {
-        if bytes as u64 <= self.ring.bytes() / 2 {
-            return Ok(());
-        }
-        Err(Error::Limit("a value longer than half of the log buffer: open the database with a larger one"))
-    }
-
     /// Puts a block into the log; `None` when the log is broken.
     pub(crate) fn append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
         let sealed = body.seal();
