@@ -107,7 +107,7 @@ fn random_value(rng: &mut Rng, number: u64, filler: usize) -> Vec<u8> {
     value
 }
 
-/// What a client does next. A checkpoint will be one of these.
+/// What a client does next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A transaction of a few rows.
@@ -118,8 +118,11 @@ enum Step {
     Large,
     /// One that is given up at the end.
     GivenUp,
+    /// One of a value that goes to a file of its own.
+    Huge,
     /// Reads the ledger, and waits until what it has read is durable.
     Read,
+    Checkpoint,
 }
 
 impl Step {
@@ -128,8 +131,10 @@ impl Step {
             0..75 => Self::Few,
             75..79 => Self::Many,
             79..82 => Self::Large,
-            82..92 => Self::GivenUp,
-            _ => Self::Read,
+            82..84 => Self::Huge,
+            84..92 => Self::GivenUp,
+            92..98 => Self::Read,
+            _ => Self::Checkpoint,
         }
     }
 }
@@ -209,7 +214,16 @@ impl<'a> Client<'a> {
             }
             match Step::random(&mut self.rng) {
                 Step::Read => self.read()?,
-                step => self.write(step)?,
+                Step::Checkpoint => match self.run.db.checkpoint() {
+                    // A checkpoint that fails is none; the database goes on.
+                    Ok(_) | Err(Error::Storage(_)) => {}
+                    Err(error) => return Err(error),
+                },
+                step => match self.write(step) {
+                    // The file of a large value could not be written.
+                    Err(Error::Storage(_)) => {}
+                    ended => ended?,
+                },
             }
         }
         Ok(())
@@ -268,7 +282,8 @@ impl<'a> Client<'a> {
             Step::Few | Step::GivenUp => (self.rng.usize(1..5), [0, 100, 100, 100, 3000][self.rng.usize(..5)]),
             Step::Many => (self.rng.usize(50..200), 30),
             Step::Large => (self.rng.usize(10..60), 3000),
-            Step::Read => (0, 0),
+            Step::Huge => (1, 40_000),
+            Step::Read | Step::Checkpoint => (0, 0),
         };
         let tables = self.tables();
         let mut effects = Effects::new();
