@@ -263,7 +263,7 @@ fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
         Invalid::Version(version) => format!("format {version} is not known to this program: use a newer one"),
         Invalid::Damaged => "a block is damaged, and there are later ones".into(),
     };
-    Error::Corrupt { file: name_of(span), offset: at - span.start, what }
+    Error::Corrupt { file: name_of(span), offset: span.position(at), what }
 }
 
 /// Makes the end of the log durable, and a cut there for good (invariants 2 and 3); leaves the segments that are left.
@@ -283,12 +283,12 @@ fn close(
     let file = files.get(&span).map_err(storage)?;
     let (from, end) = (proven.max(span.start), hole.unwrap_or(span.end));
     if from < end {
-        write_again(&*file, from - span.start, end - span.start).and_then(|()| file.sync()).map_err(storage)?;
+        write_again(&*file, span.position(from), span.position(end)).and_then(|()| file.sync()).map_err(storage)?;
     }
     match hole {
         Some(hole) if span.end - hole >= HEADER_BYTES as u64 => {
             let skip = Sealed::skip(span.end - hole).place(&[], span.lsn(hole), hole);
-            file.write_at(hole - span.start, &skip).and_then(|()| file.sync()).map_err(storage)
+            file.write_at(span.position(hole), &skip).and_then(|()| file.sync()).map_err(storage)
         }
         _ => Ok(()),
     }

@@ -162,7 +162,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
     fn overflow(&self, lsn: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
         let damaged = |span: &Span, at: Lsn, what: String| Error::Corrupt {
             file: name_of(span),
-            offset: at.offset() - span.start,
+            offset: span.position(at.offset()),
             what,
         };
         let home = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
@@ -190,7 +190,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
             let span = self.segments.iter().find(|span| (span.start..span.end).contains(&header.lsn.offset()));
             Error::Corrupt {
                 file: span.map_or_else(String::new, name_of),
-                offset: span.map_or(0, |span| header.lsn.offset() - span.start),
+                offset: span.map_or(0, |span| span.position(header.lsn.offset())),
                 what: what.into(),
             }
         };

@@ -15,7 +15,7 @@ use super::{
     lsn::{Lsn, SEGMENTS},
     ring::Ring,
     segment::SegmentFiles,
-    space::{Filling, LogSpace, Piece, Span},
+    space::{Filling, LogSpace, PAGE_BYTES, Piece, Span},
     waiters::Waiters,
 };
 use crate::{
@@ -72,7 +72,7 @@ impl Log {
     pub(crate) fn start(files: Arc<SegmentFiles>, offset: Arc<LogOffset>, start: Start) -> Result<Arc<Self>> {
         let Start { mut segments, sequence, offset: from, segment_bytes, buffer_bytes } = start;
         segments.push(Span { sequence, start: from, end: from + segment_bytes });
-        let ring = Ring::new(buffer_bytes, from);
+        let ring = Ring::new(buffer_bytes, from / PAGE_BYTES * PAGE_BYTES);
         let ring = ring.map_err(|_| Error::Limit("memory: the system refused to reserve the log buffer"))?;
         let space = LogSpace::new(offset, segments, segment_bytes);
         let log = Arc::new(Self {
