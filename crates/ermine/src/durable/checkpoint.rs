@@ -501,6 +501,10 @@ impl<S: Scheme> Walk<'_, S> {
         }
         let number = u64::from(version.write());
         let (lsn, number) = self.log.chains.find(stamp, number).unwrap_or_else(|| (self.lsn(stamp.0), number));
+        if lsn.offset() < self.segments[0].start {
+            // Its overflow block has gone before its commit block.
+            return table.rows.home(row);
+        }
         Some(Address::new(Space::Log, lsn, number as usize))
     }
 
