@@ -401,3 +401,25 @@ fn a_flipped_bit_is_found_or_harmless() {
     eprintln!("{found_out:?} flips were found out, and did no harm");
     assert!(found_out[0] > 0);
 }
+
+/// Opens the files that a failure has left: `ERMINE_TEST_FILES=directory cargo test --test crash -- --ignored`.
+#[test]
+#[ignore = "for the files of a failure"]
+fn files_that_a_failure_left() {
+    let from = std::env::var_os("ERMINE_TEST_FILES").expect("ERMINE_TEST_FILES names a directory");
+    let directory = FaultyDirectory::new();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let file = directory.open(entry.file_name().to_str().unwrap(), Open::Create).unwrap();
+        file.write_at(0, &fs::read(entry.path()).unwrap()).unwrap();
+    }
+    directory.settle();
+    let db = open(&directory, &Setting::random(&mut Rng::with_seed(0), 1, 0));
+    eprintln!("{:?}", db.recovery());
+    for table in 0..db.recovery().tables as usize {
+        let opened = workload::Opened::open(&db, table).unwrap();
+        eprintln!("table {table}: {} rows", past::check_table(&db, &opened).unwrap().len());
+    }
+    drop(db);
+    eprintln!("{:?}", directory.trace());
+}

@@ -186,7 +186,7 @@ impl Past {
 }
 
 /// The rows of a table, if its indexes agree about them.
-fn check_table(db: &Database, table: &Opened) -> Result<Vec<(u64, Vec<u8>)>> {
+pub fn check_table(db: &Database, table: &Opened) -> Result<Vec<(u64, Vec<u8>)>> {
     let rows = db.run(|txn| txn.scan(&table.rows, ..).collect())?;
     assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0), "keys in order");
     let keys: Vec<u64> = rows.iter().map(|(key, _)| *key).collect();

@@ -43,6 +43,8 @@ pub struct Setting {
     pub durable: u32,
     pub scheme: Scheme,
     pub segment_bytes: u64,
+    /// More large transactions and checkpoints.
+    pub heavy: bool,
 }
 
 impl Setting {
@@ -53,6 +55,7 @@ impl Setting {
             durable: [100, 80, 30][rng.usize(..3)],
             scheme: Scheme::ALL[rng.usize(..Scheme::ALL.len())],
             segment_bytes: [64 << 10, 70_001, 128 << 10][rng.usize(..3)],
+            heavy: rng.u8(..4) == 0,
         }
     }
 
@@ -126,8 +129,10 @@ enum Step {
 }
 
 impl Step {
-    fn random(rng: &mut Rng) -> Self {
+    fn random(rng: &mut Rng, heavy: bool) -> Self {
         match rng.u8(..100) {
+            0..12 if heavy => Self::Large,
+            12..20 if heavy => Self::Checkpoint,
             0..75 => Self::Few,
             75..79 => Self::Many,
             79..82 => Self::Large,
@@ -212,7 +217,7 @@ impl<'a> Client<'a> {
             if self.name == 0 && step == self.run.setting.steps / 2 && self.tables().len() == LATE {
                 self.open(LATE)?;
             }
-            match Step::random(&mut self.rng) {
+            match Step::random(&mut self.rng, self.run.setting.heavy) {
                 Step::Read => self.read()?,
                 Step::Checkpoint => match self.run.db.checkpoint() {
                     // A checkpoint that fails is none; the database goes on.
