@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::space::Span;
+use super::{lsn::GRANULE, space::Span};
 use crate::platform::file::{Directory, File, Open};
 
 const PREFIX: &str = "log-";
@@ -28,7 +28,8 @@ pub(crate) fn span_of(name: &str) -> Option<Span> {
     });
     let (sequence, start, end) = (numbers.next()??, numbers.next()??, numbers.next()??);
     let span = Span { sequence, start, end };
-    (numbers.next().is_none() && start < end && name_of(&span) == name).then_some(span)
+    let is_sound = start < end && start.is_multiple_of(GRANULE);
+    (numbers.next().is_none() && is_sound && name_of(&span) == name).then_some(span)
 }
 
 /// Open files, by the sequence number of their segment.
@@ -84,6 +85,8 @@ mod tests {
         {
             assert_eq!(span_of(other), None, "{other}");
         }
-        assert_eq!(span_of(&format!("log-{:016x}-{:016x}-{:016x}", 1, 32, 32)), None);
+        for (start, end) in [(32, 32), (32, 16), (17, 4096)] {
+            assert_eq!(span_of(&format!("log-{:016x}-{:016x}-{:016x}", 1, start, end)), None);
+        }
     }
 }
