@@ -149,7 +149,7 @@ impl<W: Write> Show<'_, W> {
         if !follows {
             writeln!(self.out, "DAMAGE: a segment before {file} is missing")?;
         }
-        let cut = if *length < end - start { format!(", the file is cut off at {length}") } else { String::new() };
+        let cut = if segment.is_cut() { format!(", the file is cut off at {length}") } else { String::new() };
         writeln!(self.out, "{file}\n  segment {sequence}, LSNs {start} to {end}{cut}")?;
         match self.arguments.summary {
             true => Ok(()),

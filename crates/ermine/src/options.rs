@@ -28,7 +28,7 @@ pub struct Options {
     /// ([`TxnOptions::durability`]). A database in memory has none.
     pub durability: Durability,
     /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
-    /// is busy; when it is full, commits wait. No value may be longer than half of it.
+    /// is busy; when it is full, commits wait.
     pub log_buffer_bytes: u64,
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.

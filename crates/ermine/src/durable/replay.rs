@@ -85,6 +85,8 @@ pub(super) struct Notes {
     pub(super) rows: HashMap<TableId, u64>,
     pub(super) transactions: u64,
     pub(super) log_bytes: u64,
+    /// Up to where a block says that the log was durable when it was filled.
+    pub(super) durable: u64,
 }
 
 impl Notes {
@@ -132,6 +134,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
                 Found::Invalid(invalid) => return Ok(End::Invalid(at, invalid)),
                 Found::Block(header, block) => {
                     notes.log_bytes += header.size;
+                    notes.durable = notes.durable.max(header.durable());
                     if header.kind == BlockKind::Commit {
                         notes.transactions += 1;
                         self.commit(span, &header, block, notes)?;
@@ -159,7 +162,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
     fn overflow(&self, lsn: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
         let damaged = || Error::Corrupt {
             file: name_of(span),
-            offset: commit.lsn.offset() - span.start,
+            offset: span.position(commit.lsn.offset()),
             what: format!("the transaction's overflow block at {lsn} of the log is not there"),
         };
         if lsn >= commit.lsn {
@@ -178,7 +181,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
             let span = self.segments.iter().find(|span| (span.start..span.end).contains(&header.lsn.offset()));
             Error::Corrupt {
                 file: span.map_or_else(String::new, name_of),
-                offset: span.map_or(0, |span| header.lsn.offset() - span.start),
+                offset: span.map_or(0, |span| span.position(header.lsn.offset())),
                 what: what.into(),
             }
         };

@@ -182,7 +182,7 @@ fn read_row(
 ) -> Result<StoredRecord> {
     let damaged = |what: &str| Error::Corrupt {
         file: name.into(),
-        offset: lsn.offset() - extent.start,
+        offset: lsn.offset() - extent.base,
         what: format!("{what} (row {} of table {})", row.0, table.0),
     };
     let block = read_block(file, extent, lsn).map_err(storage)?;

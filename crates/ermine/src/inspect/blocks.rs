@@ -159,22 +159,22 @@ impl Blocks {
         Self { file, extent, scan: Some(Paused::new(extent.start)) }
     }
 
-    fn look(start: u64, scan: &mut Scan<'_>) -> Result<Option<Found>> {
+    fn look(base: u64, scan: &mut Scan<'_>) -> Result<Option<Found>> {
         let at = scan.at();
         let reason = match scan.next().map_err(storage)? {
             scan::Found::End => return Ok(None),
             scan::Found::Block(header, bytes) => {
-                return Ok(Some(Found::Block(Block::new(&header, bytes, start, true))));
+                return Ok(Some(Found::Block(Block::new(&header, bytes, base, true))));
             }
             scan::Found::Invalid(invalid) => Reason::from(invalid),
         };
         if let Some((header, bytes)) = scan.head().map_err(storage)? {
-            let found = Block::new(&header, bytes, start, false);
+            let found = Block::new(&header, bytes, base, false);
             scan.go_to(header.end());
             return Ok(Some(Found::Block(found)));
         }
         scan.seek().map_err(storage)?;
-        Ok(Some(Found::Hole(Hole { position: at - start, offset: at, bytes: scan.at() - at, reason })))
+        Ok(Some(Found::Hole(Hole { position: at - base, offset: at, bytes: scan.at() - at, reason })))
     }
 }
 
@@ -183,7 +183,7 @@ impl Iterator for Blocks {
 
     fn next(&mut self) -> Option<Result<Found>> {
         let mut scan = self.scan.take()?.resume(&*self.file, self.extent);
-        let found = Self::look(self.extent.start, &mut scan).transpose()?;
+        let found = Self::look(self.extent.base, &mut scan).transpose()?;
         if found.is_ok() {
             self.scan = Some(scan.pause());
         }
@@ -193,7 +193,7 @@ impl Iterator for Blocks {
 
 impl Block {
     /// `bytes` begin with header and descriptors, and are the whole block where `is_right`.
-    fn new(header: &Header, bytes: &[u8], start: u64, is_right: bool) -> Self {
+    fn new(header: &Header, bytes: &[u8], base: u64, is_right: bool) -> Self {
         let descriptors = bytes[HEADER_BYTES..header.payload_at() as usize].to_vec();
         let has_records = BlockKind(header.kind).has_records();
         let records = Records::new(if has_records { &descriptors } else { &[] });
@@ -202,7 +202,7 @@ impl Block {
         let clock = bytes.get(header.payload_at() as usize..).and_then(<[u8]>::first_chunk);
         Self {
             kind: BlockKind(header.kind),
-            position: header.lsn.offset() - start,
+            position: header.lsn.offset() - base,
             offset: header.lsn.offset(),
             segment: header.lsn.segment(),
             bytes: header.size,

@@ -7,6 +7,7 @@ use crate::{
     durable::store::storage,
     error::{Error, Result},
     log::{
+        lsn::GRANULE,
         scan::Scan,
         segment::{name_of, span_of},
         space::Span,
@@ -21,9 +22,6 @@ pub struct Log {
     segments: Vec<Segment>,
 }
 
-/// Segments in which a crash can have left holes: the last ones.
-const TORN_MAX: usize = 3;
-
 /// A segment of the log.
 #[derive(Clone, Debug)]
 pub struct Segment {
@@ -35,12 +33,17 @@ pub struct Segment {
     pub start: u64,
     /// The offset behind its last byte.
     pub end: u64,
-    /// How long the file is; shorter than the segment where somebody has cut it.
+    /// How long the file is.
     pub length: u64,
     span: Span,
 }
 
 impl Segment {
+    /// Whether the file ends before the segment does: somebody has cut it.
+    pub fn is_cut(&self) -> bool {
+        self.length < self.span.position(self.end)
+    }
+
     /// Whether it goes on where `earlier` ends: no segment is missing between them. There may be a gap in the offsets.
     pub fn follows(&self, earlier: &Self) -> bool {
         self.sequence == earlier.sequence + 1 && self.start >= earlier.end
@@ -85,20 +88,15 @@ impl Log {
     }
 
     /// Whether a [`Hole`](super::Hole), or a block that is not right, at this offset is damage, and not the end that a crash has
-    /// given the log: a crash reaches back three segments, and no further than what a later block says had been durable.
+    /// given the log: that lies in the last segment, behind what any later block says had been durable.
     pub fn is_damage(&self, offset: u64) -> Result<bool> {
-        let settled = self.segments.len().saturating_sub(TORN_MAX);
-        if self.segments[..settled].iter().any(|segment| offset < segment.end) {
+        let Some((last, settled)) = self.segments.split_last() else { return Ok(false) };
+        if settled.iter().any(|segment| offset < segment.end) {
             return Ok(true);
         }
-        for Segment { file, span, .. } in self.segments.iter().filter(|segment| segment.end > offset) {
-            let file = self.directory.open(file, Open::Read).map_err(storage)?;
-            let from = span.start.max(offset & !(crate::log::lsn::GRANULE - 1));
-            if Scan::new(&*file, (*span).into(), from).proves_durable(offset).map_err(storage)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let file = self.directory.open(&last.file, Open::Read).map_err(storage)?;
+        let from = last.start.max(offset / GRANULE * GRANULE);
+        Scan::new(&*file, last.span.into(), from).proves_durable(offset).map_err(storage)
     }
 }
 

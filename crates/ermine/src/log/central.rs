@@ -15,7 +15,7 @@ use super::{
     lsn::{Lsn, SEGMENTS},
     ring::Ring,
     segment::SegmentFiles,
-    space::{Filling, LogSpace, Piece, Span},
+    space::{Filling, LogSpace, PAGE_BYTES, Piece, Span},
     waiters::Waiters,
 };
 use crate::{
@@ -72,7 +72,7 @@ impl Log {
     pub(crate) fn start(files: Arc<SegmentFiles>, offset: Arc<LogOffset>, start: Start) -> Result<Arc<Self>> {
         let Start { mut segments, sequence, offset: from, segment_bytes, buffer_bytes } = start;
         segments.push(Span { sequence, start: from, end: from + segment_bytes });
-        let ring = Ring::new(buffer_bytes, from);
+        let ring = Ring::new(buffer_bytes, from / PAGE_BYTES * PAGE_BYTES);
         let ring = ring.map_err(|_| Error::Limit("memory: the system refused to reserve the log buffer"))?;
         let space = LogSpace::new(offset, segments, segment_bytes);
         let log = Arc::new(Self {
@@ -206,14 +206,6 @@ impl Log {
     /// Whether a segment had a file when the log was started.
     pub(super) fn existed(&self, span: &Span) -> bool {
         span.sequence < self.first_new
-    }
-
-    /// Fails where a value is so long that its block might never find room in the buffer.
-    pub(crate) fn check_fits(&self, bytes: usize) -> Result<()> {
-        if bytes as u64 <= self.ring.bytes() / 2 {
-            return Ok(());
-        }
-        Err(Error::Limit("a value longer than half of the log buffer: open the database with a larger one"))
     }
 
     /// Puts a block into the log; `None` when the log is broken.

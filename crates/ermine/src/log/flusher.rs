@@ -21,7 +21,7 @@ use std::{
 use super::{
     Log,
     block::{BlockKind, Body},
-    space::Span,
+    space::{PAGE_BYTES, Span},
 };
 use crate::platform::file::File;
 
@@ -39,6 +39,8 @@ pub(super) struct Flusher {
     from: u64,
     /// The segment that was written last, and its file.
     current: Option<(Span, Arc<dyn File>)>,
+    /// The last page of a round.
+    page: Box<Page>,
     /// When the last moment was noted, and where its block ends.
     last_moment: Option<(SystemTime, u64)>,
 }
@@ -54,11 +56,16 @@ impl Drop for BrokenByPanic {
     }
 }
 
+/// A page, where the device can take it from.
+#[repr(align(4096))]
+struct Page([u8; PAGE_BYTES as usize]);
+
 impl Flusher {
     pub(super) fn new(log: Arc<Log>) -> Self {
         let from = log.durable();
         // What recovery found needs no moment: there was one behind it, or its process was killed.
-        Self { log, from, current: None, last_moment: Some((SystemTime::UNIX_EPOCH, from)) }
+        let last_moment = Some((SystemTime::UNIX_EPOCH, from));
+        Self { log, from, current: None, page: Box::new(Page([0; PAGE_BYTES as usize])), last_moment }
     }
 
     /// Flushes until told to stop, and then what is left.
@@ -138,7 +145,7 @@ impl Flusher {
                 // What follows is a gap: the next segment's start says how long.
                 at = self.next_start(&span, to);
             }
-            self.log.ring.wrote(at.min(to));
+            self.log.ring.wrote(at.min(to) / PAGE_BYTES * PAGE_BYTES);
         }
         if let Some((_, file)) = &self.current {
             file.sync()?;
@@ -167,15 +174,26 @@ impl Flusher {
         next.map_or(to, |next| next.start.min(to))
     }
 
+    /// Writes whole pages, from whole pages of the ring, so that the device can take them from there. The last one is mostly not
+    /// full: what there is of it is written with zeros behind, and stays in the ring to be written again with the next round.
     fn write(&mut self, span: Span, start: u64, end: u64) -> io::Result<()> {
         let file = self.file(span)?;
-        let mut at = start;
-        while at < end {
-            // SAFETY: below `filled_to`, and not freed before `wrote`.
-            let bytes = unsafe { self.log.ring.filled(at, end.min(at + WRITE_BYTES)) };
-            file.write_at(at - span.start, bytes)?;
+        let whole = end / PAGE_BYTES * PAGE_BYTES;
+        let mut at = start / PAGE_BYTES * PAGE_BYTES;
+        while at < whole {
+            // SAFETY: below `filled_to`, and not freed before `wrote`; nor is what is below `start` in its page, which was written
+            // before, or lies in front of the segment and is nobody's.
+            let bytes = unsafe { self.log.ring.filled(at, whole.min(at + WRITE_BYTES)) };
+            file.write_at(span.position(at), bytes)?;
             at += bytes.len() as u64;
             self.log.ring.wrote(at);
+        }
+        if at < end {
+            // SAFETY: as above.
+            let bytes = unsafe { self.log.ring.filled(at, end) };
+            self.page.0[..bytes.len()].copy_from_slice(bytes);
+            self.page.0[bytes.len()..].fill(0);
+            file.write_at(span.position(at), &self.page.0)?;
         }
         Ok(())
     }
