@@ -96,8 +96,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         let mut acknowledged = fs::File::create(&path).unwrap();
         run(directory, &["--seconds", "0.1"], "load");
         for kill in done..kills.min(done + KILLS_OF_ONE) {
-            // A second goes by before it opens the directory: it calibrates.
-            let time = Duration::from_millis(random.u64(500..3_000));
+            let time = Duration::from_millis(random.u64(20..2_000));
             let read = run_and_kill(directory, time, &mut acknowledged);
             orders += read;
             println!("kill {kill} after {time:?}: {read} orders were acknowledged");

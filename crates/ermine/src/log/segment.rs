@@ -2,8 +2,7 @@
 //!
 //! A file's name says everything about it, `log-SEQUENCE-START-END` in hexadecimal digits, so that the segment table is
 //! rebuilt from names (ERMIA 3.2). A file begins with the page of the LSN space in which its segment begins, and is as long as
-//! its segment, in whole pages; where nothing has been written yet there are zeros, or
-//! what the file held in an earlier use.
+//! its segment, in whole pages. Where nothing has been written yet there are zeros.
 
 use std::{
     collections::HashMap,
@@ -19,6 +18,9 @@ use crate::platform::file::{Directory, File, Open};
 
 const PREFIX: &str = "log-";
 
+/// No log comes here: stamps are below.
+const OFFSET_MAX: u64 = 1 << 61;
+
 /// The name of a segment's file.
 pub(crate) fn name_of(span: &Span) -> String {
     format!("{PREFIX}{:016x}-{:016x}-{:016x}", span.sequence, span.start, span.end)
@@ -32,7 +34,7 @@ pub(crate) fn span_of(name: &str) -> Option<Span> {
     });
     let (sequence, start, end) = (numbers.next()??, numbers.next()??, numbers.next()??);
     let span = Span { sequence, start, end };
-    let is_sound = start < end && start.is_multiple_of(GRANULE);
+    let is_sound = start < end && end <= OFFSET_MAX && start.is_multiple_of(GRANULE);
     (numbers.next().is_none() && is_sound && name_of(&span) == name).then_some(span)
 }
 
@@ -89,7 +91,7 @@ mod tests {
         {
             assert_eq!(span_of(other), None, "{other}");
         }
-        for (start, end) in [(32, 32), (32, 16), (17, 4096)] {
+        for (start, end) in [(32, 32), (32, 16), (17, 4096), (32, u64::MAX)] {
             assert_eq!(span_of(&format!("log-{:016x}-{:016x}-{:016x}", 1, start, end)), None);
         }
     }
