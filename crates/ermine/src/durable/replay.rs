@@ -160,19 +160,28 @@ impl<H: CertifierStamps> Replay<'_, H> {
 
     /// An overflow block of the transaction that committed with `commit`.
     fn overflow(&self, lsn: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
-        let damaged = || Error::Corrupt {
+        let damaged = |span: &Span, at: Lsn, what: String| Error::Corrupt {
             file: name_of(span),
-            offset: span.position(commit.lsn.offset()),
-            what: format!("the transaction's overflow block at {lsn} of the log is not there"),
+            offset: span.position(at.offset()),
+            what,
         };
-        if lsn >= commit.lsn {
-            return Err(damaged());
-        }
-        let span =
-            self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset())).ok_or_else(damaged)?;
-        let file = self.files.get(span).map_err(storage)?;
-        let block = read_block(&*file, (*span).into(), lsn).map_err(storage)?;
-        block.ok().filter(|(header, _)| header.kind == BlockKind::Overflow).ok_or_else(damaged)
+        let home = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
+        let Some(home) = home.filter(|_| lsn < commit.lsn) else {
+            return Err(damaged(
+                span,
+                commit.lsn,
+                format!("it names an overflow block at {lsn}, where there is no log"),
+            ));
+        };
+        let file = self.files.get(home).map_err(storage)?;
+        let block = read_block(&*file, (*home).into(), lsn).map_err(storage)?;
+        block.ok().filter(|(header, _)| header.kind == BlockKind::Overflow).ok_or_else(|| {
+            damaged(
+                home,
+                lsn,
+                format!("the overflow block of the transaction that committed at {} is not there", commit.lsn),
+            )
+        })
     }
 
     /// The records of one block.
