@@ -95,16 +95,19 @@ impl Options {
         self
     }
 
-    pub(crate) const BLOB_AFTER: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+    /// No value up to this length has ever been diverted, whatever the options were then.
+    pub(crate) const DIVERTED_MIN: u64 = *Self::BUFFER.start() / 8;
+
+    const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 
     /// Fails when an option has a value that cannot work.
     pub fn check(&self) -> Result<()> {
-        const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
-        if !BUFFER.contains(&self.log_buffer_bytes) {
+        const BLOB_AFTER: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+        if !Self::BUFFER.contains(&self.log_buffer_bytes) {
             let bytes = self.log_buffer_bytes;
             return Err(Error::Options(format!("a log buffer of {bytes} bytes: use 64 KiB to 1 GiB")));
         }
-        if !Self::BLOB_AFTER.contains(&self.blob_after) {
+        if !BLOB_AFTER.contains(&self.blob_after) {
             let bytes = self.blob_after;
             return Err(Error::Options(format!("values of up to {bytes} bytes in the log: use 64 KiB to 16 MiB")));
         }

@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use ermine::{Database, Stamp, files::faulty::FaultyDirectory};
+use ermine::{Database, Result, Stamp, files::faulty::FaultyDirectory};
 
 use crate::workload::{Opened, group_of, mark_of};
 
@@ -131,13 +131,13 @@ impl Past {
     }
 
     /// Reads everything that a database holds: it must be the state after some first commits, with those among them that are
-    /// marked as acknowledged, and indexes that say the same as the rows.
-    pub fn judge(&self, db: &Database, marks: &[u64]) -> Found {
+    /// marked as acknowledged, and indexes that say the same as the rows. An error: something could not be read.
+    pub fn judge(&self, db: &Database, marks: &[u64]) -> Result<Found> {
         let tables = db.recovery().tables as usize;
         let mut rows = Rows::new();
         for table in 0..tables {
-            let opened = Opened::open(db, table).unwrap_or_else(|error| panic!("table {table}: {error}"));
-            for (key, value) in check_table(db, &opened) {
+            let opened = Opened::open(db, table)?;
+            for (key, value) in check_table(db, &opened)? {
                 rows.insert((table, key), value);
             }
         }
@@ -163,7 +163,7 @@ impl Past {
             assert!(!exists || last >= creation.after, "table {at} is there, and what came before it is not");
         }
         assert!(tables <= self.creations.len(), "there are {tables} tables");
-        Found { commits, tables }
+        Ok(Found { commits, tables })
     }
 
     /// In words, how rows differ from the state that is most like them.
@@ -186,24 +186,25 @@ impl Past {
 }
 
 /// The rows of a table, if its indexes agree about them.
-fn check_table(db: &Database, table: &Opened) -> Vec<(u64, Vec<u8>)> {
-    let rows = db.run(|txn| txn.scan(&table.rows, ..).collect()).unwrap_or_else(|error| panic!("{error}"));
+pub fn check_table(db: &Database, table: &Opened) -> Result<Vec<(u64, Vec<u8>)>> {
+    let rows = db.run(|txn| txn.scan(&table.rows, ..).collect())?;
     assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0), "keys in order");
     let keys: Vec<u64> = rows.iter().map(|(key, _)| *key).collect();
-    let found = db.run(|txn| txn.get_many(&table.rows, &keys)).unwrap();
+    let found = db.run(|txn| txn.get_many(&table.rows, &keys))?;
     assert!(found.iter().zip(&rows).all(|(found, (_, value))| found.as_ref() == Some(value)), "each under its key");
-    let check = |index: &Option<_>, of: fn(&[u8]) -> u64| {
-        let Some(index) = index else { return };
-        let found = db.run(|txn| txn.scan_by(index, ..).collect()).unwrap();
+    let check = |index: &Option<_>, of: fn(&[u8]) -> u64| -> Result<()> {
+        let Some(index) = index else { return Ok(()) };
+        let found = db.run(|txn| txn.scan_by(index, ..).collect())?;
         let mut expected = rows.clone();
         expected.sort_by_key(|(key, value)| (of(value), *key));
         assert!(found == expected, "{} rows, and an index with {}", rows.len(), found.len());
+        Ok(())
     };
-    check(&table.by_group, group_of);
-    check(&table.by_mark, mark_of);
+    check(&table.by_group, group_of)?;
+    check(&table.by_mark, mark_of)?;
     let mut marks: Vec<u64> =
         rows.iter().filter(|_| table.by_mark.is_some()).map(|(_, value)| mark_of(value)).collect();
     marks.sort_unstable();
     assert!(marks.windows(2).all(|pair| pair[0] < pair[1]), "unique keys are unique");
-    rows
+    Ok(rows)
 }

@@ -43,6 +43,8 @@ pub struct Setting {
     pub durable: u32,
     pub scheme: Scheme,
     pub segment_bytes: u64,
+    /// More large transactions and checkpoints.
+    pub heavy: bool,
 }
 
 impl Setting {
@@ -53,6 +55,7 @@ impl Setting {
             durable: [100, 80, 30][rng.usize(..3)],
             scheme: Scheme::ALL[rng.usize(..Scheme::ALL.len())],
             segment_bytes: [64 << 10, 70_001, 128 << 10][rng.usize(..3)],
+            heavy: rng.u8(..4) == 0,
         }
     }
 
@@ -107,7 +110,7 @@ fn random_value(rng: &mut Rng, number: u64, filler: usize) -> Vec<u8> {
     value
 }
 
-/// What a client does next. A checkpoint will be one of these.
+/// What a client does next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A transaction of a few rows.
@@ -118,18 +121,25 @@ enum Step {
     Large,
     /// One that is given up at the end.
     GivenUp,
+    /// One of a value that goes to a file of its own.
+    Huge,
     /// Reads the ledger, and waits until what it has read is durable.
     Read,
+    Checkpoint,
 }
 
 impl Step {
-    fn random(rng: &mut Rng) -> Self {
+    fn random(rng: &mut Rng, heavy: bool) -> Self {
         match rng.u8(..100) {
+            0..12 if heavy => Self::Large,
+            12..20 if heavy => Self::Checkpoint,
             0..75 => Self::Few,
             75..79 => Self::Many,
             79..82 => Self::Large,
-            82..92 => Self::GivenUp,
-            _ => Self::Read,
+            82..84 => Self::Huge,
+            84..92 => Self::GivenUp,
+            92..98 => Self::Read,
+            _ => Self::Checkpoint,
         }
     }
 }
@@ -207,9 +217,18 @@ impl<'a> Client<'a> {
             if self.name == 0 && step == self.run.setting.steps / 2 && self.tables().len() == LATE {
                 self.open(LATE)?;
             }
-            match Step::random(&mut self.rng) {
+            match Step::random(&mut self.rng, self.run.setting.heavy) {
                 Step::Read => self.read()?,
-                step => self.write(step)?,
+                Step::Checkpoint => match self.run.db.checkpoint() {
+                    // A checkpoint that fails is none; the database goes on.
+                    Ok(_) | Err(Error::Storage(_)) => {}
+                    Err(error) => return Err(error),
+                },
+                step => match self.write(step) {
+                    // The file of a large value could not be written.
+                    Err(Error::Storage(_)) => {}
+                    ended => ended?,
+                },
             }
         }
         Ok(())
@@ -268,7 +287,8 @@ impl<'a> Client<'a> {
             Step::Few | Step::GivenUp => (self.rng.usize(1..5), [0, 100, 100, 100, 3000][self.rng.usize(..5)]),
             Step::Many => (self.rng.usize(50..200), 30),
             Step::Large => (self.rng.usize(10..60), 3000),
-            Step::Read => (0, 0),
+            Step::Huge => (1, 40_000),
+            Step::Read | Step::Checkpoint => (0, 0),
         };
         let tables = self.tables();
         let mut effects = Effects::new();
