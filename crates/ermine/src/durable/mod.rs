@@ -13,6 +13,7 @@
 //! | `store` | reads a row by its address |
 //! | `loader` | reads all of them, in the background |
 //! | `replay` | goes through the log behind the checkpoint |
+//! | `row_set` | sets of row numbers |
 //! | `rebuild` | indexes from what replay and checkpoint know |
 //! | `recovery` | the whole, from the names of files to a database |
 
@@ -24,4 +25,5 @@ pub(crate) mod loader;
 mod rebuild;
 pub(crate) mod recovery;
 mod replay;
+mod row_set;
 pub(crate) mod store;

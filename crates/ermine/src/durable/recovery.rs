@@ -17,6 +17,7 @@
 
 use std::{
     io,
+    ops::Range,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -32,6 +33,7 @@ use super::{
     image::{self, Image, Marker},
     rebuild,
     replay::{self, Arrays, End, Notes, Replay},
+    row_set::RowSet,
     store::{Store, storage},
 };
 use crate::{
@@ -348,13 +350,13 @@ fn build_table<H: CertifierStamps>(
 ) -> Result<RecoveredTable<H>> {
     let id = entry.id;
     let section = |index| image.and_then(|image| Some((image, image.section(id, index)?)));
-    let mut count = notes.iter().filter_map(|notes| notes.rows.get(&id)).copied().max().unwrap_or(0);
+    let mut copied = RowSet::default();
     let mut keys = section(0).into_iter().flat_map(|(image, section)| image.keys(section)).map(|key| {
         let (key, row, address) = key?;
         let address = address.filter(|_| RowArray::<H>::has_place(row));
         let address = address.ok_or_else(|| Error::Storage("the checkpoint has a row that no table has".into()))?;
         replay::raise(&rows, row, address, start);
-        count = count.max(row.0 + 1);
+        copied.insert(row);
         Ok((key, row))
     });
     let (primary, renewed) = rebuild::primary(&rows, id, notes, &mut keys)?;
@@ -364,15 +366,17 @@ fn build_table<H: CertifierStamps>(
         rebuild::secondary(&rows, id, index, &renewed, notes, &mut entries)
     };
     let indexes = (1..=entry.indexes.len() as u16).map(index).collect::<Result<_>>()?;
-    let live = settle_rows(&rows, count);
-    rows.recovered(count);
+    let logged = notes.iter().filter_map(|notes| notes.rows.get(&id));
+    let used = RowSet::stretches(logged.chain([&copied]));
+    let live = settle_rows(&rows, &used);
+    rows.recovered(&used);
     Ok(RecoveredTable { entry, rows, primary, indexes, live })
 }
 
 /// Empties the slots of rows that are gone; counts the others.
-fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, count: u64) -> u64 {
+fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, used: &[Range<u64>]) -> u64 {
     let mut live = 0;
-    for slot in (0..count).map(|row| rows.slot(RowId(row))) {
+    for slot in used.iter().cloned().flatten().map(|row| rows.slot(RowId(row))) {
         match slot.stored() {
             Some(address) if address.is_deleted() => drop(slot.replace_stored(Some(address), None)),
             Some(_) => live += 1,
@@ -385,7 +389,7 @@ fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, count: u64) -> u64 {
 /// What the catalog's rows say, in the order of the tables' numbers.
 fn read_catalog<H: CertifierStamps>(array: &RowArray<H>, store: &Store) -> Result<Vec<TableEntry>> {
     let mut entries = Vec::new();
-    for row in (0..array.count()).map(RowId) {
+    for row in array.recovered_rows() {
         if let Some(address) = array.slot(row).stored() {
             entries.push(TableEntry::decode(&store.read_raw(store.segments(), address, CATALOG, row)?.bytes)?);
         }

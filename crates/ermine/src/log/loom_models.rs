@@ -285,6 +285,22 @@ fn loom_a_segment_is_closed_and_the_next_opened() {
     });
 }
 
+/// What closes a segment is read as soon as its owner has gone on to his next piece.
+#[test]
+fn loom_a_skip_is_filled_before_it_is_read() {
+    bounded(4, || {
+        let model = Model::new(96, 1024);
+        let filling = model.space.join();
+        model.append(&filling, 64);
+        let worker = model.spawn(&[64]);
+        let at = model.flush(FROM);
+        let at = model.flush(at);
+        worker.join().unwrap();
+        model.flush(at);
+        model.check_all();
+    });
+}
+
 /// Two behind the end at once: one opens, the other's piece may be in the dead zone.
 #[test]
 fn loom_pieces_in_the_dead_zone_are_claimed_again() {
