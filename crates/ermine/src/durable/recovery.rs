@@ -38,6 +38,7 @@ use super::{
 };
 use crate::{
     catalog::{CATALOG, TableEntry},
+    epoch::EpochManager,
     error::{Error, Result},
     ids::{RowId, TableId},
     index::Index,
@@ -331,7 +332,7 @@ fn build_tables<H: CertifierStamps>(
         };
         let table = build_table(entry.clone(), rows, notes, image, start)?;
         if table.entry.id == CATALOG {
-            entries.extend(read_catalog(&table.rows, store)?);
+            entries.extend(read_catalog(&table, store)?);
         }
         tables.push(table);
     }
@@ -354,7 +355,7 @@ fn build_table<H: CertifierStamps>(
     let mut keys = section(0).into_iter().flat_map(|(image, section)| image.keys(section)).map(|key| {
         let (key, row, address) = key?;
         let address = address.filter(|_| RowArray::<H>::has_place(row));
-        let address = address.ok_or_else(|| Error::Storage("the checkpoint has a row that no table has".into()))?;
+        let address = address.ok_or_else(no_such_row)?;
         replay::raise(&rows, row, address, start);
         copied.insert(row);
         Ok((key, row))
@@ -362,7 +363,10 @@ fn build_table<H: CertifierStamps>(
     let (primary, renewed) = rebuild::primary(&rows, id, notes, &mut keys)?;
     let index = |index| {
         let entries = section(index).into_iter().flat_map(|(image, section)| image.keys(section));
-        let mut entries = entries.map(|entry| entry.map(|(key, row, _)| (key, row)));
+        let mut entries = entries.map(|entry| {
+            let (key, row, _) = entry?;
+            if RowArray::<H>::has_place(row) { Ok((key, row)) } else { Err(no_such_row()) }
+        });
         rebuild::secondary(&rows, id, index, &renewed, notes, &mut entries)
     };
     let indexes = (1..=entry.indexes.len() as u16).map(index).collect::<Result<_>>()?;
@@ -371,6 +375,10 @@ fn build_table<H: CertifierStamps>(
     let live = settle_rows(&rows, &used);
     rows.recovered(&used);
     Ok(RecoveredTable { entry, rows, primary, indexes, live })
+}
+
+fn no_such_row() -> Error {
+    Error::Storage("the checkpoint has a row that no table has: restore a backup".into())
 }
 
 /// Empties the slots of rows that are gone; counts the others.
@@ -387,11 +395,17 @@ fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, used: &[Range<u64>]) -> u
 }
 
 /// What the catalog's rows say, in the order of the tables' numbers.
-fn read_catalog<H: CertifierStamps>(array: &RowArray<H>, store: &Store) -> Result<Vec<TableEntry>> {
+fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) -> Result<Vec<TableEntry>> {
     let mut entries = Vec::new();
-    for row in array.recovered_rows() {
-        if let Some(address) = array.slot(row).stored() {
-            entries.push(TableEntry::decode(&store.read_raw(store.segments(), address, CATALOG, row)?.bytes)?);
+    let participant = EpochManager::new("recovery").join_as("recovery");
+    for row in catalog.rows.recovered_rows() {
+        if let Some(address) = catalog.rows.slot(row).stored() {
+            let entry = TableEntry::decode(&store.read_raw(store.segments(), address, CATALOG, row)?.bytes)?;
+            if catalog.primary.get(&participant.enter(), entry.name.as_bytes()).row != Some(row) {
+                let what = format!("the catalog has table {} under another name than {}", entry.id.0, entry.name);
+                return Err(Error::Storage(what));
+            }
+            entries.push(entry);
         }
     }
     entries.sort_unstable_by_key(|entry| entry.id);

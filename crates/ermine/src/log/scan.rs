@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{
-    block::{BlockKind, HEADER_BYTES, Header, Invalid},
+    block::{BLOCK_BYTES_MAX, BlockKind, HEADER_BYTES, Header, Invalid},
     lsn::{GRANULE, Lsn},
     space::Span,
 };
@@ -11,9 +11,6 @@ use crate::platform::file::File;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
-
-/// No block but a skip is longer. The bound keeps damaged bytes from asking for memory.
-pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
 
 /// A file of blocks: where its first byte lies in the space of LSNs, and how long it may be.
 #[derive(Clone, Copy, Debug)]

@@ -11,15 +11,12 @@ use std::{
 };
 
 use super::{
-    lsn::GRANULE,
+    lsn::{GRANULE, OFFSET_MAX},
     space::{PAGE_BYTES, SEGMENT_BYTES_MAX, Span},
 };
 use crate::platform::file::{Directory, File, Open};
 
 const PREFIX: &str = "log-";
-
-/// No log comes here: stamps are below.
-const OFFSET_MAX: u64 = 1 << 61;
 
 /// The name of a segment's file.
 pub(crate) fn name_of(span: &Span) -> String {
@@ -34,7 +31,8 @@ pub(crate) fn span_of(name: &str) -> Option<Span> {
     });
     let (sequence, start, end) = (numbers.next()??, numbers.next()??, numbers.next()??);
     let span = Span { sequence, start, end };
-    let is_sound = GRANULE <= start && start < end && end <= OFFSET_MAX && start.is_multiple_of(GRANULE);
+    let is_sound = GRANULE <= start && start < end && end <= OFFSET_MAX;
+    let is_sound = is_sound && start.is_multiple_of(GRANULE) && end.is_multiple_of(GRANULE);
     let is_sound = is_sound && end - start <= SEGMENT_BYTES_MAX;
     (numbers.next().is_none() && is_sound && name_of(&span) == name).then_some(span)
 }
