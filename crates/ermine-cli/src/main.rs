@@ -29,6 +29,7 @@ fn main() -> ExitCode {
             Workload::ReadMostly(arguments) => bench::read_mostly(&arguments),
             Workload::Micro(arguments) => bench::micro(&arguments),
             Workload::CommitLatency(arguments) => bench::commit_latency(&arguments),
+            Workload::Recovery(arguments) => bench::recovery(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),
