@@ -19,21 +19,26 @@ use crate::{
 pub struct Setting {
     /// The machine and the build.
     pub machine: Machine,
-    /// What it could do just before the run.
-    pub calibration: Calibration,
+    /// What it could do just before the run, where that was measured.
+    pub calibration: Option<Calibration>,
 }
 
 impl Setting {
     /// Looks at the machine and measures it.
     pub fn here() -> Self {
-        Self { machine: Machine::here(), calibration: Calibration::measure() }
+        Self { machine: Machine::here(), calibration: Some(Calibration::measure()) }
+    }
+
+    /// Looks at the machine only: for runs that are no measurement.
+    pub fn uncalibrated() -> Self {
+        Self { machine: Machine::here(), calibration: None }
     }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "machine      {}", self.machine)?;
-        write!(f, "calibration  {}", self.calibration)
+        write!(f, "machine      {}", self.machine)?;
+        self.calibration.iter().try_for_each(|calibration| write!(f, "\ncalibration  {calibration}"))
     }
 }
 

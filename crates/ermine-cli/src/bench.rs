@@ -20,7 +20,8 @@ pub fn tpcc(mut options: tpcc::Options, run: &Run) -> Result<bool> {
     options.check()?;
     let watch = Watch::new(run);
     options.observer = watch.observer();
-    let setting = calibrated();
+    // A small one measures nothing.
+    let setting = if options.scale == tpcc::Scale::FULL { calibrated() } else { Setting::uncalibrated() };
     let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
         tpcc::Event::Opened(found) => eprintln!("{}", opened(found)),
         tpcc::Event::Loaded(time, memory) => eprintln!("loaded in {:.1} s, {memory}", time.as_secs_f64()),

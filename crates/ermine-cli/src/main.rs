@@ -5,13 +5,14 @@
 mod arguments;
 mod bench;
 mod check;
+mod inspect;
 mod watch;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Command, Ermine, Workload};
+use crate::arguments::{Command, Ermine, Inspect, Workload};
 
 fn main() -> ExitCode {
     let Ermine { command } = Ermine::parse();
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),
+        Command::Inspect { what: Inspect::Log(arguments) } => inspect::log(&arguments),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -37,6 +37,13 @@ impl LogOffset {
         Stamp(self.0.load(Ordering::SeqCst))
     }
 
+    /// Takes the place `at` and `bytes` of log with it, if it is the next one.
+    pub(crate) fn reserve_at(&self, at: Stamp, bytes: u64) -> bool {
+        // SeqCst: invariant 2.
+        let end = at.0 + bytes.next_multiple_of(GRANULE).max(GRANULE);
+        self.0.compare_exchange(at.0, end, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
     /// Takes the next place in the order, and `bytes` of log with it.
     pub(crate) fn reserve(&self, bytes: u64) -> Stamp {
         // SeqCst: invariant 2.

@@ -58,6 +58,8 @@ mod gate;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
+pub mod inspect;
+#[cfg(not(loom))]
 mod job;
 #[cfg(not(loom))]
 mod maintenance;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ermine::{
     Database, Durability, Error, Options, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness,
-    files::faulty::{Fault, FaultyDirectory},
+    files::faulty::{Attempt, Fault, FaultyDirectory},
 };
 
 type Accounts = Table<u64, String>;
@@ -140,9 +140,7 @@ fn a_failed_sync_ends_all_acknowledgements() {
         let db = open(&directory, options());
         let accounts = db.table::<u64, u64>("accounts").unwrap();
         db.run(|txn| txn.put(&accounts, &1, &1)).unwrap();
-        directory.fail_when(|_, attempt| {
-            matches!(attempt, ermine::files::faulty::Attempt::Sync(_)).then_some(Fault::Broken)
-        });
+        directory.fail_when(|_, attempt| matches!(attempt, Attempt::Sync(_)).then_some(Fault::Broken));
         assert!(matches!(db.run(|txn| txn.put(&accounts, &2, &2)), Err(Error::Poisoned(_))));
         assert!(matches!(db.run(|txn| txn.put(&accounts, &3, &3)), Err(Error::Poisoned(_))));
         // What was read is not durable, either.
@@ -192,4 +190,34 @@ fn a_sync_makes_durable_what_did_not_wait() {
     let after = db.statistics();
     assert!(after.log_flushes > 0 && after.log_bytes >= before.log_bytes && after.log_bytes >= 100 * 48, "{after:?}");
     Database::open_in_memory(Options::default()).unwrap().sync().unwrap();
+}
+
+#[test]
+fn a_sync_that_fails_while_nobody_waits_is_not_tried_again() {
+    let directory = FaultyDirectory::new();
+    drop(open(&directory, options()).table::<u64, u64>("accounts").unwrap());
+    let db = open(&directory, options().durability(Durability::Async));
+    let accounts = db.table::<u64, u64>("accounts").unwrap();
+    let mut failed = false;
+    directory.fail_when(move |_, attempt| {
+        let fails = !failed && matches!(attempt, Attempt::Sync(_));
+        failed |= fails;
+        fails.then_some(Fault::Broken)
+    });
+    let ((), receipt) = db.run_async(|txn| txn.put(&accounts, &1, &1)).unwrap();
+    // Several rounds of the flusher.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(!receipt.is_durable(), "what a failed sync was to write may be lost");
+    assert!(matches!(receipt.wait(), Err(Error::Poisoned(_))));
+}
+
+#[test]
+fn segments_of_an_odd_size_can_be_opened_again() {
+    let directory = FaultyDirectory::new();
+    for round in 0..3 {
+        let db = open(&directory, options().segment_bytes((1 << 20) + 5));
+        let accounts: Accounts = db.table("accounts").unwrap();
+        assert_eq!(rows(&db, &accounts).len(), round);
+        db.run(|txn| txn.put(&accounts, &(round as u64), "value")).unwrap();
+    }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod certifiers;
 mod check;
+mod inspect;
 mod micro;
 mod run;
 #[cfg(test)]
@@ -15,11 +16,12 @@ pub use self::{
     bench::Workload,
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
     check::{Check, Format},
+    inspect::{Inspect, InspectLog},
     micro::{Churn, CommitLatency, Micro},
     run::Run,
 };
 
-/// Memory-optimized, serializable OLTP engine: benchmarks, and a judge of histories
+/// Memory-optimized, serializable OLTP engine: benchmarks, a judge of histories, and a look into files
 #[derive(Debug, Parser)]
 #[command(name = "ermine", version, arg_required_else_help = true)]
 pub struct Ermine {
@@ -39,4 +41,9 @@ pub enum Command {
     /// Reads histories of Ermine (JSON lines, docs/design/check.md) and those that Jepsen's Elle reads (EDN or JSON). Exit
     /// code 1 when the expected level does not hold, 2 when the file cannot be read.
     Check(Check),
+    /// Look into the files of a database without opening it
+    Inspect {
+        #[command(subcommand)]
+        what: Inspect,
+    },
 }

@@ -11,7 +11,7 @@ use super::*;
 fn parse(line: &str) -> Result<Workload, ErrorKind> {
     match Ermine::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())?.command {
         Command::Bench { workload } => Ok(workload),
-        other @ Command::Check(_) => panic!("{other:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The log as workers use it: claim, fill, wait.
 
 use std::{
-    io,
     sync::{Arc, OnceLock, atomic::AtomicBool},
     thread::{self, JoinHandle},
     time::Duration,
@@ -12,10 +11,10 @@ use super::{
     chains::Chains,
     draft::Draft,
     flusher::Flusher,
-    lsn::{Lsn, SEGMENTS},
+    lsn::{GRANULE, Lsn, SEGMENTS},
     ring::Ring,
     segment::SegmentFiles,
-    space::{Filling, LogSpace, PAGE_BYTES, Piece, Span},
+    space::{Filling, LogSpace, PAGE_BYTES, Piece, SEGMENT_BYTES_MAX, Span},
     waiters::Waiters,
 };
 use crate::{
@@ -34,21 +33,13 @@ pub(crate) struct Log {
     pub(crate) chains: Chains,
     /// The announcements of the flusher itself.
     pub(super) clock_filling: Arc<Filling>,
-    /// Up to where the log is durable.
-    durable: Durable,
     written: Written,
     /// The sequence number of the first segment that has no file yet.
     first_new: u64,
-    /// The flusher sleeps.
-    pub(super) resting: AtomicBool,
     pub(super) stop: AtomicBool,
     failure: OnceLock<Arc<str>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
-
-/// On a cache line of its own: the flusher writes it, readers look at it.
-#[repr(align(128))]
-struct Durable(AtomicU64);
 
 /// Statistics of the flusher.
 struct Written {
@@ -71,6 +62,7 @@ impl Log {
     /// A log that goes on where `start` says, with its flusher.
     pub(crate) fn start(files: Arc<SegmentFiles>, offset: Arc<LogOffset>, start: Start) -> Result<Arc<Self>> {
         let Start { mut segments, sequence, offset: from, segment_bytes, buffer_bytes } = start;
+        let segment_bytes = segment_bytes.next_multiple_of(GRANULE).min(SEGMENT_BYTES_MAX);
         segments.push(Span { sequence, start: from, end: from + segment_bytes });
         let ring = Ring::new(buffer_bytes, from / PAGE_BYTES * PAGE_BYTES);
         let ring = ring.map_err(|_| Error::Limit("memory: the system refused to reserve the log buffer"))?;
@@ -80,12 +72,10 @@ impl Log {
             space,
             ring,
             files,
-            waiters: Waiters::default(),
+            waiters: Waiters::new(from),
             chains: Chains::new(),
-            durable: Durable(AtomicU64::new(from)),
             written: Written { bytes: AtomicU64::new(0), flushes: AtomicU64::new(0) },
             first_new: sequence,
-            resting: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             failure: OnceLock::new(),
             thread: Mutex::new(None),
@@ -105,7 +95,9 @@ impl Log {
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.wake_flusher();
-        if let Some(thread) = self.thread().take() {
+        // Not in the condition: the lock would be held until the thread has ended.
+        let thread = self.thread().take();
+        if let Some(thread) = thread {
             // A panic of the flusher has been printed; there is nothing to save.
             let _ = thread.join();
         }
@@ -119,13 +111,7 @@ impl Log {
 
     /// Up to where it is durable.
     pub(crate) fn durable(&self) -> u64 {
-        // SeqCst: pairs with `set_durable` (waiters.rs).
-        self.durable.0.load(Ordering::SeqCst)
-    }
-
-    pub(super) fn set_durable(&self, to: u64) {
-        self.durable.0.store(to, Ordering::SeqCst);
-        self.waiters.wake(to);
+        self.waiters.durable()
     }
 
     /// A flush has written so many bytes.
@@ -170,7 +156,7 @@ impl Log {
 
     /// Makes the flusher look at who waits.
     pub(crate) fn wake_flusher(&self) {
-        if self.resting.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst) {
+        if self.waiters.is_flusher_resting() || self.stop.load(Ordering::SeqCst) {
             self.thread().iter().for_each(|thread| thread.thread().unpark());
         }
     }
@@ -185,19 +171,16 @@ impl Log {
     }
 
     /// The log is broken for good.
-    pub(super) fn fail(&self, error: &io::Error) {
-        let _ = self.failure.set(error.to_string().into());
-        self.waiters.wake(u64::MAX);
-    }
-
-    /// Whether `bytes` more could be filled at once, if nobody else came.
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        self.space.now() + bytes <= self.ring.free_to()
+    pub(super) fn fail(&self, why: &str) {
+        let _ = self.failure.set(why.into());
+        self.waiters.wake_all();
     }
 
     /// Waits for room in the buffer, before others can come to wait for the transaction.
-    pub(crate) fn wait_for_room(&self, bytes: u64) {
-        while !self.has_room(bytes) && self.failure.get().is_none() {
+    fn wait_for_room(&self, bytes: u64) {
+        // Half of it, so that the rest of a page that is written again fits, and that a block finds room under load, too.
+        assert!(bytes <= self.ring.bytes() / 2, "a block of {bytes} bytes: long values go to files of their own");
+        while self.space.now() + bytes > self.ring.free_to() && self.failure.get().is_none() {
             self.wake_flusher();
             thread::sleep(Duration::from_micros(50));
         }
@@ -210,31 +193,31 @@ impl Log {
 
     /// Puts a block into the log; `None` when the log is broken.
     pub(crate) fn append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
-        self.append_making_room(filling, body, &mut || self.wait_for_flusher())
-    }
-
-    /// As [`append`](Self::append), for whom it is to make room in the buffer where it is full.
-    pub(super) fn append_making_room(
-        &self,
-        filling: &Filling,
-        body: Body<'_>,
-        make_room: &mut dyn FnMut(),
-    ) -> Option<Lsn> {
         let sealed = body.seal();
-        let piece = self.claim(filling, body.size(), make_room)?;
-        self.fill(piece, sealed, body, make_room);
+        let piece = self.claim(filling, body.size())?;
+        self.fill(piece, sealed, body);
         self.space.filled(filling);
         Some(piece.lsn)
     }
 
-    fn claim(&self, filling: &Filling, size: u64, make_room: &mut dyn FnMut()) -> Option<Piece> {
+    /// As [`Log::append`], if that takes no waiting for anything.
+    pub(super) fn try_append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
+        let piece = self.space.try_claim(filling, body.size(), self.ring.free_to())?;
+        self.fill(piece, body.seal(), body);
+        self.space.filled(filling);
+        Some(piece.lsn)
+    }
+
+    fn claim(&self, filling: &Filling, size: u64) -> Option<Piece> {
         let nothing = Body::nothing();
-        let close = |piece: Piece| self.fill(piece, Sealed::skip(piece.size), nothing, make_room);
-        self.space.claim(filling, size, close, || self.failure.get().is_some())
+        let close = |piece: Piece| self.fill(piece, Sealed::skip(piece.size), nothing);
+        // No segment will be freed any more in a log that is broken, or that is being stopped.
+        let gives_up = || self.failure.get().is_some() || self.stop.load(Ordering::SeqCst);
+        self.space.claim(filling, size, close, gives_up)
     }
 
     /// Copies a block into its piece, once there is room.
-    fn fill(&self, piece: Piece, sealed: Sealed, body: Body<'_>, make_room: &mut dyn FnMut()) {
+    fn fill(&self, piece: Piece, sealed: Sealed, body: Body<'_>) {
         let header = sealed.place(body.descriptors, piece.lsn, self.durable());
         let mut at = piece.lsn.offset();
         for part in [&header, body.descriptors, body.payload, body.padding()] {
@@ -243,17 +226,13 @@ impl Log {
                 if self.failure.get().is_some() {
                     return;
                 }
-                make_room();
+                self.wake_flusher();
+                thread::sleep(Duration::from_micros(20));
             }
             // SAFETY: the piece is the caller's, and below `free_to`.
             unsafe { self.ring.fill(at, part) };
             at += part.len() as u64;
         }
-    }
-
-    fn wait_for_flusher(&self) {
-        self.wake_flusher();
-        thread::sleep(Duration::from_micros(20));
     }
 
     /// Whether so many segments are live that the oldest should go soon.
@@ -307,7 +286,7 @@ impl Position {
     /// Takes the place of the commit block, and with it the transaction's stamp.
     pub(crate) fn claim(&mut self, log: &Log, offset: &LogOffset) -> Stamp {
         let size = self.draft.body(BlockKind::Commit).size();
-        self.piece = log.claim(&self.filling, size, &mut || log.wait_for_flusher());
+        self.piece = log.claim(&self.filling, size);
         self.piece.map_or_else(|| offset.reserve(size), |piece| piece.lsn.stamp())
     }
 
@@ -315,7 +294,7 @@ impl Position {
     pub(crate) fn fill(&mut self, log: &Log) {
         let sealed = self.sealed.take().expect("a draft is sealed before it is placed");
         if let Some(piece) = self.piece.take() {
-            log.fill(piece, sealed, self.draft.body(BlockKind::Commit), &mut || log.wait_for_flusher());
+            log.fill(piece, sealed, self.draft.body(BlockKind::Commit));
             log.space.filled(&self.filling);
             if self.draft.is_chain() {
                 log.chains.end(self.owner(), Some((piece.lsn.stamp(), self.draft.parts(piece.lsn))));
@@ -324,11 +303,11 @@ impl Position {
         self.draft.end();
     }
 
-    /// Fills the piece with nothing: the transaction has lost.
+    /// The transaction is given up: before it claimed its place, or with a piece that is filled with nothing.
     pub(crate) fn skip(&mut self, log: &Log) {
         self.sealed = None;
         if let Some(piece) = self.piece.take() {
-            log.fill(piece, Sealed::skip(piece.size), Body::nothing(), &mut || log.wait_for_flusher());
+            log.fill(piece, Sealed::skip(piece.size), Body::nothing());
             log.space.filled(&self.filling);
         }
         if self.draft.is_chain() {

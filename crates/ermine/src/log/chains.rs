@@ -54,10 +54,16 @@ impl Chains {
     /// An offset of now that no chain stretches across: whoever commits at or above it has all its blocks there.
     pub(crate) fn boundary(&self, offset: &LogOffset) -> u64 {
         let known = self.known();
-        let now = offset.now().0;
-        let across = known.ended.iter().filter(|(stamp, parts)| stamp.0 >= now && parts[0].block.offset() < now);
-        let across = across.map(|(_, parts)| parts[0].block.offset());
-        known.open.values().copied().chain(across).fold(now, u64::min)
+        let mut boundary = known.open.values().copied().fold(offset.now().0, u64::min);
+        // Chains that have ended may have begun below one that has not; and others below those.
+        loop {
+            let across = known.ended.range(Stamp(boundary)..).map(|(_, parts)| parts[0].block.offset());
+            let lower = across.fold(boundary, u64::min);
+            if lower == boundary {
+                return boundary;
+            }
+            boundary = lower;
+        }
     }
 
     /// The block that has the `number`-th row of the transaction that committed at `stamp`, and which row it is there.
@@ -95,6 +101,16 @@ mod tests {
             assert_eq!(chains.find(stamp, number), Some((parts[part].block, there)));
         }
         assert_eq!(chains.find(Stamp(stamp.0 + 16), 0), None);
+        assert_eq!(chains.boundary(&offset), offset.now().0);
+        // One that began while another was open, which has ended since.
+        chains.open(2, &offset);
+        let first = Lsn::new(offset.reserve(64).0, 0);
+        chains.open(3, &offset);
+        let last = Lsn::new(offset.reserve(64).0, 0);
+        let parts = [first, last].map(|block| Part { rows_before: 0, block }).to_vec();
+        chains.end(2, Some((last.stamp(), parts)));
+        assert_eq!(chains.boundary(&offset), first.offset());
+        chains.end(3, None);
         assert_eq!(chains.boundary(&offset), offset.now().0);
         chains.forget_below(stamp.0);
         assert!(chains.find(stamp, 0).is_some());

@@ -9,14 +9,16 @@
 //! 2. *Durable after sync.* `durable` rises to the end of a round after all files that the round wrote to have been synced,
 //!    and the name of a new file before anything in it counts.
 //! 3. *Once broken, always broken.* After an operation that failed nothing is written and nothing becomes durable any more:
-//!    what the failed one left behind is not known (a sync that fails may have dropped what it was to write).
-//! 4. *The flusher waits for nobody's flush.* Where the buffer is too full for a block of its own it flushes what is below;
-//!    whoever has claimed that fills it, for which he needs nothing but the room that this makes.
+//!    what the failed one left behind is not known (a sync that fails may have dropped what it was to write). The thread ends
+//!    with the first failure, also with a panic of its own, and all who wait are told.
+//! 4. *It waits for nobody.* All wait for it. What it puts into the log itself therefore takes a place only where that needs
+//!    neither room in the ring nor a new segment, and else is left for the next round.
 //! 5. *A clean stop ends with a proof.* The last block of a log that was stopped says that everything before it is durable:
 //!    what is damaged later is not taken for torn.
 
 use std::{
     io,
+    ops::Range,
     sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, SystemTime},
@@ -36,6 +38,22 @@ const CLOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// Written at a time, so that the ring is freed bit by bit.
 const WRITE_BYTES: u64 = 1 << 20;
 
+/// A time as it stands in the log: microseconds since 1970.
+struct Moment([u8; 8]);
+
+impl From<SystemTime> for Moment {
+    fn from(time: SystemTime) -> Self {
+        let micros = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        Self(micros.to_le_bytes())
+    }
+}
+
+impl Moment {
+    fn body(&self) -> Body<'_> {
+        Body { kind: BlockKind::Clock, descriptors: &[], payload: &self.0 }
+    }
+}
+
 /// What the thread keeps between rounds.
 pub(super) struct Flusher {
     log: Arc<Log>,
@@ -48,7 +66,7 @@ pub(super) struct Flusher {
     /// When the last moment was noted.
     last_moment: SystemTime,
     /// Where its block ends.
-    moment_end: u64,
+    last_moment_end: u64,
     /// Where a block ends that says that everything before it is durable.
     proven: u64,
 }
@@ -59,7 +77,7 @@ struct BrokenByPanic(Arc<Log>);
 impl Drop for BrokenByPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.fail(&io::Error::other("the thread that writes it has panicked"));
+            self.0.fail("the thread that writes it has panicked");
         }
     }
 }
@@ -72,38 +90,37 @@ impl Flusher {
     pub(super) fn new(log: Arc<Log>) -> Self {
         let from = log.durable();
         // What recovery found needs no moment: there was one behind it, or its process was killed.
-        let page = Box::new(Page([0; PAGE_BYTES as usize]));
-        let last_moment = SystemTime::UNIX_EPOCH;
-        Self { log, from, current: None, page, last_moment, moment_end: from, proven: from }
+        let (page, last_moment) = (Box::new(Page([0; PAGE_BYTES as usize])), SystemTime::UNIX_EPOCH);
+        Self { log, from, current: None, page, last_moment, last_moment_end: from, proven: from }
     }
 
     /// Flushes until told to stop, and then what is left.
     pub(super) fn run(mut self) {
-        let log = self.log.clone();
-        let _broken = BrokenByPanic(log.clone());
-        while log.check().is_ok() {
-            // Before the look at what is filled: who has committed before asking to stop is flushed.
-            let stop = log.stop.load(Ordering::SeqCst);
-            if stop && self.from == self.proven && log.space.filled_to() == self.proven {
-                return;
-            }
-            if let Err(error) = self.round(stop) {
-                log.fail(&error);
-            }
+        let broken = BrokenByPanic(self.log.clone());
+        if let Err(error) = self.flush_until_stopped() {
+            broken.0.fail(&error.to_string());
         }
     }
 
-    fn round(&mut self, stop: bool) -> io::Result<()> {
-        self.note_moment(stop);
-        let to = self.log.space.filled_to();
-        let due = to > self.from && (stop || !self.log.waiters.is_empty() || self.is_much(to));
-        if due {
-            self.flush(to)
-        } else if !stop {
-            self.rest(to)
-        } else {
-            Ok(())
+    fn flush_until_stopped(&mut self) -> io::Result<()> {
+        // Who has committed before asking to stop is flushed below.
+        while !self.log.stop.load(Ordering::SeqCst) {
+            self.note_moment();
+            let to = self.log.space.filled_to();
+            if to > self.from && (!self.log.waiters.is_empty() || self.is_much(to)) {
+                self.flush(to)?;
+            } else {
+                self.rest(to)?;
+            }
         }
+        // Nobody commits any more.
+        self.flush(self.log.space.filled_to().max(self.from))?;
+        if self.from != self.proven {
+            // The ring is free: there is nothing to wait for.
+            self.log.append(&self.log.clock_filling, Moment::from(SystemTime::now()).body());
+            self.flush(self.log.space.filled_to())?;
+        }
+        Ok(())
     }
 
     fn is_much(&self, to: u64) -> bool {
@@ -112,116 +129,72 @@ impl Flusher {
 
     /// Until there is something to do, or what has gathered is due.
     fn rest(&mut self, to: u64) -> io::Result<()> {
-        self.log.resting.store(true, Ordering::SeqCst);
-        // Whoever begins to wait after this look sees that the flusher rests, and wakes it.
-        if self.log.waiters.is_empty() && !self.log.stop.load(Ordering::SeqCst) {
-            thread::park_timeout(GATHER);
+        if self.log.waiters.begin_rest() {
+            if !self.log.stop.load(Ordering::SeqCst) {
+                thread::park_timeout(GATHER);
+            }
+        } else if to <= self.from {
+            // What they wait for has been claimed and not filled yet: by a thread that may want this core.
+            thread::yield_now();
         }
-        self.log.resting.store(false, Ordering::SeqCst);
+        self.log.waiters.end_rest();
         if to > self.from && self.log.waiters.is_empty() { self.flush(to) } else { Ok(()) }
     }
 
-    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the last
-    /// (invariant 5).
-    fn note_moment(&mut self, stop: bool) {
+    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the last.
+    fn note_moment(&mut self) {
         let now = SystemTime::now();
-        let filled = self.log.space.filled_to();
-        let due = if stop {
-            filled == self.from
-        } else {
-            filled != self.moment_end
-                && now.duration_since(self.last_moment).map_or(true, |passed| passed >= CLOCK_INTERVAL)
-        };
-        if !due {
+        if self.log.space.filled_to() == self.last_moment_end
+            || now.duration_since(self.last_moment).is_ok_and(|passed| passed < CLOCK_INTERVAL)
+        {
             return;
         }
-        let micros = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
-        let body = Body { kind: BlockKind::Clock, descriptors: &[], payload: &micros.to_le_bytes() };
-        let log = self.log.clone();
-        let from = self.from;
-        let placed = log.append_making_room(&log.clock_filling, body, &mut || self.make_room());
-        if let Some(lsn) = placed {
-            (self.last_moment, self.moment_end) = (now, lsn.offset() + body.size());
-            if lsn.offset() == from {
-                self.proven = self.moment_end;
+        let moment = Moment::from(now);
+        if let Some(lsn) = self.log.try_append(&self.log.clock_filling, moment.body()) {
+            (self.last_moment, self.last_moment_end) = (now, lsn.offset() + moment.body().size());
+            if lsn.offset() == self.from {
+                self.proven = self.last_moment_end;
             }
-        }
-    }
-
-    /// Invariant 4.
-    fn make_room(&mut self) {
-        let to = self.log.space.filled_to();
-        if to == self.from {
-            // Others are filling what is below.
-            thread::yield_now();
-        } else if let Err(error) = self.flush(to) {
-            self.log.fail(&error);
         }
     }
 
     /// Makes everything below `to` durable.
     fn flush(&mut self, to: u64) -> io::Result<()> {
-        let (mut at, mut bytes) = (self.from, 0);
-        while at < to {
-            let span = self.span_at(at)?;
-            let start = at.max(span.start);
-            let end = to.min(span.end);
-            if start < end {
-                self.write(span, start, end)?;
-                bytes += end - start;
-            }
-            at = end.max(start);
-            if end == span.end {
-                // What follows is a gap: the next segment's start says how long.
-                at = self.next_start(&span, to);
-            }
-            self.log.ring.wrote(at.min(to) / PAGE_BYTES * PAGE_BYTES);
+        let mut bytes = 0;
+        for (span, stretch) in self.log.space.stretches(self.from..to) {
+            // Before it there may have been a gap.
+            self.log.ring.wrote(page_of(stretch.start));
+            bytes += stretch.end - stretch.start;
+            self.write(span, stretch)?;
         }
+        self.log.ring.wrote(page_of(to));
         if let Some((_, file)) = &self.current {
             file.sync()?;
         }
         self.from = to;
         self.log.count_flush(bytes);
-        self.log.set_durable(to);
+        self.log.waiters.publish(to);
         Ok(())
-    }
-
-    /// The segment in which, or after a gap behind `at`, the log goes on.
-    fn span_at(&self, at: u64) -> io::Result<Span> {
-        if let Some((span, _)) = &self.current
-            && span.start <= at
-            && at < span.end
-        {
-            return Ok(*span);
-        }
-        let found = self.log.space.segments().into_iter().find(|span| at < span.end);
-        found.ok_or_else(|| io::Error::other("the log has no segment for what has been filled"))
-    }
-
-    fn next_start(&self, span: &Span, to: u64) -> u64 {
-        let mut segments = self.log.space.segments().into_iter();
-        let next = segments.find(|next| next.sequence == span.sequence + 1);
-        next.map_or(to, |next| next.start.min(to))
     }
 
     /// Writes whole pages, from whole pages of the ring, so that the device can take them from there. The last one is mostly not
     /// full: what there is of it is written with zeros behind, and stays in the ring to be written again with the next round.
-    fn write(&mut self, span: Span, start: u64, end: u64) -> io::Result<()> {
+    fn write(&mut self, span: Span, stretch: Range<u64>) -> io::Result<()> {
         let file = self.file(span)?;
-        let whole = end / PAGE_BYTES * PAGE_BYTES;
-        let mut at = start / PAGE_BYTES * PAGE_BYTES;
+        let whole = page_of(stretch.end);
+        let mut at = page_of(stretch.start);
         while at < whole {
-            // SAFETY: below `filled_to`, and not freed before `wrote`; nor is what is below `start` in its page, which was written
-            // before, or lies in front of the segment and is nobody's.
+            // SAFETY: below `filled_to`, and not freed before `wrote`; nor is what is below the stretch in its page, which was
+            // written before, or lies in front of the segment and is nobody's.
             let bytes = unsafe { self.log.ring.filled(at, whole.min(at + WRITE_BYTES)) };
-            file.write_at(span.position(at), bytes)?;
+            file.write_at(span.position(at), &bytes)?;
             at += bytes.len() as u64;
             self.log.ring.wrote(at);
         }
-        if at < end {
+        if at < stretch.end {
             // SAFETY: as above.
-            let bytes = unsafe { self.log.ring.filled(at, end) };
-            self.page.0[..bytes.len()].copy_from_slice(bytes);
+            let bytes = unsafe { self.log.ring.filled(at, stretch.end) };
+            self.page.0[..bytes.len()].copy_from_slice(&bytes);
             self.page.0[bytes.len()..].fill(0);
             file.write_at(span.position(at), &self.page.0)?;
         }
@@ -240,4 +213,9 @@ impl Flusher {
         self.current = Some((span, file.clone()));
         Ok(file)
     }
+}
+
+/// Where the page of an offset begins.
+fn page_of(offset: u64) -> u64 {
+    offset / PAGE_BYTES * PAGE_BYTES
 }

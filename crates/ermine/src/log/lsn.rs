@@ -20,7 +20,11 @@ use crate::ids::Stamp;
 pub(crate) const GRANULE: u64 = 16;
 
 /// Segments that exist at a time, at most.
+#[cfg(not(loom))]
 pub(crate) const SEGMENTS: usize = 16;
+/// So few that a model gets round.
+#[cfg(loom)]
+pub(crate) const SEGMENTS: usize = 3;
 
 /// A place in the log: an offset and its segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

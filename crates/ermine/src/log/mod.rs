@@ -34,6 +34,10 @@ pub(crate) mod lsn;
 pub(crate) mod record;
 pub(crate) mod ring;
 pub(crate) mod space;
+pub(crate) mod waiters;
+
+#[cfg(all(test, loom))]
+mod loom_models;
 
 #[cfg(not(loom))]
 mod flusher;
@@ -43,8 +47,6 @@ mod receipt;
 pub(crate) mod scan;
 #[cfg(not(loom))]
 pub(crate) mod segment;
-#[cfg(not(loom))]
-pub(crate) mod waiters;
 
 #[cfg(not(loom))]
 mod central;

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use super::Log;
@@ -18,11 +18,13 @@ pub struct Receipt<'db> {
     stamp: Stamp,
     /// The log, and the last place in it that the transaction wrote or read from. `None`: nothing to wait for.
     pending: Option<(&'db Log, u64)>,
+    /// Who is in the list of those to be woken.
+    enlisted: Option<Waker>,
 }
 
 impl<'db> Receipt<'db> {
     pub(crate) fn new(stamp: Stamp, pending: Option<(&'db Log, u64)>) -> Self {
-        Self { stamp, pending }
+        Self { stamp, pending, enlisted: None }
     }
 
     /// The transaction's place in the order of commits.
@@ -48,11 +50,15 @@ impl<'db> Receipt<'db> {
 impl Future for Receipt<'_> {
     type Output = Result<Stamp>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((log, offset)) = &self.pending else { return Poll::Ready(Ok(self.stamp)) };
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some((log, offset)) = self.pending else { return Poll::Ready(Ok(self.stamp)) };
         if !self.is_durable() && log.check().is_ok() {
-            log.waiters.enlist(*offset, context.waker().clone());
-            log.wake_flusher();
+            // Once a waker, however often the task looks.
+            if !self.enlisted.as_ref().is_some_and(|enlisted| enlisted.will_wake(context.waker())) {
+                self.enlisted = Some(context.waker().clone());
+                log.waiters.enlist(offset, context.waker().clone());
+                log.wake_flusher();
+            }
             // The second look: see `waiters`.
             if !self.is_durable() && log.check().is_ok() {
                 return Poll::Pending;

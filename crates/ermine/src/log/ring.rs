@@ -7,27 +7,23 @@
 //!    earlier has been written to the file ([`free`](Ring::free_to)).
 //! 2. The flusher reads only below `LogSpace::filled_to`, which has acquired what was filled there.
 
-use crate::{
-    platform::memory::Region,
-    sync::{AtomicU64, Ordering},
-};
+use std::ops::Deref;
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// The ring.
 pub(crate) struct Ring {
-    memory: Region,
+    places: Places,
     bytes: u64,
     /// Up to where the log has been written to files, so that the places can be used again.
     written: AtomicU64,
 }
 
-// SAFETY: shared access to the bytes is ordered by the invariants above.
-unsafe impl Sync for Ring {}
-
 impl Ring {
     /// A ring of `bytes`, a power of two, for the log from `start` on.
     pub(crate) fn new(bytes: u64, start: u64) -> std::io::Result<Self> {
         assert!(bytes.is_power_of_two());
-        Ok(Self { memory: Region::reserve(bytes as usize, 0)?, bytes, written: AtomicU64::new(start) })
+        Ok(Self { places: Places::reserve(bytes as usize)?, bytes, written: AtomicU64::new(start) })
     }
 
     /// Its size.
@@ -56,8 +52,8 @@ impl Ring {
         let (first, second) = bytes.split_at(bytes.len().min(self.bytes as usize - at));
         // SAFETY: both parts lie in the ring, and nobody else uses them (invariant 1).
         unsafe {
-            self.memory.start().add(at).copy_from_nonoverlapping(first.as_ptr(), first.len());
-            self.memory.start().copy_from_nonoverlapping(second.as_ptr(), second.len());
+            self.places.write(at, first);
+            self.places.write(0, second);
         }
     }
 
@@ -65,11 +61,81 @@ impl Ring {
     ///
     /// # Safety
     /// The range has been filled and is not freed while the slice is in use.
-    pub(crate) unsafe fn filled(&self, from: u64, to: u64) -> &[u8] {
+    pub(crate) unsafe fn filled(&self, from: u64, to: u64) -> impl Deref<Target = [u8]> {
         let at = from % self.bytes;
         let length = (to - from).min(self.bytes - at);
         // SAFETY: inside the ring; nobody writes there until it is freed (invariants 1 and 2).
-        unsafe { std::slice::from_raw_parts(self.memory.start().add(at as usize), length as usize) }
+        unsafe { self.places.read(at as usize, length as usize) }
+    }
+}
+
+#[cfg(not(loom))]
+use mapped::Places;
+#[cfg(loom)]
+use modelled::Places;
+
+/// The bytes as memory.
+#[cfg(not(loom))]
+mod mapped {
+    use crate::platform::memory::Region;
+
+    pub(super) struct Places(Region);
+
+    // SAFETY: shared access to the bytes is ordered by the invariants of the ring.
+    unsafe impl Sync for Places {}
+
+    impl Places {
+        pub(super) fn reserve(bytes: usize) -> std::io::Result<Self> {
+            Region::reserve(bytes, 0).map(Self)
+        }
+
+        /// # Safety
+        /// Nobody else uses that range, which is inside.
+        pub(super) unsafe fn write(&self, at: usize, bytes: &[u8]) {
+            // SAFETY: promised by the caller.
+            unsafe { self.0.start().add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+
+        /// # Safety
+        /// Nobody writes to that range, which is inside, while the slice is in use.
+        pub(super) unsafe fn read(&self, at: usize, length: usize) -> &[u8] {
+            // SAFETY: promised by the caller.
+            unsafe { std::slice::from_raw_parts(self.0.start().add(at), length) }
+        }
+    }
+}
+
+/// The bytes as cells whose uses the model checker compares.
+#[cfg(loom)]
+mod modelled {
+    use loom::cell::UnsafeCell;
+
+    use crate::log::lsn::GRANULE;
+
+    const CELL: usize = GRANULE as usize;
+
+    pub(super) struct Places(Vec<UnsafeCell<[u8; CELL]>>);
+
+    // SAFETY: loom checks the accesses.
+    unsafe impl Sync for Places {}
+
+    impl Places {
+        pub(super) fn reserve(bytes: usize) -> std::io::Result<Self> {
+            Ok(Self((0..bytes / CELL).map(|_| UnsafeCell::new([0; CELL])).collect()))
+        }
+
+        pub(super) unsafe fn write(&self, at: usize, bytes: &[u8]) {
+            for (byte, at) in bytes.iter().zip(at..) {
+                // SAFETY: loom fails the model when this is concurrent with another use.
+                self.0[at / CELL].with_mut(|cell| unsafe { (*cell)[at % CELL] = *byte });
+            }
+        }
+
+        pub(super) unsafe fn read(&self, at: usize, length: usize) -> Vec<u8> {
+            // SAFETY: loom fails the model when this is concurrent with a write.
+            let byte = |at: usize| self.0[at / CELL].with(|cell| unsafe { (*cell)[at % CELL] });
+            (at..at + length).map(byte).collect()
+        }
     }
 }
 
@@ -88,6 +154,6 @@ mod tests {
         unsafe { ring.fill(offset, &bytes) };
         // SAFETY: it has been filled.
         let (first, second) = unsafe { (ring.filled(offset, offset + 256), ring.filled(offset + 100, offset + 256)) };
-        assert_eq!((first, second), (&bytes[..100], &bytes[100..]));
+        assert_eq!((&*first, &*second), (&bytes[..100], &bytes[100..]));
     }
 }

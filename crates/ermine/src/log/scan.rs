@@ -54,10 +54,36 @@ pub(crate) struct Scan<'f> {
     buffered: u64,
 }
 
+/// A scan without its file, to go on with later.
+pub(crate) struct Paused {
+    at: u64,
+    buffer: Vec<u8>,
+    buffered: u64,
+}
+
+impl Paused {
+    /// Goes on from `at`.
+    pub(crate) fn new(at: u64) -> Self {
+        Self { at, buffer: Vec::new(), buffered: at }
+    }
+
+    /// Goes on where it was.
+    pub(crate) fn resume(self, file: &dyn File, extent: Extent) -> Scan<'_> {
+        let Self { at, buffer, buffered } = self;
+        Scan { file, extent, at, buffer, buffered }
+    }
+}
+
 impl<'f> Scan<'f> {
     /// Begins at `from`.
     pub(crate) fn new(file: &'f dyn File, extent: Extent, from: u64) -> Self {
         Self { file, extent, at: from, buffer: Vec::new(), buffered: from }
+    }
+
+    /// Lets go of the file.
+    pub(crate) fn pause(self) -> Paused {
+        let Self { at, buffer, buffered, .. } = self;
+        Paused { at, buffer, buffered }
     }
 
     /// Where the next block is, or would be.
@@ -118,24 +144,56 @@ impl<'f> Scan<'f> {
         Ok(self.buffer.len() >= bytes)
     }
 
+    /// The header at this place and the bytes from it on to the end of its descriptors, if both are right, whatever the
+    /// payloads are.
+    pub(crate) fn head(&mut self) -> io::Result<Option<(Header, &[u8])>> {
+        if self.extent.end - self.at >= HEADER_BYTES as u64
+            && let Ok(header) = self.header()?
+            && header.payload_at() <= BLOCK_BYTES_MAX
+            && self.fetch(header.payload_at() as usize)?
+        {
+            let from = (self.at - self.buffered) as usize;
+            let bytes = &self.buffer[from..from + header.payload_at() as usize];
+            return Ok(header.verify(bytes).then_some((header, bytes)));
+        }
+        Ok(None)
+    }
+
+    /// Goes on at `at`, which lies behind this place.
+    pub(crate) fn go_to(&mut self, at: u64) {
+        debug_assert!(at >= self.at);
+        self.at = at.min(self.extent.end);
+    }
+
+    /// Goes on behind this place, to where a right header stands, or to the end.
+    pub(crate) fn seek(&mut self) -> io::Result<()> {
+        while self.step()? {
+            if self.head()?.is_some() {
+                return Ok(());
+            }
+        }
+        self.at = self.extent.end;
+        Ok(())
+    }
+
+    /// A granule on; false where there is no more.
+    fn step(&mut self) -> io::Result<bool> {
+        self.at = (self.at + GRANULE).min(self.extent.end);
+        let has_header = self.extent.end - self.at >= HEADER_BYTES as u64;
+        // Also where the file is shorter than its name says.
+        Ok(has_header && self.fetch(HEADER_BYTES)?)
+    }
+
     /// Whether a right header behind this place says that the log had been durable beyond `beyond` when it was written.
     pub(crate) fn proves_durable(mut self, beyond: u64) -> io::Result<bool> {
-        while self.extent.end - self.at >= HEADER_BYTES as u64 {
-            if let Ok(header) = self.header()?
-                && header.durable() > beyond
-                && header.payload_at() <= BLOCK_BYTES_MAX
-                && self.fetch(header.payload_at() as usize)?
-                && header.verify(&self.buffer[(self.at - self.buffered) as usize..])
-            {
+        loop {
+            if self.head()?.is_some_and(|(header, _)| header.durable() > beyond) {
                 return Ok(true);
             }
-            if self.at >= self.buffered + self.buffer.len() as u64 {
-                // The file is shorter than its name says.
+            if !self.step()? {
                 return Ok(false);
             }
-            self.at += GRANULE;
         }
-        Ok(false)
     }
 }
 

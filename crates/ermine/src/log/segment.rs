@@ -1,8 +1,8 @@
 //! The files of the log's segments.
 //!
 //! A file's name says everything about it, `log-SEQUENCE-START-END` in hexadecimal digits, so that the segment table is
-//! rebuilt from names (ERMIA 3.2). A file is as long as its segment, and begins with the page of the LSN space in which the segment begins; where nothing has been written yet there are zeros, or
-//! what the file held in an earlier use.
+//! rebuilt from names (ERMIA 3.2). A file begins with the page of the LSN space in which its segment begins, and is as long as
+//! its segment, in whole pages. Where nothing has been written yet there are zeros.
 
 use std::{
     collections::HashMap,
@@ -10,10 +10,16 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::space::{PAGE_BYTES, Span};
+use super::{
+    lsn::GRANULE,
+    space::{PAGE_BYTES, Span},
+};
 use crate::platform::file::{Directory, File, Open};
 
 const PREFIX: &str = "log-";
+
+/// No log comes here: stamps are below.
+const OFFSET_MAX: u64 = 1 << 61;
 
 /// The name of a segment's file.
 pub(crate) fn name_of(span: &Span) -> String {
@@ -28,7 +34,8 @@ pub(crate) fn span_of(name: &str) -> Option<Span> {
     });
     let (sequence, start, end) = (numbers.next()??, numbers.next()??, numbers.next()??);
     let span = Span { sequence, start, end };
-    (numbers.next().is_none() && start < end && name_of(&span) == name).then_some(span)
+    let is_sound = start < end && end <= OFFSET_MAX && start.is_multiple_of(GRANULE);
+    (numbers.next().is_none() && is_sound && name_of(&span) == name).then_some(span)
 }
 
 /// Open files, by the sequence number of their segment.
@@ -84,6 +91,8 @@ mod tests {
         {
             assert_eq!(span_of(other), None, "{other}");
         }
-        assert_eq!(span_of(&format!("log-{:016x}-{:016x}-{:016x}", 1, 32, 32)), None);
+        for (start, end) in [(32, 32), (32, 16), (17, 4096), (32, u64::MAX)] {
+            assert_eq!(span_of(&format!("log-{:016x}-{:016x}-{:016x}", 1, start, end)), None);
+        }
     }
 }

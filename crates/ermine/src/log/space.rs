@@ -19,26 +19,30 @@
 //!
 //! Invariants
 //! 1. *Announced first.* The announcement is stored before the `fetch_add`, and [`filled_to`](LogSpace::filled_to) reads the
-//!    offset before the announcements, all sequentially consistent: whom it misses has a piece at or above that offset.
-//! 2. *Filled before.* The withdrawal releases what was filled; who finds the announcement gone acquires it.
+//!    offset before the announcements. An offset that it reads from or behind a `fetch_add` has that announcement with it; so
+//!    whom it misses has a piece at or above that offset. No fence is needed for that.
+//! 2. *Filled before.* Every later store to an announcement, the withdrawal first, releases what was filled; who finds the
+//!    announcement gone acquires it.
 //! 3. *One segment a place.* Segments do not overlap, and follow each other in order of their sequence numbers. The number
 //!    in an LSN is that of its segment modulo 16; no more are opened while 16 are live.
 //! 4. *A torn look is noticed.* A worker looks at the newest segment without a lock: sequence, span, sequence again. A span is
 //!    overwritten only after the sequence has moved on by 16.
 //! 5. *Nobody waits for himself.* Once claimed, the announcement is the piece's own offset: so the lowest of all announcers has
-//!    nobody below him, everything below is written, and his piece finds room in the buffer.
+//!    nobody below him, everything below is written, and his piece finds room in the buffer, which is no smaller.
 //! 6. *A dead zone is closed.* Who finds its piece in one has not withdrawn its announcement, and opens or finds a later
-//!    segment before it does. So below `filled_to` every offset is in a segment or in a gap between two.
+//!    segment before it does. So below `filled_to` every offset is in a segment, in a gap between two, or, while there are
+//!    16 segments, behind the last one, where the next will begin at or above `filled_to`.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
     block::HEADER_BYTES,
-    lsn::{Lsn, SEGMENTS},
+    lsn::{GRANULE, Lsn, SEGMENTS},
 };
 use crate::{
     clock::LogOffset,
-    sync::{AppendList, AtomicU64, Mutex, Ordering, Spin, total_order},
+    ids::Stamp,
+    sync::{AppendList, AtomicU64, Mutex, Ordering, Spin},
 };
 
 /// What devices write at a time.
@@ -55,12 +59,12 @@ impl Filling {
         Self(AtomicU64::new(Self::NOTHING))
     }
 
-    /// Announces a piece at or above the offset of now.
-    fn announce(&self, offset: &LogOffset) {
+    /// Announces a piece at or above the offset of now, which is returned.
+    fn announce(&self, offset: &LogOffset) -> u64 {
         let now = offset.now().0;
-        // SeqCst: invariant 1.
-        self.0.store(now, Ordering::SeqCst);
-        total_order();
+        // Release: as a withdrawal of what was filled before. Invariant 1 rests on the `fetch_add` that follows.
+        self.0.store(now, Ordering::Release);
+        now
     }
 
     /// Narrows the announcement to the piece that was claimed: nothing is held back for longer than it must be.
@@ -75,6 +79,9 @@ impl Filling {
         self.0.store(Self::NOTHING, Ordering::Release);
     }
 }
+
+/// A segment is no longer, so that one skip can close it.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64 * GRANULE;
 
 /// A live segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,12 +154,12 @@ impl Live {
     }
 
     fn next_bytes(&self) -> u64 {
-        self.segment_bytes << self.segments.len().saturating_sub(Self::FEW)
+        (self.segment_bytes << self.segments.len().saturating_sub(Self::FEW)).min(SEGMENT_BYTES_MAX)
     }
 }
 
 /// A claimed piece, whose owner fills it with [`LogSpace::filled`] at the end.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) lsn: Lsn,
     pub(crate) size: u64,
@@ -206,6 +213,8 @@ impl LogSpace {
         loop {
             let offset = self.offset.reserve(size).0;
             let mut claim = self.look(offset, size);
+            // Before a wait for anything: everything below can be flushed.
+            filling.narrow(offset);
             while claim == Claim::Full {
                 if give_up() {
                     filling.withdraw();
@@ -214,7 +223,6 @@ impl LogSpace {
                 spin.wait();
                 claim = self.look_locked(offset, size);
             }
-            filling.narrow(offset);
             match claim {
                 Claim::Good(lsn) => return Some(Piece { lsn, size }),
                 Claim::Closes(lsn, size) if size >= HEADER_BYTES as u64 => close(Piece { lsn, size }),
@@ -224,33 +232,48 @@ impl LogSpace {
         }
     }
 
+    /// Claims `size` bytes below `limit` if they can be had at once: inside the newest segment, and unless others are claiming.
+    pub(crate) fn try_claim(&self, filling: &Filling, size: u64, limit: u64) -> Option<Piece> {
+        let offset = filling.announce(&self.offset);
+        let lsn = if offset + size <= limit { self.in_newest(offset, size) } else { None };
+        let lsn = lsn.filter(|_| self.offset.reserve_at(Stamp(offset), size));
+        if lsn.is_none() {
+            filling.withdraw();
+        }
+        Some(Piece { lsn: lsn?, size })
+    }
+
     /// A claimed piece has been filled.
     pub(crate) fn filled(&self, filling: &Filling) {
         filling.withdraw();
     }
 
-    /// Up to where everything has been filled.
+    /// Up to where everything has been filled. It may be less than the last time, when somebody has just announced a piece
+    /// with an offset that is no longer new.
     pub(crate) fn filled_to(&self) -> u64 {
+        // An acquire of all that was announced before it was what it is: invariant 1.
         let mut to = self.offset.now().0;
         self.filling.visit(|filling| {
-            total_order();
-            // SeqCst: invariant 1; an acquire for invariant 2.
-            to = to.min(filling.0.load(Ordering::SeqCst));
+            // Acquire: invariant 2.
+            to = to.min(filling.0.load(Ordering::Acquire));
             true
         });
         to
     }
 
     fn look(&self, offset: u64, size: u64) -> Claim {
+        self.in_newest(offset, size).map_or_else(|| self.look_locked(offset, size), Claim::Good)
+    }
+
+    /// The place of a piece that lies in the newest segment. May miss a segment that has just been opened.
+    fn in_newest(&self, offset: u64, size: u64) -> Option<Lsn> {
         // Acquire: pairs with `show`.
         let sequence = self.newest.load(Ordering::Acquire);
         let span = &self.spans[(sequence % SEGMENTS as u64) as usize];
         // Acquire: the second look at the sequence comes after them (invariant 4).
         let (start, end) = (span.start.load(Ordering::Acquire), span.end.load(Ordering::Acquire));
-        if self.newest.load(Ordering::Relaxed) == sequence && start <= offset && offset + size <= end {
-            return Claim::Good(Span { sequence, start, end }.lsn(offset));
-        }
-        self.look_locked(offset, size)
+        let is_whole = self.newest.load(Ordering::Relaxed) == sequence;
+        (is_whole && start <= offset && offset + size <= end).then(|| Span { sequence, start, end }.lsn(offset))
     }
 
     #[cold]
@@ -282,6 +305,13 @@ impl LogSpace {
         shared.end.store(span.end, Ordering::Release);
         // Release: pairs with `look`.
         self.newest.store(span.sequence, Ordering::Release);
+    }
+
+    /// What of `range` lies in segments, in order. Below [`filled_to`](Self::filled_to) the rest are gaps.
+    pub(crate) fn stretches(&self, range: Range<u64>) -> Vec<(Span, Range<u64>)> {
+        let live = self.live.lock().expect("no code panics while it holds the segments");
+        let stretches = live.segments.iter().map(|span| (*span, span.start.max(range.start)..span.end.min(range.end)));
+        stretches.filter(|(_, stretch)| !stretch.is_empty()).collect()
     }
 
     /// The live segments, oldest first.

@@ -1,25 +1,36 @@
-//! Who waits until the log is durable: threads and tasks, in one list.
+//! Where the flusher and those who wait for it meet: how far the log is durable, and who waits for more, threads and tasks in
+//! one list.
 //!
-//! Invariant: whoever is in the list when the log becomes durable beyond his place is woken. He puts himself in, and then
-//! looks once more; the flusher publishes how far it is, and then looks at the list.
+//! Invariants
+//! 1. *Nobody is forgotten.* Whoever is in the list when the log becomes durable beyond his place is woken. He puts himself
+//!    in, and then looks once more; the flusher publishes how far it is, and then looks at the list.
+//! 2. *The flusher does not oversleep.* It says that it rests, and then looks at the list; who waits puts himself in, and then
+//!    looks whether it rests, and wakes it.
+//! 3. *A failure is told to all.* It is known before [`wake_all`](Waiters::wake_all), which takes the lock: who puts himself in
+//!    afterwards knows it, too.
 
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Wake, Waker},
     thread::{self, Thread},
 };
 
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, total_order};
+
 /// The list.
-#[derive(Default)]
 pub(crate) struct Waiters {
+    durable: Durable,
     waiting: Mutex<BinaryHeap<Waiting>>,
     count: AtomicUsize,
+    /// 1 while the flusher rests.
+    resting: AtomicU32,
 }
+
+/// Up to where the log is durable. On a cache line of its own: the flusher writes it, readers look at it.
+#[repr(align(128))]
+struct Durable(AtomicU64);
 
 struct Waiting {
     /// Woken when the log is durable beyond.
@@ -54,20 +65,69 @@ impl Wake for Unpark {
 }
 
 impl Waiters {
-    /// Whether anybody waits.
+    /// Nobody, at a log that is durable up to `durable`.
+    pub(crate) fn new(durable: u64) -> Self {
+        Self {
+            durable: Durable(AtomicU64::new(durable)),
+            waiting: Mutex::new(BinaryHeap::new()),
+            count: AtomicUsize::new(0),
+            resting: AtomicU32::new(0),
+        }
+    }
+
+    /// Up to where the log is durable.
+    pub(crate) fn durable(&self) -> u64 {
+        total_order();
+        // SeqCst: invariant 1, the look of who waits; an acquire of what the flusher did before.
+        self.durable.0.load(Ordering::SeqCst)
+    }
+
+    /// The log is durable up to `to`.
+    pub(crate) fn publish(&self, to: u64) {
+        // SeqCst: invariant 1, the flusher's step before it looks at the list.
+        self.durable.0.store(to, Ordering::SeqCst);
+        if !self.is_empty() {
+            self.wake(to);
+        }
+    }
+
+    /// Whether nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
-        // SeqCst: pairs with `enlist` (waiter puts itself in, then looks; flusher moves on, then looks).
+        total_order();
+        // SeqCst: invariants 1 and 2, the look of the flusher.
         self.count.load(Ordering::SeqCst) == 0
     }
 
-    /// Has `waker` woken once the log is durable beyond `offset`, or never will be.
+    /// The flusher is going to rest. False: somebody waits.
+    pub(crate) fn begin_rest(&self) -> bool {
+        // SeqCst: invariant 2, the flusher's step before it looks at the list.
+        self.resting.store(1, Ordering::SeqCst);
+        self.is_empty()
+    }
+
+    /// The flusher rests no more.
+    pub(crate) fn end_rest(&self) {
+        // Relaxed: who still takes it for resting wakes it for nothing.
+        self.resting.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the flusher rests, or is about to.
+    pub(crate) fn is_flusher_resting(&self) -> bool {
+        total_order();
+        // SeqCst: invariant 2, the look of who waits.
+        self.resting.load(Ordering::SeqCst) != 0
+    }
+
+    /// Has `waker` woken once the log is durable beyond `offset`, or never will be. The caller looks once more afterwards.
     pub(crate) fn enlist(&self, offset: u64, waker: Waker) {
         let mut waiting = self.waiting.lock().expect("no code panics while it holds the list");
         waiting.push(Waiting { beyond: Reverse(offset), waker });
+        // SeqCst: invariants 1 and 2, the step of who waits.
         self.count.store(waiting.len(), Ordering::SeqCst);
     }
 
-    /// Blocks the calling thread until `done`, which becomes true when the log is durable beyond `offset`.
+    /// Blocks the calling thread until `done`, which becomes true when the log is durable beyond `offset`, or broken. It is
+    /// asked for the first time before the thread is in the list.
     pub(crate) fn block(&self, offset: u64, mut done: impl FnMut() -> bool) {
         if done() {
             return;
@@ -78,11 +138,13 @@ impl Waiters {
         }
     }
 
+    /// Wakes everybody.
+    pub(crate) fn wake_all(&self) {
+        self.wake(u64::MAX);
+    }
+
     /// Wakes those who wait for something below `durable`.
-    pub(crate) fn wake(&self, durable: u64) {
-        if self.is_empty() {
-            return;
-        }
+    fn wake(&self, durable: u64) {
         let mut woken = Vec::new();
         let mut waiting = self.waiting.lock().expect("no code panics while it holds the list");
         while let Some(next) = waiting.peek()
@@ -93,5 +155,61 @@ impl Waiters {
         self.count.store(waiting.len(), Ordering::SeqCst);
         drop(waiting);
         woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize as Count};
+
+    use super::*;
+
+    struct Counting(Count);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn those_are_woken_whose_place_is_durable() {
+        let waiters = Waiters::new(100);
+        let counting: Vec<_> = (0..4).map(|_| Arc::new(Counting(Count::new(0)))).collect();
+        for (offset, waker) in [300, 100, 200, 100].into_iter().zip(&counting) {
+            waiters.enlist(offset, Waker::from(waker.clone()));
+        }
+        let woken = || -> Vec<_> { counting.iter().map(|counting| counting.0.load(Ordering::Relaxed)).collect() };
+        waiters.publish(100);
+        assert_eq!(woken(), [0; 4], "durable up to a place is not beyond it");
+        waiters.publish(200);
+        assert_eq!((woken(), waiters.durable()), (vec![0, 1, 0, 1], 200));
+        assert!(!waiters.begin_rest() && waiters.is_flusher_resting());
+        waiters.wake_all();
+        assert_eq!(woken(), [1; 4], "everybody once");
+        assert!(waiters.begin_rest());
+        waiters.end_rest();
+        assert!(!waiters.is_flusher_resting());
+    }
+
+    #[test]
+    fn a_blocked_thread_goes_on_and_not_before() {
+        let (waiters, early) = (Waiters::new(16), AtomicBool::new(true));
+        thread::scope(|scope| {
+            let blocked = scope.spawn(|| {
+                waiters.block(64, || waiters.durable() > 64);
+                assert!(!early.load(Ordering::SeqCst));
+            });
+            while waiters.is_empty() {
+                thread::yield_now();
+            }
+            waiters.publish(64);
+            // As any other wake-up of that thread.
+            blocked.thread().unpark();
+            thread::sleep(std::time::Duration::from_millis(5));
+            early.store(false, Ordering::SeqCst);
+            waiters.publish(80);
+        });
+        assert!(waiters.is_empty());
     }
 }

@@ -42,6 +42,16 @@ impl<S: Scheme> Operation<'_, S> {
     /// Writes down what the transaction has done, before it takes its stamp; hands out what is too much for one block.
     pub(super) fn write_draft(&mut self, log: &Log) -> Result<()> {
         log.check()?;
+        let written = self.write_blocks(log);
+        if written.is_err()
+            && let Some(position) = &mut self.state.position
+        {
+            position.skip(log);
+        }
+        written
+    }
+
+    fn write_blocks(&mut self, log: &Log) -> Result<()> {
         let State { footprint, position, .. } = &mut *self.state;
         let (Some(position), Some(store)) = (position, &self.engine.store) else { return Ok(()) };
         position.draft.begin();

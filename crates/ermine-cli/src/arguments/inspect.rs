@@ -1,0 +1,33 @@
+//! The arguments of `ermine inspect`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Subcommand)]
+pub enum Inspect {
+    /// The segments of a log and their blocks: what they are, where they stand, whether their checksums are right
+    ///
+    /// Goes on behind damage. Exit code 1 when something is damaged that had been durable; the end that a crash has given a
+    /// log is no damage. docs/design/log.md has the format, and says how to save what is left.
+    Log(InspectLog),
+}
+
+#[derive(Debug, Args)]
+pub struct InspectLog {
+    /// The directory of the database
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Only the segment with this file name
+    #[arg(long, value_name = "FILE")]
+    pub segment: Option<String>,
+    /// Show the records of each block: tables, rows, keys
+    #[arg(long)]
+    pub records: bool,
+    /// Show only the segments, holes and damage, and the sums
+    #[arg(long, conflicts_with = "records")]
+    pub summary: bool,
+    /// JSON lines instead of text, an object each segment, block and hole
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,33 @@
+//! Looking into the files of a database without opening it: what stands where, and what is damaged.
+//!
+//! Nothing is written and nothing is locked, so a database that is in use can be looked at: its log then ends somewhere. No
+//! content of a file makes this panic, and none makes it ask for more memory than a block may have.
+//!
+//! [`Log`] lists the segments of a log; [`Blocks`] goes through one of them and goes on behind damage.
+//!
+//! ```
+//! # use ermine::{Database, Options, inspect::{Found, Log}};
+//! # let path = std::env::temp_dir().join(format!("ermine-inspect-{}", std::process::id()));
+//! # let db = Database::open(&path, Options::default())?;
+//! # db.table::<u64, i64>("accounts")?;
+//! let log = Log::open(&path)?;
+//! for segment in log.segments() {
+//!     for found in log.blocks(segment)? {
+//!         match found? {
+//!             Found::Block(block) => println!("{} at {}: {} rows", block.kind.name(), block.position, block.rows),
+//!             Found::Hole(hole) => println!("nothing at {} for {} bytes", hole.position, hole.bytes),
+//!         }
+//!     }
+//! }
+//! # drop(db);
+//! # std::fs::remove_dir_all(&path).unwrap();
+//! # Ok::<_, ermine::Error>(())
+//! ```
+
+mod blocks;
+mod log;
+
+pub use self::{
+    blocks::{Block, BlockKind, Blocks, Found, Hole, Reason, Record},
+    log::{Log, Segment},
+};

@@ -1,0 +1,502 @@
+//! The log's pieces under the model checker: reserve, fill and flush; segments that are opened, closed and freed; the ring;
+//! waiting for the flusher; chains and boundaries.
+//!
+//! The ring's bytes are cells that loom watches: a piece that is read before it is filled, or filled before its former content
+//! has been read, fails the model as a race, whatever the values. There are two live segments at most (`lsn::SEGMENTS`), so
+//! that numbers come round. Workers and flusher take the steps of `central` and `flusher`, with memory for files.
+//!
+//! | mutant | found by |
+//! |---|---|
+//! | (to come) | |
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex as StdMutex},
+    task::{Wake, Waker},
+};
+
+use loom::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use super::{
+    block::HEADER_BYTES,
+    chains::{Chains, Part},
+    lsn::{GRANULE, Lsn, SEGMENTS},
+    ring::Ring,
+    space::{Filling, LogSpace, Piece, Span},
+    waiters::Waiters,
+};
+use crate::{clock::LogOffset, sync::Spin};
+
+/// Where the log begins.
+const FROM: u64 = GRANULE;
+/// In the bytes of a skip.
+const SKIP: u8 = 0xee;
+
+/// What a piece is filled with.
+fn content(offset: u64) -> u8 {
+    (offset / GRANULE) as u8
+}
+
+/// A log without files.
+struct Model {
+    space: LogSpace,
+    ring: Ring,
+    /// Every segment that there ever was, by its sequence number, and every piece, with what it holds. Plain locks: they order
+    /// nothing under loom.
+    spans: StdMutex<HashMap<u64, Span>>,
+    pieces: StdMutex<Vec<(Piece, u8)>>,
+}
+
+impl Model {
+    fn new(segment_bytes: u64, ring_bytes: u64) -> Arc<Self> {
+        let first = Span { sequence: 0, start: FROM, end: FROM + segment_bytes };
+        Arc::new(Self {
+            space: LogSpace::new(Arc::new(LogOffset::new()), vec![first], segment_bytes),
+            ring: Ring::new(ring_bytes, FROM).unwrap(),
+            spans: StdMutex::default(),
+            pieces: StdMutex::default(),
+        })
+    }
+
+    fn note_spans(&self) {
+        for span in self.space.segments() {
+            let known = self.spans.lock().unwrap().insert(span.sequence, span);
+            assert!(known.is_none_or(|known| known == span), "a segment has changed");
+        }
+    }
+
+    /// As `Log::fill`. A skip fills no more than its header.
+    fn fill(&self, piece: Piece, with: u8) {
+        self.pieces.lock().unwrap().push((piece, with));
+        let bytes = if with == SKIP { HEADER_BYTES as u64 } else { piece.size };
+        let mut spin = Spin::default();
+        while piece.lsn.offset() + bytes > self.ring.free_to() {
+            spin.wait();
+        }
+        // SAFETY: loom checks it.
+        unsafe { self.ring.fill(piece.lsn.offset(), &vec![with; bytes as usize]) };
+    }
+
+    /// As `Log::append`.
+    fn append(&self, filling: &Filling, size: u64) -> Lsn {
+        let piece = self.space.claim(filling, size, |skip| self.fill(skip, SKIP), || false).unwrap();
+        self.fill(piece, content(piece.lsn.offset()));
+        self.space.filled(filling);
+        piece.lsn
+    }
+
+    /// A worker that appends pieces of these sizes.
+    fn spawn(self: &Arc<Self>, sizes: &'static [u64]) -> thread::JoinHandle<()> {
+        let (model, filling) = (Arc::clone(self), self.space.join());
+        thread::spawn(move || {
+            for &size in sizes {
+                model.append(&filling, size);
+            }
+            model.note_spans();
+        })
+    }
+
+    /// Fills a piece if there is room.
+    fn fill_if_room(&self, filling: &Filling, piece: Piece) -> bool {
+        let has_room = piece.lsn.offset() + piece.size <= self.ring.free_to();
+        if has_room {
+            self.fill(piece, content(piece.lsn.offset()));
+            self.space.filled(filling);
+        }
+        has_room
+    }
+
+    /// As [`Model::spawn`], but the worker stops where it finds no room, with the piece in hand.
+    fn spawn_stopping(self: &Arc<Self>, sizes: [u64; 2]) -> thread::JoinHandle<Option<(Arc<Filling>, Piece)>> {
+        let (model, filling) = (Arc::clone(self), self.space.join());
+        thread::spawn(move || {
+            for size in sizes {
+                let skip = |skip| model.fill(skip, SKIP);
+                let piece = model.space.claim(&filling, size, skip, || false).unwrap();
+                if !model.fill_if_room(&filling, piece) {
+                    return Some((filling, piece));
+                }
+            }
+            None
+        })
+    }
+
+    /// Flushes until all who stopped have found room.
+    fn finish<const N: usize>(&self, from: u64, workers: [thread::JoinHandle<Option<(Arc<Filling>, Piece)>>; N]) {
+        let mut stopped: Vec<_> = workers.into_iter().filter_map(|worker| worker.join().unwrap()).collect();
+        let mut at = self.flush(from);
+        while !stopped.is_empty() {
+            let before = stopped.len();
+            stopped.retain(|(filling, piece)| !self.fill_if_room(filling, *piece));
+            assert!(stopped.len() < before, "all wait for each other");
+            at = self.flush(at);
+        }
+        self.check_all();
+    }
+
+    /// One round of the flusher, without files; gives how far it came. What it reads is what was filled.
+    fn flush(&self, from: u64) -> u64 {
+        let to = self.space.filled_to().max(from);
+        let mut at = from;
+        for (span, stretch) in self.space.stretches(from..to) {
+            self.ring.wrote(stretch.start);
+            self.check_gap(at..stretch.start);
+            at = stretch.start;
+            while at < stretch.end {
+                // SAFETY: loom checks it.
+                let bytes = unsafe { self.ring.filled(at, stretch.end) };
+                assert!(!bytes.is_empty());
+                self.check(span, at, &bytes);
+                at += bytes.len() as u64;
+                self.ring.wrote(at);
+            }
+        }
+        self.check_gap(at..to);
+        self.ring.wrote(to);
+        to
+    }
+
+    /// In a gap there is no piece.
+    fn check_gap(&self, gap: std::ops::Range<u64>) {
+        for (piece, _) in &*self.pieces.lock().unwrap() {
+            assert!(!gap.contains(&piece.lsn.offset()), "the flusher has left {gap:?} out, with a piece in it");
+        }
+    }
+
+    /// What was read at `at`, against the pieces.
+    fn check(&self, span: Span, at: u64, bytes: &[u8]) {
+        let pieces = self.pieces.lock().unwrap();
+        for (at, byte) in (at..).zip(bytes) {
+            let holds = |piece: &Piece| (piece.lsn.offset()..piece.lsn.offset() + piece.size).contains(&at);
+            match pieces.iter().find(|(piece, _)| holds(piece)) {
+                Some((piece, SKIP)) if at >= piece.lsn.offset() + HEADER_BYTES as u64 => {}
+                Some((piece, with)) => {
+                    assert_eq!((byte, piece.lsn.segment()), (with, span.number()), "at {at} of {piece:?}");
+                }
+                None => assert!(span.end - at < HEADER_BYTES as u64, "nobody has filled {at}"),
+            }
+        }
+    }
+
+    /// Each piece lies in one segment, which its LSN names.
+    fn check_places(&self) {
+        let spans = self.spans.lock().unwrap();
+        for (piece, _) in &*self.pieces.lock().unwrap() {
+            let (start, end) = (piece.lsn.offset(), piece.lsn.offset() + piece.size);
+            let span = spans.values().find(|span| span.start <= start && end <= span.end);
+            assert_eq!(span.map(Span::number), Some(piece.lsn.segment()), "{piece:?} among {spans:?}");
+        }
+    }
+
+    /// Everybody has ended, and everything has been filled: the pieces cover the segments without a hole or an overlap.
+    fn check_all(&self) {
+        self.note_spans();
+        self.check_places();
+        let mut pieces = self.pieces.lock().unwrap().clone();
+        let spans = self.spans.lock().unwrap();
+        pieces.sort_unstable_by_key(|(piece, _)| piece.lsn.offset());
+        let to = self.space.now();
+        assert_eq!(self.space.filled_to(), to, "everything has been filled");
+        for span in spans.values() {
+            let mut at = span.start;
+            for (piece, _) in pieces.iter().filter(|(piece, _)| (span.start..span.end).contains(&piece.lsn.offset())) {
+                assert_eq!(piece.lsn.offset(), at, "a hole or an overlap in {span:?}: {pieces:?}");
+                at += piece.size;
+            }
+            assert!(at >= to || span.end - at < HEADER_BYTES as u64, "a hole at {at} in {span:?}: {pieces:?}");
+        }
+    }
+}
+
+fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// Two fill, the second a second piece; the flusher reads what is below `filled_to` at two moments.
+#[test]
+fn loom_what_the_flusher_reads_has_been_filled() {
+    bounded(2, || {
+        let model = Model::new(1024, 256);
+        let workers = [model.spawn(&[32]), model.spawn(&[16, 16])];
+        let at = model.flush(FROM);
+        let at = model.flush(at);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert_eq!(model.flush(at), FROM + 64);
+        model.check_all();
+    });
+}
+
+/// A worker joins while the flusher looks at who fills.
+#[test]
+fn loom_a_new_worker_is_not_missed() {
+    bounded(3, || {
+        let model = Model::new(1024, 256);
+        let worker = thread::spawn({
+            let model = Arc::clone(&model);
+            move || {
+                let filling = model.space.join();
+                model.append(&filling, 16);
+                model.append(&filling, 16);
+            }
+        });
+        let at = model.flush(FROM);
+        let at = model.flush(at);
+        worker.join().unwrap();
+        assert_eq!(model.flush(at), FROM + 32);
+        model.check_all();
+    });
+}
+
+/// The flusher puts in pieces of its own where that takes no waiting: there is room, and the segment goes on.
+#[test]
+fn loom_the_flusher_waits_for_nobody() {
+    bounded(3, || {
+        let model = Model::new(64, 64);
+        let filling = model.space.join();
+        let worker = model.spawn_stopping([32, 32]);
+        let mut at = FROM;
+        for _ in 0..2 {
+            if let Some(piece) = model.space.try_claim(&filling, 16, model.ring.free_to()) {
+                assert!(model.fill_if_room(&filling, piece), "it would wait for itself");
+            }
+            at = model.flush(at);
+        }
+        model.finish(at, [worker]);
+    });
+}
+
+/// Pieces across the end of the segment and behind it: who closes it, who opens the next, whose piece is lost.
+#[test]
+fn loom_a_segment_is_closed_and_the_next_opened() {
+    bounded(2, || {
+        // The second piece that is claimed lies across the end, with room for a skip; the third may open.
+        let model = Model::new(96, 1024);
+        let workers = [model.spawn(&[64]), model.spawn(&[64])];
+        let at = model.flush(FROM);
+        let at = model.flush(at);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        model.flush(at);
+        model.check_all();
+    });
+}
+
+/// Two behind the end at once: one opens, the other's piece may be in the dead zone.
+#[test]
+fn loom_pieces_in_the_dead_zone_are_claimed_again() {
+    bounded(2, || {
+        // What is left of the first segment is too short for a skip.
+        let model = Model::new(48, 1024);
+        let filling = model.space.join();
+        model.append(&filling, 32);
+        let workers = [model.spawn(&[32]), model.spawn(&[32])];
+        let at = model.flush(FROM);
+        let at = model.flush(at);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        model.flush(at);
+        model.check_all();
+    });
+}
+
+/// Segments come and go while a worker looks at the newest: the number in its LSN is that of the segment it is in. (Who finds
+/// that there are too many gives up: there is no more to see then.)
+#[test]
+fn loom_a_torn_look_is_noticed() {
+    bounded(3, || {
+        let model = Model::new(32, 1024);
+        let append = |model: &Model, filling: &Filling, size| {
+            let claimed = model.space.claim(filling, size, |skip| model.fill(skip, SKIP), || true);
+            if let Some(piece) = claimed {
+                model.fill(piece, content(piece.lsn.offset()));
+                model.space.filled(filling);
+            }
+            model.note_spans();
+        };
+        let (worker, filling) = (model.space.join(), model.space.join());
+        let worker = thread::spawn({
+            let model = Arc::clone(&model);
+            move || append(&model, &worker, 16)
+        });
+        // Each piece is a segment.
+        for _ in 0..SEGMENTS + 1 {
+            append(&model, &filling, 32);
+            model.space.free_below(model.space.filled_to());
+        }
+        worker.join().unwrap();
+        model.check_places();
+    });
+}
+
+/// While there are as many segments as there may be, what is below a piece that waits for a new one can be flushed.
+#[test]
+fn loom_who_waits_for_a_segment_holds_nobody_up() {
+    bounded(3, || {
+        let model = Model::new(32, 1024);
+        let filling = model.space.join();
+        for _ in 1..SEGMENTS {
+            model.append(&filling, 32);
+        }
+        model.append(&filling, 16);
+        model.note_spans();
+        let oldest = model.space.segments()[0];
+        let end = model.space.segments()[SEGMENTS - 1].end;
+        // Either takes what is left; the other waits for a segment.
+        let worker = model.spawn(&[16]);
+        let mut at = model.flush(FROM);
+        let free = || {
+            model.space.free_below(oldest.end);
+            false
+        };
+        let piece = model.space.claim(&filling, 16, |skip| model.fill(skip, SKIP), free).unwrap();
+        model.fill(piece, content(piece.lsn.offset()));
+        model.space.filled(&filling);
+        while at < end {
+            at = model.flush(at);
+            thread::yield_now();
+        }
+        free();
+        worker.join().unwrap();
+        model.flush(at);
+        model.check_all();
+    });
+}
+
+/// The ring is as small as a piece: a piece is filled only when what was there has been written. Who finds no room stops, as it
+/// would wait there; when all have stopped, the flusher makes room for them one after the other.
+#[test]
+fn loom_the_ring_is_used_again_and_nobody_waits_for_himself() {
+    bounded(2, || {
+        let model = Model::new(1024, 32);
+        let workers = [model.spawn_stopping([32, 16]), model.spawn_stopping([16, 32])];
+        let at = model.flush(FROM);
+        let at = model.flush(at);
+        model.finish(at, workers);
+    });
+}
+
+/// Who closes a segment waits for room, too, with an announcement that is as low as the skip.
+#[test]
+fn loom_who_closes_a_segment_does_not_wait_for_himself() {
+    bounded(1, || {
+        let model = Model::new(80, 64);
+        let worker = model.spawn(&[48, 48]);
+        let mut at = FROM;
+        while at < FROM + 144 {
+            at = model.flush(at);
+            thread::yield_now();
+        }
+        worker.join().unwrap();
+        model.check_all();
+    });
+}
+
+/// A waker that leaves a mark.
+struct Mark(AtomicU64);
+
+impl Wake for Mark {
+    fn wake(self: Arc<Self>) {
+        self.0.store(1, Ordering::Release);
+    }
+}
+
+/// Puts itself in, and looks once more; true if it may go on, and else somebody must wake it.
+fn wait(waiters: &Waiters, offset: u64, mark: &Arc<Mark>, broken: &AtomicU64) -> bool {
+    let done = || waiters.durable() > offset || broken.load(Ordering::Acquire) == 1;
+    if done() {
+        return true;
+    }
+    waiters.enlist(offset, Waker::from(Arc::clone(mark)));
+    done()
+}
+
+/// Two wait for places that become durable one after the other.
+#[test]
+fn loom_no_wake_up_is_lost() {
+    bounded(3, || {
+        let waiters = Arc::new(Waiters::new(0));
+        let waiting: Vec<_> = [16, 32]
+            .map(|offset| {
+                let waiters = Arc::clone(&waiters);
+                thread::spawn(move || {
+                    let mark = Arc::new(Mark(AtomicU64::new(0)));
+                    let goes_on = wait(&waiters, offset, &mark, &AtomicU64::new(0));
+                    (goes_on, mark)
+                })
+            })
+            .into_iter()
+            .collect();
+        waiters.publish(32);
+        waiters.publish(48);
+        for waiting in waiting {
+            let (goes_on, mark) = waiting.join().unwrap();
+            assert!(goes_on || mark.0.load(Ordering::Acquire) == 1, "it sleeps for ever");
+        }
+    });
+}
+
+/// The log breaks: whoever waits hears of it.
+#[test]
+fn loom_a_failure_is_told_to_all() {
+    loom::model(|| {
+        let (waiters, broken) = (Arc::new(Waiters::new(0)), Arc::new(AtomicU64::new(0)));
+        let waiting = thread::spawn({
+            let (waiters, broken) = (Arc::clone(&waiters), Arc::clone(&broken));
+            move || {
+                let mark = Arc::new(Mark(AtomicU64::new(0)));
+                (wait(&waiters, 16, &mark, &broken), mark)
+            }
+        });
+        // As a `OnceLock` is set.
+        broken.store(1, Ordering::Release);
+        waiters.wake_all();
+        let (goes_on, mark) = waiting.join().unwrap();
+        assert!(goes_on || mark.0.load(Ordering::Acquire) == 1, "it sleeps for ever");
+    });
+}
+
+/// The flusher rests only when nobody waits, or is woken.
+#[test]
+fn loom_the_flusher_does_not_oversleep() {
+    loom::model(|| {
+        let waiters = Arc::new(Waiters::new(0));
+        let waiting = thread::spawn({
+            let waiters = Arc::clone(&waiters);
+            move || {
+                waiters.enlist(16, Waker::noop().clone());
+                waiters.is_flusher_resting()
+            }
+        });
+        let sleeps = waiters.begin_rest();
+        let wakes_it = waiting.join().unwrap();
+        assert!(!sleeps || wakes_it, "the flusher sleeps, and one waits");
+    });
+}
+
+/// Chains come and go; none stretches across the boundary, whenever it is taken.
+#[test]
+fn loom_no_chain_stretches_across_a_boundary() {
+    bounded(3, || {
+        let (chains, offset) = (Arc::new(Chains::new()), Arc::new(LogOffset::new()));
+        let workers: Vec<_> = (0..2)
+            .map(|owner| {
+                let (chains, offset) = (Arc::clone(&chains), Arc::clone(&offset));
+                thread::spawn(move || {
+                    chains.open(owner, &offset);
+                    let blocks = [0, 1].map(|_| Lsn::new(offset.reserve(GRANULE).0, 0));
+                    let parts = blocks.map(|block| Part { rows_before: 0, block }).to_vec();
+                    chains.end(owner, Some((blocks[1].stamp(), parts)));
+                    blocks
+                })
+            })
+            .collect();
+        let boundary = chains.boundary(&offset);
+        for worker in workers {
+            let [first, last] = worker.join().unwrap().map(Lsn::offset);
+            assert!(boundary <= first || last < boundary, "{first} to {last} stretches across {boundary}");
+        }
+    });
+}
