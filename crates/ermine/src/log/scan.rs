@@ -116,6 +116,25 @@ impl<'f> Scan<'f> {
         Ok(self.buffer.len() >= bytes)
     }
 
+    /// Behind something that is no block: goes to the next place where a right header stands; false if there is none.
+    pub(crate) fn find_next(&mut self) -> io::Result<bool> {
+        self.at += GRANULE;
+        while self.at < self.extent.end && self.extent.end - self.at >= HEADER_BYTES as u64 {
+            if let Ok(header) = self.header()?
+                && header.payload_at() <= BLOCK_BYTES_MAX
+                && self.fetch(header.payload_at() as usize)?
+                && header.verify(&self.buffer[(self.at - self.buffered) as usize..])
+            {
+                return Ok(true);
+            }
+            if self.at >= self.buffered + self.buffer.len() as u64 {
+                return Ok(false);
+            }
+            self.at += GRANULE;
+        }
+        Ok(false)
+    }
+
     /// Whether a right header behind this place says that the log had been durable beyond `beyond` when it was written.
     pub(crate) fn proves_durable(mut self, beyond: u64) -> io::Result<bool> {
         while self.extent.end - self.at >= HEADER_BYTES as u64 {
