@@ -104,7 +104,10 @@ impl Options {
         self
     }
 
-    pub(crate) const BLOB_AFTER: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+    const LOG_BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
+    const BLOB_AFTER: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+    /// A value of so many bytes, or fewer, is in the log, with whichever options it was written: the smallest buffer decides.
+    pub(crate) const NEVER_DIVERTED: u64 = *Self::LOG_BUFFER.start() / 8;
 
     /// The options with an archive of the log.
     pub fn archive(mut self, path: impl Into<PathBuf>) -> Self {
@@ -114,8 +117,7 @@ impl Options {
 
     /// Fails when an option has a value that cannot work.
     pub fn check(&self) -> Result<()> {
-        const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
-        if !BUFFER.contains(&self.log_buffer_bytes) {
+        if !Self::LOG_BUFFER.contains(&self.log_buffer_bytes) {
             let bytes = self.log_buffer_bytes;
             return Err(Error::Options(format!("a log buffer of {bytes} bytes: use 64 KiB to 1 GiB")));
         }

@@ -431,7 +431,7 @@ impl<S: Scheme> Walk<'_, S> {
                 return Ok(Some(from));
             }
             let bytes = version.payload(versions);
-            if bytes.len() as u64 > *Options::BLOB_AFTER.start() {
+            if bytes.len() as u64 > Options::NEVER_DIVERTED {
                 // It may be in a file of its own: the record says.
                 let stored = self.store.read_raw(&self.segments, from, table.id, row)?;
                 return Ok(Some(self.move_row(table, row, from, stamp.0, stored.value, &stored.bytes)));
@@ -472,7 +472,7 @@ impl<S: Scheme> Walk<'_, S> {
                 }
                 continue;
             };
-            if version.kind() != Kind::Live || version.length() as u64 <= *Options::BLOB_AFTER.start() {
+            if version.kind() != Kind::Live || version.length() as u64 <= Options::NEVER_DIVERTED {
                 return Ok(None);
             }
             if let Some(home) = table.rows.home(row).filter(|_| stamp.0 < self.log_floor) {
