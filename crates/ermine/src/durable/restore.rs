@@ -95,9 +95,9 @@ pub fn restore_in(
 ) -> Result<RestoreReport> {
     let began = Instant::now();
     let found = find(&**backup)?;
-    let walked = found.image.as_ref().map_or(0, |image| image.walked);
+    let base = Base::of(&found);
     let chain = Chain::new(backup, &found.segments, first_needed(&found), archive)?;
-    let cut = chain.cut(found.begin(), walked, until, progress)?;
+    let cut = chain.cut(&base, until, progress)?;
     let mut filling = Filling::begin(target, progress)?;
     if let Some(image) = &found.image {
         filling.copy_checkpoint(&**backup, image).map_err(storage)?;
@@ -125,6 +125,36 @@ pub fn restore_in(
 
 fn first_needed(found: &super::recovery::Found) -> u64 {
     found.image.as_ref().map_or(0, |image| image.head.log_sequence)
+}
+
+/// The checkpoint of a backup.
+#[derive(Default)]
+struct Base {
+    /// The log is replayed from here on.
+    begin: u64,
+    /// Where the log was when the walk ended.
+    walked: u64,
+    /// When it began; `None`: there is none, and the log begins with the database.
+    moment: Option<SystemTime>,
+}
+
+impl Base {
+    fn of(found: &super::recovery::Found) -> Self {
+        found.image.as_ref().map_or(Self::default(), |image| Self {
+            begin: image.head.begin,
+            walked: image.walked,
+            moment: UNIX_EPOCH.checked_add(Duration::from_micros(image.head.micros)),
+        })
+    }
+
+    /// Whether what the checkpoint has, and nothing of the log behind it, is what was asked for.
+    fn is_alone(&self, until: Until) -> bool {
+        match until {
+            Until::End => true,
+            Until::Lsn(lsn) => lsn >= self.begin,
+            Until::Time(time) => self.moment.is_none_or(|moment| moment <= time),
+        }
+    }
 }
 
 /// A copy of a segment.
@@ -197,10 +227,11 @@ impl Chain {
     }
 
     /// Where the log is to be cut.
-    fn cut(&self, begin: u64, walked: u64, until: Until, progress: &mut dyn FnMut(Progress)) -> Result<Cut> {
+    fn cut(&self, base: &Base, until: Until, progress: &mut dyn FnMut(Progress)) -> Result<Cut> {
+        let Base { begin, walked, .. } = *base;
         let mut cut = Cut { at: begin, lsn: begin, moment: None };
         // The first block that is not kept, and the first place that can be restored to, with a moment.
-        let (mut excluded, mut earliest) = (None, None);
+        let (mut excluded, mut earliest) = (None, base.moment.filter(|_| begin == walked));
         let (mut end, mut moment) = (begin, None);
         let total = self.links.iter().map(|link| link.span.end - link.span.start).sum();
         let mut done = 0;
@@ -245,7 +276,8 @@ impl Chain {
             progress(Progress { step: "looking for the place", done, total });
         }
         self.check_reached(until, excluded, end, moment)?;
-        if excluded.is_some_and(|excluded| excluded < walked) || excluded.is_none() && cut.at < walked {
+        let is_inside = excluded.unwrap_or(cut.at) < walked;
+        if is_inside || cut.at == begin && !base.is_alone(until) {
             return Err(Error::TooEarly { lsn: walked, moment: earliest });
         }
         Ok(cut)
