@@ -29,7 +29,7 @@ pub struct Options {
     /// ([`TxnOptions::durability`]). A database in memory has none.
     pub durability: Durability,
     /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
-    /// is busy; when it is full, commits wait. No value may be longer than half of it.
+    /// is busy; when it is full, commits wait.
     pub log_buffer_bytes: u64,
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.
@@ -104,10 +104,10 @@ impl Options {
         self
     }
 
-    const LOG_BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
-    const BLOB_AFTER: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
-    /// A value of so many bytes, or fewer, is in the log, with whichever options it was written: the smallest buffer decides.
-    pub(crate) const NEVER_DIVERTED: u64 = *Self::LOG_BUFFER.start() / 8;
+    /// No value up to this length has ever been diverted, whatever the options were then.
+    pub(crate) const DIVERTED_MIN: u64 = *Self::BUFFER.start() / 8;
+
+    const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 
     /// The options with an archive of the log.
     pub fn archive(mut self, path: impl Into<PathBuf>) -> Self {
@@ -117,11 +117,12 @@ impl Options {
 
     /// Fails when an option has a value that cannot work.
     pub fn check(&self) -> Result<()> {
-        if !Self::LOG_BUFFER.contains(&self.log_buffer_bytes) {
+        const BLOB_AFTER: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+        if !Self::BUFFER.contains(&self.log_buffer_bytes) {
             let bytes = self.log_buffer_bytes;
             return Err(Error::Options(format!("a log buffer of {bytes} bytes: use 64 KiB to 1 GiB")));
         }
-        if !Self::BLOB_AFTER.contains(&self.blob_after) {
+        if !BLOB_AFTER.contains(&self.blob_after) {
             let bytes = self.blob_after;
             return Err(Error::Options(format!("values of up to {bytes} bytes in the log: use 64 KiB to 16 MiB")));
         }

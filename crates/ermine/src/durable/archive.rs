@@ -96,7 +96,7 @@ impl Archive {
         let _known = self.known();
         let name = name_of(span);
         let new = self.make_new(&name)?;
-        copy_bytes(&*from.open(&name, Open::Read)?, &*new, durable - span.start, |_| ())?;
+        copy_bytes(&*from.open(&name, Open::Read)?, &*new, span.position(durable), |_| ())?;
         close_segment(&*new, span, durable)?;
         self.to.rename(&(name.clone() + NEW), &(name + PART))?;
         self.to.sync()

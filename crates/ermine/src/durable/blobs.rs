@@ -27,6 +27,7 @@ const PREFIX: &str = "blob-";
 /// Whose value a file holds.
 pub(crate) type Owner = (TableId, RowId);
 
+/// The name of a value's file.
 pub(crate) fn name_of(blob: u64, (table, row): Owner) -> String {
     format!("{PREFIX}{blob:016x}-{:08x}-{:016x}", table.0, row.0)
 }

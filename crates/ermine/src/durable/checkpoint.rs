@@ -431,7 +431,7 @@ impl<S: Scheme> Walk<'_, S> {
                 return Ok(Some(from));
             }
             let bytes = version.payload(versions);
-            if bytes.len() as u64 > Options::NEVER_DIVERTED {
+            if bytes.len() as u64 > Options::DIVERTED_MIN {
                 // It may be in a file of its own: the record says.
                 let stored = self.store.read_raw(&self.segments, from, table.id, row)?;
                 return Ok(Some(self.move_row(table, row, from, stamp.0, stored.value, &stored.bytes)));
@@ -472,7 +472,7 @@ impl<S: Scheme> Walk<'_, S> {
                 }
                 continue;
             };
-            if version.kind() != Kind::Live || version.length() as u64 <= Options::NEVER_DIVERTED {
+            if version.kind() != Kind::Live || version.length() as u64 <= Options::DIVERTED_MIN {
                 return Ok(None);
             }
             if let Some(home) = table.rows.home(row).filter(|_| stamp.0 < self.log_floor) {
@@ -506,6 +506,10 @@ impl<S: Scheme> Walk<'_, S> {
         }
         let number = u64::from(version.write());
         let (lsn, number) = self.log.chains.find(stamp, number).unwrap_or_else(|| (self.lsn(stamp.0), number));
+        if lsn.offset() < self.segments[0].start {
+            // Its overflow block has gone before its commit block.
+            return table.rows.home(row);
+        }
         Some(Address::new(Space::Log, lsn, number as usize))
     }
 

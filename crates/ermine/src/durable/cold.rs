@@ -47,7 +47,7 @@ pub(crate) struct ColdFile {
 impl ColdFile {
     /// Its place in the space of the cold store.
     pub(crate) fn extent(&self) -> Extent {
-        Extent { start: self.start, end: self.end, segment: 0 }
+        Extent { base: self.start, start: self.start, end: self.end, segment: 0 }
     }
 
     /// Whether most of it is of no use.

@@ -96,7 +96,7 @@ impl<'a> Filling<'a> {
     /// Copies a segment up to `at`; what is behind is closed for good, where that is not its end.
     pub(super) fn copy_segment(&mut self, from: &dyn Directory, name: &str, span: &Span, at: u64) -> io::Result<()> {
         let target = crate::log::segment::name_of(span);
-        let file = self.copy_unsynced(from, name, &target, at.min(span.end) - span.start)?;
+        let file = self.copy_unsynced(from, name, &target, span.position(at.min(span.end)))?;
         close_segment(&*file, span, at)
     }
 
@@ -157,7 +157,7 @@ pub(super) fn copy_bytes(from: &dyn File, to: &dyn File, bytes: u64, mut copied:
 pub(super) fn close_segment(file: &dyn File, span: &Span, at: u64) -> io::Result<()> {
     if at < span.end && span.end - at >= HEADER_BYTES as u64 {
         let skip = Sealed::skip(span.end - at).place(&[], span.lsn(at), at);
-        file.write_at(at - span.start, &skip)?;
+        file.write_at(span.position(at), &skip)?;
     }
     file.sync()
 }

@@ -237,7 +237,7 @@ impl Image {
             offset,
             what: "the checkpoint is damaged: restore a backup".into(),
         };
-        let extent = Extent { start: 0, end: bytes, segment: 0 };
+        let extent = Extent { base: 0, start: 0, end: bytes, segment: 0 };
         let block_at = |offset: u64, kind| {
             if offset > bytes || !offset.is_multiple_of(crate::log::lsn::GRANULE) {
                 return Err(damaged(0));
@@ -262,7 +262,7 @@ impl Image {
 
     /// The keys of a section, in order.
     pub(crate) fn keys(&self, section: &Section) -> Keys<'_> {
-        let extent = Extent { start: 0, end: self.bytes, segment: 0 };
+        let extent = Extent { base: 0, start: 0, end: self.bytes, segment: 0 };
         let scan = Scan::new(&*self.file, extent, section.offset);
         let (section, left) = (*section, section.count);
         Keys { image: self, scan, section, left, in_block: 0, block: Vec::new(), at: 0, last: KeyBytes::new() }

@@ -1,18 +1,22 @@
 //! From the files of a directory to a database: the same way after a crash and after a clean stop (ERMIA 3.7).
 //!
 //! 1. Names give the segments of the log. 2. The checkpoint gives addresses and keys as of its beginning. 3. The log behind it
-//! is replayed, all but its last segments side by side. 4. The log ends at its first hole. 5. Indexes are built. 6. The
+//! is replayed, all but its last segment side by side. 4. The log ends at its first hole. 5. Indexes are built. 6. The
 //! catalog's rows say what the tables are. The log then goes on in a new segment.
 //!
 //! Invariants
-//! 1. *Only the tail has holes.* The log is written in order, one flush at a time, and a flush is shorter than a segment. So
-//!    what a crash has torn lies in the last three segments; a hole before them, or one that a later block proves to have been
-//!    durable, is damage, and recovery stops with an error instead of cutting off what was acknowledged.
-//! 2. *The cut is made for good.* Before anything new is written the hole is closed with a skip to the end of its segment, and
-//!    later segments are removed: what they hold behind the hole never comes back.
-//! 3. *Recovery changes nothing else*, so that it can itself be cut short anywhere and done again.
+//! 1. *Only the tail has holes.* A segment gets its file when everything before it is durable (`log::flusher`). So what a
+//!    crash has torn lies in the last segment; a hole before it, or one that a later block proves to have been durable, is
+//!    damage, and recovery stops with an error instead of cutting off what was acknowledged.
+//! 2. *What was read is durable.* Where only the process died, the device may lag behind what recovery reads; after a sync that
+//!    failed it does so for ever, and the system takes the bytes for written. So what nothing proves to be durable is written
+//!    again and synced before anybody builds on it.
+//! 3. *The cut is made for good.* Before anything new is written the hole is closed with a skip to the end of its segment: what
+//!    is behind the hole never comes back. The skip is written when everything before it is durable, since it says so.
+//! 4. *Recovery changes nothing else*, so that it can itself be cut short anywhere and done again.
 
 use std::{
+    io,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -47,7 +51,7 @@ use crate::{
         space::Span,
     },
     options::Options,
-    platform::file::Directory,
+    platform::file::{Directory, File},
     rows::{array::RowArray, chain::CertifierStamps},
 };
 
@@ -87,10 +91,11 @@ pub(crate) struct Recovered<H> {
     pub(crate) summary: Recovery,
 }
 
-/// Where the log ends.
+/// How the last segment ends.
 pub(super) struct Tail {
-    /// The hole, if there is one.
-    pub(super) cut: Option<(Span, u64)>,
+    span: Span,
+    /// Where there is no block, if that is not the end.
+    pub(super) hole: Option<u64>,
 }
 
 /// What a directory has, by the names of its files.
@@ -116,16 +121,25 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     let files = Arc::new(SegmentFiles::new(directory.clone()));
     let arrays = Arrays::<H>::new();
     let replay = Replay { files: &files, segments: &found.segments, arrays: &arrays, begin: found.begin() };
-    let settled = found.segments.len().saturating_sub(3);
+    let settled = found.segments.len().saturating_sub(1);
     let mut notes = replay_settled(&replay, &found.segments[..settled])?;
-    let (last, tail) = replay_tail(&replay, &found.segments[settled..])?;
-    notes.push(last);
+    let tail = match found.segments.last() {
+        None => None,
+        Some(last) => {
+            let (last, tail) = replay_last(&replay, last)?;
+            notes.push(last);
+            Some(tail)
+        }
+    };
+    let proven = notes.iter().map(|notes| notes.durable).fold(found.begin(), u64::max);
     let Found { image, mut segments, leftovers } = found;
-    close_tail(directory, &files, &mut segments, &tail)?;
+    if let Some(tail) = &tail {
+        close(directory, &files, &mut segments, tail, proven)?;
+    }
     let mut summary = Recovery {
         transactions: notes.iter().map(|notes| notes.transactions).sum(),
         log_bytes: notes.iter().map(|notes| notes.log_bytes).sum(),
-        cut_at: tail.cut.map(|(_, at)| at),
+        cut_at: tail.and_then(|tail| tail.hole),
         ..Recovery::default()
     };
     let cold = image.as_ref().map_or(&[][..], |image| &image.cold);
@@ -149,7 +163,8 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     let start = Start {
         sequence: newest.map_or_else(|| head.map_or(0, |head| head.log_sequence), |span| span.sequence + 1),
         offset: end,
-        segment_bytes: options.segment_bytes,
+        // A segment ends where a block may begin.
+        segment_bytes: options.segment_bytes.next_multiple_of(GRANULE),
         buffer_bytes: options.log_buffer_bytes.next_power_of_two(),
         segments,
     };
@@ -234,25 +249,21 @@ pub(super) fn replay_settled<H: CertifierStamps>(replay: &Replay<'_, H>, segment
     }
 }
 
-/// Replays the last segments in their order, up to the first hole.
-pub(super) fn replay_tail<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) -> Result<(Notes, Tail)> {
+/// Replays the last segment up to the first hole.
+pub(super) fn replay_last<H: CertifierStamps>(replay: &Replay<'_, H>, span: &Span) -> Result<(Notes, Tail)> {
     let mut notes = Notes::default();
-    for (at, span) in segments.iter().enumerate() {
-        if let End::Invalid(hole, invalid) = replay.segment(span, &mut notes)? {
-            if let Invalid::Version(_) = invalid {
+    let hole = match replay.segment(span, &mut notes)? {
+        End::Whole => None,
+        End::Invalid(hole, invalid) => {
+            let file = replay.files.get(span).map_err(storage)?;
+            let behind = Scan::new(&*file, (*span).into(), hole + GRANULE);
+            if matches!(invalid, Invalid::Version(_)) || behind.proves_durable(hole).map_err(storage)? {
                 return Err(damage(span, hole, invalid));
             }
-            for (distance, later) in segments[at..].iter().enumerate() {
-                let file = replay.files.get(later).map_err(storage)?;
-                let from = if distance == 0 { hole + GRANULE } else { later.start };
-                if from < later.end && Scan::new(&*file, (*later).into(), from).proves_durable(hole).map_err(storage)? {
-                    return Err(damage(span, hole, invalid));
-                }
-            }
-            return Ok((notes, Tail { cut: Some((*span, hole)) }));
+            Some(hole)
         }
-    }
-    Ok((notes, Tail { cut: None }))
+    };
+    Ok((notes, Tail { span: *span, hole }))
 }
 
 pub(super) fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
@@ -261,33 +272,49 @@ pub(super) fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
         Invalid::Version(version) => format!("format {version} is not known to this program: use a newer one"),
         Invalid::Damaged => "a block is damaged, and there are later ones".into(),
     };
-    Error::Corrupt { file: name_of(span), offset: at - span.start, what }
+    Error::Corrupt { file: name_of(span), offset: span.position(at), what }
 }
 
-/// Makes the cut for good (invariant 2), and leaves the segments that are left.
-fn close_tail(
+/// Makes the end of the log durable, and a cut there for good (invariants 2 and 3); leaves the segments that are left.
+fn close(
     directory: &Arc<dyn Directory>,
     files: &SegmentFiles,
     segments: &mut Vec<Span>,
-    tail: &Tail,
+    &Tail { span, hole }: &Tail,
+    proven: u64,
 ) -> Result<()> {
-    let Some((torn, at)) = tail.cut else { return Ok(()) };
-    // A segment without a block is as if it had never been, unless it is the only one.
-    let is_first = segments.first() == Some(&torn);
-    let keep = if at == torn.start && !is_first { torn.sequence } else { torn.sequence + 1 };
-    let mut removed = false;
-    while let Some(later) = segments.pop_if(|span| span.sequence >= keep) {
-        files.remove(&later).map_err(storage)?;
-        removed = true;
+    if hole == Some(span.start) {
+        // A segment without a block is as if it had never been.
+        segments.pop();
+        files.remove(&span).map_err(storage)?;
+        return directory.sync().map_err(storage);
     }
-    if removed {
-        directory.sync().map_err(storage)?;
+    let file = files.get(&span).map_err(storage)?;
+    let (from, end) = (proven.max(span.start), hole.unwrap_or(span.end));
+    if from < end {
+        write_again(&*file, span.position(from), span.position(end)).and_then(|()| file.sync()).map_err(storage)?;
     }
-    if keep > torn.sequence && torn.end - at >= HEADER_BYTES as u64 {
-        let file = files.get(&torn).map_err(storage)?;
-        let skip = Sealed::skip(torn.end - at).place(&[], torn.lsn(at), at);
-        file.write_at(at - torn.start, &skip).map_err(storage)?;
-        file.sync().map_err(storage)?;
+    match hole {
+        Some(hole) if span.end - hole >= HEADER_BYTES as u64 => {
+            let skip = Sealed::skip(span.end - hole).place(&[], span.lsn(hole), hole);
+            file.write_at(span.position(hole), &skip).and_then(|()| file.sync()).map_err(storage)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes what stands there once more.
+fn write_again(file: &dyn File, mut from: u64, end: u64) -> io::Result<()> {
+    const BYTES: u64 = 1 << 20;
+    while from < end {
+        let mut bytes = vec![0; BYTES.min(end - from) as usize];
+        let read = file.read_at(from, &mut bytes)?;
+        if read == 0 {
+            // What is behind the end of a file was never written: the rest of a segment that is too short for a block.
+            break;
+        }
+        file.write_at(from, &bytes[..read])?;
+        from += read as u64;
     }
     Ok(())
 }

@@ -90,6 +90,8 @@ pub(super) struct Notes {
     pub(super) rows: HashMap<TableId, u64>,
     pub(super) transactions: u64,
     pub(super) log_bytes: u64,
+    /// Up to where a block says that the log was durable when it was filled.
+    pub(super) durable: u64,
 }
 
 impl Notes {
@@ -137,6 +139,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
                 Found::Invalid(invalid) => return Ok(End::Invalid(at, invalid)),
                 Found::Block(header, block) => {
                     notes.log_bytes += header.size;
+                    notes.durable = notes.durable.max(header.durable());
                     if header.kind == BlockKind::Commit {
                         notes.transactions += 1;
                         self.commit(span, &header, block, notes)?;
@@ -162,19 +165,28 @@ impl<H: CertifierStamps> Replay<'_, H> {
 
     /// An overflow block of the transaction that committed with `commit`.
     fn overflow(&self, lsn: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
-        let damaged = || Error::Corrupt {
+        let damaged = |span: &Span, at: Lsn, what: String| Error::Corrupt {
             file: name_of(span),
-            offset: commit.lsn.offset() - span.start,
-            what: format!("the transaction's overflow block at {lsn} of the log is not there"),
+            offset: span.position(at.offset()),
+            what,
         };
-        if lsn >= commit.lsn {
-            return Err(damaged());
-        }
-        let span =
-            self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset())).ok_or_else(damaged)?;
-        let file = self.files.get(span).map_err(storage)?;
-        let block = read_block(&*file, (*span).into(), lsn).map_err(storage)?;
-        block.ok().filter(|(header, _)| header.kind == BlockKind::Overflow).ok_or_else(damaged)
+        let home = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
+        let Some(home) = home.filter(|_| lsn < commit.lsn) else {
+            return Err(damaged(
+                span,
+                commit.lsn,
+                format!("it names an overflow block at {lsn}, where there is no log"),
+            ));
+        };
+        let file = self.files.get(home).map_err(storage)?;
+        let block = read_block(&*file, (*home).into(), lsn).map_err(storage)?;
+        block.ok().filter(|(header, _)| header.kind == BlockKind::Overflow).ok_or_else(|| {
+            damaged(
+                home,
+                lsn,
+                format!("the overflow block of the transaction that committed at {} is not there", commit.lsn),
+            )
+        })
     }
 
     /// The records of one block.
@@ -183,7 +195,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
             let span = self.segments.iter().find(|span| (span.start..span.end).contains(&header.lsn.offset()));
             Error::Corrupt {
                 file: span.map_or_else(String::new, name_of),
-                offset: span.map_or(0, |span| header.lsn.offset() - span.start),
+                offset: span.map_or(0, |span| span.position(header.lsn.offset())),
                 what: what.into(),
             }
         };

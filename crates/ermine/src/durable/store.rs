@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    blobs::Blobs,
+    blobs::{self, Blobs},
     checkpoint::Checkpoints,
     cold::{self, ColdStore},
     removal::Removals,
@@ -132,9 +132,13 @@ impl Store {
         if !payload.diverted {
             return Ok(Cow::Borrowed(bytes));
         }
-        let value =
-            BlobRef::from_bytes(bytes).map(|of| self.blobs.read((table, row), of)).transpose().map_err(storage)?;
-        let damaged = || Error::Storage(format!("the large value of row {} of table {} is damaged", row.0, table.0));
+        let of = BlobRef::from_bytes(bytes);
+        let value = of.map(|of| self.blobs.read((table, row), of)).transpose().map_err(storage)?;
+        let damaged = || Error::Corrupt {
+            file: of.map_or_else(String::new, |of| blobs::name_of(of.blob, (table, row))),
+            offset: 0,
+            what: format!("it is not what was written (row {} of table {})", row.0, table.0),
+        };
         value.flatten().map(Cow::Owned).ok_or_else(damaged)
     }
 
@@ -186,7 +190,7 @@ pub(super) fn read_row(
 ) -> Result<StoredRecord> {
     let damaged = |what: &str| Error::Corrupt {
         file: name.into(),
-        offset: lsn.offset() - extent.start,
+        offset: lsn.offset() - extent.base,
         what: format!("{what} (row {} of table {})", row.0, table.0),
     };
     let block = read_block(file, extent, lsn).map_err(storage)?;

@@ -23,7 +23,7 @@ use super::{
     copy::Progress,
     image::{self, Image},
     rebuild::{self, RowSet},
-    recovery::{Found as Files, find, read_catalog_with, replay_settled, replay_tail},
+    recovery::{Found as Files, find, read_catalog_with, replay_last, replay_settled},
     replay::{Arrays, Notes, Replay, raise},
     store::{read_row, storage},
 };
@@ -244,7 +244,7 @@ impl<'v> Check<'v> {
             }
         }
         // The keys' blocks are right; what stands between them and the end, too?
-        let extent = Extent { start: 0, end: image.bytes(), segment: 0 };
+        let extent = Extent { base: 0, start: 0, end: image.bytes(), segment: 0 };
         let name = image::name_of(image.marker.begin);
         let file = self.directory.open(&name, Open::Read).map_err(storage)?;
         let mut scan = Scan::new(&*file, extent, 0);
@@ -293,11 +293,12 @@ impl<'v> Check<'v> {
     fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<(Span, u64)>)> {
         let segments = &self.found.segments[..];
         let replay = Replay { files: &self.files, segments, arrays: &self.now, begin: self.found.begin() };
-        let settled = segments.len().saturating_sub(3);
+        let settled = segments.len().saturating_sub(1);
         let replayed = replay_settled(&replay, &segments[..settled]).and_then(|mut notes| {
-            let (last, tail) = replay_tail(&replay, &segments[settled..])?;
+            let Some(span) = segments.last() else { return Ok((notes, None)) };
+            let (last, tail) = replay_last(&replay, span)?;
             notes.push(last);
-            Ok((notes, tail.cut))
+            Ok((notes, tail.hole.map(|hole| (*span, hole))))
         });
         match replayed {
             Ok((notes, cut)) => {
@@ -352,20 +353,20 @@ impl<'v> Check<'v> {
                     self.verification.blocks += 1;
                     self.verification.bytes += block.len() as u64;
                     if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
-                        self.read_block(name, space, &header, block, at - extent.start)?;
+                        self.read_block(name, space, &header, block, at - extent.base)?;
                     }
                 }
                 Found::End => break,
                 Found::Invalid(_) if stop == Some(at) => {
-                    if !is_blank(file, at - extent.start)? {
+                    if !is_blank(file, at - extent.base)? {
                         let what = "the log ends here with what was not durable".into();
-                        self.verification.torn = Some(Finding { file: name.into(), offset: at - extent.start, what });
+                        self.verification.torn = Some(Finding { file: name.into(), offset: at - extent.base, what });
                     }
                     break;
                 }
                 Found::Invalid(_) => {
                     let error =
-                        Error::Corrupt { file: name.into(), offset: at - extent.start, what: "no whole block".into() };
+                        Error::Corrupt { file: name.into(), offset: at - extent.base, what: "no whole block".into() };
                     self.verification.tell_error(error);
                     if !scan.find_next().map_err(storage)? {
                         break;
@@ -484,18 +485,20 @@ impl<'v> Check<'v> {
         }
     }
 
+    /// Where in that file.
     fn place_of(&self, address: Address) -> u64 {
-        let (at, starts) = match address.space() {
-            Space::Log => (
-                address.lsn(self.start()).offset(),
-                self.found.segments.iter().map(|span| span.start).collect::<Vec<_>>(),
-            ),
-            Space::Cold => (
-                address.lsn(self.cold_start()).offset(),
-                self.cold().iter().map(|file| file.start).collect::<Vec<_>>(),
-            ),
-        };
-        starts.into_iter().rfind(|start| *start <= at).map_or(at, |start| at - start)
+        match address.space() {
+            Space::Log => {
+                let at = address.lsn(self.start()).offset();
+                let span = self.found.segments.iter().find(|span| (span.start..span.end).contains(&at));
+                span.map_or(at, |span| span.position(at))
+            }
+            Space::Cold => {
+                let at = address.lsn(self.cold_start()).offset();
+                let file = self.cold().iter().rfind(|file| file.start <= at);
+                file.map_or(at, |file| at - file.start)
+            }
+        }
     }
 
     fn tell_row(&mut self, table: TableId, row: RowId, what: &str) {

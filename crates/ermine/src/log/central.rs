@@ -15,7 +15,7 @@ use super::{
     lsn::{Lsn, SEGMENTS},
     ring::Ring,
     segment::SegmentFiles,
-    space::{Filling, LogSpace, Piece, Span},
+    space::{Filling, LogSpace, PAGE_BYTES, Piece, Span},
     waiters::Waiters,
 };
 use crate::{
@@ -72,7 +72,7 @@ impl Log {
     pub(crate) fn start(files: Arc<SegmentFiles>, offset: Arc<LogOffset>, start: Start) -> Result<Arc<Self>> {
         let Start { mut segments, sequence, offset: from, segment_bytes, buffer_bytes } = start;
         segments.push(Span { sequence, start: from, end: from + segment_bytes });
-        let ring = Ring::new(buffer_bytes, from);
+        let ring = Ring::new(buffer_bytes, from / PAGE_BYTES * PAGE_BYTES);
         let ring = ring.map_err(|_| Error::Limit("memory: the system refused to reserve the log buffer"))?;
         let space = LogSpace::new(offset, segments, segment_bytes);
         let log = Arc::new(Self {
@@ -208,31 +208,33 @@ impl Log {
         span.sequence < self.first_new
     }
 
-    /// Fails where a value is so long that its block might never find room in the buffer.
-    pub(crate) fn check_fits(&self, bytes: usize) -> Result<()> {
-        if bytes as u64 <= self.ring.bytes() / 2 {
-            return Ok(());
-        }
-        Err(Error::Limit("a value longer than half of the log buffer: open the database with a larger one"))
-    }
-
     /// Puts a block into the log; `None` when the log is broken.
     pub(crate) fn append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
+        self.append_making_room(filling, body, &mut || self.wait_for_flusher())
+    }
+
+    /// As [`append`](Self::append), for whom it is to make room in the buffer where it is full.
+    pub(super) fn append_making_room(
+        &self,
+        filling: &Filling,
+        body: Body<'_>,
+        make_room: &mut dyn FnMut(),
+    ) -> Option<Lsn> {
         let sealed = body.seal();
-        let piece = self.claim(filling, body.size())?;
-        self.fill(piece, sealed, body);
+        let piece = self.claim(filling, body.size(), make_room)?;
+        self.fill(piece, sealed, body, make_room);
         self.space.filled(filling);
         Some(piece.lsn)
     }
 
-    fn claim(&self, filling: &Filling, size: u64) -> Option<Piece> {
+    fn claim(&self, filling: &Filling, size: u64, make_room: &mut dyn FnMut()) -> Option<Piece> {
         let nothing = Body::nothing();
-        let close = |piece: Piece| self.fill(piece, Sealed::skip(piece.size), nothing);
+        let close = |piece: Piece| self.fill(piece, Sealed::skip(piece.size), nothing, make_room);
         self.space.claim(filling, size, close, || self.failure.get().is_some())
     }
 
     /// Copies a block into its piece, once there is room.
-    fn fill(&self, piece: Piece, sealed: Sealed, body: Body<'_>) {
+    fn fill(&self, piece: Piece, sealed: Sealed, body: Body<'_>, make_room: &mut dyn FnMut()) {
         let header = sealed.place(body.descriptors, piece.lsn, self.durable());
         let mut at = piece.lsn.offset();
         for part in [&header, body.descriptors, body.payload, body.padding()] {
@@ -241,13 +243,17 @@ impl Log {
                 if self.failure.get().is_some() {
                     return;
                 }
-                self.wake_flusher();
-                thread::sleep(Duration::from_micros(20));
+                make_room();
             }
             // SAFETY: the piece is the caller's, and below `free_to`.
             unsafe { self.ring.fill(at, part) };
             at += part.len() as u64;
         }
+    }
+
+    fn wait_for_flusher(&self) {
+        self.wake_flusher();
+        thread::sleep(Duration::from_micros(20));
     }
 
     /// Whether so many segments are live that the oldest should go soon.
@@ -301,7 +307,7 @@ impl Position {
     /// Takes the place of the commit block, and with it the transaction's stamp.
     pub(crate) fn claim(&mut self, log: &Log, offset: &LogOffset) -> Stamp {
         let size = self.draft.body(BlockKind::Commit).size();
-        self.piece = log.claim(&self.filling, size);
+        self.piece = log.claim(&self.filling, size, &mut || log.wait_for_flusher());
         self.piece.map_or_else(|| offset.reserve(size), |piece| piece.lsn.stamp())
     }
 
@@ -309,7 +315,7 @@ impl Position {
     pub(crate) fn fill(&mut self, log: &Log) {
         let sealed = self.sealed.take().expect("a draft is sealed before it is placed");
         if let Some(piece) = self.piece.take() {
-            log.fill(piece, sealed, self.draft.body(BlockKind::Commit));
+            log.fill(piece, sealed, self.draft.body(BlockKind::Commit), &mut || log.wait_for_flusher());
             log.space.filled(&self.filling);
             if self.draft.is_chain() {
                 log.chains.end(self.owner(), Some((piece.lsn.stamp(), self.draft.parts(piece.lsn))));
@@ -322,7 +328,7 @@ impl Position {
     pub(crate) fn skip(&mut self, log: &Log) {
         self.sealed = None;
         if let Some(piece) = self.piece.take() {
-            log.fill(piece, Sealed::skip(piece.size), Body::nothing());
+            log.fill(piece, Sealed::skip(piece.size), Body::nothing(), &mut || log.wait_for_flusher());
             log.space.filled(&self.filling);
         }
         if self.draft.is_chain() {

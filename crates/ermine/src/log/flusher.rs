@@ -10,6 +10,10 @@
 //!    and the name of a new file before anything in it counts.
 //! 3. *Once broken, always broken.* After an operation that failed nothing is written and nothing becomes durable any more:
 //!    what the failed one left behind is not known (a sync that fails may have dropped what it was to write).
+//! 4. *The flusher waits for nobody's flush.* Where the buffer is too full for a block of its own it flushes what is below;
+//!    whoever has claimed that fills it, for which he needs nothing but the room that this makes.
+//! 5. *A clean stop ends with a proof.* The last block of a log that was stopped says that everything before it is durable:
+//!    what is damaged later is not taken for torn.
 
 use std::{
     io,
@@ -21,7 +25,7 @@ use std::{
 use super::{
     Log,
     block::{BlockKind, Body},
-    space::Span,
+    space::{PAGE_BYTES, Span},
 };
 use crate::platform::file::File;
 
@@ -39,8 +43,14 @@ pub(super) struct Flusher {
     from: u64,
     /// The segment that was written last, and its file.
     current: Option<(Span, Arc<dyn File>)>,
-    /// When the last moment was noted, and where its block ends.
-    last_moment: Option<(SystemTime, u64)>,
+    /// The last page of a round.
+    page: Box<Page>,
+    /// When the last moment was noted.
+    last_moment: SystemTime,
+    /// Where its block ends.
+    moment_end: u64,
+    /// Where a block ends that says that everything before it is durable.
+    proven: u64,
 }
 
 /// A flusher that panics leaves a log that is broken, not one that is waited for.
@@ -54,32 +64,45 @@ impl Drop for BrokenByPanic {
     }
 }
 
+/// A page, where the device can take it from.
+#[repr(align(4096))]
+struct Page([u8; PAGE_BYTES as usize]);
+
 impl Flusher {
     pub(super) fn new(log: Arc<Log>) -> Self {
         let from = log.durable();
         // What recovery found needs no moment: there was one behind it, or its process was killed.
-        Self { log, from, current: None, last_moment: Some((SystemTime::UNIX_EPOCH, from)) }
+        let page = Box::new(Page([0; PAGE_BYTES as usize]));
+        let last_moment = SystemTime::UNIX_EPOCH;
+        Self { log, from, current: None, page, last_moment, moment_end: from, proven: from }
     }
 
     /// Flushes until told to stop, and then what is left.
     pub(super) fn run(mut self) {
-        let _broken = BrokenByPanic(self.log.clone());
-        loop {
+        let log = self.log.clone();
+        let _broken = BrokenByPanic(log.clone());
+        while log.check().is_ok() {
             // Before the look at what is filled: who has committed before asking to stop is flushed.
-            let stop = self.log.stop.load(Ordering::SeqCst);
-            self.note_moment();
-            let to = self.log.space.filled_to();
-            let due = to > self.from && (stop || !self.log.waiters.is_empty() || self.is_much(to));
-            if due {
-                if let Err(error) = self.flush(to) {
-                    self.log.fail(&error);
-                    return;
-                }
-            } else if stop {
+            let stop = log.stop.load(Ordering::SeqCst);
+            if stop && self.from == self.proven && log.space.filled_to() == self.proven {
                 return;
-            } else {
-                self.rest(to);
             }
+            if let Err(error) = self.round(stop) {
+                log.fail(&error);
+            }
+        }
+    }
+
+    fn round(&mut self, stop: bool) -> io::Result<()> {
+        self.note_moment(stop);
+        let to = self.log.space.filled_to();
+        let due = to > self.from && (stop || !self.log.waiters.is_empty() || self.is_much(to));
+        if due {
+            self.flush(to)
+        } else if !stop {
+            self.rest(to)
+        } else {
+            Ok(())
         }
     }
 
@@ -88,37 +111,51 @@ impl Flusher {
     }
 
     /// Until there is something to do, or what has gathered is due.
-    fn rest(&mut self, to: u64) {
+    fn rest(&mut self, to: u64) -> io::Result<()> {
         self.log.resting.store(true, Ordering::SeqCst);
         // Whoever begins to wait after this look sees that the flusher rests, and wakes it.
         if self.log.waiters.is_empty() && !self.log.stop.load(Ordering::SeqCst) {
             thread::park_timeout(GATHER);
         }
         self.log.resting.store(false, Ordering::SeqCst);
-        if to > self.from
-            && self.log.waiters.is_empty()
-            && let Err(error) = self.flush(to)
-        {
-            self.log.fail(&error);
-        }
+        if to > self.from && self.log.waiters.is_empty() { self.flush(to) } else { Ok(()) }
     }
 
-    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the last.
-    fn note_moment(&mut self) {
+    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the last
+    /// (invariant 5).
+    fn note_moment(&mut self, stop: bool) {
         let now = SystemTime::now();
-        if let Some((last, end)) = self.last_moment
-            && (self.log.space.filled_to() == end
-                || now.duration_since(last).is_ok_and(|passed| passed < CLOCK_INTERVAL))
-        {
+        let filled = self.log.space.filled_to();
+        let due = if stop {
+            filled == self.from
+        } else {
+            filled != self.moment_end
+                && now.duration_since(self.last_moment).map_or(true, |passed| passed >= CLOCK_INTERVAL)
+        };
+        if !due {
             return;
         }
         let micros = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         let body = Body { kind: BlockKind::Clock, descriptors: &[], payload: &micros.to_le_bytes() };
-        // Not when the ring is so full that the flusher would wait for itself.
-        if self.log.has_room(body.size() * 2)
-            && let Some(lsn) = self.log.append(&self.log.clock_filling, body)
-        {
-            self.last_moment = Some((now, lsn.offset() + body.size()));
+        let log = self.log.clone();
+        let from = self.from;
+        let placed = log.append_making_room(&log.clock_filling, body, &mut || self.make_room());
+        if let Some(lsn) = placed {
+            (self.last_moment, self.moment_end) = (now, lsn.offset() + body.size());
+            if lsn.offset() == from {
+                self.proven = self.moment_end;
+            }
+        }
+    }
+
+    /// Invariant 4.
+    fn make_room(&mut self) {
+        let to = self.log.space.filled_to();
+        if to == self.from {
+            // Others are filling what is below.
+            thread::yield_now();
+        } else if let Err(error) = self.flush(to) {
+            self.log.fail(&error);
         }
     }
 
@@ -138,7 +175,7 @@ impl Flusher {
                 // What follows is a gap: the next segment's start says how long.
                 at = self.next_start(&span, to);
             }
-            self.log.ring.wrote(at.min(to));
+            self.log.ring.wrote(at.min(to) / PAGE_BYTES * PAGE_BYTES);
         }
         if let Some((_, file)) = &self.current {
             file.sync()?;
@@ -167,15 +204,26 @@ impl Flusher {
         next.map_or(to, |next| next.start.min(to))
     }
 
+    /// Writes whole pages, from whole pages of the ring, so that the device can take them from there. The last one is mostly not
+    /// full: what there is of it is written with zeros behind, and stays in the ring to be written again with the next round.
     fn write(&mut self, span: Span, start: u64, end: u64) -> io::Result<()> {
         let file = self.file(span)?;
-        let mut at = start;
-        while at < end {
-            // SAFETY: below `filled_to`, and not freed before `wrote`.
-            let bytes = unsafe { self.log.ring.filled(at, end.min(at + WRITE_BYTES)) };
-            file.write_at(at - span.start, bytes)?;
+        let whole = end / PAGE_BYTES * PAGE_BYTES;
+        let mut at = start / PAGE_BYTES * PAGE_BYTES;
+        while at < whole {
+            // SAFETY: below `filled_to`, and not freed before `wrote`; nor is what is below `start` in its page, which was written
+            // before, or lies in front of the segment and is nobody's.
+            let bytes = unsafe { self.log.ring.filled(at, whole.min(at + WRITE_BYTES)) };
+            file.write_at(span.position(at), bytes)?;
             at += bytes.len() as u64;
             self.log.ring.wrote(at);
+        }
+        if at < end {
+            // SAFETY: as above.
+            let bytes = unsafe { self.log.ring.filled(at, end) };
+            self.page.0[..bytes.len()].copy_from_slice(bytes);
+            self.page.0[bytes.len()..].fill(0);
+            file.write_at(span.position(at), &self.page.0)?;
         }
         Ok(())
     }

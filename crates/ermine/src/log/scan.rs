@@ -18,6 +18,8 @@ pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
 /// A file of blocks: where its first byte lies in the space of LSNs, and how long it may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
+    /// The offset that its first byte would have.
+    pub(crate) base: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// The segment in the LSNs; 0 in the cold store.
@@ -26,7 +28,7 @@ pub(crate) struct Extent {
 
 impl From<Span> for Extent {
     fn from(span: Span) -> Self {
-        Self { start: span.start, end: span.end, segment: span.number() }
+        Self { base: span.start - span.position(span.start), start: span.start, end: span.end, segment: span.number() }
     }
 }
 
@@ -111,7 +113,7 @@ impl<'f> Scan<'f> {
         let left = self.extent.end - self.at;
         let wanted = (bytes.max(READ_BYTES) as u64).min(left) as usize;
         self.buffer.resize(wanted.max(kept), 0);
-        let read = self.file.read_at(self.at + kept as u64 - self.extent.start, &mut self.buffer[kept..])?;
+        let read = self.file.read_at(self.at + kept as u64 - self.extent.base, &mut self.buffer[kept..])?;
         self.buffer.truncate(kept + read);
         Ok(self.buffer.len() >= bytes)
     }
@@ -158,7 +160,7 @@ impl<'f> Scan<'f> {
 
 /// Reads the block at `lsn`, header first.
 pub(crate) fn read_block(file: &dyn File, extent: Extent, lsn: Lsn) -> io::Result<Result<(Header, Vec<u8>), Invalid>> {
-    let position = lsn.offset() - extent.start;
+    let position = lsn.offset() - extent.base;
     let mut bytes = vec![0; 4096];
     let read = file.read_at(position, &mut bytes)?;
     bytes.truncate(read);

@@ -1,7 +1,7 @@
 //! The files of the log's segments.
 //!
 //! A file's name says everything about it, `log-SEQUENCE-START-END` in hexadecimal digits, so that the segment table is
-//! rebuilt from names (ERMIA 3.2). A file is as long as its segment; where nothing has been written yet there are zeros, or
+//! rebuilt from names (ERMIA 3.2). A file is as long as its segment, and begins with the page of the LSN space in which the segment begins; where nothing has been written yet there are zeros, or
 //! what the file held in an earlier use.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::space::Span;
+use super::space::{PAGE_BYTES, Span};
 use crate::platform::file::{Directory, File, Open};
 
 const PREFIX: &str = "log-";
@@ -63,7 +63,7 @@ impl SegmentFiles {
     /// when this returns: nothing in the segment counts before.
     pub(crate) fn create(&self, span: &Span) -> io::Result<Arc<dyn File>> {
         let file = self.directory.open(&name_of(span), Open::Create)?;
-        file.set_length(span.end - span.start)?;
+        file.set_length(span.position(span.end).next_multiple_of(PAGE_BYTES))?;
         self.directory.sync()?;
         self.open.lock().expect("no code panics while it holds the files").insert(span.sequence, file.clone());
         Ok(file)

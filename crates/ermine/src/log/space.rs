@@ -41,6 +41,9 @@ use crate::{
     sync::{AppendList, AtomicU64, Mutex, Ordering, Spin, total_order},
 };
 
+/// What devices write at a time.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
 /// What a worker is about to fill, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Filling(AtomicU64);
@@ -86,6 +89,12 @@ impl Span {
     /// The number in the LSNs of this segment.
     pub(crate) fn number(&self) -> u8 {
         (self.sequence % SEGMENTS as u64) as u8
+    }
+
+    /// Where an offset stands in the segment's file. Files begin at whole pages of the LSN space, so that ring and file go in
+    /// step, page by page (`flusher`).
+    pub(crate) fn position(&self, offset: u64) -> u64 {
+        offset - self.start / PAGE_BYTES * PAGE_BYTES
     }
 
     /// The LSN of an offset inside.

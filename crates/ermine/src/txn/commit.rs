@@ -72,6 +72,10 @@ impl<S: Scheme> Operation<'_, S> {
             && let Err(error) = self.write_draft(log)
         {
             self.settle_blobs(false);
+            if let Some(position) = &mut self.state.position {
+                // Overflow blocks that it has handed out are nobody's.
+                position.skip(log);
+            }
             self.undo();
             return Err(error);
         }

@@ -86,9 +86,6 @@ impl<S: Scheme> Txn<'_, S> {
         if value.len() > crate::MAX_VALUE_BYTES {
             return Err(Error::ValueTooLong { bytes: value.len() });
         }
-        if let Some(log) = &self.engine.log {
-            log.check_fits(value.len())?;
-        }
         self.write(table, key, Content::Value(value), how)
     }
 

@@ -5,14 +5,16 @@
 //! 2. A file that grows takes its space on the device at once where the system can, so that a full device is met when
 //!    a log file is prepared and not when a commit is on its way.
 //! 3. The path is made absolute when the directory is opened: a process that changes its own later goes on here.
-//! 4. Every error says which operation failed on which path, and keeps the kind and the words of the system's.
+//! 4. Whole pages from whole pages of memory are written past the page cache, where the system has that (Linux: `O_DIRECT`): the
+//!    log is not read again soon, and copying it would cost as much as writing it (docs/benchmarks.md).
+//! 5. Every error says which operation failed on which path, and keeps the kind and the words of the system's.
 
 use std::{
     fs::{self, OpenOptions},
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 pub use super::lock::Lock;
@@ -104,7 +106,7 @@ impl Directory for RealDirectory {
             .create_new(how == Open::Create)
             .open(&path)
             .map_err(during(operation, path.display()))?;
-        Ok(Arc::new(RealFile { file, path }))
+        Ok(Arc::new(RealFile { file, direct: OnceLock::new(), path }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -140,13 +142,42 @@ pub(crate) fn link(from: &dyn Directory, to: &dyn Directory, name: &str) -> bool
 #[derive(Debug)]
 struct RealFile {
     file: fs::File,
+    /// The same file past the page cache, opened with the first write that can go that way.
+    direct: OnceLock<Option<fs::File>>,
     /// What it was called when it was opened.
     path: PathBuf,
 }
 
+impl RealFile {
+    /// What a write goes through that the device can take as it is: whole pages from whole pages. `None`: not this one, or the
+    /// system or file system has no such way.
+    fn direct(&self, offset: u64, bytes: &[u8]) -> Option<&fs::File> {
+        const PAGE: usize = 4096;
+        let is_whole = bytes.as_ptr().addr().is_multiple_of(PAGE)
+            && bytes.len().is_multiple_of(PAGE)
+            && offset.is_multiple_of(PAGE as u64);
+        if is_whole { self.direct.get_or_init(|| open_direct(&self.path)).as_ref() } else { None }
+    }
+}
+
+/// Opens a file for writes past the page cache.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn open_direct(path: &Path) -> Option<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+    OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
+}
+
+/// No such way.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn open_direct(_: &Path) -> Option<fs::File> {
+    None
+}
+
 impl File for RealFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(during("write", self.path.display()))
+        let file = self.direct(offset, bytes).unwrap_or(&self.file);
+        file.write_all_at(bytes, offset).map_err(during("write", self.path.display()))
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -280,7 +311,11 @@ mod tests {
         if !full.exists() {
             return;
         }
-        let file = RealFile { file: OpenOptions::new().write(true).open(full).unwrap(), path: full.into() };
+        let file = RealFile {
+            file: OpenOptions::new().write(true).open(full).unwrap(),
+            direct: OnceLock::new(),
+            path: full.into(),
+        };
         let error = file.write_at(0, b"x").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert!(error.to_string().starts_with("cannot write /dev/full: "), "{error}");
