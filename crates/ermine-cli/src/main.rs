@@ -3,8 +3,12 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod backup;
 mod bench;
 mod check;
+mod inspect_checkpoint;
+mod restore;
+mod verify;
 mod watch;
 
 use std::process::ExitCode;
@@ -31,6 +35,10 @@ fn main() -> ExitCode {
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => restore::restore(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
+        Command::InspectCheckpoint(arguments) => inspect_checkpoint::inspect(&arguments),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -90,6 +90,7 @@ pub use {
     durable::{
         backup::BackupReport,
         checkpoint::CheckpointReport,
+        contents::{CheckpointContents, ColdContents, KeyContents, SectionContents, checkpoint_contents},
         copy::Progress,
         recovery::Recovery,
         restore::{RestoreReport, Until, restore, restore_in},

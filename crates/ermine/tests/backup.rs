@@ -203,9 +203,9 @@ fn a_backup_under_way_with_writers_and_checkpoints_has_what_was_acknowledged() {
             assert_right(&backup, &format!("backup {number}"));
             let found = content(&backup);
             for (thread, before) in (0..3u64).zip(before) {
-                let count = found.get(&(100_000 + thread)).map_or(0, |turn| {
-                    u64::from_le_bytes(turn.as_slice().try_into().unwrap())
-                });
+                let count = found
+                    .get(&(100_000 + thread))
+                    .map_or(0, |turn| u64::from_le_bytes(turn.as_slice().try_into().unwrap()));
                 assert!(count >= before, "backup {number}: {count} of {before}");
             }
             for (key, value) in found.range(..10_000) {
@@ -263,15 +263,8 @@ fn a_restore_to_an_lsn_has_exactly_the_commits_up_to_it() {
 #[test]
 fn a_restore_to_a_moment_has_what_was_acknowledged_well_before_and_nothing_later() {
     let (directory, archive, backup) = (FaultyDirectory::new(), FaultyDirectory::new(), FaultyDirectory::new());
-    let mut past = Past {
-        directory,
-        archive,
-        backup,
-        states: Vec::new(),
-        acknowledged: Vec::new(),
-        backed_up: 0,
-        from_lsn: 0,
-    };
+    let mut past =
+        Past { directory, archive, backup, states: Vec::new(), acknowledged: Vec::new(), backed_up: 0, from_lsn: 0 };
     let (mut state, mut random) = (State::new(), fastrand::Rng::with_seed(9));
     let (db, rows, _) = open(&past.directory, archiving(&past.archive));
     let mut began = Vec::new();
@@ -295,8 +288,8 @@ fn a_restore_to_a_moment_has_what_was_acknowledged_well_before_and_nothing_later
         let found = content(&restored);
         let commits = past.states.partition_point(|(stamp, _)| *stamp < report.lsn);
         assert_eq!(found, past.states[commits - 1].1, "turn {turn}");
-        // Not later: but for what was on its way while the moment was noted.
-        let latest = began.partition_point(|began| *began <= moment + Duration::from_millis(5));
+        // Not later: but for what was on its way while the moment was noted, by a thread that may have lost its processor.
+        let latest = began.partition_point(|began| *began <= moment + Duration::from_millis(100));
         assert!(commits <= latest, "turn {turn}: {commits} commits, {latest} had begun");
         // A burst that was over is there as a whole.
         let settled = moment - Duration::from_millis(200);

@@ -120,7 +120,9 @@ impl Archive {
                 let path = self.to.path();
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
-                    format!("{path} has another {name}: a restored database, or another one, needs an archive of its own"),
+                    format!(
+                        "{path} has another {name}: a restored database, or another one, needs an archive of its own"
+                    ),
                 ));
             }
         } else if !link(from, &*self.to, name) {

@@ -108,7 +108,8 @@ impl<S: Scheme> Engine<S> {
         let segments = segments_below(from, end)?;
         archive.keep_blobs(from).map_err(storage)?;
         for span in &segments {
-            let kept = if span.end <= end { archive.keep_segment(from, span) } else { archive.keep_part(from, span, end) };
+            let kept =
+                if span.end <= end { archive.keep_segment(from, span) } else { archive.keep_part(from, span, end) };
             kept.map_err(storage)?;
         }
         Ok(())

@@ -248,7 +248,8 @@ impl Image {
             if header.kind == kind { Ok(descriptors) } else { Err(damaged(offset)) }
         };
         let head = read_head(&block_at(0, BlockKind::Begin)?).ok_or_else(|| damaged(0))?;
-        let (cold, sections, walked) = read_end(&block_at(marker.end, BlockKind::End)?).ok_or_else(|| damaged(marker.end))?;
+        let (cold, sections, walked) =
+            read_end(&block_at(marker.end, BlockKind::End)?).ok_or_else(|| damaged(marker.end))?;
         if head.begin != marker.begin {
             return Err(damaged(0));
         }

@@ -20,6 +20,7 @@
 //! | `backup` | a copy of an open database |
 //! | `archive` | segments of the log that have been freed |
 //! | `restore` | a database as of a moment, from a backup and an archive |
+//! | `contents` | what a checkpoint says, for people |
 //! | `verify` | looks at every byte of a database that is not open |
 
 mod archive;
@@ -27,6 +28,7 @@ pub(crate) mod backup;
 mod blobs;
 pub(crate) mod checkpoint;
 mod cold;
+pub(crate) mod contents;
 pub(crate) mod copy;
 mod image;
 pub(crate) mod loader;

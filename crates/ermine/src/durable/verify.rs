@@ -639,11 +639,7 @@ impl RowKeys {
 }
 
 /// The keys or entries that a checkpoint has. They have been read before without an error.
-fn keys_of(
-    image: Option<&Image>,
-    table: TableId,
-    index: u16,
-) -> impl Iterator<Item = (image::KeyBytes, RowId)> {
+fn keys_of(image: Option<&Image>, table: TableId, index: u16) -> impl Iterator<Item = (image::KeyBytes, RowId)> {
     let section = image.and_then(|image| Some((image, image.section(table, index)?)));
     let keys = section.into_iter().flat_map(|(image, section)| image.keys(section));
     keys.map_while(|key| key.ok().map(|(key, row, _)| (key, row)))
