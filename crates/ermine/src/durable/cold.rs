@@ -67,10 +67,13 @@ pub(crate) fn start_of(name: &str) -> Option<u64> {
     (name_of(start) == name).then_some(start)
 }
 
+/// Files by where they begin.
+type OpenFiles = BTreeMap<u64, (ColdFile, Arc<dyn File>)>;
+
 /// The files of the cold store.
 pub(crate) struct ColdStore {
     directory: Arc<dyn Directory>,
-    files: Mutex<BTreeMap<u64, (ColdFile, Arc<dyn File>)>>,
+    files: Mutex<OpenFiles>,
     /// Above all files there ever were: no name is used twice, also when its file has still to be removed.
     next: AtomicU64,
 }
@@ -87,7 +90,7 @@ impl ColdStore {
         Ok(Self { directory, files: Mutex::new(files), next: AtomicU64::new(next) })
     }
 
-    fn files(&self) -> MutexGuard<'_, BTreeMap<u64, (ColdFile, Arc<dyn File>)>> {
+    fn files(&self) -> MutexGuard<'_, OpenFiles> {
         self.files.lock().expect("no code panics while it holds the files")
     }
 

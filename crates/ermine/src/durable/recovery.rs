@@ -1,8 +1,8 @@
 //! From the files of a directory to a database: the same way after a crash and after a clean stop (ERMIA 3.7).
 //!
 //! 1. Names give the segments of the log. 2. The checkpoint gives addresses and keys as of its beginning. 3. The log behind it
-//! is replayed, all but its last segment side by side. 4. The log ends at its first hole. 5. Indexes are built. 6. The
-//! catalog's rows say what the tables are. The log then goes on in a new segment.
+//!    is replayed, all but its last segment side by side. 4. The log ends at its first hole. 5. Indexes are built. 6. The
+//!    catalog's rows say what the tables are. The log then goes on in a new segment.
 //!
 //! Invariants
 //! 1. *Only the tail has holes.* A segment gets its file when everything before it is durable (`log::flusher`). So what a

@@ -153,6 +153,9 @@ struct Ticks {
     checkpoint: RowSet,
 }
 
+/// The last segment of a log, and where its blocks end.
+type LogEnd = (Span, u64);
+
 /// One run.
 struct Check<'v> {
     directory: &'v Arc<dyn Directory>,
@@ -290,7 +293,7 @@ impl<'v> Check<'v> {
 
     /// Replays the log; gives what it has of keys, unless it is damaged, and the place where it ends, if that is not the end of a
     /// segment.
-    fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<(Span, u64)>)> {
+    fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<LogEnd>)> {
         let segments = &self.found.segments[..];
         let replay = Replay { files: &self.files, segments, arrays: &self.now, begin: self.found.begin() };
         let settled = segments.len().saturating_sub(1);
@@ -316,7 +319,7 @@ impl<'v> Check<'v> {
     }
 
     /// Reads the files of log and cold store from beginning to end.
-    fn read_files(&mut self, end: Option<(Span, u64)>) -> Result<()> {
+    fn read_files(&mut self, end: Option<LogEnd>) -> Result<()> {
         for info in self.cold() {
             let name = cold::name_of(info.start);
             match self.directory.open(&name, Open::Read) {
