@@ -3,9 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod backup;
 mod bench;
 mod check;
 mod inspect;
+mod inspect_checkpoint;
+mod restore;
+mod verify;
 mod watch;
 
 use std::process::ExitCode;
@@ -33,7 +37,11 @@ fn main() -> ExitCode {
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => restore::restore(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
         Command::Inspect { what: Inspect::Log(arguments) } => inspect::log(&arguments),
+        Command::Inspect { what: Inspect::Checkpoint(arguments) } => inspect_checkpoint::inspect(&arguments),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -16,7 +16,7 @@ pub mod faulty;
 mod lock;
 pub mod real;
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, path::Path, sync::Arc};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,10 @@ pub trait Directory: fmt::Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Where it is, for messages.
     fn path(&self) -> String;
+    /// Where the system has it, if it is the system's.
+    fn location(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// One open file. Several threads may use it at once.
