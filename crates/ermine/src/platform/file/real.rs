@@ -156,21 +156,21 @@ impl RealFile {
         let is_whole = bytes.as_ptr().addr().is_multiple_of(PAGE)
             && bytes.len().is_multiple_of(PAGE)
             && offset.is_multiple_of(PAGE as u64);
-        if is_whole { self.direct.get_or_init(|| open_direct(&self.path)).as_ref() } else { None }
+        if is_whole { self.direct.get_or_init(|| open_direct(&self.file)).as_ref() } else { None }
     }
 }
 
-/// Opens a file for writes past the page cache.
+/// Opens a file once more, for writes past the page cache. Not by its path: that may have become another file's.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn open_direct(path: &Path) -> Option<fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
+fn open_direct(file: &fs::File) -> Option<fs::File> {
+    use std::os::{fd::AsRawFd, unix::fs::OpenOptionsExt};
     let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-    OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
+    OpenOptions::new().write(true).custom_flags(flags).open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
 /// No such way.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn open_direct(_: &Path) -> Option<fs::File> {
+fn open_direct(_: &fs::File) -> Option<fs::File> {
     None
 }
 
