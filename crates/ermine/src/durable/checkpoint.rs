@@ -45,6 +45,7 @@ use crate::{
         space::Span,
     },
     options::Options,
+    platform::file::{Directory, Open},
     rows::chain::{Kind, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::{Mutex, Spin},
@@ -206,6 +207,7 @@ impl<S: Scheme> Engine<S> {
             // Nothing has happened since.
             return Ok(CheckpointReport::default());
         }
+        store.cold.mend().map_err(storage)?;
         let segments = log.segments();
         let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT);
         let log_floor = segments[oldest_kept].start.min(begin);
@@ -256,11 +258,13 @@ impl<S: Scheme> Engine<S> {
             (image.finish(&kept).map_err(storage)?, bytes)
         };
         let marker = Marker { begin, end };
-        publish(store, marker).map_err(storage)?;
+        publish(&*store.directory, marker).map_err(storage)?;
+        // From here on it counts, whatever happens to older ones: its file must stay as it is.
         state.newest = Some((marker, bytes));
         state.begin = begin;
         store.checkpoints.made.fetch_add(1, Ordering::Relaxed);
         report.bytes = bytes;
+        remove_older(&*store.directory, marker).map_err(storage)?;
         // From here on nothing refers to what goes, but who has read an address before.
         self.wait_for_readers();
         let starts: Vec<_> = waste.iter().map(|file| file.start).collect();
@@ -286,21 +290,22 @@ impl<S: Scheme> Engine<S> {
     }
 }
 
-/// Makes a checkpoint count, and those before it not.
-fn publish(store: &Store, marker: Marker) -> io::Result<()> {
-    store.directory.sync()?;
-    let name = marker.name();
-    if !store.directory.list()?.contains(&name) {
-        store.directory.open(&name, crate::platform::file::Open::Create)?.sync()?;
-    }
-    store.directory.sync()?;
-    for name in store.directory.list()? {
-        let is_older = |begin: u64| begin < marker.begin;
-        if Marker::parse(&name).is_some_and(|older| older != marker) || begin_of(&name).is_some_and(is_older) {
-            store.directory.remove(&name)?;
-        }
-    }
-    store.directory.sync()
+/// Makes a checkpoint count.
+fn publish(directory: &dyn Directory, marker: Marker) -> io::Result<()> {
+    directory.sync()?;
+    directory.open(&marker.name(), Open::Create)?.sync()?;
+    directory.sync()
+}
+
+/// Removes the checkpoints before the one that counts.
+fn remove_older(directory: &dyn Directory, marker: Marker) -> io::Result<()> {
+    let names = directory.list()?;
+    let is_other = |name: &&String| Marker::parse(name).is_some_and(|other| other != marker);
+    names.iter().filter(is_other).try_for_each(|name| directory.remove(name))?;
+    // Whose marker is there is whole.
+    directory.sync()?;
+    let is_older = |name: &&String| begin_of(name).is_some_and(|begin| begin < marker.begin);
+    names.iter().filter(is_older).try_for_each(|name| directory.remove(name))
 }
 
 impl<S: Scheme> Walk<'_, S> {

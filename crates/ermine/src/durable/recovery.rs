@@ -48,7 +48,7 @@ use crate::{
         space::Span,
     },
     options::Options,
-    platform::file::{Directory, File},
+    platform::file::{Directory, Open, write_again},
     rows::{array::RowArray, chain::CertifierStamps},
 };
 
@@ -148,9 +148,7 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints);
     let tables = build_tables(arrays, &notes, image.as_ref(), &store)?;
     store.set_unloaded(tables.iter().map(|table| table.live).sum());
-    for name in leftovers {
-        directory.remove(&name).map_err(storage)?;
-    }
+    remove_leftovers(&**directory, image.as_ref(), &leftovers).map_err(storage)?;
     summary.tables = tables.len() as u64 - 1;
     summary.rows = tables[1..].iter().map(|table| table.live).sum();
     summary.took = began.elapsed();
@@ -166,6 +164,23 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
         segments,
     };
     Ok(Recovered { tables, start, store, summary })
+}
+
+/// Removes what does not count any more.
+fn remove_leftovers(directory: &dyn Directory, image: Option<&Image>, leftovers: &[String]) -> io::Result<()> {
+    let (markers, others): (Vec<_>, Vec<_>) = leftovers.iter().partition(|name| Marker::parse(name).is_some());
+    if let Some(image) = image
+        && !markers.is_empty()
+    {
+        // The process before did not come to remove the older marker: perhaps because it could not make this one durable.
+        let name = image.marker.name();
+        directory.remove(&name)?;
+        directory.open(&name, Open::Create)?.sync()?;
+        directory.sync()?;
+        markers.into_iter().try_for_each(|name| directory.remove(name))?;
+        directory.sync()?;
+    }
+    others.into_iter().try_for_each(|name| directory.remove(name))
 }
 
 /// Sorts the files of a directory by what they are.
@@ -292,22 +307,6 @@ fn close(
         }
         _ => Ok(()),
     }
-}
-
-/// Writes what stands there once more.
-fn write_again(file: &dyn File, mut from: u64, end: u64) -> io::Result<()> {
-    const BYTES: u64 = 1 << 20;
-    while from < end {
-        let mut bytes = vec![0; BYTES.min(end - from) as usize];
-        let read = file.read_at(from, &mut bytes)?;
-        if read == 0 {
-            // What is behind the end of a file was never written: the rest of a segment that is too short for a block.
-            break;
-        }
-        file.write_at(from, &bytes[..read])?;
-        from += read as u64;
-    }
-    Ok(())
 }
 
 /// Indexes and names for the arrays that have come up.
