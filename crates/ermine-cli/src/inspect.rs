@@ -19,8 +19,7 @@ pub fn log(arguments: &InspectLog) -> Result<bool> {
         Some(file) => std::slice::from_ref(log.segment(file)?),
         None => log.segments(),
     };
-    let mut show =
-        Show { arguments, out: BufWriter::new(io::stdout().lock()), sums: BTreeMap::new(), damage: 0 };
+    let mut show = Show { arguments, out: BufWriter::new(io::stdout().lock()), sums: BTreeMap::new(), damage: 0 };
     match show.log(&log, segments) {
         Ok(()) => Ok(show.damage == 0),
         // Whoever reads has seen enough.

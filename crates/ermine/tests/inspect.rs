@@ -79,7 +79,9 @@ fn a_log_is_shown_as_it_was_written() {
     assert!(blocks.iter().any(|block| block.clock_us.is_some_and(|clock| clock > 1_600_000_000_000_000)));
     let records: Vec<_> = commits.iter().flat_map(|block| block.records()).collect();
     let key = |key: u64| key.to_be_bytes().to_vec();
-    assert!(matches!(&records[1], Record::Insert { table: 1, row: 0, key: found, value_bytes: 0, .. } if *found == key(0)));
+    assert!(
+        matches!(&records[1], Record::Insert { table: 1, row: 0, key: found, value_bytes: 0, .. } if *found == key(0))
+    );
     assert!(matches!(records[41], Record::Update { table: 1, row: 0, value_bytes: 240, diverted: false }));
     assert!(matches!(records[51], Record::Delete { table: 1, row: 7 }));
     assert_eq!((holes.len(), holes[0].reason), (1, Reason::Blank));
