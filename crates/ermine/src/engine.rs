@@ -225,6 +225,10 @@ impl<S: Scheme> Engine<S> {
             let _ = self.checkpoint(Pace::Full);
         }
         log.stop();
+        if let Some(store) = &self.store {
+            // What it misses is archived when the database has been opened again.
+            let _ = self.archive_durable(log, store);
+        }
     }
 
     /// Waits until everything that has been committed is durable.
@@ -265,7 +269,9 @@ impl<S: Scheme> Engine<S> {
             ..Statistics::default()
         };
         if let Some(store) = &self.store {
-            (statistics.checkpoints, statistics.checkpoint_failure) = store.checkpoints.statistics();
+            let (made, failure) = store.checkpoints.statistics();
+            statistics.checkpoints = made;
+            statistics.checkpoint_failure = failure.or_else(|| store.removals.failure());
         }
         for (_, slot) in &self.snapshots {
             // Relaxed: statistics.

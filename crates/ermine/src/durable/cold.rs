@@ -9,7 +9,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use crate::{
@@ -66,12 +69,17 @@ pub(crate) fn start_of(name: &str) -> Option<u64> {
     (name_of(start) == name).then_some(start)
 }
 
+/// Files by where they begin.
+type OpenFiles = BTreeMap<u64, (ColdFile, Arc<dyn File>)>;
+
 /// The files of the cold store.
 pub(crate) struct ColdStore {
     directory: Arc<dyn Directory>,
-    files: Mutex<BTreeMap<u64, (ColdFile, Arc<dyn File>)>>,
+    files: Mutex<OpenFiles>,
     /// Where those of them begin that are not durable.
     unsynced: Mutex<BTreeSet<u64>>,
+    /// Above all files there ever were: no name is used twice, also when its file has still to be removed.
+    next: AtomicU64,
 }
 
 impl ColdStore {
@@ -81,11 +89,12 @@ impl ColdStore {
             let open = directory.open(&name_of(file.start), Open::Read)?;
             Ok((file.start, (*file, open)))
         });
-        let files = opened.collect::<io::Result<_>>()?;
-        Ok(Self { directory, files: Mutex::new(files), unsynced: Mutex::default() })
+        let files = opened.collect::<io::Result<BTreeMap<_, _>>>()?;
+        let next = files.values().next_back().map_or(GRANULE, |(file, _): &(ColdFile, _)| file.end);
+        Ok(Self { directory, files: Mutex::new(files), unsynced: Mutex::default(), next: AtomicU64::new(next) })
     }
 
-    fn files(&self) -> MutexGuard<'_, BTreeMap<u64, (ColdFile, Arc<dyn File>)>> {
+    fn files(&self) -> MutexGuard<'_, OpenFiles> {
         self.files.lock().expect("no code panics while it holds the files")
     }
 
@@ -131,19 +140,16 @@ impl ColdStore {
         }
     }
 
-    /// Removes files to which no checkpoint and no address refers any more.
-    pub(crate) fn remove(&self, starts: &[u64]) -> io::Result<()> {
-        for start in starts {
-            if self.files().remove(start).is_some() {
-                self.directory.remove(&name_of(*start))?;
-            }
-        }
-        Ok(())
+    /// Lets go of files to which no checkpoint and no address refers any more; gives their names.
+    pub(crate) fn forget(&self, starts: &[u64]) -> Vec<String> {
+        let mut files = self.files();
+        starts.iter().filter(|start| files.remove(start).is_some()).map(|start| name_of(*start)).collect()
     }
 
     /// Begins to write new files.
     pub(crate) fn writer(&self) -> ColdWriter<'_> {
-        let next = self.files().values().next_back().map_or(GRANULE, |(file, _)| file.end);
+        // Relaxed: one writes at a time.
+        let next = self.next.load(Ordering::Relaxed);
         ColdWriter { store: self, draft: Draft::new(u64::MAX), next, current: None }
     }
 }
@@ -197,6 +203,8 @@ impl ColdWriter<'_> {
         let block = whole_block(body, self.next);
         current.file.write_at(self.next - current.info.start, &block)?;
         self.next += block.len() as u64;
+        // Relaxed: as in `writer`.
+        self.store.next.store(self.next, Ordering::Relaxed);
         current.info.end = self.next;
         current.info.rows += rows;
         self.draft.begin();

@@ -25,7 +25,7 @@ pub(super) type Run<'r> = &'r mut dyn Iterator<Item = Result<(KeyBytes, RowId)>>
 pub(super) struct RowSet(Vec<u64>);
 
 impl RowSet {
-    fn insert(&mut self, row: RowId) {
+    pub(super) fn insert(&mut self, row: RowId) {
         let at = (row.0 / 64) as usize;
         if self.0.len() <= at {
             self.0.resize(at + 1, 0);
@@ -33,13 +33,13 @@ impl RowSet {
         self.0[at] |= 1 << (row.0 % 64);
     }
 
-    fn contains(&self, row: RowId) -> bool {
+    pub(super) fn contains(&self, row: RowId) -> bool {
         self.0.get((row.0 / 64) as usize).is_some_and(|bits| bits >> (row.0 % 64) & 1 != 0)
     }
 }
 
 /// The newest note of each row, by key, of rows that are still there; and all rows that have a note.
-fn newest<'n, H: CertifierStamps>(
+pub(super) fn newest<'n, H: CertifierStamps>(
     array: &RowArray<H>,
     notes: &'n [Notes],
     of: impl Fn(&'n Notes) -> Option<&'n Vec<KeyNote>>,
@@ -122,7 +122,8 @@ fn load<H: CertifierStamps>(
     }
 }
 
-fn merge<K: Ord>(
+/// Two ascending runs as one.
+pub(super) fn merge<K: Ord>(
     mut one: Peekable<impl Iterator<Item = (K, RowId)>>,
     mut two: Peekable<impl Iterator<Item = (K, RowId)>>,
 ) -> impl Iterator<Item = (K, RowId)> {

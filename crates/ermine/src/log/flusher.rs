@@ -27,6 +27,7 @@ use std::{
 use super::{
     Log,
     block::{BlockKind, Body},
+    lsn::Lsn,
     space::{PAGE_BYTES, Span},
 };
 use crate::platform::file::File;
@@ -66,7 +67,7 @@ pub(super) struct Flusher {
     /// When the last moment was noted.
     last_moment: SystemTime,
     /// Where its block ends.
-    last_moment_end: u64,
+    moment_end: u64,
     /// Where a block ends that says that everything before it is durable.
     proven: u64,
 }
@@ -91,7 +92,7 @@ impl Flusher {
         let from = log.durable();
         // What recovery found needs no moment: there was one behind it, or its process was killed.
         let (page, last_moment) = (Box::new(Page([0; PAGE_BYTES as usize])), SystemTime::UNIX_EPOCH);
-        Self { log, from, current: None, page, last_moment, last_moment_end: from, proven: from }
+        Self { log, from, current: None, page, last_moment, moment_end: from, proven: from }
     }
 
     /// Flushes until told to stop, and then what is left.
@@ -103,7 +104,6 @@ impl Flusher {
     }
 
     fn flush_until_stopped(&mut self) -> io::Result<()> {
-        // Who has committed before asking to stop is flushed below.
         while !self.log.stop.load(Ordering::SeqCst) {
             self.note_moment();
             let to = self.log.space.filled_to();
@@ -115,10 +115,12 @@ impl Flusher {
         }
         // Nobody commits any more.
         self.flush(self.log.space.filled_to().max(self.from))?;
-        if self.from != self.proven {
-            // The ring is free: there is nothing to wait for.
-            self.log.append(&self.log.clock_filling, Moment::from(SystemTime::now()).body());
-            self.flush(self.log.space.filled_to())?;
+        // The ring is free: there is nothing to wait for. Twice, where a segment had to be closed.
+        while self.from != self.proven {
+            let moment = Moment::from(SystemTime::now());
+            let Some(lsn) = self.log.append(&self.log.clock_filling, moment.body()) else { break };
+            self.moment_placed(lsn, &moment);
+            self.flush(self.log.space.filled_to().max(self.from))?;
         }
         Ok(())
     }
@@ -144,17 +146,22 @@ impl Flusher {
     /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the last.
     fn note_moment(&mut self) {
         let now = SystemTime::now();
-        if self.log.space.filled_to() == self.last_moment_end
+        if self.log.space.filled_to() == self.moment_end
             || now.duration_since(self.last_moment).is_ok_and(|passed| passed < CLOCK_INTERVAL)
         {
             return;
         }
         let moment = Moment::from(now);
         if let Some(lsn) = self.log.try_append(&self.log.clock_filling, moment.body()) {
-            (self.last_moment, self.last_moment_end) = (now, lsn.offset() + moment.body().size());
-            if lsn.offset() == self.from {
-                self.proven = self.last_moment_end;
-            }
+            self.last_moment = now;
+            self.moment_placed(lsn, &moment);
+        }
+    }
+
+    fn moment_placed(&mut self, lsn: Lsn, moment: &Moment) {
+        self.moment_end = lsn.offset() + moment.body().size();
+        if lsn.offset() == self.from {
+            self.proven = self.moment_end;
         }
     }
 

@@ -18,7 +18,7 @@ pub mod real;
 #[cfg(not(loom))]
 pub(crate) mod wary;
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, path::Path, sync::Arc};
 
 /// Writes what stands in a file between two places once more: after a sync that failed the system takes it for written, and
 /// only what is written again is made durable by the next one.
@@ -63,6 +63,10 @@ pub trait Directory: fmt::Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Where it is, for messages.
     fn path(&self) -> String;
+    /// Where the system has it, if it is the system's.
+    fn location(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// One open file. Several threads may use it at once.
