@@ -46,6 +46,7 @@ use crate::{
         space::Span,
     },
     options::Options,
+    platform::file::{Directory, Open},
     rows::chain::{Kind, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::{Mutex, Spin},
@@ -213,6 +214,7 @@ impl<S: Scheme> Engine<S> {
             // Nothing has happened since.
             return Ok(CheckpointReport::default());
         }
+        store.cold.mend().map_err(storage)?;
         let segments = log.segments();
         let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT);
         let log_floor = segments[oldest_kept].start.min(begin);
@@ -265,11 +267,13 @@ impl<S: Scheme> Engine<S> {
             (image.finish(&kept, walked).map_err(storage)?, bytes)
         };
         let marker = Marker { begin, end };
-        let older = publish(store, marker).map_err(storage)?;
+        publish(&*store.directory, marker).map_err(storage)?;
+        // From here on it counts, whatever happens to older ones: its file must stay as it is.
         state.newest = Some((marker, bytes));
         state.begin = begin;
         store.checkpoints.made.fetch_add(1, Ordering::Relaxed);
         report.bytes = bytes;
+        let older = older_than(&*store.directory, marker).map_err(storage)?;
         // From here on nothing refers to what goes, but who has read an address before.
         self.wait_for_readers();
         let starts: Vec<_> = waste.iter().map(|file| file.start).collect();
@@ -293,19 +297,20 @@ impl<S: Scheme> Engine<S> {
     }
 }
 
-/// Makes a checkpoint count; gives the files of those before it.
-fn publish(store: &Store, marker: Marker) -> io::Result<Vec<String>> {
-    store.directory.sync()?;
-    let name = marker.name();
-    if !store.directory.list()?.contains(&name) {
-        store.directory.open(&name, crate::platform::file::Open::Create)?.sync()?;
-    }
-    store.directory.sync()?;
+/// Makes a checkpoint count.
+fn publish(directory: &dyn Directory, marker: Marker) -> io::Result<()> {
+    directory.sync()?;
+    directory.open(&marker.name(), Open::Create)?.sync()?;
+    directory.sync()
+}
+
+/// The files of the checkpoints before the one that counts.
+fn older_than(directory: &dyn Directory, marker: Marker) -> io::Result<Vec<String>> {
     let is_older = |name: &String| {
-        Marker::parse(name).is_some_and(|older| older != marker)
+        Marker::parse(name).is_some_and(|other| other != marker)
             || begin_of(name).is_some_and(|begin| begin < marker.begin)
     };
-    Ok(store.directory.list()?.into_iter().filter(is_older).collect())
+    Ok(directory.list()?.into_iter().filter(is_older).collect())
 }
 
 impl<S: Scheme> Walk<'_, S> {

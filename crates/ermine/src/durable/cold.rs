@@ -3,9 +3,11 @@
 //! Files of blocks in a space of their own, `cold-START` in hexadecimal digits. A file is written by one run of the cleaner and
 //! never changed; the checkpoint that first refers to it makes it count, and one to which no checkpoint refers is removed.
 //! When most of a file's rows are of no use any more, the next checkpoint moves the rest, and the file goes.
+//!
+//! A checkpoint that fails leaves a file that is not durable, in which rows have their home already. The next one makes it so.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -22,7 +24,7 @@ use crate::{
         record::{Payload, Record},
         scan::Extent,
     },
-    platform::file::{Directory, File, Open},
+    platform::file::{Directory, File, Open, write_again},
 };
 
 const PREFIX: &str = "cold-";
@@ -74,6 +76,8 @@ type OpenFiles = BTreeMap<u64, (ColdFile, Arc<dyn File>)>;
 pub(crate) struct ColdStore {
     directory: Arc<dyn Directory>,
     files: Mutex<OpenFiles>,
+    /// Where those of them begin that are not durable.
+    unsynced: Mutex<BTreeSet<u64>>,
     /// Above all files there ever were: no name is used twice, also when its file has still to be removed.
     next: AtomicU64,
 }
@@ -87,11 +91,29 @@ impl ColdStore {
         });
         let files = opened.collect::<io::Result<BTreeMap<_, _>>>()?;
         let next = files.values().next_back().map_or(GRANULE, |(file, _): &(ColdFile, _)| file.end);
-        Ok(Self { directory, files: Mutex::new(files), next: AtomicU64::new(next) })
+        Ok(Self { directory, files: Mutex::new(files), unsynced: Mutex::default(), next: AtomicU64::new(next) })
     }
 
     fn files(&self) -> MutexGuard<'_, OpenFiles> {
         self.files.lock().expect("no code panics while it holds the files")
+    }
+
+    fn unsynced(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.unsynced.lock().expect("no code panics while it holds the files")
+    }
+
+    /// Makes durable what a checkpoint left that failed.
+    pub(crate) fn mend(&self) -> io::Result<()> {
+        let left = self.unsynced().clone();
+        for start in left {
+            let file = self.files().get(&start).cloned();
+            if let Some((info, file)) = file {
+                write_again(&*file, 0, info.end - info.start)?;
+                file.sync()?;
+            }
+            self.unsynced().remove(&start);
+        }
+        Ok(())
     }
 
     /// All files, in order.
@@ -167,7 +189,12 @@ impl ColdWriter<'_> {
             return Ok(());
         }
         if self.current.is_none() {
-            let file = self.store.directory.open(&name_of(self.next), Open::Create)?;
+            let name = name_of(self.next);
+            // One that got no block may be there.
+            if self.store.directory.list()?.contains(&name) {
+                self.store.directory.remove(&name)?;
+            }
+            let file = self.store.directory.open(&name, Open::Create)?;
             let info = ColdFile { start: self.next, end: self.next, rows: 0, live: 0 };
             self.current = Some(Current { info, file, synced: self.next });
         }
@@ -185,6 +212,7 @@ impl ColdWriter<'_> {
             current.file.sync()?;
             current.synced = self.next;
         }
+        self.store.unsynced().insert(current.info.start);
         // At once: the addresses may be asked for.
         self.store.files().insert(current.info.start, (current.info, current.file.clone()));
         if self.next - current.info.start >= FILE_BYTES { self.finish() } else { Ok(()) }
@@ -193,7 +221,10 @@ impl ColdWriter<'_> {
     /// Makes everything durable but the names, which are the directory's.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.flush_rest()?;
-        self.current.take().map_or(Ok(()), |current| current.file.sync())
+        let Some(current) = self.current.take() else { return Ok(()) };
+        current.file.sync()?;
+        self.store.unsynced().remove(&current.info.start);
+        Ok(())
     }
 
     fn flush_rest(&mut self) -> io::Result<()> {

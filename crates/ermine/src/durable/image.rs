@@ -117,8 +117,14 @@ pub(crate) struct ImageWriter {
 impl ImageWriter {
     pub(crate) fn create(directory: &dyn Directory, head: &Head) -> io::Result<Self> {
         let name = name_of(head.begin);
-        // One that was not finished may be there.
-        if directory.list()?.contains(&name) {
+        // One that was not finished may be there. If it got a marker it might count: that goes first, for good.
+        let names = directory.list()?;
+        let is_its = |name: &&String| Marker::parse(name).is_some_and(|marker| marker.begin == head.begin);
+        for marker in names.iter().filter(is_its) {
+            directory.remove(marker)?;
+            directory.sync()?;
+        }
+        if names.contains(&name) {
             directory.remove(&name)?;
         }
         let file = directory.open(&name, Open::Create)?;

@@ -51,7 +51,7 @@ use crate::{
         space::Span,
     },
     options::Options,
-    platform::file::{Directory, File},
+    platform::file::{Directory, Open, write_again},
     rows::{array::RowArray, chain::CertifierStamps},
 };
 
@@ -154,6 +154,11 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints, removals);
     let tables = build_tables(arrays, &notes, image.as_ref(), &store)?;
     store.set_unloaded(tables.iter().map(|table| table.live).sum());
+    if let Some(image) = &image
+        && leftovers.iter().any(|name| Marker::parse(name).is_some())
+    {
+        make_marker_sure(&**directory, image).map_err(storage)?;
+    }
     store.removals.remove(leftovers);
     summary.tables = tables.len() as u64 - 1;
     summary.rows = tables[1..].iter().map(|table| table.live).sum();
@@ -169,6 +174,15 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
         segments,
     };
     Ok(Recovered { tables, start, store, summary })
+}
+
+/// Makes sure of the marker of the newest checkpoint where there is an older one: the process before did not come to remove
+/// that, perhaps because it could not make the newer one durable. The older one is whole until then.
+fn make_marker_sure(directory: &dyn Directory, image: &Image) -> io::Result<()> {
+    let name = image.marker.name();
+    directory.remove(&name)?;
+    directory.open(&name, Open::Create)?.sync()?;
+    directory.sync()
 }
 
 /// Sorts the files of a directory by what they are.
@@ -301,22 +315,6 @@ fn close(
         }
         _ => Ok(()),
     }
-}
-
-/// Writes what stands there once more.
-fn write_again(file: &dyn File, mut from: u64, end: u64) -> io::Result<()> {
-    const BYTES: u64 = 1 << 20;
-    while from < end {
-        let mut bytes = vec![0; BYTES.min(end - from) as usize];
-        let read = file.read_at(from, &mut bytes)?;
-        if read == 0 {
-            // What is behind the end of a file was never written: the rest of a segment that is too short for a block.
-            break;
-        }
-        file.write_at(from, &bytes[..read])?;
-        from += read as u64;
-    }
-    Ok(())
 }
 
 /// Indexes and names for the arrays that have come up.

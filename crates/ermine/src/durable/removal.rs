@@ -4,14 +4,16 @@
 //! 1. *Held off.* While a [`Hold`] lives, no file goes: a backup copies what the names say that were there when it took it.
 //! 2. *Archived first.* A segment of the log or a large value goes when the archive has it, if there is an archive. One that
 //!    could not be archived stays, is tried again, and the failure shows in the statistics.
-//! 3. *Forgotten is allowed.* What waits here when the process ends is found by its name at the next opening, and goes then.
+//! 3. *Markers first.* What an older checkpoint needs goes when its marker is gone for good: a marker that is there is one of
+//!    a whole checkpoint.
+//! 4. *Forgotten is allowed.* What waits here when the process ends is found by its name at the next opening, and goes then.
 
 use std::{
     io,
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::archive::Archive;
+use super::{archive::Archive, image::Marker};
 use crate::{
     log::segment::{SegmentFiles, span_of},
     platform::file::Directory,
@@ -80,19 +82,26 @@ impl Removals {
         if waiting.holds > 0 || waiting.names.is_empty() {
             return;
         }
-        let mut failure = None;
-        waiting.names.retain(|name| match self.remove_one(name) {
-            Ok(()) => false,
-            Err(error) => {
-                failure.get_or_insert(error);
-                true
-            }
-        });
-        if let Err(error) = self.directory.sync() {
-            failure.get_or_insert(error);
+        let is_marker = |name: &str| Marker::parse(name).is_some();
+        let mut settled = Ok(());
+        if waiting.names.iter().any(|name| is_marker(name)) {
+            settled = self.settle_those(&mut waiting.names, is_marker);
         }
-        let failure = failure.map(|error| error.to_string());
+        let settled = settled.and_then(|()| self.settle_those(&mut waiting.names, |_| true));
+        let failure = settled.err().map(|error| error.to_string());
         *self.failure.lock().expect("no code panics while it holds the failure") = failure;
+    }
+
+    fn settle_those(&self, names: &mut Vec<String>, which: impl Fn(&str) -> bool) -> io::Result<()> {
+        let mut settled = Ok(());
+        names.retain(|name| {
+            let removed = if which(name) { self.remove_one(name).map(|()| false) } else { Ok(true) };
+            removed.unwrap_or_else(|error| {
+                settled = Err(error);
+                true
+            })
+        });
+        settled.and(self.directory.sync())
     }
 
     fn remove_one(&self, name: &str) -> io::Result<()> {

@@ -277,16 +277,16 @@ fn breaks_the_log(attempt: Attempt<'_>) -> bool {
 
 #[test]
 fn operations_that_fail_end_all_acknowledgements() {
-    enumerate(50, 2, |life, at, keep, rng| {
+    enumerate(30, 2, |life, at, keep, rng| {
         let fault = match rng.u8(..4) {
             0 => Fault::NoSpace,
             1 => Fault::Short(rng.usize(..600)),
             2 => Fault::Broken,
             _ => Fault::Gone,
         };
-        let setting = Setting { clients: rng.usize(1..=2), steps: 100, ..life.setting.clone() };
-        // Early on, so that something comes after it.
-        let at = at % 100;
+        let setting = Setting { clients: rng.usize(1..=2), steps: 150, heavy: rng.bool(), ..life.setting.clone() };
+        // So that mostly something comes after it.
+        let at = at % 300;
         let directory = FaultyDirectory::new();
         let struck = Arc::new(Mutex::new(None));
         let strike = struck.clone();
