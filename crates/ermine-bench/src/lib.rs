@@ -6,6 +6,7 @@
 //! | [`tpcc`] | the full TPC-C-like mix, with its consistency conditions |
 //! | [`micro`] | single operations over one table, to compare with other engines |
 //! | [`commit_latency`] | how long a durable commit takes, beside a plain write and sync |
+//! | [`recovery`] | how fast a database comes back after a kill and after a stop |
 //! | [`churn`] | updates on a fixed number of rows for a long time: is memory flat? |
 //! | [`sibench`] | random reads, then writes; client groups with footprints |
 //! | [`write_skew`] | two accounts and a constraint over both |
@@ -39,6 +40,7 @@ pub mod micro;
 pub mod pause;
 pub mod random;
 pub mod read_mostly;
+pub mod recovery;
 pub mod report;
 pub mod rounds;
 pub mod sibench;

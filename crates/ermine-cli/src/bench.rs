@@ -6,13 +6,15 @@ use std::path::Path;
 
 use ermine::Recovery;
 use ermine_bench::{
-    Result, batch, churn, commit_latency, micro, read_mostly,
+    Error, Result, batch, churn, commit_latency, micro, read_mostly, recovery,
     report::{self, Setting},
     sibench, stock, tpcc, write_skew,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::arguments::{Batch, Churn, CommitLatency, Micro, ReadMostly, Run, Sibench, Stock, WriteSkew};
+use crate::arguments::{
+    Batch, Churn, CommitLatency, Micro, ReadMostly, Recovery as RecoveryArguments, Run, Sibench, Stock, WriteSkew,
+};
 use crate::watch::Watch;
 
 /// Runs a TPC-C-like mix; says whether all conditions held.
@@ -130,6 +132,37 @@ pub fn commit_latency(arguments: &CommitLatency) -> Result<bool> {
     let options = arguments.options();
     options.check()?;
     let summary = commit_latency::drive(&options, calibrated(), &mut |point| eprintln!("{point}"))?;
+    show_as(arguments.json.as_deref(), &summary)?;
+    Ok(true)
+}
+
+/// Measures openings after a process that dies.
+pub fn recovery(arguments: &RecoveryArguments) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    if arguments.build {
+        let bar = bar("building");
+        let db = recovery::build(&options, &|done, of| {
+            bar.set_length(of);
+            bar.set_position(done);
+        })?;
+        // Nothing of it is closed.
+        std::mem::forget(db);
+        std::process::abort();
+    }
+    let directory = options.directory.display();
+    if std::fs::read_dir(&options.directory).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(Error::Usage(format!(
+            "{directory} is not empty: name a directory that is, or that is not there yet"
+        )));
+    }
+    let here = |source| Error::File { path: "this program".into(), source };
+    let mut builder = std::process::Command::new(std::env::current_exe().map_err(here)?);
+    let died = builder.args(std::env::args_os().skip(1)).arg("--build").status().map_err(here)?;
+    if died.code().is_some() {
+        return Err(Error::Workload("the database could not be built".into()));
+    }
+    let summary = recovery::measure(&options, calibrated())?;
     show_as(arguments.json.as_deref(), &summary)?;
     Ok(true)
 }

@@ -14,9 +14,10 @@ use crate::arguments::InspectLog;
 
 /// Shows a log; says whether all of it is right.
 pub fn log(arguments: &InspectLog) -> Result<bool> {
-    let log = Log::open(&arguments.directory)?;
+    let unreadable = |error: ermine::Error| Error::Usage(error.to_string());
+    let log = Log::open(&arguments.directory).map_err(unreadable)?;
     let segments = match &arguments.segment {
-        Some(file) => std::slice::from_ref(log.segment(file)?),
+        Some(file) => std::slice::from_ref(log.segment(file).map_err(unreadable)?),
         None => log.segments(),
     };
     let mut show = Show { arguments, out: BufWriter::new(io::stdout().lock()), sums: BTreeMap::new(), damage: 0 };

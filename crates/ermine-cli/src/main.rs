@@ -3,9 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod backup;
 mod bench;
 mod check;
 mod inspect;
+mod inspect_checkpoint;
+mod restore;
+mod verify;
 mod watch;
 
 use std::process::ExitCode;
@@ -29,10 +33,15 @@ fn main() -> ExitCode {
             Workload::ReadMostly(arguments) => bench::read_mostly(&arguments),
             Workload::Micro(arguments) => bench::micro(&arguments),
             Workload::CommitLatency(arguments) => bench::commit_latency(&arguments),
+            Workload::Recovery(arguments) => bench::recovery(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => restore::restore(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
         Command::Inspect { what: Inspect::Log(arguments) } => inspect::log(&arguments),
+        Command::Inspect { what: Inspect::Checkpoint(arguments) } => inspect_checkpoint::inspect(&arguments),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -7,7 +7,9 @@ use crate::{
     any::{AnyAccess, AnyEngine, with_engine},
     catalog::{IndexEntry, type_name},
     durable::{
+        backup::BackupReport,
         checkpoint::{CheckpointReport, Pace},
+        copy::Progress,
         recovery::Recovery,
         store::storage,
     },
@@ -67,7 +69,8 @@ pub struct Statistics {
     pub unloaded_rows: u64,
     /// Checkpoints made since.
     pub checkpoints: u64,
-    /// Why the last checkpoint in the background failed, if it did.
+    /// Why the last checkpoint in the background failed, if it did, or why a file that should be removed was not: the archive
+    /// could not take it.
     pub checkpoint_failure: Option<String>,
     /// Bytes written to the log.
     pub log_bytes: u64,
@@ -275,6 +278,42 @@ impl Database {
     /// itself ([`Options::checkpoint_after`]). Not from inside a transaction of the same thread: it waits for those that run.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
         with_engine!(&*self.engine, engine => engine.checkpoint(Pace::Full))
+    }
+
+    /// Copies the database to the directory `path`, which is made if it is not there and must be empty, while transactions go on. The copy has at least
+    /// everything that was committed before the call; it is a database like any other, or the start of a [`crate::restore()`].
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// # let path = std::env::temp_dir().join(format!("ermine-doc-backup-{}", std::process::id()));
+    /// # std::fs::create_dir(&path).unwrap();
+    /// # let db = Database::open(path.join("db"), Options::default())?;
+    /// db.backup(path.join("monday"))?;
+    /// let copy = Database::open(path.join("monday"), Options::default())?;
+    /// # drop((db, copy));
+    /// # std::fs::remove_dir_all(&path).unwrap();
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackupReport> {
+        self.backup_with(path, &mut |_| ())
+    }
+
+    /// As [`Database::backup`], and tells how far it is.
+    pub fn backup_with(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+        let to = RealDirectory::create(path.as_ref()).map_err(storage)?;
+        with_engine!(&*self.engine, engine => engine.backup(&to, progress))
+    }
+
+    /// As [`Database::backup`] for any implementation of a directory.
+    #[doc(hidden)]
+    pub fn backup_in(&self, to: &dyn Directory) -> Result<BackupReport> {
+        with_engine!(&*self.engine, engine => engine.backup(to, &mut |_| ()))
+    }
+
+    /// Has everything that has been committed so far in the archive ([`Options::archive`]), also what is in the segment that is
+    /// being written. Closing the database does the same.
+    pub fn archive_now(&self) -> Result<()> {
+        with_engine!(&*self.engine, engine => engine.archive_now())
     }
 
     /// Bytes of all indexes. Takes time: it walks over them.

@@ -19,7 +19,7 @@ use crate::{
     index::Index,
     log::Log,
     options::{Durability, Options, TxnOptions},
-    platform::file::Directory,
+    platform::file::{Directory, wary::WaryDirectory},
     rows::{arena::Pool, reclaim::Latches, snapshots::SnapshotSlot},
     scheme::{Scheme, Shared, StampsOf},
     sync::{Mutex, Ordering},
@@ -91,7 +91,8 @@ impl<S: Scheme> Engine<S> {
 
     /// The database that a directory holds.
     pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
-        let recovered = recover::<StampsOf<S>>(directory, options)?;
+        let directory: Arc<dyn Directory> = Arc::new(WaryDirectory::new(directory.clone()));
+        let recovered = recover::<StampsOf<S>>(&directory, options)?;
         let mut engine = Self::with_clock(options, LogOffset::from(recovered.start.offset));
         for table in recovered.tables {
             let RecoveredTable { entry, rows, primary, indexes, .. } = table;
@@ -224,6 +225,10 @@ impl<S: Scheme> Engine<S> {
             let _ = self.checkpoint(Pace::Full);
         }
         log.stop();
+        if let Some(store) = &self.store {
+            // What it misses is archived when the database has been opened again.
+            let _ = self.archive_durable(log, store);
+        }
     }
 
     /// Waits until everything that has been committed is durable.
@@ -264,7 +269,9 @@ impl<S: Scheme> Engine<S> {
             ..Statistics::default()
         };
         if let Some(store) = &self.store {
-            (statistics.checkpoints, statistics.checkpoint_failure) = store.checkpoints.statistics();
+            let (made, failure) = store.checkpoints.statistics();
+            statistics.checkpoints = made;
+            statistics.checkpoint_failure = failure.or_else(|| store.removals.failure());
         }
         for (_, slot) in &self.snapshots {
             // Relaxed: statistics.

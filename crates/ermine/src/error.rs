@@ -1,6 +1,10 @@
 //! What can go wrong, told apart by what the caller does next: retry an [`Abort`], mend what an [`Error`] names.
 
-use std::{error, fmt, sync::Arc};
+use std::{
+    error, fmt,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use crate::ids::{Stamp, Tid};
 
@@ -55,6 +59,13 @@ pub enum Error {
     Poisoned(Arc<str>),
     /// The files of a database cannot be used; the text says which, why, and what to do.
     Storage(String),
+    /// A restore to a place before the earliest that the backup can be restored to: take an older backup.
+    TooEarly {
+        /// The earliest LSN.
+        lsn: u64,
+        /// The earliest moment, if the log notes one.
+        moment: Option<SystemTime>,
+    },
     /// A file of a database is damaged where it must not be: behind a crash there are other marks.
     Corrupt {
         /// The file's name.
@@ -118,6 +129,13 @@ impl fmt::Display for Error {
                 "the log cannot be written any more: {why}; what was acknowledged is safe: close the database and open it again"
             ),
             Self::Storage(what) => what.fmt(f),
+            Self::TooEarly { lsn, moment } => {
+                write!(f, "the backup can be restored to LSN {lsn} and later")?;
+                if let Some(since) = moment.and_then(|moment| moment.duration_since(UNIX_EPOCH).ok()) {
+                    write!(f, ", or to {}.{:06} s after 1970 and later", since.as_secs(), since.subsec_micros())?;
+                }
+                f.write_str(": take an older backup for what was before")
+            }
             Self::Corrupt { file, offset, what } => {
                 write!(
                     f,

@@ -1,10 +1,11 @@
 //! How a database is opened: one plain struct with defaults and a check.
 
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use crate::{
     error::{Error, Result},
     observer::Observer,
+    platform::file::Directory,
 };
 
 /// Options of a database, fixed when it is opened.
@@ -38,6 +39,12 @@ pub struct Options {
     pub blob_after: u64,
     /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large.
     pub checkpoint_after: u64,
+    /// A directory in which the log is kept for ever, for restores to a moment ([`crate::restore`]): each of its segments comes
+    /// there before it is freed. It belongs to one database.
+    pub archive: Option<PathBuf>,
+    /// As `archive`, for any implementation of a directory.
+    #[doc(hidden)]
+    pub archive_in: Option<Arc<dyn Directory>>,
     /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -54,6 +61,8 @@ impl Default for Options {
             segment_bytes: 64 << 20,
             blob_after: 1 << 20,
             checkpoint_after: 1 << 30,
+            archive: None,
+            archive_in: None,
             observer: None,
         }
     }
@@ -99,6 +108,12 @@ impl Options {
     pub(crate) const DIVERTED_MIN: u64 = *Self::BUFFER.start() / 8;
 
     const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
+
+    /// The options with an archive of the log.
+    pub fn archive(mut self, path: impl Into<PathBuf>) -> Self {
+        self.archive = Some(path.into());
+        self
+    }
 
     /// Fails when an option has a value that cannot work.
     pub fn check(&self) -> Result<()> {

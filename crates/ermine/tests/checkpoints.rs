@@ -232,6 +232,30 @@ fn large_values_have_files_of_their_own_and_lose_them() {
 }
 
 #[test]
+fn a_small_buffer_makes_small_values_large_and_checkpoints_know() {
+    let directory = FaultyDirectory::new();
+    let small = || Options::default().log_buffer_bytes(64 << 10).segment_bytes(64 << 10);
+    let mut expected = BTreeMap::new();
+    {
+        let (db, rows, _) = open(&directory, small());
+        for key in 0..10u64 {
+            let value = vec![key as u8; 8193 + 1000 * key as usize];
+            db.run(|txn| txn.put(&rows, &key, value.as_slice())).unwrap();
+            expected.insert(key, value);
+        }
+        db.checkpoint().unwrap();
+    }
+    // Another process with another buffer does not know what the first one had.
+    for _ in 0..2 {
+        let (db, rows, index) = open(&directory, options());
+        db.run(|txn| txn.put(&rows, &100, b"more".as_slice())).unwrap();
+        expected.insert(100, b"more".to_vec());
+        db.checkpoint().unwrap();
+        assert_eq!(content(&db, &rows, &index), expected);
+    }
+}
+
+#[test]
 fn rows_are_read_in_the_background() {
     let directory = FaultyDirectory::new();
     let (mut random, mut expected) = (fastrand::Rng::with_seed(5), BTreeMap::new());

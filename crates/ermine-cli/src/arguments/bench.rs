@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::{
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
-    micro::{Churn, CommitLatency, Micro},
+    micro::{Churn, CommitLatency, Micro, Recovery},
     tpcc::{CreditCheck, Tpcc},
 };
 
@@ -53,6 +53,10 @@ pub enum Workload {
     ///
     /// By 1, 2, 4 .. clients that wait for each commit, at full load and at half of it.
     CommitLatency(CommitLatency),
+    /// How fast a database comes back after a kill and after a stop, beside plain reads of the same files
+    ///
+    /// A process of its own builds the database and dies. Exit code 1 when a row or an update is missing afterwards.
+    Recovery(Recovery),
     /// Updates on a fixed number of rows for a long time: is memory flat?
     ///
     /// Prints memory a hundred times (at most once a second); exit code 1 when resident memory of the last quarter of

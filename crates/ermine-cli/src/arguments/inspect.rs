@@ -9,8 +9,10 @@ pub enum Inspect {
     /// The segments of a log and their blocks: what they are, where they stand, whether their checksums are right
     ///
     /// Goes on behind damage. Exit code 1 when something is damaged that had been durable; the end that a crash has given a
-    /// log is no damage. docs/design/log.md has the format, and says how to save what is left.
+    /// log is no damage. 2 when it cannot be read. docs/design/log.md has the format, and says how to save what is left.
     Log(InspectLog),
+    /// What the newest checkpoint says
+    Checkpoint(crate::inspect_checkpoint::Arguments),
 }
 
 #[derive(Debug, Args)]

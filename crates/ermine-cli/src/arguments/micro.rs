@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use ermine_bench::{churn, commit_latency, machine, micro};
+use ermine_bench::{churn, commit_latency, machine, micro, recovery};
 
 use super::run::{OneScheme, Run, positive_seconds, seconds};
 
@@ -132,6 +132,54 @@ impl CommitLatency {
             clients: self.clients.map_or(machine::cores() * 4, |clients| clients as usize),
             value_bytes: self.value_bytes,
             measured: self.seconds,
+            seed: self.seed,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Recovery {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    /// The database is made in this directory, which is empty or not there yet
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Rows of the table
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rows: u64,
+    /// Length of a row's value, at least 8
+    #[arg(long, default_value_t = 100, value_name = "BYTES")]
+    pub value_bytes: usize,
+    /// Log to be replayed, in MiB
+    #[arg(long, default_value_t = 256, value_name = "MIB")]
+    pub log_mib: u64,
+    /// Rows that a transaction updates
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub updates: u64,
+    /// Have the system forget all files before each opening and reading (Linux, as root)
+    #[arg(long)]
+    pub drop_caches: bool,
+    /// Seed of the updates
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Only build the database, and die
+    #[arg(long, hide = true)]
+    pub build: bool,
+    /// Write the whole report as JSON; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl Recovery {
+    pub fn options(&self) -> recovery::Options {
+        recovery::Options {
+            scheme: self.scheme.scheme,
+            directory: self.dir.clone(),
+            rows: self.rows,
+            value_bytes: self.value_bytes,
+            log_bytes: self.log_mib << 20,
+            updates: self.updates,
+            drop_caches: self.drop_caches,
             seed: self.seed,
         }
     }

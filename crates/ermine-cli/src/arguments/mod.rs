@@ -17,7 +17,7 @@ pub use self::{
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
     check::{Check, Format},
     inspect::{Inspect, InspectLog},
-    micro::{Churn, CommitLatency, Micro},
+    micro::{Churn, CommitLatency, Micro, Recovery},
     run::Run,
 };
 
@@ -41,6 +41,20 @@ pub enum Command {
     /// Reads histories of Ermine (JSON lines, docs/design/check.md) and those that Jepsen's Elle reads (EDN or JSON). Exit
     /// code 1 when the expected level does not hold, 2 when the file cannot be read.
     Check(Check),
+    /// Copy a database that is not open to a new directory
+    ///
+    /// The copy is a database, and the start of restores. An open database belongs to its process, which makes its backups with
+    /// Database::backup.
+    Backup(crate::backup::Arguments),
+    /// Make a database as it was at some moment, from a backup and the archived log behind it
+    ///
+    /// Without --until-lsn and --until-time: as far as there is something. What is committed in the new database is another
+    /// history: it needs an archive of its own.
+    Restore(crate::restore::Arguments),
+    /// Look at every byte of a database that is not open: checksums, addresses, keys against rows
+    ///
+    /// Changes nothing. Exit code 1 when something is wrong. A log that ends in the middle of what was not durable is no damage.
+    Verify(crate::verify::Arguments),
     /// Look into the files of a database without opening it
     Inspect {
         #[command(subcommand)]

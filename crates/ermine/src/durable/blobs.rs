@@ -5,7 +5,8 @@
 //! the row whether the file is still of use.
 //!
 //! Invariants
-//! 1. A file is never changed, and a number never used again while it exists.
+//! 1. A file is never changed, and a number never used again: an archive may have what this directory has lost. Numbers therefore
+//!    go on at the offset of the log when the database is opened, which is above all that were used for what was committed.
 //! 2. A file whose transaction has not ended is [pending](State::pending), and is not looked at by checkpoints.
 //! 3. A file that no row refers to goes with the next checkpoint: the value was replaced, or a crash came before its commit.
 
@@ -54,9 +55,9 @@ struct State {
 
 impl Blobs {
     /// Those that the files of a directory hold.
-    pub(crate) fn open(directory: Arc<dyn Directory>, names: &[String]) -> Self {
+    pub(crate) fn open(directory: Arc<dyn Directory>, names: &[String], offset: u64) -> Self {
         let files: BTreeMap<_, _> = names.iter().filter_map(|name| parse(name)).collect();
-        let next = files.last_key_value().map_or(0, |(blob, _)| blob + 1);
+        let next = files.last_key_value().map_or(0, |(blob, _)| blob + 1).max(offset);
         Self { directory, state: Mutex::new(State { next, files, pending: BTreeSet::new() }) }
     }
 
@@ -99,13 +100,7 @@ impl Blobs {
 
     /// Reads a value; `None`: the file does not hold what was written.
     pub(crate) fn read(&self, owner: Owner, of: BlobRef) -> io::Result<Option<Vec<u8>>> {
-        let file = self.directory.open(&name_of(of.blob, owner), Open::Read)?;
-        if file.length()? != of.length {
-            return Ok(None);
-        }
-        let mut value = vec![0; of.length as usize];
-        let read = file.read_at(0, &mut value)?;
-        Ok((read == value.len() && crc32c::crc32c(&value) == of.checksum).then_some(value))
+        read(&*self.directory, owner, of)
     }
 
     /// All but those that are pending.
@@ -119,8 +114,13 @@ impl Blobs {
             .collect()
     }
 
-    /// Removes a file to which nothing refers.
-    pub(crate) fn remove(&self, blob: u64) -> io::Result<()> {
+    /// Lets go of a file to which nothing refers any more; gives its name.
+    pub(crate) fn forget(&self, blob: u64) -> Option<String> {
+        self.state().files.remove(&blob).map(|owner| name_of(blob, owner))
+    }
+
+    /// Removes the file of a value that was never committed.
+    fn remove(&self, blob: u64) -> io::Result<()> {
         let owner = self.state().files.get(&blob).copied();
         let Some(owner) = owner else { return Ok(()) };
         match self.directory.remove(&name_of(blob, owner)) {
@@ -132,6 +132,17 @@ impl Blobs {
     }
 }
 
+/// Reads a value from a directory; `None`: the file does not hold what was written.
+pub(super) fn read(directory: &dyn Directory, owner: Owner, of: BlobRef) -> io::Result<Option<Vec<u8>>> {
+    let file = directory.open(&name_of(of.blob, owner), Open::Read)?;
+    if file.length()? != of.length {
+        return Ok(None);
+    }
+    let mut value = vec![0; of.length as usize];
+    let read = file.read_at(0, &mut value)?;
+    Ok((read == value.len() && crc32c::crc32c(&value) == of.checksum).then_some(value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +152,7 @@ mod tests {
     fn a_value_comes_back_until_it_is_removed() {
         let directory = Arc::new(FaultyDirectory::new());
         let owner = (TableId(3), RowId(7));
-        let blobs = Blobs::open(directory.clone(), &[]);
+        let blobs = Blobs::open(directory.clone(), &[], 16);
         let one = blobs.write(owner, b"one").unwrap();
         let two = blobs.write(owner, b"two").unwrap();
         assert_eq!(blobs.read(owner, one).unwrap().as_deref(), Some(&b"one"[..]));
@@ -150,7 +161,7 @@ mod tests {
         blobs.settle(&[two.blob], false);
         assert_eq!(blobs.settled(), [(one.blob, owner)]);
         assert!(blobs.read(owner, two).is_err());
-        let again = Blobs::open(directory.clone(), &directory.list().unwrap());
+        let again = Blobs::open(directory.clone(), &directory.list().unwrap(), 0);
         assert_eq!(again.settled(), [(one.blob, owner)]);
         assert_eq!(again.write(owner, b"three").unwrap().blob, one.blob + 1);
         let wrong = BlobRef { checksum: one.checksum ^ 1, ..one };

@@ -42,9 +42,11 @@ use crate::{
         Log,
         lsn::{Address, Lsn, Space},
         record::{BlobRef, Payload},
+        segment::name_of,
         space::Span,
     },
     options::Options,
+    platform::file::{Directory, Open},
     rows::chain::{Kind, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::{Mutex, Spin},
@@ -124,6 +126,11 @@ impl Checkpoints {
         (self.made.load(Ordering::Relaxed), failure)
     }
 
+    /// Whether there is one.
+    pub(crate) fn has_one(&self) -> bool {
+        self.state.lock().expect("no code panics while it makes a checkpoint").newest.is_some()
+    }
+
     /// Bytes of log since the newest one began, and its size.
     pub(crate) fn distance(&self, now: u64) -> (u64, u64) {
         let state = self.state.lock().expect("no code panics while it makes a checkpoint");
@@ -184,6 +191,7 @@ impl<S: Scheme> Engine<S> {
     /// Makes a checkpoint when enough has been logged since the last one.
     pub(crate) fn checkpoint_if_due(&self) -> Result<()> {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return Ok(()) };
+        store.removals.retry();
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
         // Of a large database less often, so that what checkpoints write stays in proportion.
         if distance < self.options.checkpoint_after.max(2 * size) && !log.is_crowded() {
@@ -206,6 +214,7 @@ impl<S: Scheme> Engine<S> {
             // Nothing has happened since.
             return Ok(CheckpointReport::default());
         }
+        store.cold.mend().map_err(storage)?;
         let segments = log.segments();
         let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT);
         let log_floor = segments[oldest_kept].start.min(begin);
@@ -239,10 +248,12 @@ impl<S: Scheme> Engine<S> {
         }
         drop(pins);
         let unused = walk.unused_blobs()?;
+        // Behind the look at the large values: none of those that go is needed by a restore to a later place.
+        let walked = self.shared.clock.now().0;
         let Walk { mut cold, image, live, waste, mut report, .. } = walk;
         cold.finish().map_err(storage)?;
         // What addresses point to in the log.
-        log.wait(self.shared.clock.now().0 - crate::log::lsn::GRANULE)?;
+        log.wait(walked - crate::log::lsn::GRANULE)?;
         store.cold.set_live(&live);
         let kept = store
             .cold
@@ -253,25 +264,25 @@ impl<S: Scheme> Engine<S> {
         let kept: Vec<_> = kept.collect();
         let (end, bytes) = {
             let bytes = image.bytes();
-            (image.finish(&kept).map_err(storage)?, bytes)
+            (image.finish(&kept, walked).map_err(storage)?, bytes)
         };
         let marker = Marker { begin, end };
-        publish(store, marker).map_err(storage)?;
+        publish(&*store.directory, marker).map_err(storage)?;
+        // From here on it counts, whatever happens to older ones: its file must stay as it is.
         state.newest = Some((marker, bytes));
         state.begin = begin;
         store.checkpoints.made.fetch_add(1, Ordering::Relaxed);
         report.bytes = bytes;
+        let older = older_than(&*store.directory, marker).map_err(storage)?;
         // From here on nothing refers to what goes, but who has read an address before.
         self.wait_for_readers();
         let starts: Vec<_> = waste.iter().map(|file| file.start).collect();
-        store.cold.remove(&starts).map_err(storage)?;
-        unused.into_iter().try_for_each(|blob| store.blobs.remove(blob)).map_err(storage)?;
+        let gone = older.into_iter().chain(store.cold.forget(&starts));
+        let gone = gone.chain(unused.into_iter().filter_map(|blob| store.blobs.forget(blob)));
         let freed = log.free_below(first_kept.start);
         log.chains.forget_below(first_kept.start);
         report.freed_segments = freed.len() as u64;
-        for span in &freed {
-            store.segment_files().remove(span).map_err(storage)?;
-        }
+        store.removals.remove(gone.chain(freed.iter().map(name_of)));
         report.took = began.elapsed();
         Ok(report)
     }
@@ -286,21 +297,20 @@ impl<S: Scheme> Engine<S> {
     }
 }
 
-/// Makes a checkpoint count, and those before it not.
-fn publish(store: &Store, marker: Marker) -> io::Result<()> {
-    store.directory.sync()?;
-    let name = marker.name();
-    if !store.directory.list()?.contains(&name) {
-        store.directory.open(&name, crate::platform::file::Open::Create)?.sync()?;
-    }
-    store.directory.sync()?;
-    for name in store.directory.list()? {
-        let is_older = |begin: u64| begin < marker.begin;
-        if Marker::parse(&name).is_some_and(|older| older != marker) || begin_of(&name).is_some_and(is_older) {
-            store.directory.remove(&name)?;
-        }
-    }
-    store.directory.sync()
+/// Makes a checkpoint count.
+fn publish(directory: &dyn Directory, marker: Marker) -> io::Result<()> {
+    directory.sync()?;
+    directory.open(&marker.name(), Open::Create)?.sync()?;
+    directory.sync()
+}
+
+/// The files of the checkpoints before the one that counts.
+fn older_than(directory: &dyn Directory, marker: Marker) -> io::Result<Vec<String>> {
+    let is_older = |name: &String| {
+        Marker::parse(name).is_some_and(|other| other != marker)
+            || begin_of(name).is_some_and(|begin| begin < marker.begin)
+    };
+    Ok(directory.list()?.into_iter().filter(is_older).collect())
 }
 
 impl<S: Scheme> Walk<'_, S> {

@@ -3,11 +3,16 @@
 //! Files of blocks in a space of their own, `cold-START` in hexadecimal digits. A file is written by one run of the cleaner and
 //! never changed; the checkpoint that first refers to it makes it count, and one to which no checkpoint refers is removed.
 //! When most of a file's rows are of no use any more, the next checkpoint moves the rest, and the file goes.
+//!
+//! A checkpoint that fails leaves a file that is not durable, in which rows have their home already. The next one makes it so.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use crate::{
@@ -19,7 +24,7 @@ use crate::{
         record::{Payload, Record},
         scan::Extent,
     },
-    platform::file::{Directory, File, Open},
+    platform::file::{Directory, File, Open, write_again},
 };
 
 const PREFIX: &str = "cold-";
@@ -70,10 +75,17 @@ pub(crate) fn start_of(name: &str) -> Option<u64> {
     (name_of(start) == name).then_some(start)
 }
 
+/// Files by where they begin.
+type OpenFiles = BTreeMap<u64, (ColdFile, Arc<dyn File>)>;
+
 /// The files of the cold store.
 pub(crate) struct ColdStore {
     directory: Arc<dyn Directory>,
-    files: Mutex<BTreeMap<u64, (ColdFile, Arc<dyn File>)>>,
+    files: Mutex<OpenFiles>,
+    /// Where those of them begin that are not durable.
+    unsynced: Mutex<BTreeSet<u64>>,
+    /// Above all files there ever were: no name is used twice, also when its file has still to be removed.
+    next: AtomicU64,
 }
 
 impl ColdStore {
@@ -83,12 +95,31 @@ impl ColdStore {
             let open = directory.open(&name_of(file.start), Open::Read)?;
             Ok((file.start, (*file, open)))
         });
-        let files = opened.collect::<io::Result<_>>()?;
-        Ok(Self { directory, files: Mutex::new(files) })
+        let files = opened.collect::<io::Result<BTreeMap<_, _>>>()?;
+        let next = files.values().next_back().map_or(GRANULE, |(file, _): &(ColdFile, _)| file.end);
+        Ok(Self { directory, files: Mutex::new(files), unsynced: Mutex::default(), next: AtomicU64::new(next) })
     }
 
-    fn files(&self) -> MutexGuard<'_, BTreeMap<u64, (ColdFile, Arc<dyn File>)>> {
+    fn files(&self) -> MutexGuard<'_, OpenFiles> {
         self.files.lock().expect("no code panics while it holds the files")
+    }
+
+    fn unsynced(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.unsynced.lock().expect("no code panics while it holds the files")
+    }
+
+    /// Makes durable what a checkpoint left that failed.
+    pub(crate) fn mend(&self) -> io::Result<()> {
+        let left = self.unsynced().clone();
+        for start in left {
+            let file = self.files().get(&start).cloned();
+            if let Some((info, file)) = file {
+                write_again(&*file, 0, info.end - info.start)?;
+                file.sync()?;
+            }
+            self.unsynced().remove(&start);
+        }
+        Ok(())
     }
 
     /// All files, in order.
@@ -115,19 +146,16 @@ impl ColdStore {
         }
     }
 
-    /// Removes files to which no checkpoint and no address refers any more.
-    pub(crate) fn remove(&self, starts: &[u64]) -> io::Result<()> {
-        for start in starts {
-            if self.files().remove(start).is_some() {
-                self.directory.remove(&name_of(*start))?;
-            }
-        }
-        Ok(())
+    /// Lets go of files to which no checkpoint and no address refers any more; gives their names.
+    pub(crate) fn forget(&self, starts: &[u64]) -> Vec<String> {
+        let mut files = self.files();
+        starts.iter().filter(|start| files.remove(start).is_some()).map(|start| name_of(*start)).collect()
     }
 
     /// Begins to write new files.
     pub(crate) fn writer(&self) -> ColdWriter<'_> {
-        let next = self.files().values().next_back().map_or(GRANULE, |(file, _)| file.end);
+        // Relaxed: one writes at a time.
+        let next = self.next.load(Ordering::Relaxed);
         ColdWriter { store: self, draft: Draft::new(u64::MAX), next, current: None }
     }
 }
@@ -167,7 +195,12 @@ impl ColdWriter<'_> {
             return Ok(());
         }
         if self.current.is_none() {
-            let file = self.store.directory.open(&name_of(self.next), Open::Create)?;
+            let name = name_of(self.next);
+            // One that got no block may be there.
+            if self.store.directory.list()?.contains(&name) {
+                self.store.directory.remove(&name)?;
+            }
+            let file = self.store.directory.open(&name, Open::Create)?;
             let info = ColdFile { start: self.next, end: self.next, rows: 0, live: 0 };
             self.current = Some(Current { info, file, synced: self.next });
         }
@@ -176,6 +209,8 @@ impl ColdWriter<'_> {
         let block = whole_block(body, self.next);
         current.file.write_at(self.next - current.info.start, &block)?;
         self.next += block.len() as u64;
+        // Relaxed: as in `writer`.
+        self.store.next.store(self.next, Ordering::Relaxed);
         current.info.end = self.next;
         current.info.rows += rows;
         self.draft.begin();
@@ -183,6 +218,7 @@ impl ColdWriter<'_> {
             current.file.sync()?;
             current.synced = self.next;
         }
+        self.store.unsynced().insert(current.info.start);
         // At once: the addresses may be asked for.
         self.store.files().insert(current.info.start, (current.info, current.file.clone()));
         if self.next - current.info.start >= FILE_BYTES { self.finish() } else { Ok(()) }
@@ -191,7 +227,10 @@ impl ColdWriter<'_> {
     /// Makes everything durable but the names, which are the directory's.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.flush_rest()?;
-        self.current.take().map_or(Ok(()), |current| current.file.sync())
+        let Some(current) = self.current.take() else { return Ok(()) };
+        current.file.sync()?;
+        self.store.unsynced().remove(&current.info.start);
+        Ok(())
     }
 
     fn flush_rest(&mut self) -> io::Result<()> {

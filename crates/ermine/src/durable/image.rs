@@ -9,7 +9,7 @@
 //! | begin | begin, start of the log, sequence of its first segment, start of the cold store, microseconds since 1970 | |
 //! | keys | table, 0, count | per key: bytes shared with the one before, length of the rest, rest, row, address (8 bytes) |
 //! | entries | table, index, count | per entry: as above, without address |
-//! | end | cold files: count, then start, end, rows, live rows of each; sections: count, then table, index, offset, count of each | |
+//! | end | cold files: count, then start, end, rows, live rows of each; sections: count, then table, index, offset, count of each; where the log was when all had been looked at | |
 //!
 //! All numbers but the addresses are varints. A section begins with a block of its own; its offset is that block's.
 
@@ -117,8 +117,14 @@ pub(crate) struct ImageWriter {
 impl ImageWriter {
     pub(crate) fn create(directory: &dyn Directory, head: &Head) -> io::Result<Self> {
         let name = name_of(head.begin);
-        // One that was not finished may be there.
-        if directory.list()?.contains(&name) {
+        // One that was not finished may be there. If it got a marker it might count: that goes first, for good.
+        let names = directory.list()?;
+        let is_its = |name: &&String| Marker::parse(name).is_some_and(|marker| marker.begin == head.begin);
+        for marker in names.iter().filter(is_its) {
+            directory.remove(marker)?;
+            directory.sync()?;
+        }
+        if names.contains(&name) {
             directory.remove(&name)?;
         }
         let file = directory.open(&name, Open::Create)?;
@@ -187,7 +193,7 @@ impl ImageWriter {
     }
 
     /// Writes the end and makes everything durable but the name; gives the place of the end block.
-    pub(crate) fn finish(mut self, cold: &[ColdFile]) -> io::Result<u64> {
+    pub(crate) fn finish(mut self, cold: &[ColdFile], walked: u64) -> io::Result<u64> {
         self.flush()?;
         let mut descriptors = Vec::new();
         put_number(&mut descriptors, cold.len() as u64);
@@ -200,6 +206,7 @@ impl ImageWriter {
             let numbers = [section.table.0.into(), section.index.into(), section.offset, section.count];
             numbers.into_iter().for_each(|number| put_number(&mut descriptors, number));
         }
+        put_number(&mut descriptors, walked);
         let end = self.at;
         self.write(BlockKind::End, &descriptors, &[])?;
         self.file.sync()?;
@@ -218,6 +225,8 @@ pub(crate) struct Image {
     pub(crate) head: Head,
     pub(crate) cold: Vec<ColdFile>,
     pub(crate) sections: Vec<Section>,
+    /// Where the log was when everything had been looked at: nothing here is of what came later.
+    pub(crate) walked: u64,
     name: String,
     file: Arc<dyn File>,
     bytes: u64,
@@ -245,14 +254,15 @@ impl Image {
             if header.kind == kind { Ok(descriptors) } else { Err(damaged(offset)) }
         };
         let head = read_head(&block_at(0, BlockKind::Begin)?).ok_or_else(|| damaged(0))?;
-        let (cold, sections) = read_end(&block_at(marker.end, BlockKind::End)?).ok_or_else(|| damaged(marker.end))?;
+        let (cold, sections, walked) =
+            read_end(&block_at(marker.end, BlockKind::End)?).ok_or_else(|| damaged(marker.end))?;
         if head.begin != marker.begin || !head.is_sound() {
             return Err(damaged(0));
         }
         if !cold.iter().all(ColdFile::is_sound) || !sections.iter().all(|section| is_place(section.offset, bytes)) {
             return Err(damaged(marker.end));
         }
-        Ok(Self { marker, head, cold, sections, name, file, bytes })
+        Ok(Self { marker, head, cold, sections, walked, name, file, bytes })
     }
 
     /// What it has of a table's keys, or of the entries of one of its indexes.
@@ -292,7 +302,7 @@ fn read_head(mut descriptors: &[u8]) -> Option<Head> {
     Some(Head { begin: next()?, log_start: next()?, log_sequence: next()?, cold_start: next()?, micros: next()? })
 }
 
-fn read_end(mut descriptors: &[u8]) -> Option<(Vec<ColdFile>, Vec<Section>)> {
+fn read_end(mut descriptors: &[u8]) -> Option<(Vec<ColdFile>, Vec<Section>, u64)> {
     let mut next = || take_number(&mut descriptors);
     let mut cold = Vec::new();
     for _ in 0..next()? {
@@ -303,7 +313,7 @@ fn read_end(mut descriptors: &[u8]) -> Option<(Vec<ColdFile>, Vec<Section>)> {
         let (table, index) = (u32::try_from(next()?).ok()?, u16::try_from(next()?).ok()?);
         sections.push(Section { table: TableId(table), index, offset: next()?, count: next()? });
     }
-    Some((cold, sections))
+    Some((cold, sections, next()?))
 }
 
 /// How many keys a block has, if it is one of that section.

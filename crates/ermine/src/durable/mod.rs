@@ -16,14 +16,28 @@
 //! | `row_set` | sets of row numbers |
 //! | `rebuild` | indexes from what replay and checkpoint know |
 //! | `recovery` | the whole, from the names of files to a database |
+//! | `removal` | takes files away, when nobody needs them |
+//! | `copy` | copies files so that half a copy is never taken for a database |
+//! | `backup` | a copy of an open database |
+//! | `archive` | segments of the log that have been freed |
+//! | `restore` | a database as of a moment, from a backup and an archive |
+//! | `contents` | what a checkpoint says, for people |
+//! | `verify` | looks at every byte of a database that is not open |
 
+mod archive;
+pub(crate) mod backup;
 mod blobs;
 pub(crate) mod checkpoint;
 mod cold;
+pub(crate) mod contents;
+pub(crate) mod copy;
 mod image;
 pub(crate) mod loader;
 mod rebuild;
 pub(crate) mod recovery;
+mod removal;
 mod replay;
+pub(crate) mod restore;
 mod row_set;
 pub(crate) mod store;
+pub(crate) mod verify;

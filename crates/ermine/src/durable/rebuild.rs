@@ -22,7 +22,7 @@ use crate::{
 pub(super) type Run<'r> = &'r mut dyn Iterator<Item = Result<(KeyBytes, RowId)>>;
 
 /// The newest note of each row, by key, of rows that are still there; and all rows that have a note.
-fn newest<'n, H: CertifierStamps>(
+pub(super) fn newest<'n, H: CertifierStamps>(
     array: &RowArray<H>,
     notes: &'n [Notes],
     of: impl Fn(&'n Notes) -> Option<&'n Vec<KeyNote>>,
@@ -110,7 +110,8 @@ fn load<H: CertifierStamps>(
     }
 }
 
-fn merge<K: Ord>(
+/// Two ascending runs as one.
+pub(super) fn merge<K: Ord>(
     mut one: Peekable<impl Iterator<Item = (K, RowId)>>,
     mut two: Peekable<impl Iterator<Item = (K, RowId)>>,
 ) -> impl Iterator<Item = (K, RowId)> {

@@ -1,8 +1,8 @@
 //! From the files of a directory to a database: the same way after a crash and after a clean stop (ERMIA 3.7).
 //!
-//! 1. Names give the segments of the log. 2. The checkpoint gives addresses and keys as of its beginning. 3. The log behind it
-//! is replayed, all but its last segment side by side. 4. The log ends at its first hole. 5. Indexes are built. 6. The
-//! catalog's rows say what the tables are. The log then goes on in a new segment.
+//! - Names give the segments of the log; the checkpoint gives addresses and keys as of its beginning.
+//! - The log behind it is replayed, all but its last segment side by side. It ends at its first hole.
+//! - Indexes are built; the catalog's rows say what the tables are. The log then goes on in a new segment.
 //!
 //! Invariants
 //! 1. *Only the tail has holes.* A segment gets its file when everything before it is durable (`log::flusher`). So what a
@@ -27,14 +27,17 @@ use std::{
 };
 
 use super::{
+    archive::Archive,
     blobs::Blobs,
     checkpoint::Checkpoints,
     cold::{self, ColdStore},
+    copy::UNFINISHED,
     image::{self, Image, Marker},
     rebuild,
+    removal::Removals,
     replay::{self, Arrays, End, Notes, Replay},
     row_set::RowSet,
-    store::{Store, storage},
+    store::{Store, StoredRecord, storage},
 };
 use crate::{
     catalog::{CATALOG, TableEntry},
@@ -45,13 +48,13 @@ use crate::{
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
-        lsn::GRANULE,
+        lsn::{Address, GRANULE},
         scan::Scan,
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
     },
     options::Options,
-    platform::file::{Directory, File},
+    platform::file::{Directory, Open, write_again},
     rows::{array::RowArray, chain::CertifierStamps},
 };
 
@@ -92,24 +95,24 @@ pub(crate) struct Recovered<H> {
 }
 
 /// How the last segment ends.
-struct Tail {
+pub(super) struct Tail {
     span: Span,
     /// Where there is no block, if that is not the end.
-    hole: Option<u64>,
+    pub(super) hole: Option<u64>,
 }
 
 /// What a directory has, by the names of its files.
-struct Found {
-    image: Option<Image>,
+pub(super) struct Found {
+    pub(super) image: Option<Image>,
     /// Segments of the log that count, oldest first.
-    segments: Vec<Span>,
+    pub(super) segments: Vec<Span>,
     /// Files that do not count: of older or unfinished checkpoints, and what they alone need.
     leftovers: Vec<String>,
 }
 
 impl Found {
     /// Where the log is replayed from.
-    fn begin(&self) -> u64 {
+    pub(super) fn begin(&self) -> u64 {
         self.image.as_ref().map_or(0, |image| image.head.begin)
     }
 }
@@ -117,7 +120,7 @@ impl Found {
 /// Brings up what a directory holds.
 pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<H>> {
     let began = Instant::now();
-    let found = find(directory)?;
+    let found = find(&**directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
     let arrays = Arrays::<H>::new();
     let replay = Replay { files: &files, segments: &found.segments, arrays: &arrays, begin: found.begin() };
@@ -144,25 +147,30 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     };
     let cold = image.as_ref().map_or(&[][..], |image| &image.cold);
     let cold = ColdStore::open(directory.clone(), cold).map_err(storage)?;
-    let blobs = Blobs::open(directory.clone(), &directory.list().map_err(storage)?);
+    let begin = image.as_ref().map_or(0, |image| image.head.begin);
+    let end = segments.last().map_or(GRANULE, |span| span.end).max(begin);
+    let blobs = Blobs::open(directory.clone(), &directory.list().map_err(storage)?, end);
+    let removals = Removals::new(directory.clone(), files.clone(), Archive::open(options, &**directory)?);
     let newest = image.as_ref().map(|image| (image.marker, image.bytes()));
     // Without one, everything in the log is yet to be in a checkpoint.
-    let checkpoints = Checkpoints::new(newest, image.as_ref().map_or(0, |image| image.head.begin));
-    let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints);
+    let checkpoints = Checkpoints::new(newest, begin);
+    let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints, removals);
     let tables = build_tables(arrays, &notes, image.as_ref(), &store)?;
     store.set_unloaded(tables.iter().map(|table| table.live).sum());
-    for name in leftovers {
-        directory.remove(&name).map_err(storage)?;
+    if let Some(image) = &image
+        && leftovers.iter().any(|name| Marker::parse(name).is_some())
+    {
+        make_marker_sure(&**directory, image).map_err(storage)?;
     }
+    store.removals.remove(leftovers);
     summary.tables = tables.len() as u64 - 1;
     summary.rows = tables[1..].iter().map(|table| table.live).sum();
     summary.took = began.elapsed();
     let head = image.map(|image| image.head);
     let newest = segments.last();
-    let end = newest.map_or(GRANULE, |span| span.end);
     let start = Start {
         sequence: newest.map_or_else(|| head.map_or(0, |head| head.log_sequence), |span| span.sequence + 1),
-        offset: end.max(head.map_or(0, |head| head.begin)),
+        offset: end,
         // A segment ends where a block may begin.
         segment_bytes: options.segment_bytes.next_multiple_of(GRANULE),
         buffer_bytes: options.log_buffer_bytes.next_power_of_two(),
@@ -171,11 +179,26 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     Ok(Recovered { tables, start, store, summary })
 }
 
+/// Makes sure of the marker of the newest checkpoint where there is an older one: the process before did not come to remove
+/// that, perhaps because it could not make the newer one durable. The older one is whole until then.
+fn make_marker_sure(directory: &dyn Directory, image: &Image) -> io::Result<()> {
+    let name = image.marker.name();
+    directory.remove(&name)?;
+    directory.open(&name, Open::Create)?.sync()?;
+    directory.sync()
+}
+
 /// Sorts the files of a directory by what they are.
-fn find(directory: &Arc<dyn Directory>) -> Result<Found> {
+pub(super) fn find(directory: &dyn Directory) -> Result<Found> {
     let names = directory.list().map_err(storage)?;
+    if names.iter().any(|name| name == UNFINISHED) {
+        return Err(Error::Storage(format!(
+            "a backup or restore to {} has broken off: remove the directory and make it again",
+            directory.path()
+        )));
+    }
     let marker = names.iter().filter_map(|name| Marker::parse(name)).max();
-    let image = marker.map(|marker| Image::open(&**directory, marker)).transpose()?;
+    let image = marker.map(|marker| Image::open(directory, marker)).transpose()?;
     let mut segments: Vec<Span> = names.iter().filter_map(|name| span_of(name)).collect();
     segments.sort_unstable_by_key(|span| span.sequence);
     let needed = image.as_ref().map_or(0, |image| image.head.log_sequence);
@@ -187,7 +210,7 @@ fn find(directory: &Arc<dyn Directory>) -> Result<Found> {
             || image::begin_of(name).is_some_and(|begin| marker.is_none_or(|marker| marker.begin != begin))
             || cold::start_of(name).is_some_and(|start| cold.iter().all(|file| file.start != start))
     }));
-    check_sequence(&**directory, &segments, needed)?;
+    check_sequence(directory, &segments, needed)?;
     Ok(Found { image, segments, leftovers })
 }
 
@@ -214,7 +237,7 @@ fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> 
 }
 
 /// Replays segments that no crash can have torn, as many at a time as there are processors.
-fn replay_settled<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) -> Result<Vec<Notes>> {
+pub(super) fn replay_settled<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) -> Result<Vec<Notes>> {
     let next = AtomicUsize::new(0);
     let failure = Mutex::new(None);
     let work = || {
@@ -244,7 +267,7 @@ fn replay_settled<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span])
 }
 
 /// Replays the last segment up to the first hole.
-fn replay_last<H: CertifierStamps>(replay: &Replay<'_, H>, span: &Span) -> Result<(Notes, Tail)> {
+pub(super) fn replay_last<H: CertifierStamps>(replay: &Replay<'_, H>, span: &Span) -> Result<(Notes, Tail)> {
     let mut notes = Notes::default();
     let hole = match replay.segment(span, &mut notes)? {
         End::Whole => None,
@@ -260,7 +283,7 @@ fn replay_last<H: CertifierStamps>(replay: &Replay<'_, H>, span: &Span) -> Resul
     Ok((notes, Tail { span: *span, hole }))
 }
 
-fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
+pub(super) fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
     let what = match invalid {
         Invalid::Blank => "a block is missing, and there are later ones".into(),
         Invalid::Version(version) => format!("format {version} is not known to this program: use a newer one"),
@@ -295,22 +318,6 @@ fn close(
         }
         _ => Ok(()),
     }
-}
-
-/// Writes what stands there once more.
-fn write_again(file: &dyn File, mut from: u64, end: u64) -> io::Result<()> {
-    const BYTES: u64 = 1 << 20;
-    while from < end {
-        let mut bytes = vec![0; BYTES.min(end - from) as usize];
-        let read = file.read_at(from, &mut bytes)?;
-        if read == 0 {
-            // What is behind the end of a file was never written: the rest of a segment that is too short for a block.
-            break;
-        }
-        file.write_at(from, &bytes[..read])?;
-        from += read as u64;
-    }
-    Ok(())
 }
 
 /// Indexes and names for the arrays that have come up.
@@ -396,19 +403,30 @@ fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, used: &[Range<u64>]) -> u
 
 /// What the catalog's rows say, in the order of the tables' numbers.
 fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) -> Result<Vec<TableEntry>> {
-    let mut entries = Vec::new();
+    let read = |address, row| store.read_raw(store.segments(), address, CATALOG, row);
+    let entries = read_catalog_with(&catalog.rows, catalog.rows.recovered_rows(), read)?;
     let participant = EpochManager::new("recovery").join_as("recovery");
-    for row in catalog.rows.recovered_rows() {
-        if let Some(address) = catalog.rows.slot(row).stored() {
-            let entry = TableEntry::decode(&store.read_raw(store.segments(), address, CATALOG, row)?.bytes)?;
-            if catalog.primary.get(&participant.enter(), entry.name.as_bytes()).row != Some(row) {
-                let what = format!("the catalog has table {} under another name than {}", entry.id.0, entry.name);
-                return Err(Error::Storage(what));
-            }
-            entries.push(entry);
+    let is_known = |name: &str, row| catalog.primary.get(&participant.enter(), name.as_bytes()).row == Some(row);
+    if let Some((_, entry)) = entries.iter().find(|(row, entry)| !is_known(&entry.name, *row)) {
+        let what = format!("the catalog has table {} under another name than {}", entry.id.0, entry.name);
+        return Err(Error::Storage(what));
+    }
+    Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+}
+
+/// As `read_catalog`, of these rows, with another way to read them; each with its row.
+pub(super) fn read_catalog_with<H: CertifierStamps>(
+    array: &RowArray<H>,
+    rows: impl IntoIterator<Item = RowId>,
+    read: impl Fn(Address, RowId) -> Result<StoredRecord>,
+) -> Result<Vec<(RowId, TableEntry)>> {
+    let mut entries = Vec::new();
+    for row in rows {
+        if let Some(address) = array.slot(row).stored().filter(|address| !address.is_deleted()) {
+            entries.push((row, TableEntry::decode(&read(address, row)?.bytes)?));
         }
     }
-    entries.sort_unstable_by_key(|entry| entry.id);
-    let is_dense = entries.iter().zip(1..).all(|(entry, number)| entry.id == TableId(number));
+    entries.sort_unstable_by_key(|(_, entry)| entry.id);
+    let is_dense = entries.iter().zip(1..).all(|((_, entry), number)| entry.id == TableId(number));
     if is_dense { Ok(entries) } else { Err(Error::Storage("the catalog has lost a table".into())) }
 }

@@ -58,6 +58,11 @@ impl<H: CertifierStamps> Arrays<H> {
         Ok(known[at].clone())
     }
 
+    /// Above the numbers of all tables that have one.
+    pub(super) fn count(&self) -> usize {
+        self.0.read().expect("no code panics while it holds the arrays").len()
+    }
+
     /// All of them, by the number of their table.
     pub(super) fn into_vec(self) -> Vec<Option<Arc<RowArray<H>>>> {
         self.0.into_inner().expect("no code panics while it holds the arrays")

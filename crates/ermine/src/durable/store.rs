@@ -13,6 +13,7 @@ use super::{
     blobs::{self, Blobs},
     checkpoint::Checkpoints,
     cold::{self, ColdStore},
+    removal::Removals,
 };
 use crate::{
     error::{Error, Result},
@@ -53,6 +54,7 @@ pub(crate) struct Store {
     pub(crate) cold: ColdStore,
     pub(crate) blobs: Blobs,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) removals: Removals,
     /// Rows that are in files only.
     unloaded: AtomicU64,
 }
@@ -65,8 +67,9 @@ impl Store {
         cold: ColdStore,
         blobs: Blobs,
         checkpoints: Checkpoints,
+        removals: Removals,
     ) -> Self {
-        Self { directory, files, segments, cold, blobs, checkpoints, unloaded: AtomicU64::new(0) }
+        Self { directory, files, segments, cold, blobs, checkpoints, removals, unloaded: AtomicU64::new(0) }
     }
 
     /// The files of the log.
@@ -175,7 +178,8 @@ impl Store {
     }
 }
 
-fn read_row(
+/// Reads the record at an address, which must be of that row.
+pub(super) fn read_row(
     file: &dyn File,
     name: &str,
     extent: Extent,

@@ -165,15 +165,15 @@ impl<'f> Scan<'f> {
         self.at = at.min(self.extent.end);
     }
 
-    /// Goes on behind this place, to where a right header stands, or to the end.
-    pub(crate) fn seek(&mut self) -> io::Result<()> {
+    /// Goes on behind this place, to where a right header stands; false if there is none, and the end is reached.
+    pub(crate) fn seek(&mut self) -> io::Result<bool> {
         while self.step()? {
             if self.head()?.is_some() {
-                return Ok(());
+                return Ok(true);
             }
         }
         self.at = self.extent.end;
-        Ok(())
+        Ok(false)
     }
 
     /// A granule on; false where there is no more.

@@ -40,12 +40,18 @@ pub(crate) fn span_of(name: &str) -> Option<Span> {
 /// Open files, by the sequence number of their segment.
 pub(crate) struct SegmentFiles {
     directory: Arc<dyn Directory>,
+    how: Open,
     open: Mutex<HashMap<u64, Arc<dyn File>>>,
 }
 
 impl SegmentFiles {
     pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
-        Self { directory, open: Mutex::default() }
+        Self { directory, how: Open::Write, open: Mutex::default() }
+    }
+
+    /// Files that are only read.
+    pub(crate) fn read_only(directory: Arc<dyn Directory>) -> Self {
+        Self { directory, how: Open::Read, open: Mutex::default() }
     }
 
     /// The file of a segment that exists.
@@ -54,7 +60,7 @@ impl SegmentFiles {
         if let Some(file) = open.get(&span.sequence) {
             return Ok(file.clone());
         }
-        let file = self.directory.open(&name_of(span), Open::Write)?;
+        let file = self.directory.open(&name_of(span), self.how)?;
         open.insert(span.sequence, file.clone());
         Ok(file)
     }
@@ -69,10 +75,15 @@ impl SegmentFiles {
         Ok(file)
     }
 
-    /// Removes the file of a segment that is live no more.
+    /// Removes the file of a segment.
     pub(crate) fn remove(&self, span: &Span) -> io::Result<()> {
-        self.open.lock().expect("no code panics while it holds the files").remove(&span.sequence);
+        self.forget(span);
         self.directory.remove(&name_of(span))
+    }
+
+    /// Closes the file of a segment that is live no more.
+    pub(crate) fn forget(&self, span: &Span) {
+        self.open.lock().expect("no code panics while it holds the files").remove(&span.sequence);
     }
 }
 

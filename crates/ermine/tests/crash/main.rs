@@ -24,7 +24,7 @@ use std::{
 };
 
 use ermine::{
-    Database, Durability, Error, TxnOptions,
+    Database, Durability, Error, Scheme, TxnOptions,
     files::{
         Directory, Open,
         faulty::{Attempt, Fault, FaultyDirectory, Keep, Trace},
@@ -277,16 +277,16 @@ fn breaks_the_log(attempt: Attempt<'_>) -> bool {
 
 #[test]
 fn operations_that_fail_end_all_acknowledgements() {
-    enumerate(50, 2, |life, at, keep, rng| {
+    enumerate(30, 2, |life, at, keep, rng| {
         let fault = match rng.u8(..4) {
             0 => Fault::NoSpace,
             1 => Fault::Short(rng.usize(..600)),
             2 => Fault::Broken,
             _ => Fault::Gone,
         };
-        let setting = Setting { clients: rng.usize(1..=2), steps: 100, ..life.setting.clone() };
-        // Early on, so that something comes after it.
-        let at = at % 100;
+        let setting = Setting { clients: rng.usize(1..=2), steps: 150, heavy: rng.bool(), ..life.setting.clone() };
+        // So that mostly something comes after it.
+        let at = at % 300;
         let directory = FaultyDirectory::new();
         let struck = Arc::new(Mutex::new(None));
         let strike = struck.clone();
@@ -347,6 +347,26 @@ fn operations_that_fail_end_all_acknowledgements() {
             }
         }
     });
+}
+
+#[test]
+fn a_database_is_opened_any_number_of_times() {
+    let setting = Setting { scheme: Scheme::Si, ..Setting::random(&mut Rng::with_seed(1), 1, 0) };
+    let mut directory = FaultyDirectory::new();
+    for turn in 0..60 {
+        let db = open(&directory, &setting);
+        let table = db.table::<u64, u64>("turns").unwrap();
+        db.run(|txn| txn.insert(&table, &turn, &turn)).unwrap();
+        // Most of them crash at once, before a checkpoint can have been made.
+        let crashed = directory.trace();
+        assert_eq!(db.run(|txn| txn.scan(&table, ..).collect()).unwrap().len() as u64, turn + 1);
+        drop(db);
+        if turn % 25 != 24 {
+            directory = crashed.crash(crashed.operations(), Keep::Nothing);
+        }
+    }
+    let names = directory.list().unwrap();
+    assert!(names.iter().filter(|name| name.starts_with("log-")).count() < 16, "{names:?}");
 }
 
 #[test]

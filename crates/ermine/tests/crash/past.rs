@@ -9,13 +9,16 @@ use ermine::{Database, Result, Stamp, files::faulty::FaultyDirectory};
 
 use crate::workload::{Opened, group_of, mark_of};
 
+/// A table, and a key in it.
+pub type RowKey = (usize, u64);
+
 /// A transaction.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub stamp: Stamp,
     pub number: u64,
-    /// What is under each key afterwards, by table and key.
-    pub effects: Vec<((usize, u64), Option<Vec<u8>>)>,
+    /// What is under each key afterwards.
+    pub effects: Vec<(RowKey, Option<Vec<u8>>)>,
 }
 
 /// A table with its indexes was opened, or made.
@@ -29,7 +32,7 @@ pub struct Creation {
 }
 
 /// Rows by table and key.
-type Rows = BTreeMap<(usize, u64), Vec<u8>>;
+type Rows = BTreeMap<RowKey, Vec<u8>>;
 
 /// Everything that happened, in order.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +46,7 @@ pub struct Past {
     places: HashMap<u64, usize>,
 }
 
-fn sum_of(row: &(usize, u64), value: &[u8]) -> u64 {
+fn sum_of(row: &RowKey, value: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (row, value).hash(&mut hasher);
     hasher.finish()

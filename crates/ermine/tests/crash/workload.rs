@@ -20,7 +20,7 @@ use ermine::{
 };
 use fastrand::Rng;
 
-use crate::past::{Commit, Creation, Past};
+use crate::past::{Commit, Creation, Past, RowKey};
 
 /// Tables by name, in the order of their creation.
 const TABLES: [&str; 4] = ["ledger", "plain", "indexed", "late"];
@@ -209,7 +209,7 @@ struct Client<'a> {
 }
 
 /// What a transaction has done so far: what is under each key that it wrote.
-type Effects = BTreeMap<(usize, u64), Option<Vec<u8>>>;
+type Effects = BTreeMap<RowKey, Option<Vec<u8>>>;
 
 impl<'a> Client<'a> {
     fn run(&mut self) -> Result<()> {
@@ -296,7 +296,7 @@ impl<'a> Client<'a> {
             let table = self.rng.usize(LEDGER + 1..tables.len());
             // Half of the keys are a client's own, so that large transactions get through.
             let key = self.rng.u64(..KEYS);
-            let key = if key % 2 == 0 { key } else { key + 1000 * (self.name + 1) };
+            let key = if key.is_multiple_of(2) { key } else { key + 1000 * (self.name + 1) };
             let mut value = || random_value(&mut self.rng, number, filler);
             let (one, two) = (value(), value());
             let rows = &tables[table].rows;

@@ -14,7 +14,7 @@ use std::{
 
 use super::failure::during;
 
-const NAME: &str = "LOCK";
+pub(crate) const NAME: &str = "LOCK";
 
 /// The right to use a directory; ends when this is dropped.
 #[derive(Debug)]
@@ -33,17 +33,21 @@ impl Lock {
             .truncate(false)
             .open(&path)
             .map_err(during("open", shown))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let message = format!("database directory {} is in use by {}", directory.display(), holder(&mut file));
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
-            }
-            Err(TryLockError::Error(error)) => return Err(during("lock", path.display())(error)),
-        }
+        lock(&mut file, directory)?;
         let lock = Self(file);
         lock.sign().map_err(during("write", path.display()))?;
         Ok(lock)
+    }
+
+    /// As [`take`](Self::take), without a signature; `None` where there is no file to lock, and so nobody who has.
+    pub(super) fn take_to_look(directory: &Path) -> io::Result<Option<Self>> {
+        let path = directory.join(NAME);
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(during("open", path.display()))?,
+        };
+        lock(&mut file, directory)?;
+        Ok(Some(Self(file)))
     }
 
     /// Writes who holds the lock.
@@ -61,6 +65,18 @@ impl Drop for Lock {
         let _ = self.0.set_len(0);
         // As closing the file does, but also where a child process has inherited it.
         let _ = self.0.unlock();
+    }
+}
+
+/// Takes the system's lock, or says who has it.
+fn lock(file: &mut File, directory: &Path) -> io::Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let message = format!("database directory {} is in use by {}", directory.display(), holder(file));
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, message))
+        }
+        Err(TryLockError::Error(error)) => Err(during("lock", directory.display())(error)),
     }
 }
 

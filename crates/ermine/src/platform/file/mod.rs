@@ -15,8 +15,28 @@ mod failure;
 pub mod faulty;
 mod lock;
 pub mod real;
+#[cfg(not(loom))]
+pub(crate) mod wary;
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, path::Path, sync::Arc};
+
+/// Writes what stands in a file between two places once more: after a sync that failed the system takes it for written, and
+/// only what is written again is made durable by the next one.
+#[cfg(not(loom))]
+pub(crate) fn write_again(file: &dyn File, mut from: u64, end: u64) -> io::Result<()> {
+    const BYTES: u64 = 1 << 20;
+    while from < end {
+        let mut bytes = vec![0; BYTES.min(end - from) as usize];
+        let read = file.read_at(from, &mut bytes)?;
+        if read == 0 {
+            // Nothing was ever written behind the end of a file.
+            break;
+        }
+        file.write_at(from, &bytes[..read])?;
+        from += read as u64;
+    }
+    Ok(())
+}
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +63,10 @@ pub trait Directory: fmt::Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Where it is, for messages.
     fn path(&self) -> String;
+    /// Where the system has it, if it is the system's.
+    fn location(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// One open file. Several threads may use it at once.

@@ -18,6 +18,7 @@ use std::{
 };
 
 pub use super::lock::Lock;
+pub(crate) use super::lock::NAME as LOCK;
 use super::{
     Directory, File, Open,
     failure::{check_name, during},
@@ -65,6 +66,11 @@ impl RealDirectory {
     /// Takes the directory for this process, for as long as the lock lives.
     pub fn lock(&self) -> io::Result<Lock> {
         Lock::take(&self.path)
+    }
+
+    /// As [`lock`](Self::lock), for somebody who only looks: leaves no trace. `None`: nobody ever locked it.
+    pub(crate) fn lock_to_look(&self) -> io::Result<Option<Lock>> {
+        Lock::take_to_look(&self.path)
     }
 
     fn path_of(&self, name: &str) -> io::Result<PathBuf> {
@@ -120,6 +126,16 @@ impl Directory for RealDirectory {
     fn path(&self) -> String {
         self.path.display().to_string()
     }
+
+    fn location(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+}
+
+/// Gives a file that nobody writes to a second name in another directory. Not everywhere possible: says whether it was.
+pub(crate) fn link(from: &dyn Directory, to: &dyn Directory, name: &str) -> bool {
+    let places = from.location().zip(to.location());
+    places.is_some_and(|(from, to)| fs::hard_link(from.join(name), to.join(name)).is_ok())
 }
 
 /// A file of the file system.
@@ -140,21 +156,21 @@ impl RealFile {
         let is_whole = bytes.as_ptr().addr().is_multiple_of(PAGE)
             && bytes.len().is_multiple_of(PAGE)
             && offset.is_multiple_of(PAGE as u64);
-        if is_whole { self.direct.get_or_init(|| open_direct(&self.path)).as_ref() } else { None }
+        if is_whole { self.direct.get_or_init(|| open_direct(&self.file)).as_ref() } else { None }
     }
 }
 
-/// Opens a file for writes past the page cache.
+/// Opens a file once more, for writes past the page cache. Not by its path: that may have become another file's.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn open_direct(path: &Path) -> Option<fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
+fn open_direct(file: &fs::File) -> Option<fs::File> {
+    use std::os::{fd::AsRawFd, unix::fs::OpenOptionsExt};
     let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-    OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
+    OpenOptions::new().write(true).custom_flags(flags).open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
 /// No such way.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn open_direct(_: &Path) -> Option<fs::File> {
+fn open_direct(_: &fs::File) -> Option<fs::File> {
     None
 }
 

@@ -1,0 +1,312 @@
+//! How fast a database comes back: after a process that was killed, and after one that stopped in good order.
+//!
+//! One process builds: it loads rows, makes a checkpoint, updates rows at random until the log is as long as asked for, and
+//! dies without closing anything. Another opens what is left: until the first transaction, until all rows are in memory;
+//! then it reads the same files one behind the other, as a program that does nothing else would; then it checks every row,
+//! stops in good order, and opens the database once more.
+//!
+//! Every row counts its updates, and one more row has the sum that was acknowledged.
+
+use std::{
+    fmt, fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use ermine::{Database, Durability, Scheme, Table, TxnOptions};
+use serde::Serialize;
+
+use crate::{
+    error::{Error, Result},
+    random::Random,
+    report::{Setting, grouped, mib, scheme_name},
+    storage,
+};
+
+/// What to build and measure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Options {
+    /// Concurrency control.
+    #[serde(serialize_with = "scheme_name")]
+    pub scheme: Scheme,
+    /// The database is made in it.
+    pub directory: PathBuf,
+    /// Rows of the table.
+    pub rows: u64,
+    /// Length of a row's value.
+    pub value_bytes: usize,
+    /// Log to be replayed, in bytes.
+    pub log_bytes: u64,
+    /// Rows that a transaction updates.
+    pub updates: u64,
+    /// Has the system forget what it has in memory of files before each opening. Needs the rights for that.
+    pub drop_caches: bool,
+    /// Seed of the updates.
+    pub seed: u64,
+}
+
+/// The key of the row with the sum.
+const SUM: u64 = u64::MAX;
+/// Rows that a loading transaction inserts.
+const LOADED_TOGETHER: u64 = 1_000;
+
+type Rows = Table<u64, Vec<u8>>;
+
+impl Options {
+    /// Says what cannot work.
+    pub fn check(&self) -> Result<()> {
+        if self.rows == 0 || self.updates == 0 || self.value_bytes < 8 {
+            return Err(Error::Usage("at least one row, one update and values of 8 bytes are needed".into()));
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Result<Database> {
+        // No checkpoint by itself: segments so long that few are live, and no limit to the log.
+        let options = ermine::Options::default().scheme(self.scheme).segment_bytes(2 << 30).checkpoint_after(u64::MAX);
+        let storage = storage::Storage {
+            directory: self.directory.clone(),
+            durability: Durability::Durable,
+            outstanding: storage::Storage::OUTSTANDING,
+            keep: true,
+        };
+        storage::open(options, Some(&storage))
+    }
+
+    fn value(&self, updates: u64) -> Vec<u8> {
+        let mut value = vec![updates as u8; self.value_bytes];
+        value[..8].copy_from_slice(&updates.to_le_bytes());
+        value
+    }
+}
+
+fn updates_of(value: &[u8]) -> u64 {
+    u64::from_le_bytes(value[..8].try_into().expect("a value has at least 8 bytes"))
+}
+
+/// Builds the database; the caller ends the process without dropping it.
+pub fn build(options: &Options, progress: &dyn Fn(u64, u64)) -> Result<Database> {
+    let db = options.open()?;
+    let rows: Rows = db.table("row")?;
+    for first in (0..options.rows).step_by(LOADED_TOGETHER as usize) {
+        let keys = first..options.rows.min(first + LOADED_TOGETHER);
+        let value = options.value(0);
+        db.run_with(storage::loading(), |txn| {
+            keys.clone().try_for_each(|key| txn.insert(&rows, &key, value.as_slice()))
+        })?;
+        progress(first, options.rows);
+    }
+    db.run(|txn| txn.insert(&rows, &SUM, options.value(0).as_slice()))?;
+    db.checkpoint()?;
+    let begin = db.statistics().log_bytes;
+    let mut random = Random::new(options.seed, 0);
+    let mut sum = 0;
+    loop {
+        let done = db.statistics().log_bytes - begin;
+        if done >= options.log_bytes {
+            break;
+        }
+        progress(done, options.log_bytes);
+        for _ in 0..1_000 {
+            let keys: Vec<u64> = (0..options.updates).map(|_| random.below(options.rows)).collect();
+            let relaxed = TxnOptions::default().durability(Durability::Async);
+            db.run_with(relaxed, |txn| -> ermine::Result<()> {
+                for key in &keys {
+                    let updates = txn.view(&rows, key)?.map_or(0, updates_of);
+                    txn.put(&rows, key, options.value(updates + 1).as_slice())?;
+                }
+                Ok(())
+            })?;
+            sum += options.updates;
+        }
+    }
+    db.run(|txn| txn.put(&rows, &SUM, options.value(sum).as_slice()))?;
+    Ok(db)
+}
+
+/// The whole report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The machine.
+    pub setting: Setting,
+    /// What was built.
+    pub options: Options,
+    /// After the kill.
+    pub killed: Opening,
+    /// After a stop in good order.
+    pub stopped: Opening,
+    /// How long that stop took, in seconds, with the checkpoint that it makes.
+    pub stop_seconds: f64,
+    /// Reading the replayed part of the log and the checkpoint, and nothing else, in seconds.
+    pub read_replayed_seconds: f64,
+    /// Reading all files, in seconds.
+    pub read_all_seconds: f64,
+    /// Bytes of all files.
+    pub file_bytes: u64,
+}
+
+/// One opening.
+#[derive(Clone, Debug, Serialize)]
+pub struct Opening {
+    /// Until the first transaction has read a row.
+    pub first_seconds: f64,
+    /// Until all rows were in memory.
+    pub loaded_seconds: f64,
+    /// Bytes of log that were replayed, and transactions in them.
+    pub log_bytes: u64,
+    /// How many.
+    pub transactions: u64,
+    /// Rows that were there.
+    pub rows: u64,
+}
+
+/// Opens what [`build`] left, and measures.
+pub fn measure(options: &Options, setting: Setting) -> Result<Summary> {
+    let file_bytes = bytes_of(&options.directory)?;
+    let (db, killed) = open(options)?;
+    verify(options, &db)?;
+    // Without what stopping would write.
+    let files = Files::of(&options.directory)?;
+    let is_replayed = |name: &str| name.starts_with("log-") || name.starts_with("checkpoint-");
+    let read_replayed_seconds = files.read(options, is_replayed, killed.log_bytes)?;
+    let read_all_seconds = files.read(options, |_| true, u64::MAX)?;
+    let begin = Instant::now();
+    drop(db);
+    let stop_seconds = begin.elapsed().as_secs_f64();
+    let (db, stopped) = open(options)?;
+    verify(options, &db)?;
+    let options = options.clone();
+    Ok(Summary { setting, options, killed, stopped, stop_seconds, read_replayed_seconds, read_all_seconds, file_bytes })
+}
+
+fn open(options: &Options) -> Result<(Database, Opening)> {
+    forget(options)?;
+    let begin = Instant::now();
+    let db = options.open()?;
+    let rows: Rows = db.table("row")?;
+    db.run(|txn| txn.get(&rows, &0))?;
+    let first_seconds = begin.elapsed().as_secs_f64();
+    while db.statistics().unloaded_rows > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let loaded_seconds = begin.elapsed().as_secs_f64();
+    let found = db.recovery();
+    let (log_bytes, transactions, rows) = (found.log_bytes, found.transactions, found.rows);
+    Ok((db, Opening { first_seconds, loaded_seconds, log_bytes, transactions, rows }))
+}
+
+/// Every row is there with as many updates as were acknowledged.
+fn verify(options: &Options, db: &Database) -> Result<()> {
+    let rows: Rows = db.table("row")?;
+    let (mut count, mut sum, mut expected) = (0, 0, None);
+    let reader = db.begin(TxnOptions::read_only())?;
+    reader.scan(&rows, ..).for_each(|key, value| {
+        match key {
+            SUM => expected = Some(updates_of(value)),
+            _ => (count, sum) = (count + 1, sum + updates_of(value)),
+        }
+        Ok(std::ops::ControlFlow::Continue(()))
+    })?;
+    if (count, Some(sum)) != (options.rows, expected) {
+        return Err(Error::Workload(format!(
+            "{count} rows with {sum} updates are there, and {} with {expected:?} should be",
+            options.rows
+        )));
+    }
+    Ok(())
+}
+
+/// Has the system forget files, if asked to.
+fn forget(options: &Options) -> Result<()> {
+    let path = Path::new("/proc/sys/vm/drop_caches");
+    match options.drop_caches {
+        true => fs::write(path, "3").map_err(|source| Error::File { path: path.into(), source }),
+        false => Ok(()),
+    }
+}
+
+fn bytes_of(directory: &Path) -> Result<u64> {
+    let failed = |source| Error::File { path: directory.into(), source };
+    let entries = fs::read_dir(directory).map_err(failed)?;
+    let lengths = entries.map(|entry| Ok(entry?.metadata()?.len()));
+    lengths.sum::<io::Result<u64>>().map_err(failed)
+}
+
+/// The files of a database.
+struct Files(Vec<PathBuf>);
+
+impl Files {
+    fn of(directory: &Path) -> Result<Self> {
+        let failed = |source| Error::File { path: directory.into(), source };
+        let entries = fs::read_dir(directory).map_err(failed)?;
+        let mut paths: Vec<_> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>().map_err(failed)?;
+        // The newest log first: that is what was replayed.
+        paths.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(Self(paths))
+    }
+
+    /// Reads files one behind the other, of the log at most so many bytes; says how long that took.
+    fn read(&self, options: &Options, wanted: impl Fn(&str) -> bool, log_bytes: u64) -> Result<f64> {
+        forget(options)?;
+        let begin = Instant::now();
+        let mut buffer = vec![0; 1 << 20];
+        let mut left = log_bytes;
+        for path in &self.0 {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if !wanted(name) {
+                continue;
+            }
+            let is_log = name.starts_with("log-");
+            let mut read = || -> io::Result<()> {
+                let mut file = fs::File::open(path)?;
+                while !is_log || left > 0 {
+                    match file.read(&mut buffer)? {
+                        0 => break,
+                        bytes if is_log => left = left.saturating_sub(bytes as u64),
+                        _ => {}
+                    }
+                }
+                Ok(())
+            };
+            read().map_err(|source| Error::File { path: path.clone(), source })?;
+        }
+        Ok(begin.elapsed().as_secs_f64())
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { scheme, rows, value_bytes, log_bytes, updates, drop_caches, seed, .. } = &self.options;
+        writeln!(f, "{}", self.setting)?;
+        writeln!(
+            f,
+            "options      scheme {scheme}, {} rows of {value_bytes} bytes, then {} of log by transactions of {updates} updates, \
+             files {}, seed {seed}",
+            grouped(*rows),
+            mib(*log_bytes),
+            if *drop_caches { "not in memory" } else { "in memory as far as they fit" },
+        )?;
+        writeln!(f, "files        {}\n", mib(self.file_bytes))?;
+        for (name, opening) in [("after a kill", &self.killed), ("after a stop", &self.stopped)] {
+            let Opening { first_seconds, loaded_seconds, log_bytes, transactions, rows } = opening;
+            writeln!(
+                f,
+                "{name:<13}first transaction after {first_seconds:.2} s, all {} rows in memory after {loaded_seconds:.2} s; \
+                 {} transactions in {} of log replayed",
+                grouped(*rows),
+                grouped(*transactions),
+                mib(*log_bytes)
+            )?;
+        }
+        writeln!(f, "stopping     {:.2} s", self.stop_seconds)?;
+        writeln!(
+            f,
+            "plain reads  what was replayed in {:.2} s ({:.2} of the time to the first transaction), all files in {:.2} s",
+            self.read_replayed_seconds,
+            self.read_replayed_seconds / self.killed.first_seconds,
+            self.read_all_seconds
+        )?;
+        write!(f, "every row is there with every update that was acknowledged")
+    }
+}

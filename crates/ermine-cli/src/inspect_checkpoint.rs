@@ -1,0 +1,46 @@
+//! `ermine inspect checkpoint`: what the newest checkpoint says.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ermine::KeyContents;
+use ermine_bench::{Result, report};
+
+use crate::restore::shown;
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The directory of the database
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Show every key and entry, with its row and the place of its value
+    #[arg(long)]
+    keys: bool,
+}
+
+/// Shows it.
+pub fn inspect(arguments: &Arguments) -> Result<bool> {
+    let mut visit = |of: KeyContents| {
+        let key: String = of.key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let place = of.place.unwrap_or_default();
+        println!("table {} index {} key {key} row {} {place}", of.table.as_u32(), of.index, of.row);
+    };
+    let visit = arguments.keys.then_some(&mut visit as &mut dyn FnMut(KeyContents));
+    let Some(contents) = ermine::checkpoint_contents(&arguments.directory, visit)? else {
+        println!("{} has no checkpoint: the log has everything", arguments.directory.display());
+        return Ok(true);
+    };
+    println!("{}: {}, begun {}", contents.file, report::mib(contents.bytes), shown(contents.moment));
+    println!(
+        "log from LSN {} on, from segment {:016x}; complete at LSN {}",
+        contents.begin_lsn, contents.log_sequence, contents.walked_lsn
+    );
+    for section in &contents.sections {
+        let (table, what) = (section.table.as_u32(), if section.index == 0 { "keys" } else { "entries" });
+        println!("table {table} index {}: {} {what} at byte {}", section.index, section.count, section.offset);
+    }
+    for file in &contents.cold {
+        println!("{}: {}, {} rows, {} of use", file.file, report::mib(file.bytes), file.rows, file.live);
+    }
+    Ok(true)
+}

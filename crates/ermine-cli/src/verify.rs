@@ -1,0 +1,107 @@
+//! `ermine verify`: every byte of a database that is not open.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ermine::{Finding, Verification};
+use ermine_bench::{Result, report};
+use serde::Serialize;
+
+use crate::check;
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The directory of the database, or of a backup
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Write the findings as JSON to the standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Looks, and says what is wrong; whether nothing is.
+pub fn verify(arguments: &Arguments) -> Result<bool> {
+    let bar = check::bar();
+    let verification = ermine::verify(&arguments.directory, &mut |progress| {
+        bar.set_message(progress.step);
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+    });
+    bar.finish_and_clear();
+    let verification = verification?;
+    match arguments.json {
+        true => report::write_json(&Json::from(&verification), Path::new("-"))?,
+        false => print(&verification),
+    }
+    Ok(verification.is_right())
+}
+
+fn print(verification: &Verification) {
+    verification.findings.iter().for_each(|finding| println!("{}", line(finding)));
+    if verification.wrong > verification.findings.len() as u64 {
+        println!(".. and {} more", verification.wrong - verification.findings.len() as u64);
+    }
+    verification.not_checked.iter().for_each(|what| println!("not checked: {what}"));
+    if let Some(torn) = &verification.torn {
+        println!("as after a crash: {}", line(torn));
+    }
+    println!(
+        "{}: {} tables, {} rows, {} entries of indexes; {} blocks, {} in {:.1} s",
+        if verification.is_right() { "nothing is wrong" } else { "DAMAGED" },
+        verification.tables,
+        verification.rows,
+        verification.entries,
+        verification.blocks,
+        report::mib(verification.bytes),
+        verification.took.as_secs_f64()
+    );
+}
+
+fn line(finding: &Finding) -> String {
+    match finding.file.is_empty() {
+        true => finding.what.clone(),
+        false => format!("{} at byte {}: {}", finding.file, finding.offset, finding.what),
+    }
+}
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Json<'v> {
+    right: bool,
+    wrong: u64,
+    findings: Vec<JsonFinding<'v>>,
+    torn: Option<JsonFinding<'v>>,
+    not_checked: &'v [String],
+    tables: u64,
+    rows: u64,
+    entries: u64,
+    blocks: u64,
+    bytes: u64,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct JsonFinding<'v> {
+    file: &'v str,
+    offset: u64,
+    what: &'v str,
+}
+
+impl<'v> From<&'v Verification> for Json<'v> {
+    fn from(of: &'v Verification) -> Self {
+        let finding = |of: &'v Finding| JsonFinding { file: &of.file, offset: of.offset, what: &of.what };
+        Self {
+            right: of.is_right(),
+            wrong: of.wrong,
+            findings: of.findings.iter().map(finding).collect(),
+            torn: of.torn.as_ref().map(finding),
+            not_checked: &of.not_checked,
+            tables: of.tables,
+            rows: of.rows,
+            entries: of.entries,
+            blocks: of.blocks,
+            bytes: of.bytes,
+            seconds: of.took.as_secs_f64(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Benchmarks on directories and `ermine inspect` as commands: what they print, and their exit codes.
+
+use std::{
+    fs,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// A directory of its own for each test, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn ermine(&self, line: &str) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ermine"));
+        let output = command.current_dir(&self.0).args(line.split_whitespace()).output().unwrap();
+        let Output { status, stdout, stderr } = output;
+        (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const TPCC: &str = "bench tpcc --scale small --threads 2 --warmup 0 --seconds 0.3 --dir db";
+
+#[test]
+fn a_benchmark_on_a_directory_reports_its_log_and_is_gone_on_with() {
+    let scratch = Scratch::new("bench-directory");
+    let (code, out, err) = scratch.ermine(&format!("{TPCC} --outstanding 5 --json report --acknowledge orders"));
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("in db, durable, up to 5 outstanding commits a thread"), "{out}");
+    assert!(out.contains("log          ") && out.contains("bytes a transaction"), "{out}");
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(scratch.0.join("report")).unwrap()).unwrap();
+    assert_eq!(report["options"]["storage"]["durability"], "durable");
+    assert_eq!(report["options"]["storage"]["outstanding"], 5);
+    assert!(report["log"]["bytes_per_transaction"].as_f64().unwrap() > 100.0, "{report}");
+    assert!(report["total"]["latency"]["p50_us"].as_f64().unwrap() > 0.0);
+
+    let (code, _, err) = scratch.ermine(TPCC);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("db is not empty"), "{err}");
+    let (code, out, err) = scratch.ermine(&format!("{TPCC} --keep --expect orders --durability async"));
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    assert!(err.contains("opened in") && err.contains("conditions after the opening"), "{err}");
+    // An order that nobody has made.
+    fs::write(scratch.0.join("orders"), "1 1 4000000000 5\n").unwrap();
+    let (code, out, _) = scratch.ermine(&format!("{TPCC} --keep --expect orders"));
+    assert_eq!(code, Some(1));
+    assert!(out.contains("FAIL  acknowledged"), "{out}");
+    let (code, _, err) = scratch.ermine(&format!("{TPCC} --keep --warehouses 3"));
+    assert_eq!(code, Some(2));
+    assert!(err.contains("another number of warehouses"), "{err}");
+}
+
+#[test]
+fn every_workload_runs_on_a_directory() {
+    let scratch = Scratch::new("bench-workloads");
+    for (number, line) in [
+        "sibench --records 100",
+        "write-skew",
+        "batch --durability async",
+        "stock --records 1000 --reads 10 --scheme si,si-ssn --rounds 1",
+        "read-mostly --rows 1000 --scheme si-ssn --rounds 1 --outstanding 1",
+        "micro --records 1000 --operation mixed",
+        "credit-check --scale small --durability none",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let line = format!("bench {line} --threads 2 --warmup 0 --seconds 0.2 --dir {number}");
+        let (code, out, err) = scratch.ermine(&line);
+        assert_eq!(code, Some(0), "{line}\n{err}\n{out}");
+        assert!(out.contains(&format!("in {number}, ")), "{line}\n{out}");
+        assert!(out.contains("bytes a transaction"), "{line}\n{out}");
+    }
+    assert!(scratch.0.join("3/si-ssn").is_dir(), "each scheme has a directory of its own");
+    let (code, out, err) = scratch.ermine("bench commit-latency --clients 2 --seconds 0.1 --dir latency");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("2 clients, half load") && out.contains("plain overwrite and sync"), "{out}");
+}
+
+#[test]
+fn a_damaged_log_is_shown_and_the_exit_code_says_so() {
+    let scratch = Scratch::new("inspect");
+    assert_eq!(scratch.ermine(TPCC).0, Some(0));
+    let (code, out, err) = scratch.ermine("inspect log db --summary");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("the log ends") && out.contains("nothing is damaged"), "{out}");
+    let (_, out, _) = scratch.ermine("inspect log db --records");
+    assert!(out.contains("insert  table 0 row 0 key "), "{out}");
+    // The hundredth block.
+    let (_, out, _) = scratch.ermine("inspect log db --json");
+    let lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let block = lines.filter(|line| line["block"]["kind"] == "commit").nth(100).unwrap();
+    let (file, position) = (block["block"]["file"].as_str().unwrap(), block["block"]["position"].as_u64().unwrap());
+    let segment = fs::File::options().write(true).open(scratch.0.join("db").join(file)).unwrap();
+    segment.write_all_at(b"\xff\xff", position + 5).unwrap();
+    let (code, out, _) = scratch.ermine(&format!("inspect log db --summary --segment {file}"));
+    assert_eq!(code, Some(1));
+    assert!(out.contains("DAMAGE: the log had been durable here") && out.contains(&position.to_string()), "{out}");
+    let (code, _, err) = scratch.ermine(&format!("{TPCC} --keep"));
+    assert_eq!(code, Some(1));
+    assert!(err.contains(file) && err.contains(&format!("byte {position}")), "{err}");
+    assert_eq!(scratch.ermine("inspect log nowhere").0, Some(2));
+    assert_eq!(scratch.ermine("inspect log db --segment nothing").0, Some(2));
+}

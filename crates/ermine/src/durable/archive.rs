@@ -1,0 +1,179 @@
+//! The archive: what a backup needs besides itself, to go on from it to any later moment.
+//!
+//! A directory with every segment of the log, under its own name, and every large value. A segment comes here before it is freed;
+//! the one that is being written comes as far as it is durable, under its name with `.part` behind, when the database is closed or
+//! somebody asks for it, and goes when all of it is here. Where the system can, a file is not copied but gets a second name (a hard link):
+//! nobody writes to a segment any more that ends below the durable end of the log, nor ever to a large value.
+//!
+//! Invariants
+//! 1. A name without an ending stands for a whole, durable file: it is written under another name, synced, and renamed.
+//! 2. Large values come before the segments that refer to them.
+//! 3. A file is never replaced by another of its name: that one is of another database, or of a restored one that went another
+//!    way, and needs an archive of its own.
+
+use std::{
+    collections::HashSet,
+    io,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use super::{
+    blobs,
+    copy::{close_segment, copy_bytes},
+};
+use crate::{
+    error::{Error, Result},
+    log::{
+        segment::{name_of, span_of},
+        space::Span,
+    },
+    options::Options,
+    platform::file::{
+        Directory, Open,
+        real::{RealDirectory, link},
+    },
+};
+
+/// Behind the name of a segment that is here in part.
+const PART: &str = ".part";
+/// Behind the name of a file that is being written.
+const NEW: &str = ".new";
+
+/// The archive of a database.
+pub(crate) struct Archive {
+    to: Arc<dyn Directory>,
+    /// Files that are here for sure. Held while one is brought.
+    known: Mutex<HashSet<String>>,
+}
+
+impl Archive {
+    /// The one that the options name, for the database in `directory`.
+    pub(crate) fn open(options: &Options, directory: &dyn Directory) -> Result<Option<Self>> {
+        let to = match (&options.archive, &options.archive_in) {
+            (_, Some(to)) => to.clone(),
+            (Some(path), None) => open_directory(path)?,
+            (None, None) => return Ok(None),
+        };
+        if to.location().is_some() && to.location() == directory.location() {
+            return Err(Error::Options("the archive cannot be the directory of the database itself".into()));
+        }
+        Ok(Some(Self { to, known: Mutex::default() }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.known.lock().expect("no code panics while it archives")
+    }
+
+    /// Keeps a file that is about to be removed, if it is of use here.
+    pub(crate) fn keep_removed(&self, from: &dyn Directory, name: &str) -> io::Result<()> {
+        if blobs::parse(name).is_some() {
+            return self.keep(from, name);
+        }
+        let Some(span) = span_of(name) else { return Ok(()) };
+        self.keep_blobs(from)?;
+        self.keep_segment(from, &span)
+    }
+
+    /// Keeps all large values that are there.
+    pub(crate) fn keep_blobs(&self, from: &dyn Directory) -> io::Result<()> {
+        from.list()?.into_iter().filter(|name| blobs::parse(name).is_some()).try_for_each(|name| self.keep(from, &name))
+    }
+
+    /// Keeps a whole segment.
+    pub(crate) fn keep_segment(&self, from: &dyn Directory, span: &Span) -> io::Result<()> {
+        let name = name_of(span);
+        self.keep(from, &name)?;
+        let part = name + PART;
+        if self.to.list()?.contains(&part) {
+            self.to.remove(&part)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a segment as far as it is durable.
+    pub(crate) fn keep_part(&self, from: &dyn Directory, span: &Span, durable: u64) -> io::Result<()> {
+        let _known = self.known();
+        let name = name_of(span);
+        let new = self.make_new(&name)?;
+        copy_bytes(&*from.open(&name, Open::Read)?, &*new, span.position(durable), |_| ())?;
+        close_segment(&*new, span, durable)?;
+        self.to.rename(&(name.clone() + NEW), &(name + PART))?;
+        self.to.sync()
+    }
+
+    fn make_new(&self, name: &str) -> io::Result<Arc<dyn crate::platform::file::File>> {
+        let new = name.to_string() + NEW;
+        if self.to.list()?.contains(&new) {
+            self.to.remove(&new)?;
+        }
+        self.to.open(&new, Open::Create)
+    }
+
+    fn keep(&self, from: &dyn Directory, name: &str) -> io::Result<()> {
+        let mut known = self.known();
+        if known.contains(name) {
+            return Ok(());
+        }
+        if self.to.list()?.iter().any(|there| there == name) {
+            if !is_same(from, &*self.to, name)? {
+                let path = self.to.path();
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    format!(
+                        "{path} has another {name}: a restored database, or another one, needs an archive of its own"
+                    ),
+                ));
+            }
+        } else if !link(from, &*self.to, name) {
+            let source = match from.open(name, Open::Read) {
+                // A large value that was rolled back, or a segment that was removed before a crash.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                source => source?,
+            };
+            let new = self.make_new(name)?;
+            copy_bytes(&*source, &*new, u64::MAX, |_| ())?;
+            new.sync()?;
+            self.to.rename(&(name.to_string() + NEW), name)?;
+        }
+        self.to.sync()?;
+        known.insert(name.to_string());
+        Ok(())
+    }
+}
+
+/// Opens the directory of an archive, and makes it where it is not there.
+fn open_directory(path: &Path) -> Result<Arc<dyn Directory>> {
+    Ok(Arc::new(RealDirectory::create(path).map_err(super::store::storage)?))
+}
+
+/// The segment that a file of an archive has, and whether all of it.
+pub(super) fn archived_span(name: &str) -> Option<(Span, bool)> {
+    match name.strip_suffix(PART) {
+        Some(whole) => span_of(whole).map(|span| (span, false)),
+        None => span_of(name).map(|span| (span, true)),
+    }
+}
+
+/// Whether two directories have the same under a name.
+fn is_same(one: &dyn Directory, other: &dyn Directory, name: &str) -> io::Result<bool> {
+    const BYTES: usize = 1 << 20;
+    let one = match one.open(name, Open::Read) {
+        // It has been removed meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        one => one?,
+    };
+    let other = other.open(name, Open::Read)?;
+    if one.length()? != other.length()? {
+        return Ok(false);
+    }
+    let mut buffers = [vec![0; BYTES], vec![0; BYTES]];
+    for at in (0..one.length()?).step_by(BYTES) {
+        let [first, second] = &mut buffers;
+        let read = [one.read_at(at, first)?, other.read_at(at, second)?];
+        if read[0] != read[1] || first[..read[0]] != second[..read[1]] {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,125 @@
+//! Backups of an open database, and the archive of its log up to now.
+//!
+//! A backup is the newest checkpoint, the files of the cold store that it names, the log behind it up to what is durable when the
+//! copy gets there, and all large values. Transactions and checkpoints go on; only the removal of files waits. The log's last
+//! segment is cut at the durable offset and closed, so that the copy ends as a log does after recovery. docs/design/backup.md has
+//! the whole.
+//!
+//! Invariants
+//! 1. *Everything acknowledged is there*: the durable end of the log is taken after the call began, and nothing that was committed
+//!    before it is above.
+//! 2. *Nothing goes meanwhile*: the names are listed under a hold, and what the newest marker names was not removed before.
+//! 3. *Large values last*: one that the copied log refers to was durable before its transaction took its place in the log.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    checkpoint::Pace,
+    copy::{Filling, Progress},
+    image::{Image, Marker},
+    store::{Store, storage},
+};
+use crate::{
+    engine::Engine,
+    error::{Error, Result},
+    log::{
+        Log,
+        segment::{name_of, span_of},
+        space::Span,
+    },
+    platform::file::Directory,
+    scheme::Scheme,
+};
+
+/// Bytes of log behind the newest checkpoint from which on a backup makes one first.
+const OLD_BYTES: u64 = 64 << 20;
+
+/// What a backup is.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// It can be restored to an LSN from here on: the end of the checkpoint's walk.
+    pub from_lsn: u64,
+    /// It has everything that was committed below.
+    pub to_lsn: u64,
+    /// Files copied.
+    pub files: u64,
+    /// Bytes copied.
+    pub bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl<S: Scheme> Engine<S> {
+    /// Copies the database to an empty directory.
+    pub(crate) fn backup(&self, to: &dyn Directory, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+        let (log, store) = self.log_and_store()?;
+        let began = Instant::now();
+        log.check()?;
+        let mut filling = Filling::begin(to, progress)?;
+        let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
+        if !store.checkpoints.has_one() || distance > OLD_BYTES.max(size / 2) {
+            self.checkpoint(Pace::Gentle)?;
+        }
+        let hold = store.removals.hold();
+        let from = &*store.directory;
+        let names = from.list().map_err(storage)?;
+        let marker = names.iter().filter_map(|name| Marker::parse(name)).max();
+        let marker = marker.ok_or_else(|| Error::Storage("the checkpoint's marker is gone".into()))?;
+        let image = Image::open(from, marker)?;
+        filling.copy_checkpoint(from, &image).map_err(storage)?;
+        log.sync()?;
+        let end = log.durable();
+        let segments = segments_below(from, end)?;
+        let needed: Vec<_> = segments.iter().filter(|span| span.sequence >= image.head.log_sequence).collect();
+        filling.expect(needed.iter().map(|span| end.min(span.end) - span.start).sum());
+        for span in needed {
+            filling.copy_segment(from, &name_of(span), span, end).map_err(storage)?;
+        }
+        filling.copy_blobs(from).map_err(storage)?;
+        drop(hold);
+        let (files, bytes) = (filling.files, filling.bytes);
+        filling.finish(Some(marker)).map_err(storage)?;
+        Ok(BackupReport { from_lsn: image.walked, to_lsn: end, files, bytes, took: began.elapsed() })
+    }
+
+    fn log_and_store(&self) -> Result<(&Log, &Store)> {
+        match (&self.log, &self.store) {
+            (Some(log), Some(store)) => Ok((log, store)),
+            _ => Err(Error::Options("a database that writes nothing to files has nothing to copy".into())),
+        }
+    }
+
+    /// Has everything in the archive that is committed.
+    pub(crate) fn archive_now(&self) -> Result<()> {
+        let (log, store) = self.log_and_store()?;
+        if store.removals.archive.is_none() {
+            return Err(Error::Options("the database was opened without Options::archive".into()));
+        }
+        log.sync()?;
+        self.archive_durable(log, store)
+    }
+
+    /// Has everything in the archive that is durable, where there is one.
+    pub(crate) fn archive_durable(&self, log: &Log, store: &Store) -> Result<()> {
+        let Some(archive) = &store.removals.archive else { return Ok(()) };
+        let _hold = store.removals.hold();
+        let (from, end) = (&*store.directory, log.durable());
+        let segments = segments_below(from, end)?;
+        archive.keep_blobs(from).map_err(storage)?;
+        for span in &segments {
+            let kept =
+                if span.end <= end { archive.keep_segment(from, span) } else { archive.keep_part(from, span, end) };
+            kept.map_err(storage)?;
+        }
+        Ok(())
+    }
+}
+
+/// The segments with files that begin below `end`, oldest first.
+fn segments_below(directory: &dyn Directory, end: u64) -> Result<Vec<Span>> {
+    let names = directory.list().map_err(storage)?;
+    let mut segments: Vec<_> = names.iter().filter_map(|name| span_of(name)).filter(|span| span.start < end).collect();
+    segments.sort_unstable_by_key(|span| span.sequence);
+    Ok(segments)
+}

@@ -1,0 +1,163 @@
+//! Copying files of a database from directory to directory, durably, and so that half a copy is never taken for a database.
+//!
+//! A directory that is being filled has a file [`UNFINISHED`] from its first moment to its last. The marker of the checkpoint
+//! comes when all the rest is durable, and after it the file goes. Recovery refuses a directory that has it.
+
+use std::io;
+
+use super::{
+    blobs,
+    image::{self, Image, Marker},
+    store::storage,
+};
+use crate::{
+    error::{Error, Result},
+    log::{
+        block::{HEADER_BYTES, Sealed},
+        space::Span,
+    },
+    platform::file::{Directory, File, Open, real},
+};
+
+/// Stands in a directory that is not complete yet.
+pub(crate) const UNFINISHED: &str = "UNFINISHED";
+
+/// Bytes copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// How far something is that takes long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub step: &'static str,
+    /// How much of it.
+    pub done: u64,
+    /// Of how much; zero when that is not known.
+    pub total: u64,
+}
+
+/// A directory that is being filled.
+pub(super) struct Filling<'a> {
+    to: &'a dyn Directory,
+    /// Bytes and files copied.
+    pub(super) bytes: u64,
+    pub(super) files: u64,
+    total: u64,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl<'a> Filling<'a> {
+    /// Begins with an empty directory.
+    pub(super) fn begin(to: &'a dyn Directory, progress: &'a mut dyn FnMut(Progress)) -> Result<Self> {
+        let path = to.path();
+        let names = to.list().map_err(storage)?;
+        if names.iter().any(|name| name == UNFINISHED) {
+            return Err(Error::Storage(format!(
+                "{path} holds what a backup or restore that broke off has left: remove its files first"
+            )));
+        }
+        if names.iter().any(|name| name != real::LOCK) {
+            return Err(Error::Storage(format!("{path} is not empty: name a new directory")));
+        }
+        let begun = to.open(UNFINISHED, Open::Create).and_then(|file| file.sync()).and_then(|()| to.sync());
+        begun.map_err(storage)?;
+        Ok(Self { to, bytes: 0, files: 0, total: 0, progress })
+    }
+
+    /// So many bytes more are to come.
+    pub(super) fn expect(&mut self, bytes: u64) {
+        self.total += bytes;
+    }
+
+    /// Copies the first `bytes` of a file, all of it where it is shorter, under the name `to`.
+    pub(super) fn copy(&mut self, from: &dyn Directory, name: &str, to: &str, bytes: u64) -> io::Result<()> {
+        let file = self.copy_unsynced(from, name, to, bytes)?;
+        file.sync()
+    }
+
+    fn copy_unsynced(
+        &mut self,
+        from: &dyn Directory,
+        name: &str,
+        to: &str,
+        bytes: u64,
+    ) -> io::Result<std::sync::Arc<dyn File>> {
+        let source = from.open(name, Open::Read)?;
+        let target = self.to.open(to, Open::Create)?;
+        self.files += 1;
+        let Self { bytes: all, total, progress, .. } = self;
+        copy_bytes(&*source, &*target, bytes, |copied| {
+            *all += copied;
+            progress(Progress { step: "copying", done: *all, total: *total });
+        })?;
+        Ok(target)
+    }
+
+    /// Copies a segment up to `at`; what is behind is closed for good, where that is not its end.
+    pub(super) fn copy_segment(&mut self, from: &dyn Directory, name: &str, span: &Span, at: u64) -> io::Result<()> {
+        let target = crate::log::segment::name_of(span);
+        let file = self.copy_unsynced(from, name, &target, span.position(at.min(span.end)))?;
+        close_segment(&*file, span, at)
+    }
+
+    /// Copies the checkpoint, without its marker, and the files of the cold store that it names.
+    pub(super) fn copy_checkpoint(&mut self, from: &dyn Directory, image: &Image) -> io::Result<()> {
+        self.expect(image.bytes() + image.cold.iter().map(|file| file.end - file.start).sum::<u64>());
+        for file in &image.cold {
+            let name = super::cold::name_of(file.start);
+            self.copy(from, &name, &name, file.end - file.start)?;
+        }
+        let name = image::name_of(image.marker.begin);
+        self.copy(from, &name, &name, image.bytes())
+    }
+
+    /// Copies all large values that are not there yet.
+    pub(super) fn copy_blobs(&mut self, from: &dyn Directory) -> io::Result<()> {
+        let there = self.to.list()?;
+        for name in from.list()?.into_iter().filter(|name| blobs::parse(name).is_some() && !there.contains(name)) {
+            match self.copy(from, &name, &name, u64::MAX) {
+                // Of a transaction that has been rolled back meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                copied => copied?,
+            }
+        }
+        Ok(())
+    }
+
+    /// All is there: makes it a database.
+    pub(super) fn finish(self, marker: Option<Marker>) -> io::Result<()> {
+        self.to.sync()?;
+        if let Some(marker) = marker {
+            self.to.open(&marker.name(), Open::Create)?.sync()?;
+            self.to.sync()?;
+        }
+        self.to.remove(UNFINISHED)?;
+        self.to.sync()
+    }
+}
+
+/// Copies the first `bytes` of a file, or all where it is shorter.
+pub(super) fn copy_bytes(from: &dyn File, to: &dyn File, bytes: u64, mut copied: impl FnMut(u64)) -> io::Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut at = 0;
+    while at < bytes {
+        let wanted = (bytes - at).min(COPY_BYTES as u64) as usize;
+        let read = from.read_at(at, &mut buffer[..wanted])?;
+        to.write_at(at, &buffer[..read])?;
+        at += read as u64;
+        copied(read as u64);
+        if read < wanted {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Ends the log at `at`: a skip covers the rest of the segment. Makes the file durable.
+pub(super) fn close_segment(file: &dyn File, span: &Span, at: u64) -> io::Result<()> {
+    if at < span.end && span.end - at >= HEADER_BYTES as u64 {
+        let skip = Sealed::skip(span.end - at).place(&[], span.lsn(at), at);
+        file.write_at(span.position(at), &skip)?;
+    }
+    file.sync()
+}

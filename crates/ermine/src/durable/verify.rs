@@ -1,0 +1,683 @@
+//! Looks at every byte of a database that is not open, and changes nothing.
+//!
+//! 1. The checkpoint is read, and the log behind it is replayed as recovery does, but into arrays of its own, so that afterwards
+//!    is known which address each row has now, and which one it has in the checkpoint.
+//! 2. All files are read from beginning to end: every block must be right; every record that is where a row's address says is
+//!    ticked off. An address that is not ticked off points to nothing.
+//! 3. Keys are held against rows: every row has one key, every key one row, and each entry of a secondary index ends with the key
+//!    of its row; each row has one entry in each. Which entry it should have, only the application knows.
+//!
+//! A log ends where its blocks end; what was not durable when a machine stopped may be torn there, and that is no damage
+//! ([`Verification::torn`]). Everything else is a [`Finding`].
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    blobs,
+    cold::{self, ColdFile},
+    copy::Progress,
+    image::{self, Image},
+    rebuild,
+    recovery::{Found as Files, find, read_catalog_with, replay_last, replay_settled},
+    replay::{Arrays, Notes, Replay, raise},
+    row_set::RowSet,
+    store::{read_row, storage},
+};
+use crate::{
+    catalog::{CATALOG, TableEntry},
+    error::{Error, Result},
+    ids::{RowId, TableId},
+    log::{
+        block::{BlockKind, HEADER_BYTES, Header},
+        lsn::{Address, Space},
+        record::{BlobRef, Record, Records},
+        scan::{Extent, Found, Scan},
+        segment::{SegmentFiles, name_of},
+        space::Span,
+    },
+    platform::file::{Directory, File, Open, real::RealDirectory},
+    rows::array::RowArray,
+    scheme::{StampsOf, ssn::SiSsn},
+};
+
+/// The header of versions plays no role here.
+type Stamps = StampsOf<SiSsn>;
+
+/// Findings that are told one by one.
+const FINDINGS_MAX: usize = 1000;
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The file, or empty where it is about rows.
+    pub file: String,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Verification {
+    /// What is wrong; of more than a thousand the first.
+    pub findings: Vec<Finding>,
+    /// All that is wrong.
+    pub wrong: u64,
+    /// Where the log ends with what is no block, and would be cut by the next opening, which is as it should be after a crash.
+    pub torn: Option<Finding>,
+    /// What could not be looked at because of what is wrong.
+    pub not_checked: Vec<String>,
+    /// Tables, the catalog not counted.
+    pub tables: u64,
+    /// Rows of them.
+    pub rows: u64,
+    /// Entries of secondary indexes.
+    pub entries: u64,
+    /// Blocks whose checksums were computed.
+    pub blocks: u64,
+    /// Bytes read, of every file.
+    pub bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Verification {
+    /// Whether nothing is wrong.
+    pub fn is_right(&self) -> bool {
+        self.wrong == 0
+    }
+
+    fn tell(&mut self, file: &str, offset: u64, what: impl Into<String>) {
+        self.wrong += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(Finding { file: file.into(), offset, what: what.into() });
+        }
+    }
+
+    fn tell_error(&mut self, error: Error) {
+        match error {
+            Error::Corrupt { file, offset, what } => {
+                // The same place may be met by the replay and by the scan.
+                if self.findings.iter().all(|known| (&known.file, known.offset) != (&file, offset)) {
+                    self.tell(&file, offset, what);
+                }
+            }
+            error => self.tell("", 0, error.to_string()),
+        }
+    }
+}
+
+/// Verifies the database in a directory, which must not be open. An error: it cannot be looked at, because it is open, because it
+/// is none, or because the device fails.
+pub fn verify(path: impl AsRef<Path>, progress: &mut dyn FnMut(Progress)) -> Result<Verification> {
+    let directory = RealDirectory::open(path.as_ref()).map_err(storage)?;
+    let _lock = directory.lock_to_look().map_err(storage)?;
+    verify_in(&(Arc::new(directory) as Arc<dyn Directory>), progress)
+}
+
+/// As [`verify`], for any implementation of a directory that nobody uses meanwhile.
+#[doc(hidden)]
+pub fn verify_in(directory: &Arc<dyn Directory>, progress: &mut dyn FnMut(Progress)) -> Result<Verification> {
+    let began = Instant::now();
+    let mut verification = Verification::default();
+    let names = directory.list().map_err(storage)?;
+    let is_ours = |name: &String| image::begin_of(name).is_some() || crate::log::segment::span_of(name).is_some();
+    if !names.iter().any(is_ours) {
+        return Err(Error::Storage(format!("{} holds no database", directory.path())));
+    }
+    match find(&**directory) {
+        Ok(found) => {
+            let mut check = Check::new(directory, &found, &mut verification, progress)?;
+            check.run()?;
+        }
+        Err(error) => {
+            verification.tell_error(error);
+            verification.not_checked.push("everything else: it is not known which files count".into());
+        }
+    }
+    verification.took = began.elapsed();
+    Ok(verification)
+}
+
+/// Which addresses have been ticked off.
+#[derive(Default)]
+struct Ticks {
+    now: RowSet,
+    checkpoint: RowSet,
+}
+
+/// The last segment of a log, and where its blocks end.
+type LogEnd = (Span, u64);
+
+/// One run.
+struct Check<'v> {
+    directory: &'v Arc<dyn Directory>,
+    found: &'v Files,
+    files: SegmentFiles,
+    /// What each row's address is, and was in the checkpoint.
+    now: Arrays<Stamps>,
+    checkpoint: Arrays<Stamps>,
+    ticks: HashMap<TableId, Ticks>,
+    /// Above the rows of each table.
+    counts: HashMap<TableId, u64>,
+    /// The tables' names by their rows of the catalog.
+    names: HashMap<RowId, String>,
+    verification: &'v mut Verification,
+    progress: &'v mut dyn FnMut(Progress),
+    total: u64,
+}
+
+impl<'v> Check<'v> {
+    fn new(
+        directory: &'v Arc<dyn Directory>,
+        found: &'v Files,
+        verification: &'v mut Verification,
+        progress: &'v mut dyn FnMut(Progress),
+    ) -> Result<Self> {
+        let cold = found.image.iter().flat_map(|image| &image.cold).map(|file| file.end - file.start);
+        let log = found.segments.iter().map(|span| span.end - span.start);
+        Ok(Self {
+            directory,
+            found,
+            files: SegmentFiles::read_only(directory.clone()),
+            now: Arrays::new(),
+            checkpoint: Arrays::new(),
+            ticks: HashMap::new(),
+            names: HashMap::new(),
+            counts: HashMap::new(),
+            verification,
+            progress,
+            total: cold.chain(log).sum(),
+        })
+    }
+
+    fn start(&self) -> u64 {
+        self.found.segments.first().map_or(0, |span| span.start)
+    }
+
+    fn cold(&self) -> &'v [ColdFile] {
+        self.found.image.as_ref().map_or(&[][..], |image| &image.cold)
+    }
+
+    fn cold_start(&self) -> u64 {
+        self.cold().first().map_or(0, |file| file.start)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let is_image_right = self.read_image()?;
+        let (notes, end) = self.replay()?;
+        self.read_files(end)?;
+        self.check_ticks(notes.is_some() && is_image_right)?;
+        match notes {
+            Some(notes) if is_image_right => self.check_tables(&notes),
+            _ => {
+                self.verification.not_checked.push("keys and indexes: the checkpoint or the log is damaged".into());
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads all of the checkpoint; says whether it is right.
+    fn read_image(&mut self) -> Result<bool> {
+        let Some(image) = &self.found.image else { return Ok(true) };
+        let before = self.verification.wrong;
+        self.verification.bytes += image.bytes();
+        for section in &image.sections {
+            let mut last: Option<image::KeyBytes> = None;
+            for key in image.keys(section) {
+                let (key, row, address) = match key {
+                    Ok(key) => key,
+                    Err(error @ Error::Corrupt { .. }) => {
+                        self.verification.tell_error(error);
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                };
+                if last.as_ref().is_some_and(|last| *last >= key) {
+                    self.tell_row(section.table, row, "its key in the checkpoint is not above the one before");
+                }
+                last = Some(key);
+                if section.index == 0 {
+                    self.note_address(section.table, row, address)?;
+                }
+            }
+        }
+        // The keys' blocks are right; what stands between them and the end, too?
+        let extent = Extent { base: 0, start: 0, end: image.bytes(), segment: 0 };
+        let name = image::name_of(image.marker.begin);
+        let file = self.directory.open(&name, Open::Read).map_err(storage)?;
+        let mut scan = Scan::new(&*file, extent, 0);
+        loop {
+            let at = scan.at();
+            match scan.next().map_err(storage)? {
+                Found::Block(..) => self.verification.blocks += 1,
+                Found::End if at == image.bytes() => break,
+                Found::End | Found::Invalid(_) => {
+                    let what = "no whole block in the checkpoint".to_string();
+                    self.verification.tell_error(Error::Corrupt { file: name, offset: at, what });
+                    break;
+                }
+            }
+        }
+        Ok(self.verification.wrong == before)
+    }
+
+    fn note_address(&mut self, table: TableId, row: RowId, address: Option<Address>) -> Result<()> {
+        let address = address.filter(|_| RowArray::<Stamps>::has_place(row));
+        let arrays = [self.checkpoint.get(table)?, self.now.get(table)?];
+        let ([Some(checkpoint), Some(now)], Some(address)) = (arrays, address) else {
+            self.tell_row(table, row, "the checkpoint has it, and no table can have such a row");
+            return Ok(());
+        };
+        if checkpoint.slot(row).stored().is_some() {
+            self.tell_row(table, row, "the checkpoint has two keys for it");
+        }
+        self.count(table, row.0 + 1);
+        raise(&checkpoint, row, address, self.start());
+        raise(&now, row, address, self.start());
+        Ok(())
+    }
+
+    fn count(&mut self, table: TableId, rows: u64) {
+        let count = self.counts.entry(table).or_default();
+        *count = (*count).max(rows);
+    }
+
+    fn rows(&self, table: TableId) -> u64 {
+        self.counts.get(&table).copied().unwrap_or(0)
+    }
+
+    /// Replays the log; gives what it has of keys, unless it is damaged, and the place where it ends, if that is not the end of a
+    /// segment.
+    fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<LogEnd>)> {
+        let segments = &self.found.segments[..];
+        let replay = Replay { files: &self.files, segments, arrays: &self.now, begin: self.found.begin() };
+        let settled = segments.len().saturating_sub(1);
+        let replayed = replay_settled(&replay, &segments[..settled]).and_then(|mut notes| {
+            let Some(span) = segments.last() else { return Ok((notes, None)) };
+            let (last, tail) = replay_last(&replay, span)?;
+            notes.push(last);
+            Ok((notes, tail.hole.map(|hole| (*span, hole))))
+        });
+        match replayed {
+            Ok((notes, cut)) => {
+                for (table, rows) in notes.iter().flat_map(|notes| &notes.rows) {
+                    self.count(*table, rows.above());
+                }
+                Ok((Some(notes), cut))
+            }
+            Err(error @ (Error::Corrupt { .. } | Error::Storage(_))) => {
+                self.verification.tell_error(error);
+                Ok((None, None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the files of log and cold store from beginning to end.
+    fn read_files(&mut self, end: Option<LogEnd>) -> Result<()> {
+        for info in self.cold() {
+            let name = cold::name_of(info.start);
+            match self.directory.open(&name, Open::Read) {
+                Ok(file) => self.read_file(&name, &*file, Space::Cold, info.extent(), None)?,
+                Err(error) => self.verification.tell(&name, 0, error.to_string()),
+            }
+        }
+        for span in &self.found.segments {
+            let name = name_of(span);
+            let file = self.files.get(span).map_err(storage)?;
+            let stop = match end {
+                Some((torn, _)) if torn.sequence < span.sequence => break,
+                Some((torn, at)) if torn == *span => Some(at),
+                _ => None,
+            };
+            self.read_file(&name, &*file, Space::Log, (*span).into(), stop)?;
+        }
+        Ok(())
+    }
+
+    fn read_file(
+        &mut self,
+        name: &str,
+        file: &dyn File,
+        space: Space,
+        extent: Extent,
+        stop: Option<u64>,
+    ) -> Result<()> {
+        let mut scan = Scan::new(file, extent, extent.start);
+        loop {
+            let at = scan.at();
+            match scan.next().map_err(storage)? {
+                Found::Block(header, block) => {
+                    self.verification.blocks += 1;
+                    self.verification.bytes += block.len() as u64;
+                    if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
+                        self.read_block(name, space, &header, block, at - extent.base)?;
+                    }
+                }
+                Found::End => break,
+                Found::Invalid(_) if stop == Some(at) => {
+                    if !is_blank(file, at - extent.base)? {
+                        let what = "the log ends here with what was not durable".into();
+                        self.verification.torn = Some(Finding { file: name.into(), offset: at - extent.base, what });
+                    }
+                    break;
+                }
+                Found::Invalid(_) => {
+                    let error =
+                        Error::Corrupt { file: name.into(), offset: at - extent.base, what: "no whole block".into() };
+                    self.verification.tell_error(error);
+                    if !scan.seek().map_err(storage)? {
+                        break;
+                    }
+                }
+            }
+            (self.progress)(Progress { step: "reading", done: self.verification.bytes, total: self.total });
+        }
+        Ok(())
+    }
+
+    /// Ticks off the rows whose addresses point here.
+    fn read_block(&mut self, name: &str, space: Space, header: &Header, block: &[u8], place: u64) -> Result<()> {
+        let (descriptors, payloads) = block[HEADER_BYTES..].split_at(header.descriptors as usize);
+        let (mut number, mut at) = (0, 0);
+        for record in Records::new(descriptors) {
+            let Some(record) = record else {
+                self.verification.tell(name, place, "a block with a record of an unknown kind");
+                return Ok(());
+            };
+            let payload = record.payload();
+            let value = payloads.get(at..at + payload.map_or(0, |payload| payload.length));
+            at += payload.map_or(0, |payload| payload.length);
+            if !record.is_row() {
+                continue;
+            }
+            let address = Address::new(space, header.lsn, number);
+            number += 1;
+            let (table, row) = match record {
+                Record::Insert { table, row, .. }
+                | Record::Update { table, row, .. }
+                | Record::Moved { table, row, .. } => (table, row),
+                _ => continue,
+            };
+            if !RowArray::<Stamps>::has_place(row) {
+                continue;
+            }
+            let Some(value) = value else {
+                self.verification.tell(name, place, format!("the value of {} is cut off", row_name(table, row)));
+                continue;
+            };
+            let is_at = |arrays: &Arrays<Stamps>| {
+                Ok::<_, Error>(arrays.get(table)?.is_some_and(|array| array.slot(row).stored() == Some(address)))
+            };
+            let (is_now, is_checkpoint) = (is_at(&self.now)?, is_at(&self.checkpoint)?);
+            let ticks = self.ticks.entry(table).or_default();
+            if is_checkpoint {
+                ticks.checkpoint.insert(row);
+            }
+            if is_now {
+                ticks.now.insert(row);
+                if payload.is_some_and(|payload| payload.diverted) {
+                    self.check_blob(name, place, (table, row), value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A row's value is in a file of its own.
+    fn check_blob(&mut self, name: &str, place: u64, owner: blobs::Owner, reference: &[u8]) -> Result<()> {
+        let Some(of) = BlobRef::from_bytes(reference) else {
+            let what = format!("the reference to the value of {} is damaged", row_name(owner.0, owner.1));
+            self.verification.tell(name, place, what);
+            return Ok(());
+        };
+        let blob = blobs::name_of(of.blob, owner);
+        self.verification.bytes += of.length;
+        match blobs::read(&**self.directory, owner, of) {
+            Ok(Some(_)) => {}
+            Ok(None) => self.verification.tell(&blob, 0, "the file does not hold the value that was written"),
+            Err(error) => self.verification.tell(&blob, 0, error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Every address must have been ticked off.
+    fn check_ticks(&mut self, replayed: bool) -> Result<()> {
+        for id in (0..self.now.count()).map(|table| TableId(table as u32)) {
+            let ticks = self.ticks.remove(&id).unwrap_or_default();
+            for (arrays, ticks, what) in [
+                (&self.checkpoint, &ticks.checkpoint, "its address in the checkpoint points to no record of it"),
+                (&self.now, &ticks.now, "its newest address points to no record of it"),
+            ] {
+                let Some(array) = arrays.get(id)?.filter(|_| replayed) else { continue };
+                for row in (0..self.rows(id)).map(RowId) {
+                    if let Some(address) = array.slot(row).stored()
+                        && !address.is_deleted()
+                        && !ticks.contains(row)
+                    {
+                        self.verification.tell(
+                            &self.file_of(address),
+                            self.place_of(address),
+                            format!("{}: {what}", row_name(id, row)),
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The file that an address is in, as far as there is one.
+    fn file_of(&self, address: Address) -> String {
+        match address.space() {
+            Space::Log => {
+                let at = address.lsn(self.start()).offset();
+                let span = self.found.segments.iter().find(|span| (span.start..span.end).contains(&at));
+                span.map_or_else(String::new, name_of)
+            }
+            Space::Cold => {
+                let at = address.lsn(self.cold_start()).offset();
+                let file = self.cold().iter().find(|file| (file.start..file.end).contains(&at));
+                file.map_or_else(String::new, |file| cold::name_of(file.start))
+            }
+        }
+    }
+
+    /// Where in that file.
+    fn place_of(&self, address: Address) -> u64 {
+        match address.space() {
+            Space::Log => {
+                let at = address.lsn(self.start()).offset();
+                let span = self.found.segments.iter().find(|span| (span.start..span.end).contains(&at));
+                span.map_or(at, |span| span.position(at))
+            }
+            Space::Cold => {
+                let at = address.lsn(self.cold_start()).offset();
+                let file = self.cold().iter().rfind(|file| file.start <= at);
+                file.map_or(at, |file| at - file.start)
+            }
+        }
+    }
+
+    fn tell_row(&mut self, table: TableId, row: RowId, what: &str) {
+        self.verification.tell("", 0, format!("{}: {what}", row_name(table, row)));
+    }
+
+    /// Holds keys and entries against rows.
+    fn check_tables(&mut self, notes: &[Notes]) -> Result<()> {
+        let entries = match self.catalog() {
+            Ok(entries) => {
+                self.names = entries.iter().map(|(row, entry)| (*row, entry.name.clone())).collect();
+                entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>()
+            }
+            Err(error) => {
+                self.verification.tell_error(error);
+                self.verification.not_checked.push("keys and indexes: the catalog cannot be read".into());
+                return Ok(());
+            }
+        };
+        let tables = 1 + entries.len();
+        self.verification.tables = entries.len() as u64;
+        for table in tables..self.now.count() {
+            self.verification.tell("", 0, format!("there are rows of table {table}, and the catalog does not know it"));
+        }
+        for (done, entry) in [TableEntry::of_catalog()].iter().chain(&entries).enumerate() {
+            (self.progress)(Progress { step: "comparing keys and rows", done: done as u64, total: tables as u64 });
+            self.check_table(entry, notes)?;
+        }
+        Ok(())
+    }
+
+    fn catalog(&self) -> Result<Vec<(RowId, TableEntry)>> {
+        let Some(array) = self.now.get(CATALOG)? else { return Ok(Vec::new()) };
+        let rows = (0..self.rows(CATALOG)).map(RowId);
+        read_catalog_with(&array, rows, |address, row| match address.space() {
+            Space::Log => {
+                let lsn = address.lsn(self.start());
+                let span = self.found.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
+                let span = span.ok_or_else(|| Error::Storage("a row of the catalog is nowhere".into()))?;
+                let file = self.files.get(span).map_err(storage)?;
+                read_row(&*file, &name_of(span), (*span).into(), lsn, address, CATALOG, row)
+            }
+            Space::Cold => {
+                let lsn = address.lsn(self.cold_start());
+                let info = self.cold().iter().find(|file| (file.start..file.end).contains(&lsn.offset()));
+                let info = info.ok_or_else(|| Error::Storage("a row of the catalog is nowhere".into()))?;
+                let name = cold::name_of(info.start);
+                let file = self.directory.open(&name, Open::Read).map_err(storage)?;
+                read_row(&*file, &name, info.extent(), lsn, address, CATALOG, row)
+            }
+        })
+    }
+
+    fn check_table(&mut self, entry: &TableEntry, notes: &[Notes]) -> Result<()> {
+        let id = entry.id;
+        let Some(array) = self.now.get(id)? else { return Ok(()) };
+        let count = self.rows(id);
+        let is_live = |row: RowId| array.slot(row).stored().is_some_and(|address| !address.is_deleted());
+        let live = (0..count).filter(|row| is_live(RowId(*row))).count() as u64;
+        if id != CATALOG {
+            self.verification.rows += live;
+        }
+        let (fresh, renewed) = rebuild::newest(&array, notes, |notes| notes.keys.get(&id));
+        // Only secondary indexes ask for the keys of rows.
+        let mut keys = (!entry.indexes.is_empty()).then(RowKeys::default);
+        let mut with_key = RowSet::default();
+        let mut last: Option<image::KeyBytes> = None;
+        let old = keys_of(self.found.image.as_ref(), id, 0);
+        let old = old.filter(|(_, row)| is_live(*row) && !renewed.contains(*row));
+        for (key, row) in rebuild::merge(old.peekable(), owned(&fresh).peekable()) {
+            if last.as_ref() == Some(&key) {
+                self.tell_row(id, row, "another row has the same key");
+            }
+            if with_key.contains(row) {
+                self.tell_row(id, row, "it has two keys");
+            }
+            if id == CATALOG && self.names.get(&row).is_some_and(|name| name.as_bytes() != &*key) {
+                self.tell_row(id, row, "it is of a table with another name than its key");
+            }
+            with_key.insert(row);
+            keys.iter_mut().for_each(|keys| keys.add(row, &key));
+            last = Some(key);
+        }
+        for row in (0..count).map(RowId).filter(|row| is_live(*row) && !with_key.contains(*row)) {
+            self.tell_row(id, row, "it has no key");
+        }
+        for (index, of) in (1..).zip(&entry.indexes) {
+            let (fresh, changed) = rebuild::newest(&array, notes, |notes| notes.entries.get(&(id, index)));
+            let mut with_entry = RowSet::default();
+            let old = keys_of(self.found.image.as_ref(), id, index);
+            let mut nowhere = Vec::new();
+            let old = old.filter(|(_, row)| {
+                if !RowArray::<Stamps>::has_place(*row) || array.slot(*row).stored().is_none() {
+                    nowhere.push(*row);
+                    return false;
+                }
+                is_live(*row) && !renewed.contains(*row) && !changed.contains(*row)
+            });
+            let keys = keys.as_ref().expect("kept for tables with indexes");
+            let mut wrong = Vec::new();
+            for (entry, row) in rebuild::merge(old.peekable(), owned(&fresh).peekable()) {
+                self.verification.entries += 1;
+                if with_entry.contains(row) {
+                    wrong.push((row, "it has two entries"));
+                }
+                with_entry.insert(row);
+                if keys.get(row).is_some_and(|key| !entry.ends_with(key)) {
+                    wrong.push((row, "its entry does not end with its key"));
+                }
+            }
+            wrong.extend(nowhere.into_iter().map(|row| (row, "an entry is of that row, which is not there")));
+            let without = (0..count).map(RowId).filter(|row| is_live(*row) && !with_entry.contains(*row));
+            wrong.extend(without.map(|row| (row, "it has no entry")));
+            for (row, what) in wrong {
+                self.tell_row(id, row, &format!("index {}: {what}", of.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The primary keys of a table's rows.
+#[derive(Default)]
+struct RowKeys {
+    bytes: Vec<u8>,
+    places: Vec<(usize, u32)>,
+}
+
+impl RowKeys {
+    const NONE: (usize, u32) = (usize::MAX, 0);
+
+    fn add(&mut self, row: RowId, key: &[u8]) {
+        let row = row.0 as usize;
+        if self.places.len() <= row {
+            self.places.resize(row + 1, Self::NONE);
+        }
+        self.places[row] = (self.bytes.len(), key.len() as u32);
+        self.bytes.extend_from_slice(key);
+    }
+
+    fn get(&self, row: RowId) -> Option<&[u8]> {
+        let place = self.places.get(row.0 as usize).filter(|place| **place != Self::NONE)?;
+        Some(&self.bytes[place.0..][..place.1 as usize])
+    }
+}
+
+/// The keys or entries that a checkpoint has. They have been read before without an error.
+fn keys_of(image: Option<&Image>, table: TableId, index: u16) -> impl Iterator<Item = (image::KeyBytes, RowId)> {
+    let section = image.and_then(|image| Some((image, image.section(table, index)?)));
+    let keys = section.into_iter().flat_map(|(image, section)| image.keys(section));
+    keys.map_while(|key| key.ok().map(|(key, row, _)| (key, row)))
+}
+
+fn owned<'k>(keys: &'k [(&[u8], RowId)]) -> impl Iterator<Item = (image::KeyBytes, RowId)> + 'k {
+    keys.iter().map(|(key, row)| (image::KeyBytes::from_slice(key), *row))
+}
+
+fn row_name(table: TableId, row: RowId) -> String {
+    format!("row {} of table {}", row.0, table.0)
+}
+
+/// Whether there are only zeros from `at` on.
+fn is_blank(file: &dyn File, mut at: u64) -> Result<bool> {
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read_at(at, &mut buffer).map_err(storage)?;
+        if buffer[..read].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        if read < buffer.len() {
+            return Ok(true);
+        }
+        at += read as u64;
+    }
+}
