@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mutation::{Files, Source, change, check, seeds};
+use mutation::{Files, Source, change, check, log_of, log_of_records, seeds};
 
 /// Refuses what no small database needs.
 struct Bounded;
@@ -80,12 +80,18 @@ fn watch() {
     });
 }
 
+fn bytes_of(random: &mut Random) -> Vec<u8> {
+    (0..random.below(300)).map(|_| random.number() as u8 & 0x1f).collect()
+}
+
 fn round(seeds: &[Files], seed: u64) -> bool {
     SEED.store(seed, Ordering::SeqCst);
     let mut random = Random(fastrand::Rng::with_seed(seed));
     let mut files = seeds[random.below(seeds.len())].clone();
-    for _ in 0..1 + random.below(3) {
-        change(&mut files, &mut random);
+    match random.below(10) {
+        0 => files = log_of(&bytes_of(&mut random)),
+        1 => files = log_of_records(&bytes_of(&mut random)),
+        _ => (0..1 + random.below(3)).for_each(|_| change(&mut files, &mut random)),
     }
     let opened = std::panic::catch_unwind(|| check(&files)).unwrap_or(false);
     assert_eq!(PANICS.load(Ordering::SeqCst), 0, "ERMINE_TEST_SEED={seed}");
@@ -109,4 +115,17 @@ fn damaged_files_are_told_or_do_no_harm() {
         rounds < 100 || (rounds / 10..rounds).contains(&opened),
         "{opened} of {rounds}: too few, or harmless changes"
     );
+}
+
+/// For a fuzzer to begin with: `FUZZ_SEEDS` is the directory that they are written to.
+#[test]
+fn seeds_are_written() {
+    let Some(directory) = env::var_os("FUZZ_SEEDS") else { return };
+    std::fs::create_dir_all(&directory).unwrap();
+    for (at, (name, bytes)) in seeds().into_iter().flat_map(|files| files.0).enumerate() {
+        if name.starts_with("log-") {
+            // As `log_of` takes them: without what is in front of the first block.
+            std::fs::write(std::path::Path::new(&directory).join(format!("{at}-{name}")), &bytes[16..]).unwrap();
+        }
+    }
 }

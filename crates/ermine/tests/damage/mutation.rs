@@ -249,6 +249,33 @@ pub fn change(files: &mut Files, source: &mut impl Source) {
     }
 }
 
+/// Where the first log begins.
+const FROM: u64 = 16;
+
+/// A log of one segment that holds these bytes.
+pub fn log_of(bytes: &[u8]) -> Files {
+    let end = FROM + (bytes.len() as u64).max(32).next_multiple_of(16);
+    let mut file = vec![0; FROM as usize];
+    file.extend_from_slice(bytes);
+    Files(vec![(format!("log-{:016x}-{FROM:016x}-{end:016x}", 0), file)])
+}
+
+/// A log of one commit block. The bytes are its descriptors and payloads; the first two say where the latter begin.
+pub fn log_of_records(bytes: &[u8]) -> Files {
+    let (front, rest) = bytes.split_at(bytes.len().min(2));
+    let descriptors = front.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)).min(rest.len());
+    let mut block = vec![0; HEADER];
+    block[..4].copy_from_slice(&[0x2e, 0xe1, 1, 1]);
+    block[8..16].copy_from_slice(&FROM.to_le_bytes());
+    block.extend_from_slice(rest);
+    block.resize(block.len().next_multiple_of(16), 0);
+    let granules = (block.len() / 16) as u32;
+    put(&mut block, 16, granules);
+    put(&mut block, 20, descriptors as u32);
+    mend(&mut block, 0);
+    log_of(&block)
+}
+
 /// A directory with these files.
 fn directory_of(files: &Files) -> Option<FaultyDirectory> {
     let directory = FaultyDirectory::new();

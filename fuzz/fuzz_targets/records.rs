@@ -1,0 +1,12 @@
+//! A log of one commit block, which is right but for its descriptors and payloads: they are any bytes.
+#![no_main]
+
+#[path = "../../crates/ermine/tests/damage/mutation.rs"]
+#[allow(dead_code)]
+mod mutation;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    mutation::check(&mutation::log_of_records(bytes));
+});
