@@ -72,7 +72,8 @@ impl TableEntry {
         }
         let id = TableId(u32::try_from(take_number(input)?).ok()?);
         let (name, key_type, value_type) = (take_text(input)?, take_text(input)?, take_text(input)?);
-        let count = take_number(input)?;
+        // Their numbers begin with 1.
+        let count = take_number(input).filter(|&count| count < u64::from(u16::MAX))?;
         let indexes = (0..count).map(|_| {
             let name = take_text(input)?;
             let uniqueness = if take_number(input)? != 0 { Uniqueness::Unique } else { Uniqueness::NonUnique };

@@ -37,6 +37,12 @@ impl LogOffset {
         Stamp(self.0.load(Ordering::SeqCst))
     }
 
+    /// An offset that the log has reached, perhaps a while ago; with it comes what was done before places below were taken.
+    pub(crate) fn reached(&self) -> u64 {
+        // Acquire: pairs with `reserve`.
+        self.0.load(Ordering::Acquire)
+    }
+
     /// Takes the place `at` and `bytes` of log with it, if it is the next one.
     pub(crate) fn reserve_at(&self, at: Stamp, bytes: u64) -> bool {
         // SeqCst: invariant 2.

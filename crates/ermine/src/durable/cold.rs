@@ -20,7 +20,7 @@ use crate::{
     log::{
         block::{BlockKind, Body, HEADER_BYTES},
         draft::Draft,
-        lsn::{Address, GRANULE, Lsn, Space},
+        lsn::{Address, GRANULE, Lsn, OFFSET_MAX, Space},
         record::{Payload, Record},
         scan::Extent,
     },
@@ -54,7 +54,13 @@ impl ColdFile {
 
     /// Whether most of it is of no use.
     pub(crate) fn is_waste(&self) -> bool {
-        self.live * 2 < self.rows
+        self.live < self.rows.div_ceil(2)
+    }
+
+    /// Whether a file can be so: what is known of it may come from a file.
+    pub(crate) fn is_sound(&self) -> bool {
+        let is_place = |offset: u64| offset.is_multiple_of(GRANULE) && offset <= OFFSET_MAX;
+        is_place(self.start) && is_place(self.end) && self.start < self.end
     }
 }
 

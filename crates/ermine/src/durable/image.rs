@@ -30,7 +30,7 @@ use crate::{
     ids::{RowId, TableId},
     log::{
         block::{BlockKind, Body, HEADER_BYTES},
-        lsn::{Address, Lsn},
+        lsn::{Address, GRANULE, Lsn, OFFSET_MAX},
         record::{put_number, take_number},
         scan::{Extent, Found, Scan, read_block},
     },
@@ -245,7 +245,7 @@ impl Image {
         };
         let extent = Extent { base: 0, start: 0, end: bytes, segment: 0 };
         let block_at = |offset: u64, kind| {
-            if offset > bytes || !offset.is_multiple_of(crate::log::lsn::GRANULE) {
+            if !is_place(offset, bytes) {
                 return Err(damaged(0));
             }
             let block = read_block(&*file, extent, Lsn::new(offset, 0)).map_err(storage)?;
@@ -256,8 +256,11 @@ impl Image {
         let head = read_head(&block_at(0, BlockKind::Begin)?).ok_or_else(|| damaged(0))?;
         let (cold, sections, walked) =
             read_end(&block_at(marker.end, BlockKind::End)?).ok_or_else(|| damaged(marker.end))?;
-        if head.begin != marker.begin {
+        if head.begin != marker.begin || !head.is_sound() {
             return Err(damaged(0));
+        }
+        if !cold.iter().all(ColdFile::is_sound) || !sections.iter().all(|section| is_place(section.offset, bytes)) {
+            return Err(damaged(marker.end));
         }
         Ok(Self { marker, head, cold, sections, walked, name, file, bytes })
     }
@@ -278,6 +281,19 @@ impl Image {
     /// Its size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+/// Whether a block may begin there.
+fn is_place(offset: u64, end: u64) -> bool {
+    offset <= end && offset.is_multiple_of(GRANULE)
+}
+
+impl Head {
+    fn is_sound(&self) -> bool {
+        is_place(self.begin, OFFSET_MAX)
+            && is_place(self.log_start, OFFSET_MAX)
+            && is_place(self.cold_start, OFFSET_MAX)
     }
 }
 

@@ -14,8 +14,8 @@ use crate::{
         scan::{Extent, Found, Scan},
     },
     platform::file::File,
-    rows::arena::Arena,
-    scheme::Scheme,
+    rows::{arena::Arena, array::RowArray},
+    scheme::{Scheme, StampsOf},
 };
 
 impl<S: Scheme> Engine<S> {
@@ -65,7 +65,7 @@ impl<S: Scheme> Engine<S> {
         let (descriptors, payloads) = block[HEADER_BYTES..].split_at(header.descriptors as usize);
         let (mut number, mut at) = (0, 0);
         for record in Records::new(descriptors) {
-            let Some(record) = record else { return };
+            let Some(record) = record.filter(|_| number < Address::RECORDS_MAX) else { return };
             let payload = record.payload().unwrap_or(Payload::here(0));
             let value = payloads.get(at..at + payload.length);
             at += payload.length;
@@ -75,7 +75,9 @@ impl<S: Scheme> Engine<S> {
             let address = Address::new(space, header.lsn, number);
             number += 1;
             let (Some((table, row, stamp)), Some(value)) = (row_of(&record, header), value) else { continue };
-            let Some(table) = self.find_table(table) else { continue };
+            let Some(table) = self.find_table(table).filter(|_| RowArray::<StampsOf<S>>::has_place(row)) else {
+                continue;
+            };
             if table.rows.slot(row).stored() == Some(address)
                 && let Ok(value) = store.value(payload, value, table.id, row)
             {

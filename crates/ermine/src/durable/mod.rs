@@ -13,6 +13,7 @@
 //! | `store` | reads a row by its address |
 //! | `loader` | reads all of them, in the background |
 //! | `replay` | goes through the log behind the checkpoint |
+//! | `row_set` | sets of row numbers |
 //! | `rebuild` | indexes from what replay and checkpoint know |
 //! | `recovery` | the whole, from the names of files to a database |
 //! | `removal` | takes files away, when nobody needs them |
@@ -37,5 +38,6 @@ pub(crate) mod recovery;
 mod removal;
 mod replay;
 pub(crate) mod restore;
+mod row_set;
 pub(crate) mod store;
 pub(crate) mod verify;

@@ -9,34 +9,17 @@ use std::{cell::RefCell, iter::Peekable};
 use super::{
     image::KeyBytes,
     replay::{KeyNote, Notes},
+    row_set::RowSet,
 };
 use crate::{
     error::{Error, Result},
     ids::{RowId, TableId},
-    index::Index,
+    index::{Index, KEY_LENGTH_MAX},
     rows::{array::RowArray, chain::CertifierStamps},
 };
 
 /// The keys of a checkpoint, in order.
 pub(super) type Run<'r> = &'r mut dyn Iterator<Item = Result<(KeyBytes, RowId)>>;
-
-/// Rows by number.
-#[derive(Default)]
-pub(super) struct RowSet(Vec<u64>);
-
-impl RowSet {
-    pub(super) fn insert(&mut self, row: RowId) {
-        let at = (row.0 / 64) as usize;
-        if self.0.len() <= at {
-            self.0.resize(at + 1, 0);
-        }
-        self.0[at] |= 1 << (row.0 % 64);
-    }
-
-    pub(super) fn contains(&self, row: RowId) -> bool {
-        self.0.get((row.0 / 64) as usize).is_some_and(|bits| bits >> (row.0 % 64) & 1 != 0)
-    }
-}
 
 /// The newest note of each row, by key, of rows that are still there; and all rows that have a note.
 pub(super) fn newest<'n, H: CertifierStamps>(
@@ -109,6 +92,11 @@ fn load<H: CertifierStamps>(
     let ascending = merge(old.peekable(), new.peekable()).map_while(|(key, row)| {
         if last.as_ref().is_some_and(|last| *last >= key) {
             let what = format!("two rows of table {} have one key; `ermine verify` lists such rows", table.0);
+            failure.replace(Some(Error::Storage(what)));
+            return None;
+        }
+        if key.len() > KEY_LENGTH_MAX {
+            let what = format!("a key of table {} has {} bytes, more than any", table.0, key.len());
             failure.replace(Some(Error::Storage(what)));
             return None;
         }

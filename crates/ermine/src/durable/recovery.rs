@@ -17,6 +17,7 @@
 
 use std::{
     io,
+    ops::Range,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -35,10 +36,12 @@ use super::{
     rebuild,
     removal::Removals,
     replay::{self, Arrays, End, Notes, Replay},
+    row_set::RowSet,
     store::{Store, StoredRecord, storage},
 };
 use crate::{
     catalog::{CATALOG, TableEntry},
+    epoch::EpochManager,
     error::{Error, Result},
     ids::{RowId, TableId},
     index::Index,
@@ -336,7 +339,7 @@ fn build_tables<H: CertifierStamps>(
         };
         let table = build_table(entry.clone(), rows, notes, image, start)?;
         if table.entry.id == CATALOG {
-            entries.extend(read_catalog(&table.rows, store)?);
+            entries.extend(read_catalog(&table, store)?);
         }
         tables.push(table);
     }
@@ -355,31 +358,40 @@ fn build_table<H: CertifierStamps>(
 ) -> Result<RecoveredTable<H>> {
     let id = entry.id;
     let section = |index| image.and_then(|image| Some((image, image.section(id, index)?)));
-    let mut count = notes.iter().filter_map(|notes| notes.rows.get(&id)).copied().max().unwrap_or(0);
+    let mut copied = RowSet::default();
     let mut keys = section(0).into_iter().flat_map(|(image, section)| image.keys(section)).map(|key| {
         let (key, row, address) = key?;
         let address = address.filter(|_| RowArray::<H>::has_place(row));
-        let address = address.ok_or_else(|| Error::Storage("the checkpoint has a row that no table has".into()))?;
+        let address = address.ok_or_else(no_such_row)?;
         replay::raise(&rows, row, address, start);
-        count = count.max(row.0 + 1);
+        copied.insert(row);
         Ok((key, row))
     });
     let (primary, renewed) = rebuild::primary(&rows, id, notes, &mut keys)?;
     let index = |index| {
         let entries = section(index).into_iter().flat_map(|(image, section)| image.keys(section));
-        let mut entries = entries.map(|entry| entry.map(|(key, row, _)| (key, row)));
+        let mut entries = entries.map(|entry| {
+            let (key, row, _) = entry?;
+            if RowArray::<H>::has_place(row) { Ok((key, row)) } else { Err(no_such_row()) }
+        });
         rebuild::secondary(&rows, id, index, &renewed, notes, &mut entries)
     };
     let indexes = (1..=entry.indexes.len() as u16).map(index).collect::<Result<_>>()?;
-    let live = settle_rows(&rows, count);
-    rows.recovered(count);
+    let logged = notes.iter().filter_map(|notes| notes.rows.get(&id));
+    let used = RowSet::stretches(logged.chain([&copied]));
+    let live = settle_rows(&rows, &used);
+    rows.recovered(&used);
     Ok(RecoveredTable { entry, rows, primary, indexes, live })
 }
 
+fn no_such_row() -> Error {
+    Error::Storage("the checkpoint has a row that no table has: restore a backup".into())
+}
+
 /// Empties the slots of rows that are gone; counts the others.
-fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, count: u64) -> u64 {
+fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, used: &[Range<u64>]) -> u64 {
     let mut live = 0;
-    for slot in (0..count).map(|row| rows.slot(RowId(row))) {
+    for slot in used.iter().cloned().flatten().map(|row| rows.slot(RowId(row))) {
         match slot.stored() {
             Some(address) if address.is_deleted() => drop(slot.replace_stored(Some(address), None)),
             Some(_) => live += 1,
@@ -390,21 +402,31 @@ fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, count: u64) -> u64 {
 }
 
 /// What the catalog's rows say, in the order of the tables' numbers.
-fn read_catalog<H: CertifierStamps>(array: &RowArray<H>, store: &Store) -> Result<Vec<TableEntry>> {
+fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) -> Result<Vec<TableEntry>> {
+    let participant = EpochManager::new("recovery").join_as("recovery");
+    let rows = catalog.rows.recovered_rows();
     let read = |address, row| store.read_raw(store.segments(), address, CATALOG, row);
-    read_catalog_with(array, array.count(), read)
+    read_catalog_with(&catalog.rows, rows.into_iter(), read, |entry, row| {
+        catalog.primary.get(&participant.enter(), entry.name.as_bytes()).row == Some(row)
+    })
 }
 
-/// As `read_catalog`, of the first `count` rows, with another way to read them.
+/// As `read_catalog`, of some rows, with another way to read them; `is_right` says whether a row stands under its name.
 pub(super) fn read_catalog_with<H: CertifierStamps>(
     array: &RowArray<H>,
-    count: u64,
+    rows: impl Iterator<Item = RowId>,
     read: impl Fn(Address, RowId) -> Result<StoredRecord>,
+    is_right: impl Fn(&TableEntry, RowId) -> bool,
 ) -> Result<Vec<TableEntry>> {
     let mut entries = Vec::new();
-    for row in (0..count).map(RowId) {
+    for row in rows {
         if let Some(address) = array.slot(row).stored().filter(|address| !address.is_deleted()) {
-            entries.push(TableEntry::decode(&read(address, row)?.bytes)?);
+            let entry = TableEntry::decode(&read(address, row)?.bytes)?;
+            if !is_right(&entry, row) {
+                let what = format!("the catalog has table {} under another name than {}", entry.id.0, entry.name);
+                return Err(Error::Storage(what));
+            }
+            entries.push(entry);
         }
     }
     entries.sort_unstable_by_key(|entry| entry.id);

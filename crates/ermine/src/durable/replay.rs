@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use super::store::storage;
+use super::{row_set::RowSet, store::storage};
 use crate::{
     error::{Error, Result},
     ids::{RowId, TableId},
@@ -26,8 +26,8 @@ use crate::{
     rows::{array::RowArray, chain::CertifierStamps},
 };
 
-/// Tables that a database may have, as far as recovery believes what it reads.
-const TABLES_MAX: u32 = 1 << 20;
+/// No database has so many tables: there are no addresses for their arrays.
+const TABLES_MAX: u32 = 1 << 12;
 
 /// Indirection arrays as they come up.
 pub(super) struct Arrays<H>(RwLock<Vec<Option<Arc<RowArray<H>>>>>);
@@ -86,8 +86,8 @@ pub(super) struct Notes {
     bytes: Vec<u8>,
     pub(super) keys: HashMap<TableId, Vec<KeyNote>>,
     pub(super) entries: HashMap<(TableId, u16), Vec<KeyNote>>,
-    /// Above the rows that were seen.
-    pub(super) rows: HashMap<TableId, u64>,
+    /// The rows that were seen.
+    pub(super) rows: HashMap<TableId, RowSet>,
     pub(super) transactions: u64,
     pub(super) log_bytes: u64,
     /// Up to where a block says that the log was durable when it was filled.
@@ -150,28 +150,26 @@ impl<H: CertifierStamps> Replay<'_, H> {
     }
 
     fn commit(&self, span: &Span, header: &Header, block: &[u8], notes: &mut Notes) -> Result<()> {
-        let mut chain = Vec::new();
-        let mut before = chained(block, header);
+        self.part(header, block, notes)?;
+        // From the last to the first, one in memory at a time: addresses and notes are ordered by where they are.
+        let (mut before, mut above) = (chained(block, header), header.lsn);
         while let Some(lsn) = before {
-            let part = self.overflow(lsn, span, header)?;
-            before = chained(&part.1, &part.0);
-            chain.push(part);
+            let (header, block) = self.overflow(lsn, above, span, header)?;
+            self.part(&header, &block, notes)?;
+            (before, above) = (chained(&block, &header), lsn);
         }
-        for (header, block) in chain.iter().rev() {
-            self.part(header, block, notes)?;
-        }
-        self.part(header, block, notes)
+        Ok(())
     }
 
-    /// An overflow block of the transaction that committed with `commit`.
-    fn overflow(&self, lsn: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
+    /// An overflow block of the transaction that committed with `commit`, in front of the one at `above`.
+    fn overflow(&self, lsn: Lsn, above: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
         let damaged = |span: &Span, at: Lsn, what: String| Error::Corrupt {
             file: name_of(span),
             offset: span.position(at.offset()),
             what,
         };
         let home = self.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
-        let Some(home) = home.filter(|_| lsn < commit.lsn) else {
+        let Some(home) = home.filter(|_| lsn < above) else {
             return Err(damaged(
                 span,
                 commit.lsn,
@@ -238,8 +236,7 @@ impl<H: CertifierStamps> Replay<'_, H> {
             let address = Address::new(Space::Log, header.lsn, number);
             let address = if matches!(record, Record::Delete { .. }) { address.deleted() } else { address };
             raise(array, row, address, start);
-            let rows = notes.rows.entry(table).or_default();
-            *rows = (*rows).max(row.0 + 1);
+            notes.rows.entry(table).or_default().insert(row);
             number += 1;
         }
         Ok(())

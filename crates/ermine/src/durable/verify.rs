@@ -22,9 +22,10 @@ use super::{
     cold::{self, ColdFile},
     copy::Progress,
     image::{self, Image},
-    rebuild::{self, RowSet},
+    rebuild,
     recovery::{Found as Files, find, read_catalog_with, replay_last, replay_settled},
     replay::{Arrays, Notes, Replay, raise},
+    row_set::RowSet,
     store::{read_row, storage},
 };
 use crate::{
@@ -306,7 +307,8 @@ impl<'v> Check<'v> {
         match replayed {
             Ok((notes, cut)) => {
                 for (table, rows) in notes.iter().flat_map(|notes| &notes.rows) {
-                    self.count(*table, *rows);
+                    let end = RowSet::stretches([rows].into_iter()).last().map_or(0, |stretch| stretch.end);
+                    self.count(*table, end);
                 }
                 Ok((Some(notes), cut))
             }
@@ -532,7 +534,8 @@ impl<'v> Check<'v> {
 
     fn catalog(&self) -> Result<Vec<TableEntry>> {
         let Some(array) = self.now.get(CATALOG)? else { return Ok(Vec::new()) };
-        read_catalog_with(&array, self.rows(CATALOG), |address, row| match address.space() {
+        let rows = (0..self.rows(CATALOG)).map(RowId);
+        let read = |address: Address, row| match address.space() {
             Space::Log => {
                 let lsn = address.lsn(self.start());
                 let span = self.found.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
@@ -548,7 +551,9 @@ impl<'v> Check<'v> {
                 let file = self.directory.open(&name, Open::Read).map_err(storage)?;
                 read_row(&*file, &name, info.extent(), lsn, address, CATALOG, row)
             }
-        })
+        };
+        // Whether it stands under its name is seen with the keys of all tables.
+        read_catalog_with(&array, rows, read, |_, _| true)
     }
 
     fn check_table(&mut self, entry: &TableEntry, notes: &[Notes]) -> Result<()> {

@@ -30,6 +30,9 @@ pub(crate) const FORMAT: u8 = 1;
 
 const MAGIC: [u8; 2] = 0xe12e_u16.to_le_bytes();
 
+/// No block but a skip is longer. The bound keeps damaged bytes from asking for memory.
+pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
+
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 32;
 

@@ -255,7 +255,7 @@ fn loom_a_new_worker_is_not_missed() {
 /// The flusher puts in pieces of its own where that takes no waiting: there is room, and the segment goes on.
 #[test]
 fn loom_the_flusher_waits_for_nobody() {
-    bounded(3, || {
+    bounded(2, || {
         let model = Model::new(64, 64);
         let filling = model.space.join();
         let worker = model.spawn_stopping([32, 32]);
@@ -285,6 +285,23 @@ fn loom_a_segment_is_closed_and_the_next_opened() {
     });
 }
 
+/// What closes a segment is read as soon as its owner has gone on to his next piece.
+#[test]
+fn loom_a_skip_is_filled_before_it_is_read() {
+    bounded(4, || {
+        let model = Model::new(96, 1024);
+        let filling = model.space.join();
+        model.append(&filling, 64);
+        let worker = model.spawn(&[64]);
+        // May open the next segment, so that the worker finds it open and takes no lock on its way.
+        model.append(&filling, 16);
+        let at = model.flush(FROM);
+        worker.join().unwrap();
+        model.flush(at);
+        model.check_all();
+    });
+}
+
 /// Two behind the end at once: one opens, the other's piece may be in the dead zone.
 #[test]
 fn loom_pieces_in_the_dead_zone_are_claimed_again() {
@@ -295,7 +312,6 @@ fn loom_pieces_in_the_dead_zone_are_claimed_again() {
         model.append(&filling, 32);
         let workers = [model.spawn(&[32]), model.spawn(&[32])];
         let at = model.flush(FROM);
-        let at = model.flush(at);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         model.flush(at);
         model.check_all();

@@ -19,6 +19,9 @@ use crate::ids::Stamp;
 /// The granule of the LSN space, in bytes.
 pub(crate) const GRANULE: u64 = 16;
 
+/// No log comes here: stamps are below.
+pub(crate) const OFFSET_MAX: u64 = 1 << 61;
+
 /// Segments that exist at a time, at most.
 #[cfg(not(loom))]
 pub(crate) const SEGMENTS: usize = 16;

@@ -17,6 +17,7 @@
 //!
 //! Payloads follow in the order of their records, one behind the other.
 
+use super::block::BLOCK_BYTES_MAX;
 use crate::ids::{RowId, TableId};
 
 /// One record of a block.
@@ -153,8 +154,9 @@ impl<'a> Record<'a> {
         }
         let (table, row) = (TableId(table), RowId(take_number(input)?));
         let value = |input: &mut &'a [u8]| {
-            let length = usize::try_from(take_number(input)?).ok()?;
-            Some(Payload { length, diverted })
+            // No block is longer: sums of lengths are numbers, too.
+            let length = take_number(input).filter(|&length| length <= BLOCK_BYTES_MAX)?;
+            Some(Payload { length: length as usize, diverted })
         };
         Some(match kind {
             INSERT => Self::Insert { table, row, value: value(input)?, key: take_bytes(input)? },

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{
-    block::{BlockKind, HEADER_BYTES, Header, Invalid},
+    block::{BLOCK_BYTES_MAX, BlockKind, HEADER_BYTES, Header, Invalid},
     lsn::{GRANULE, Lsn},
     space::Span,
 };
@@ -11,9 +11,6 @@ use crate::platform::file::File;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
-
-/// No block but a skip is longer. The bound keeps damaged bytes from asking for memory.
-pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
 
 /// A file of blocks: where its first byte lies in the space of LSNs, and how long it may be.
 #[derive(Clone, Copy, Debug)]
@@ -133,10 +130,13 @@ impl<'f> Scan<'f> {
         if self.buffer.len() - from >= bytes {
             return Ok(true);
         }
+        let left = self.extent.end - self.at;
+        if bytes > READ_BYTES && !has(self.file, self.at - self.extent.base, bytes)? {
+            return Ok(false);
+        }
         self.buffer.drain(..from);
         self.buffered = self.at;
         let kept = self.buffer.len();
-        let left = self.extent.end - self.at;
         let wanted = (bytes.max(READ_BYTES) as u64).min(left) as usize;
         self.buffer.resize(wanted.max(kept), 0);
         let read = self.file.read_at(self.at + kept as u64 - self.extent.base, &mut self.buffer[kept..])?;
@@ -197,6 +197,11 @@ impl<'f> Scan<'f> {
     }
 }
 
+/// Whether a file has so many bytes behind a position: asked before memory is taken for them.
+fn has(file: &dyn File, position: u64, bytes: usize) -> io::Result<bool> {
+    Ok(file.length()?.saturating_sub(position) >= bytes as u64)
+}
+
 /// Reads the block at `lsn`, header first.
 pub(crate) fn read_block(file: &dyn File, extent: Extent, lsn: Lsn) -> io::Result<Result<(Header, Vec<u8>), Invalid>> {
     let position = lsn.offset() - extent.base;
@@ -208,10 +213,10 @@ pub(crate) fn read_block(file: &dyn File, extent: Extent, lsn: Lsn) -> io::Resul
         Ok(header) => header,
         Err(invalid) => return Ok(Err(invalid)),
     };
-    if header.end() > extent.end || header.size > BLOCK_BYTES_MAX {
+    let size = header.size as usize;
+    if header.end() > extent.end || header.size > BLOCK_BYTES_MAX || size > READ_BYTES && !has(file, position, size)? {
         return Ok(Err(Invalid::Damaged));
     }
-    let size = header.size as usize;
     if read < size {
         bytes.resize(size, 0);
         let rest = file.read_at(position + read as u64, &mut bytes[read..])?;

@@ -11,15 +11,12 @@ use std::{
 };
 
 use super::{
-    lsn::GRANULE,
-    space::{PAGE_BYTES, Span},
+    lsn::{GRANULE, OFFSET_MAX},
+    space::{PAGE_BYTES, SEGMENT_BYTES_MAX, Span},
 };
 use crate::platform::file::{Directory, File, Open};
 
 const PREFIX: &str = "log-";
-
-/// No log comes here: stamps are below.
-const OFFSET_MAX: u64 = 1 << 61;
 
 /// The name of a segment's file.
 pub(crate) fn name_of(span: &Span) -> String {
@@ -34,7 +31,9 @@ pub(crate) fn span_of(name: &str) -> Option<Span> {
     });
     let (sequence, start, end) = (numbers.next()??, numbers.next()??, numbers.next()??);
     let span = Span { sequence, start, end };
-    let is_sound = start < end && end <= OFFSET_MAX && start.is_multiple_of(GRANULE);
+    let is_sound = GRANULE <= start && start < end && end <= OFFSET_MAX;
+    let is_sound = is_sound && start.is_multiple_of(GRANULE) && end.is_multiple_of(GRANULE);
+    let is_sound = is_sound && end - start <= SEGMENT_BYTES_MAX;
     (numbers.next().is_none() && is_sound && name_of(&span) == name).then_some(span)
 }
 
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_name_gives_its_segment_back() {
-        let span = Span { sequence: 17, start: 4096, end: 1 << 40 };
+        let span = Span { sequence: 17, start: 4096, end: 1 << 35 };
         assert_eq!(span_of(&name_of(&span)), Some(span));
         let name = name_of(&span);
         for other in

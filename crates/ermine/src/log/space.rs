@@ -61,7 +61,7 @@ impl Filling {
 
     /// Announces a piece at or above the offset of now, which is returned.
     fn announce(&self, offset: &LogOffset) -> u64 {
-        let now = offset.now().0;
+        let now = offset.reached();
         // Release: as a withdrawal of what was filled before. Invariant 1 rests on the `fetch_add` that follows.
         self.0.store(now, Ordering::Release);
         now
@@ -252,7 +252,7 @@ impl LogSpace {
     /// with an offset that is no longer new.
     pub(crate) fn filled_to(&self) -> u64 {
         // An acquire of all that was announced before it was what it is: invariant 1.
-        let mut to = self.offset.now().0;
+        let mut to = self.offset.reached();
         self.filling.visit(|filling| {
             // Acquire: invariant 2.
             to = to.min(filling.0.load(Ordering::Acquire));

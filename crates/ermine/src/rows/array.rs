@@ -8,7 +8,7 @@
 //! 1. A RowId below `taken` belongs to one worker (free in its list or block) or to one key of the table.
 //! 2. A slot without a version belongs to no key, except while its key is being taken out of the index.
 
-use std::{marker::PhantomData, mem::size_of};
+use std::{marker::PhantomData, mem::size_of, ops::Range};
 
 use crate::{
     error::{Error, Result},
@@ -36,8 +36,8 @@ pub(crate) struct RowArray<H> {
     /// where there are none.
     homes: Region,
     taken: AtomicU64,
-    /// RowIds below `taken` that recovery found to be nobody's.
-    free: Mutex<Vec<RowId>>,
+    /// RowIds below `taken` that recovery found to be nobody's, in runs, the lowest last.
+    free: Mutex<Vec<Range<u64>>>,
 }
 
 /// Small pages for the first rows: a table of few rows takes few pages.
@@ -91,16 +91,33 @@ impl<H: CertifierStamps> RowArray<H> {
         row.0 < CAPACITY
     }
 
-    /// Recovery has put rows into the array: finds out what is free. Nobody else uses the array yet; `rows` is above all of
-    /// them.
-    pub(crate) fn recovered(&self, rows: u64) {
-        let taken = rows.next_multiple_of(BLOCK_ROWS);
+    /// Recovery has put rows into the array: finds out what is free. Nobody else uses the array yet; all rows are in `used`,
+    /// stretches of their numbers in ascending order. Elsewhere no memory is touched, nor is a free row written down by itself.
+    pub(crate) fn recovered(&self, used: &[Range<u64>]) {
+        let is_used = |row: u64| self.slot(RowId(row)).stored().is_some();
+        let last = used.iter().rev().find_map(|stretch| stretch.clone().rev().find(|&row| is_used(row)));
+        let taken = last.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
         // Relaxed: nobody else is there.
         self.taken.store(taken, Ordering::Relaxed);
-        let mut free = self.free.lock().expect("no code panics while it holds the free rows");
-        let is_free = |&row: &RowId| self.slot(row).stored().is_none();
-        // From the lowest on: they are taken from the end.
-        *free = (0..taken).rev().map(RowId).filter(is_free).collect();
+        let mut free = Vec::new();
+        // Where a run of free rows ends, if there is one above `row`.
+        let mut end = taken;
+        for row in
+            used.iter().rev().flat_map(|stretch| stretch.clone().rev()).filter(|&row| row < taken && is_used(row))
+        {
+            free.extend(Some(row + 1..end).filter(|run| !run.is_empty()));
+            end = row;
+        }
+        free.extend(Some(0..end).filter(|run| !run.is_empty()));
+        *self.free.lock().expect("no code panics while it holds the free rows") = free;
+    }
+
+    /// The rows that recovery found, in ascending order. Nobody else uses the array yet.
+    pub(crate) fn recovered_rows(&self) -> Vec<RowId> {
+        let free = self.free.lock().expect("no code panics while it holds the free rows");
+        let starts = free.iter().rev().map(|run| run.end);
+        let ends = free.iter().rev().map(|run| run.start).chain([self.count()]);
+        [0].into_iter().chain(starts).zip(ends).flat_map(|(start, end)| start..end).map(RowId).collect()
     }
 
     /// Starts loading a row's slot from memory.
@@ -121,8 +138,16 @@ impl<H: CertifierStamps> RowArray<H> {
     /// Free RowIds that recovery found, some at a time.
     fn take_free(&self, into: &mut Vec<RowId>) {
         let mut free = self.free.lock().expect("no code panics while it holds the free rows");
-        let from = free.len().saturating_sub(BLOCK_ROWS as usize);
-        into.extend(free.drain(from..));
+        let first = into.len();
+        while into.len() - first < BLOCK_ROWS as usize
+            && let Some(mut run) = free.pop()
+        {
+            let room = BLOCK_ROWS as usize - (into.len() - first);
+            into.extend(run.by_ref().take(room).map(RowId));
+            free.extend(Some(run).filter(|run| !run.is_empty()));
+        }
+        // They are taken from the end: the lowest first.
+        into[first..].reverse();
     }
 
     fn take_block(&self) -> Result<u64> {
@@ -164,5 +189,31 @@ impl RowIds {
     /// Takes back a RowId that nobody can know any more.
     pub(crate) fn give(&mut self, row: RowId) {
         self.recycled.push(row);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests {
+    use super::*;
+    use crate::log::lsn::{Lsn, Space};
+
+    #[test]
+    fn what_recovery_left_free_is_handed_out_first_and_once() {
+        let array = RowArray::<()>::reserve().unwrap();
+        let rows = [0, 3, 200, (1 << 32) - 130];
+        for row in rows {
+            let address = Address::new(Space::Log, Lsn::new(16, 0), 0);
+            assert!(array.slot(RowId(row)).replace_stored(None, Some(address)));
+        }
+        array.recovered(&[0..4096, (1 << 32) - 4096..1 << 32]);
+        assert_eq!((array.count(), array.recovered_rows()), ((1 << 32) - 128, rows.map(RowId).to_vec()));
+        let mut ids = RowIds::default();
+        let taken: Vec<u64> = (0..300).map(|_| ids.take(&array).unwrap().0).collect();
+        assert_eq!(taken, (0..303).filter(|row| !rows.contains(row)).collect::<Vec<_>>());
+        // What is free between far rows does not have to be written down.
+        assert!(array.free.lock().unwrap().len() < 4);
+        let empty = RowArray::<()>::reserve().unwrap();
+        empty.recovered(&[]);
+        assert_eq!((empty.count(), RowIds::default().take(&empty).unwrap()), (0, RowId(0)));
     }
 }

@@ -1,0 +1,80 @@
+//! Sets of row numbers: a bit a row, where there are any.
+//!
+//! Row numbers come from files. However they are scattered, a set takes memory for the rows that are in it, and not for the
+//! highest number: 17 KiB at most for one, a bit each where they are dense.
+
+use std::ops::Range;
+
+use crate::ids::RowId;
+
+/// Rows of a page, the smallest part.
+const PAGE_ROWS: u64 = 64 * PAGE_WORDS as u64;
+const PAGE_WORDS: usize = 64;
+/// Pages of a part of the next size.
+const PART_PAGES: usize = 1024;
+
+type Page = [u64; PAGE_WORDS];
+
+/// Rows by number.
+#[derive(Default)]
+pub(super) struct RowSet(Vec<Option<Box<[Option<Box<Page>>; PART_PAGES]>>>);
+
+/// Where a row is: the part, its page, the word in it, the bit.
+fn place(row: RowId) -> (usize, usize, usize, u64) {
+    let page = (row.0 / PAGE_ROWS) as usize;
+    (page / PART_PAGES, page % PART_PAGES, (row.0 % PAGE_ROWS / 64) as usize, 1 << (row.0 % 64))
+}
+
+impl RowSet {
+    pub(super) fn insert(&mut self, row: RowId) {
+        let (part, page, word, bit) = place(row);
+        if self.0.len() <= part {
+            self.0.resize_with(part + 1, || None);
+        }
+        let part = self.0[part].get_or_insert_with(|| Box::new([const { None }; PART_PAGES]));
+        part[page].get_or_insert_with(|| Box::new([0; PAGE_WORDS]))[word] |= bit;
+    }
+
+    pub(super) fn contains(&self, row: RowId) -> bool {
+        let (part, page, word, bit) = place(row);
+        let page = self.0.get(part).and_then(|part| part.as_ref()?[page].as_ref());
+        page.is_some_and(|page| page[word] & bit != 0)
+    }
+
+    /// Stretches of row numbers, in ascending order, outside of which there are no rows of the sets.
+    pub(super) fn stretches<'a>(sets: impl Iterator<Item = &'a Self>) -> Vec<Range<u64>> {
+        let mut pages: Vec<u64> = Vec::new();
+        for set in sets {
+            let parts = set.0.iter().enumerate().filter_map(|(at, part)| Some((at, part.as_ref()?)));
+            let of = |(at, part): (usize, &'a Box<[Option<Box<Page>>; PART_PAGES]>)| {
+                let used = part.iter().enumerate().filter(|(_, page)| page.is_some());
+                used.map(move |(page, _)| (at * PART_PAGES + page) as u64)
+            };
+            pages.extend(parts.flat_map(of));
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        pages.into_iter().map(|page| page * PAGE_ROWS..(page + 1) * PAGE_ROWS).collect()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_is_there_and_nothing_else() {
+        let rows = [0, 1, 63, 64, 4095, 4096, 1 << 22, (1 << 32) - 1];
+        let mut set = RowSet::default();
+        rows.iter().for_each(|&row| set.insert(RowId(row)));
+        for row in rows.iter().flat_map(|&row| row.saturating_sub(2)..row + 3) {
+            assert_eq!(set.contains(RowId(row)), rows.contains(&row), "{row}");
+        }
+        let mut other = RowSet::default();
+        other.insert(RowId(5000));
+        other.insert(RowId(9000));
+        let stretches = RowSet::stretches([&set, &other].into_iter());
+        let page = |at: u64| at * PAGE_ROWS..(at + 1) * PAGE_ROWS;
+        assert_eq!(stretches, [page(0), page(1), page(2), page(1 << 10), page((1 << 20) - 1)]);
+    }
+}
