@@ -1,0 +1,160 @@
+//! Databases that earlier versions wrote must open for ever.
+//!
+//! `tests/fixtures/format-N` is a directory that a version with format N left, without a stop in good order: a checkpoint, rows
+//! in the cold store, a value in a file of its own, secondary indexes, a transaction of several blocks, deletions, and a log behind the
+//! checkpoint. It is never written again; a new format gets a directory of its own, by
+//! `ERMINE_TEST_FIXTURE=DIR cargo test -p ermine --test format -- --ignored`.
+
+use std::{env, fs, path::Path, sync::Arc};
+
+use ermine::{
+    Database, Error, Options, SecondaryIndex, Table, Uniqueness,
+    files::{
+        Directory,
+        faulty::{FaultyDirectory, Keep},
+        real::RealDirectory,
+    },
+};
+
+type People = Table<u64, String>;
+
+fn options() -> Options {
+    Options::default().log_buffer_bytes(64 << 10).segment_bytes(64 << 10)
+}
+
+fn open(directory: Arc<dyn Directory>) -> (Database, People, SecondaryIndex<String, u64, String>) {
+    let db = Database::open_in(directory, options()).unwrap();
+    let people: People = db.table("people").unwrap();
+    let by_name = db
+        .index(&people, "by name", Uniqueness::NonUnique, |_: &u64, name: &str| name.chars().take(4).collect())
+        .unwrap();
+    (db, people, by_name)
+}
+
+fn name_of(key: u64) -> String {
+    format!("{}{}", ["anna", "bert", "carl", "dora"][key as usize % 4], "-".repeat(key as usize % 50))
+}
+
+/// What the fixture holds.
+fn expected() -> Vec<(u64, String)> {
+    let mut rows: Vec<_> = (0..1000).filter(|key| key % 7 != 3).map(|key| (key, name_of(key))).collect();
+    rows.iter_mut().filter(|(key, _)| key % 10 == 0).for_each(|(key, name)| *name = format!("eve {key}"));
+    rows.push((5000, "large ".repeat(15_000)));
+    rows.extend((6000..6200).map(|key| (key, name_of(key))));
+    rows
+}
+
+/// How often the numbers are written.
+const ROUNDS: u32 = 20;
+
+/// A directory as a process leaves it that is killed.
+fn write() -> FaultyDirectory {
+    let directory = FaultyDirectory::new();
+    let (db, people, _) = open(Arc::new(directory.clone()));
+    let numbers = db.table::<(u32, String), i64>("numbers").unwrap();
+    for key in 0..1000u64 {
+        db.run(|txn| txn.insert(&people, &key, &name_of(key))).unwrap();
+    }
+    db.run(|txn| txn.put(&people, &5000, &"large ".repeat(15_000))).unwrap();
+    // Until the oldest segments go, and what is in them is moved.
+    for round in 0..ROUNDS {
+        for key in 0..300u32 {
+            db.run(|txn| txn.put(&numbers, &(key, "x".repeat(key as usize % 9)), &i64::from(round))).unwrap();
+        }
+        db.checkpoint().unwrap();
+    }
+    for key in (0..1000u64).filter(|key| key % 7 == 3) {
+        assert!(db.run(|txn| txn.delete(&people, &key)).unwrap());
+    }
+    for key in (0..1000u64).filter(|key| key % 7 != 3 && key % 10 == 0) {
+        assert!(db.run(|txn| txn.update(&people, &key, &format!("eve {key}"))).unwrap());
+    }
+    db.run(|txn| (6000..6200u64).try_for_each(|key| txn.insert(&people, &key, &name_of(key)))).unwrap();
+    db.run(|txn| txn.put(&people, &7000, "gone")).unwrap();
+    db.run(|txn| txn.delete(&people, &7000)).unwrap();
+    let names = directory.list().unwrap();
+    for prefix in ["cold-", "blob-", "checkpoint-", "marker-"] {
+        assert!(names.iter().any(|name| name.starts_with(prefix)), "{prefix} {names:?}");
+    }
+    let trace = directory.trace();
+    trace.crash(trace.operations(), Keep::Everything)
+}
+
+fn check(directory: Arc<dyn Directory>) {
+    let (db, people, by_name) = open(directory);
+    assert!(db.recovery().transactions > 100, "{:?}", db.recovery());
+    let rows = db.run(|txn| txn.scan(&people, ..).collect()).unwrap();
+    assert!(rows == expected(), "other rows than were written");
+    let eves = db.run(|txn| txn.scan_by(&by_name, "eve ".to_string()..="eve ".to_string()).collect()).unwrap();
+    assert_eq!(eves, expected().into_iter().filter(|(_, name)| name.starts_with("eve ")).collect::<Vec<_>>());
+    let numbers = db.table::<(u32, String), i64>("numbers").unwrap();
+    let numbers = db.run(|txn| txn.scan(&numbers, ..).collect()).unwrap();
+    assert!(
+        numbers.len() == 300
+            && numbers
+                .iter()
+                .all(|((key, text), round)| *round == i64::from(ROUNDS - 1) && text.len() == *key as usize % 9)
+    );
+    db.run(|txn| txn.insert(&people, &8000, "new")).unwrap();
+}
+
+#[test]
+fn directories_of_all_formats_open() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mut count = 0;
+    for fixture in fs::read_dir(fixtures).unwrap() {
+        let fixture = fixture.unwrap().path();
+        let copy = env::temp_dir().join(format!("ermine-format-{}-{count}", std::process::id()));
+        let _ = fs::remove_dir_all(&copy);
+        fs::create_dir(&copy).unwrap();
+        for file in fs::read_dir(&fixture).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+        check(Arc::new(RealDirectory::open(&copy).unwrap()));
+        check_again(&copy);
+        fs::remove_dir_all(&copy).unwrap();
+        count += 1;
+    }
+    assert!(count > 0);
+}
+
+/// What recovery and a stop in good order leave opens, too.
+fn check_again(directory: &Path) {
+    let (db, people, _) = open(Arc::new(RealDirectory::open(directory).unwrap()));
+    assert_eq!(db.run(|txn| txn.scan(&people, ..).collect()).unwrap().len(), expected().len() + 1);
+}
+
+#[test]
+fn a_log_of_a_later_format_is_refused() {
+    let directory = write();
+    let names = directory.list().unwrap();
+    let number = |name: &str, at: usize| u64::from_str_radix(name.split('-').nth(at).unwrap(), 16).unwrap();
+    let marker = names.iter().find(|name| name.starts_with("marker-")).unwrap();
+    let begin = number(marker, 1);
+    // The first block behind the checkpoint.
+    let mut logs: Vec<_> = names.iter().filter(|name| name.starts_with("log-") && number(name, 3) > begin).collect();
+    logs.sort_unstable();
+    let (log, start) = (logs[0], number(logs[0], 2));
+    let first = begin.max(start) - start / 4096 * 4096;
+    directory.settle();
+    // Its third byte is the version.
+    directory.flip(log, first + 2, 7).unwrap();
+    let refused = Database::open_in(Arc::new(directory), options()).err();
+    assert!(matches!(&refused, Some(Error::Corrupt { what, .. }) if what.contains("newer")), "{refused:?}");
+}
+
+#[test]
+#[ignore = "writes a fixture"]
+fn write_fixture() {
+    let target = env::var("ERMINE_TEST_FIXTURE").expect("ERMINE_TEST_FIXTURE names the directory to be made");
+    let directory = write();
+    fs::create_dir(&target).unwrap();
+    for name in directory.list().unwrap() {
+        let file = directory.open(&name, ermine::files::Open::Read).unwrap();
+        let mut bytes = vec![0; file.length().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        fs::write(Path::new(&target).join(name), bytes).unwrap();
+    }
+    check(Arc::new(directory));
+}
