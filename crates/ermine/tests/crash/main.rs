@@ -7,7 +7,7 @@
 //! ([`past`]); then it must work on, and be opened again. Recovery is cut short in the same way, operations fail while the
 //! workload runs, and bits of files at rest are flipped.
 //!
-//! The long form, some minutes on two cores: `ERMINE_TEST_POINTS=10000 cargo test -p ermine --test crash -- --nocapture`. The two
+//! The long form, a quarter of an hour on two cores: `ERMINE_TEST_POINTS=10000 cargo test -p ermine --test crash -- --nocapture`. The two
 //! main tests check so many crash points each, all of one workload before the next begins; the others check fewer, in
 //! proportion, each of which is several crashes.
 //!
