@@ -403,33 +403,30 @@ fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, used: &[Range<u64>]) -> u
 
 /// What the catalog's rows say, in the order of the tables' numbers.
 fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) -> Result<Vec<TableEntry>> {
-    let participant = EpochManager::new("recovery").join_as("recovery");
-    let rows = catalog.rows.recovered_rows();
     let read = |address, row| store.read_raw(store.segments(), address, CATALOG, row);
-    read_catalog_with(&catalog.rows, rows.into_iter(), read, |entry, row| {
-        catalog.primary.get(&participant.enter(), entry.name.as_bytes()).row == Some(row)
-    })
+    let entries = read_catalog_with(&catalog.rows, catalog.rows.recovered_rows(), read)?;
+    let participant = EpochManager::new("recovery").join_as("recovery");
+    let is_known = |name: &str, row| catalog.primary.get(&participant.enter(), name.as_bytes()).row == Some(row);
+    if let Some((_, entry)) = entries.iter().find(|(row, entry)| !is_known(&entry.name, *row)) {
+        let what = format!("the catalog has table {} under another name than {}", entry.id.0, entry.name);
+        return Err(Error::Storage(what));
+    }
+    Ok(entries.into_iter().map(|(_, entry)| entry).collect())
 }
 
-/// As `read_catalog`, of some rows, with another way to read them; `is_right` says whether a row stands under its name.
+/// As `read_catalog`, of these rows, with another way to read them; each with its row.
 pub(super) fn read_catalog_with<H: CertifierStamps>(
     array: &RowArray<H>,
-    rows: impl Iterator<Item = RowId>,
+    rows: impl IntoIterator<Item = RowId>,
     read: impl Fn(Address, RowId) -> Result<StoredRecord>,
-    is_right: impl Fn(&TableEntry, RowId) -> bool,
-) -> Result<Vec<TableEntry>> {
+) -> Result<Vec<(RowId, TableEntry)>> {
     let mut entries = Vec::new();
     for row in rows {
         if let Some(address) = array.slot(row).stored().filter(|address| !address.is_deleted()) {
-            let entry = TableEntry::decode(&read(address, row)?.bytes)?;
-            if !is_right(&entry, row) {
-                let what = format!("the catalog has table {} under another name than {}", entry.id.0, entry.name);
-                return Err(Error::Storage(what));
-            }
-            entries.push(entry);
+            entries.push((row, TableEntry::decode(&read(address, row)?.bytes)?));
         }
     }
-    entries.sort_unstable_by_key(|entry| entry.id);
-    let is_dense = entries.iter().zip(1..).all(|(entry, number)| entry.id == TableId(number));
+    entries.sort_unstable_by_key(|(_, entry)| entry.id);
+    let is_dense = entries.iter().zip(1..).all(|((_, entry), number)| entry.id == TableId(number));
     if is_dense { Ok(entries) } else { Err(Error::Storage("the catalog has lost a table".into())) }
 }

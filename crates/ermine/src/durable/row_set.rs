@@ -41,6 +41,16 @@ impl RowSet {
         page.is_some_and(|page| page[word] & bit != 0)
     }
 
+    /// Above all of them.
+    pub(super) fn above(&self) -> u64 {
+        let Some(Some(part)) = self.0.last() else { return 0 };
+        let used =
+            |(at, page): (usize, &Option<Box<Page>>)| Some((at, page.as_ref()?.iter().rposition(|word| *word != 0)?));
+        let (page, word) = part.iter().enumerate().filter_map(used).next_back().expect("a part has a row");
+        let bits = part[page].as_ref().map_or(0, |page| 64 - u64::from(page[word].leading_zeros()));
+        ((self.0.len() - 1) * PART_PAGES + page) as u64 * PAGE_ROWS + word as u64 * 64 + bits
+    }
+
     /// Stretches of row numbers, in ascending order, outside of which there are no rows of the sets.
     pub(super) fn stretches<'a>(sets: impl Iterator<Item = &'a Self>) -> Vec<Range<u64>> {
         let mut pages: Vec<u64> = Vec::new();
@@ -70,9 +80,11 @@ mod tests {
         for row in rows.iter().flat_map(|&row| row.saturating_sub(2)..row + 3) {
             assert_eq!(set.contains(RowId(row)), rows.contains(&row), "{row}");
         }
+        assert_eq!((set.above(), RowSet::default().above()), (1 << 32, 0));
         let mut other = RowSet::default();
         other.insert(RowId(5000));
         other.insert(RowId(9000));
+        assert_eq!(other.above(), 9001);
         let stretches = RowSet::stretches([&set, &other].into_iter());
         let page = |at: u64| at * PAGE_ROWS..(at + 1) * PAGE_ROWS;
         assert_eq!(stretches, [page(0), page(1), page(2), page(1 << 10), page((1 << 20) - 1)]);

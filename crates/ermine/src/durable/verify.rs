@@ -168,6 +168,8 @@ struct Check<'v> {
     ticks: HashMap<TableId, Ticks>,
     /// Above the rows of each table.
     counts: HashMap<TableId, u64>,
+    /// The tables' names by their rows of the catalog.
+    names: HashMap<RowId, String>,
     verification: &'v mut Verification,
     progress: &'v mut dyn FnMut(Progress),
     total: u64,
@@ -189,6 +191,7 @@ impl<'v> Check<'v> {
             now: Arrays::new(),
             checkpoint: Arrays::new(),
             ticks: HashMap::new(),
+            names: HashMap::new(),
             counts: HashMap::new(),
             verification,
             progress,
@@ -307,8 +310,7 @@ impl<'v> Check<'v> {
         match replayed {
             Ok((notes, cut)) => {
                 for (table, rows) in notes.iter().flat_map(|notes| &notes.rows) {
-                    let end = RowSet::stretches([rows].into_iter()).last().map_or(0, |stretch| stretch.end);
-                    self.count(*table, end);
+                    self.count(*table, rows.above());
                 }
                 Ok((Some(notes), cut))
             }
@@ -513,7 +515,10 @@ impl<'v> Check<'v> {
     /// Holds keys and entries against rows.
     fn check_tables(&mut self, notes: &[Notes]) -> Result<()> {
         let entries = match self.catalog() {
-            Ok(entries) => entries,
+            Ok(entries) => {
+                self.names = entries.iter().map(|(row, entry)| (*row, entry.name.clone())).collect();
+                entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>()
+            }
             Err(error) => {
                 self.verification.tell_error(error);
                 self.verification.not_checked.push("keys and indexes: the catalog cannot be read".into());
@@ -532,10 +537,10 @@ impl<'v> Check<'v> {
         Ok(())
     }
 
-    fn catalog(&self) -> Result<Vec<TableEntry>> {
+    fn catalog(&self) -> Result<Vec<(RowId, TableEntry)>> {
         let Some(array) = self.now.get(CATALOG)? else { return Ok(Vec::new()) };
         let rows = (0..self.rows(CATALOG)).map(RowId);
-        let read = |address: Address, row| match address.space() {
+        read_catalog_with(&array, rows, |address, row| match address.space() {
             Space::Log => {
                 let lsn = address.lsn(self.start());
                 let span = self.found.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
@@ -551,9 +556,7 @@ impl<'v> Check<'v> {
                 let file = self.directory.open(&name, Open::Read).map_err(storage)?;
                 read_row(&*file, &name, info.extent(), lsn, address, CATALOG, row)
             }
-        };
-        // Whether it stands under its name is seen with the keys of all tables.
-        read_catalog_with(&array, rows, read, |_, _| true)
+        })
     }
 
     fn check_table(&mut self, entry: &TableEntry, notes: &[Notes]) -> Result<()> {
@@ -578,6 +581,9 @@ impl<'v> Check<'v> {
             }
             if with_key.contains(row) {
                 self.tell_row(id, row, "it has two keys");
+            }
+            if id == CATALOG && self.names.get(&row).is_some_and(|name| name.as_bytes() != &*key) {
+                self.tell_row(id, row, "it is of a table with another name than its key");
             }
             with_key.insert(row);
             keys.iter_mut().for_each(|keys| keys.add(row, &key));

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use ermine::{
-    Database, Error, Options, Table, Uniqueness,
+    Database, Error, Options, Table, Uniqueness, Verification,
     files::{Directory, Open, faulty::FaultyDirectory},
-    inspect,
+    inspect, verify_in,
 };
 
 const HEADER: usize = 32;
@@ -198,6 +198,10 @@ pub fn change(files: &mut Files, source: &mut impl Source) {
     }
     let block = starts[source.below(starts.len())];
     let end = (block as u64 + u64::from(word(bytes, block + 16)) * 16).min(bytes.len() as u64) as usize;
+    if end < block + HEADER {
+        // Cut off.
+        return;
+    }
     match source.below(10) {
         0 => bytes[block + 3] = source.below(12) as u8,
         1 => {
@@ -291,9 +295,15 @@ pub fn check(files: &Files) -> bool {
             }
         }
     }
+    let verified = verify_in(&directory, &mut |_| ());
+    let is_right = verified.as_ref().is_ok_and(Verification::is_right);
+    if let Err(error) = &verified {
+        tell(error);
+    }
     match Database::open_in(directory.clone(), options()) {
         Err(error) => {
             tell(&error);
+            assert!(!is_right, "verified, and cannot be opened: {error}");
             false
         }
         Ok(db) => {
