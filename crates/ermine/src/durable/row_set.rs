@@ -14,10 +14,11 @@ const PAGE_WORDS: usize = 64;
 const PART_PAGES: usize = 1024;
 
 type Page = [u64; PAGE_WORDS];
+type Part = [Option<Box<Page>>; PART_PAGES];
 
 /// Rows by number.
 #[derive(Default)]
-pub(super) struct RowSet(Vec<Option<Box<[Option<Box<Page>>; PART_PAGES]>>>);
+pub(super) struct RowSet(Vec<Option<Box<Part>>>);
 
 /// Where a row is: the part, its page, the word in it, the bit.
 fn place(row: RowId) -> (usize, usize, usize, u64) {
@@ -55,8 +56,8 @@ impl RowSet {
     pub(super) fn stretches<'a>(sets: impl Iterator<Item = &'a Self>) -> Vec<Range<u64>> {
         let mut pages: Vec<u64> = Vec::new();
         for set in sets {
-            let parts = set.0.iter().enumerate().filter_map(|(at, part)| Some((at, part.as_ref()?)));
-            let of = |(at, part): (usize, &'a Box<[Option<Box<Page>>; PART_PAGES]>)| {
+            let parts = set.0.iter().enumerate().filter_map(|(at, part)| Some((at, part.as_deref()?)));
+            let of = |(at, part): (usize, &'a Part)| {
                 let used = part.iter().enumerate().filter(|(_, page)| page.is_some());
                 used.map(move |(page, _)| (at * PART_PAGES + page) as u64)
             };
