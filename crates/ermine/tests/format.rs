@@ -128,25 +128,18 @@ fn check_again(directory: &Path) {
 #[test]
 fn a_log_of_a_later_format_is_refused() {
     let directory = write();
-    let mut logs = directory.list().unwrap();
-    logs.retain(|name| name.starts_with("log-"));
+    let names = directory.list().unwrap();
+    let number = |name: &str, at: usize| u64::from_str_radix(name.split('-').nth(at).unwrap(), 16).unwrap();
+    let marker = names.iter().find(|name| name.starts_with("marker-")).unwrap();
+    let begin = number(marker, 1);
+    // The first block behind the checkpoint.
+    let mut logs: Vec<_> = names.iter().filter(|name| name.starts_with("log-") && number(name, 3) > begin).collect();
     logs.sort_unstable();
-    // The first block of the newest segment that has one.
-    let first_block = |name: &String| {
-        let file = directory.open(name, ermine::files::Open::Read).unwrap();
-        let begins = |at: &u64| {
-            let mut magic = [0; 2];
-            file.read_at(*at, &mut magic).unwrap();
-            magic == 0xe12e_u16.to_le_bytes()
-        };
-        // In front of the segment's first page there may be something else.
-        let start = u64::from_str_radix(name.split('-').nth(2)?, 16).ok()? % 4096;
-        Some((name.clone(), Some(start).filter(begins)?))
-    };
-    let (log, first) = logs.iter().rev().find_map(first_block).unwrap();
+    let (log, start) = (logs[0], number(logs[0], 2));
+    let first = begin.max(start) - start / 4096 * 4096;
     directory.settle();
     // Its third byte is the version.
-    directory.flip(&log, first + 2, 7).unwrap();
+    directory.flip(log, first + 2, 7).unwrap();
     let refused = Database::open_in(Arc::new(directory), options()).err();
     assert!(matches!(&refused, Some(Error::Corrupt { what, .. }) if what.contains("newer")), "{refused:?}");
 }

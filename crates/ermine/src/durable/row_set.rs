@@ -56,10 +56,12 @@ impl RowSet {
     pub(super) fn stretches<'a>(sets: impl Iterator<Item = &'a Self>) -> Vec<Range<u64>> {
         let mut pages: Vec<u64> = Vec::new();
         for set in sets {
-            for (at, part) in set.0.iter().enumerate() {
-                let used = part.iter().flat_map(|part| part.iter().enumerate()).filter(|(_, page)| page.is_some());
-                pages.extend(used.map(|(page, _)| (at * PART_PAGES + page) as u64));
-            }
+            let parts = set.0.iter().enumerate().filter_map(|(at, part)| Some((at, part.as_deref()?)));
+            let of = |(at, part): (usize, &'a Part)| {
+                let used = part.iter().enumerate().filter(|(_, page)| page.is_some());
+                used.map(move |(page, _)| (at * PART_PAGES + page) as u64)
+            };
+            pages.extend(parts.flat_map(of));
         }
         pages.sort_unstable();
         pages.dedup();

@@ -7,10 +7,13 @@
 //! ([`past`]); then it must work on, and be opened again. Recovery is cut short in the same way, operations fail while the
 //! workload runs, and bits of files at rest are flipped.
 //!
-//! `ERMINE_TEST_TRACE=1` prints all operations when a test fails. `ERMINE_TEST_POINTS=n` checks so many crash points in each test, all points of one workload before the next begins; the
-//! long form is `ERMINE_TEST_POINTS=20000 cargo test --release --test crash`. `ERMINE_TEST_SEED=n` runs the workload of a
-//! failure again. Threads may take their turns otherwise then: the files on which recovery failed are therefore left in a
-//! directory that the message names.
+//! The long form, a quarter of an hour on two cores: `ERMINE_TEST_POINTS=10000 cargo test -p ermine --test crash -- --nocapture`. The two
+//! main tests check so many crash points each, all of one workload before the next begins; the others check fewer, in
+//! proportion, each of which is several crashes.
+//!
+//! `ERMINE_TEST_SEED=n` runs the workload of a failure again, `ERMINE_TEST_TRACE=1` prints all its operations. Threads may take
+//! their turns otherwise then: so the files on which recovery failed are left in a directory that the message names, and
+//! `ERMINE_TEST_FILES` opens them.
 //!
 //! [`faulty`]: ermine::files::faulty
 
@@ -35,10 +38,13 @@ use fastrand::Rng;
 use past::{Found, Past};
 use workload::Setting;
 
-/// How many crash points a test checks: `ERMINE_TEST_POINTS`, or `otherwise`.
+/// Crash points that the main tests check in the short form.
+const POINTS: usize = 150;
+
+/// How many crash points a test checks that checks `otherwise` in the short form.
 fn points(otherwise: usize) -> usize {
-    let points = std::env::var("ERMINE_TEST_POINTS").map(|points| points.parse().expect("a number of points"));
-    points.unwrap_or(otherwise)
+    let asked = std::env::var("ERMINE_TEST_POINTS").map(|points| points.parse().expect("a number of points"));
+    asked.map_or(otherwise, |asked: usize| (asked * otherwise).div_ceil(POINTS))
 }
 
 /// The seed of a workload: `ERMINE_TEST_SEED`, or a new one.
@@ -193,12 +199,12 @@ fn recover_and_go_on(life: &Life, at: usize, keep: Keep, rng: &mut Rng) {
 
 #[test]
 fn what_one_client_was_told_survives_every_crash() {
-    enumerate(150, 1, recover_and_go_on);
+    enumerate(POINTS, 1, recover_and_go_on);
 }
 
 #[test]
 fn what_three_clients_were_told_survives_every_crash() {
-    enumerate(150, 3, recover_and_go_on);
+    enumerate(POINTS, 3, recover_and_go_on);
 }
 
 #[test]
