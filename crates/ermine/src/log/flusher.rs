@@ -226,3 +226,136 @@ impl Flusher {
 fn page_of(offset: u64) -> u64 {
     offset / PAGE_BYTES * PAGE_BYTES
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::{
+        clock::LogOffset,
+        log::{
+            Start,
+            block::Header,
+            lsn::GRANULE,
+            scan::{Found, Scan},
+            segment::SegmentFiles,
+        },
+        platform::file::faulty::{Attempt, FaultyDirectory},
+    };
+
+    fn start(directory: &FaultyDirectory, segment_bytes: u64) -> Arc<Log> {
+        let files = Arc::new(SegmentFiles::new(Arc::new(directory.clone())));
+        let start = Start { segments: Vec::new(), sequence: 0, offset: GRANULE, segment_bytes, buffer_bytes: 64 << 10 };
+        Log::start(files, Arc::new(LogOffset::new()), start).unwrap()
+    }
+
+    fn append(log: &Log, filling: &Arc<crate::log::space::Filling>, bytes: usize) -> Lsn {
+        let payload = vec![7; bytes];
+        log.append(filling, Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload }).unwrap()
+    }
+
+    /// What the files hold, up to where there is no block.
+    fn headers(log: &Log) -> Vec<Header> {
+        let mut headers = Vec::new();
+        for span in log.segments() {
+            let Ok(file) = log.files.get(&span) else { continue };
+            let mut scan = Scan::new(&*file, span.into(), span.start);
+            while let Ok(Found::Block(header, _)) = scan.next() {
+                headers.push(header);
+            }
+        }
+        headers
+    }
+
+    #[test]
+    fn a_log_that_was_stopped_ends_with_a_moment_that_proves_it_whole() {
+        // In the second, the moment does not fit what is left of the segment.
+        for left in [1 << 20, 32] {
+            let log = start(&FaultyDirectory::new(), 64 + left);
+            let lsn = append(&log, &log.space.join(), 32);
+            log.wait(lsn.offset()).unwrap();
+            log.stop();
+            let headers = headers(&log);
+            let last = headers.last().unwrap();
+            assert_eq!((last.kind, last.durable()), (BlockKind::Clock, last.lsn.offset()), "{headers:?}");
+            assert_eq!(log.durable(), last.end());
+        }
+        let log = start(&FaultyDirectory::new(), 1 << 20);
+        log.stop();
+        assert!(headers(&log).is_empty(), "nothing has happened");
+    }
+
+    #[test]
+    fn moments_are_noted_while_commits_go_on_and_not_otherwise() {
+        let log = start(&FaultyDirectory::new(), 1 << 20);
+        let filling = log.space.join();
+        let began = std::time::Instant::now();
+        while began.elapsed() < 6 * CLOCK_INTERVAL {
+            append(&log, &filling, 100);
+            thread::sleep(Duration::from_millis(1));
+        }
+        let took = began.elapsed();
+        thread::sleep(4 * CLOCK_INTERVAL);
+        log.stop();
+        let headers = headers(&log);
+        let is_moment = |header: &Header| header.kind == BlockKind::Clock;
+        let moments = headers.iter().filter(|header| is_moment(header)).count();
+        let most = took.as_millis() / CLOCK_INTERVAL.as_millis() + 3;
+        assert!((2..=most as usize).contains(&moments), "{moments} in {took:?}");
+        let idle = headers.iter().rev().take_while(|header| is_moment(header)).count();
+        // One behind the last, and one that proves it.
+        assert!(idle <= 2, "{idle} while nothing happened");
+    }
+
+    #[test]
+    fn the_flusher_does_not_wait_for_itself_while_the_ring_is_full() {
+        let directory = FaultyDirectory::new();
+        let log = start(&directory, 256 << 10);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let filling = log.space.join();
+                    for turn in 0..150 {
+                        append(&log, &filling, 20_000 + turn % 7 * 1000);
+                    }
+                });
+            }
+        });
+        let last = log.space.now() - GRANULE;
+        log.wait(last).unwrap();
+        log.stop();
+        let headers = headers(&log);
+        assert_eq!(headers.iter().filter(|header| header.kind == BlockKind::Commit).count(), 450);
+    }
+
+    #[test]
+    fn who_waits_is_told_when_the_flusher_breaks() {
+        let directory = FaultyDirectory::new();
+        let log = start(&directory, 1 << 20);
+        let (go_on, wait) = mpsc::channel::<()>();
+        directory.fail_when(move |_, attempt| {
+            matches!(attempt, Attempt::Sync(_)).then(|| {
+                let _ = wait.recv();
+                crate::platform::file::faulty::Fault::Broken
+            })
+        });
+        let lsn = append(&log, &log.space.join(), 32);
+        thread::scope(|scope| {
+            let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| log.wait(lsn.offset()))).collect();
+            while log.waiters.is_empty() {
+                thread::yield_now();
+            }
+            go_on.send(()).unwrap();
+            assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap().is_err()));
+        });
+        assert!(log.wait(lsn.offset()).is_err() && log.check().is_err());
+        // Nobody waits for room, either, or for the place.
+        for _ in 0..10 {
+            let filling = log.space.join();
+            let payload = [0; 20_000];
+            log.append(&filling, Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload });
+        }
+        log.stop();
+    }
+}

@@ -67,3 +67,76 @@ impl Future for Receipt<'_> {
         Poll::Ready(if self.is_durable() { Ok(self.stamp) } else { log.check().map(|()| self.stamp) })
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::{
+        pin::pin,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+            mpsc,
+        },
+        task::{Wake, Waker},
+        thread,
+    };
+
+    use super::*;
+    use crate::{
+        clock::LogOffset,
+        log::{
+            Start,
+            block::{BlockKind, Body},
+            lsn::GRANULE,
+            segment::SegmentFiles,
+        },
+        platform::file::faulty::{Attempt, FaultyDirectory},
+    };
+
+    struct Counting(AtomicUsize);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_task_is_woken_once_however_often_it_looks() {
+        let directory = FaultyDirectory::new();
+        let (go_on, wait) = mpsc::channel::<()>();
+        directory.fail_when(move |_, attempt| {
+            if matches!(attempt, Attempt::Sync(_)) {
+                let _ = wait.recv();
+            }
+            None
+        });
+        let files = Arc::new(SegmentFiles::new(Arc::new(directory)));
+        let start = Start {
+            segments: Vec::new(),
+            sequence: 0,
+            offset: GRANULE,
+            segment_bytes: 1 << 20,
+            buffer_bytes: 64 << 10,
+        };
+        let log = Log::start(files, Arc::new(LogOffset::new()), start).unwrap();
+        let body = Body { kind: BlockKind::Commit, descriptors: &[], payload: &[1; 8] };
+        let lsn = log.append(&log.space.join(), body).unwrap();
+        let counting = Arc::new(Counting(AtomicUsize::new(0)));
+        let waker = Waker::from(counting.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut receipt = pin!(Receipt::new(lsn.stamp(), Some((&log, lsn.offset()))));
+        for _ in 0..5 {
+            assert!(receipt.as_mut().poll(&mut context).is_pending());
+        }
+        drop(go_on);
+        while counting.0.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        assert!(matches!(receipt.as_mut().poll(&mut context), Poll::Ready(Ok(stamp)) if stamp == lsn.stamp()));
+        log.stop();
+        assert_eq!(counting.0.load(Ordering::SeqCst), 1);
+        let nothing = Receipt::new(lsn.stamp(), None);
+        assert!(nothing.is_durable() && nothing.wait().is_ok());
+    }
+}

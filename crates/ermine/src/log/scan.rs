@@ -226,3 +226,93 @@ pub(crate) fn read_block(file: &dyn File, extent: Extent, lsn: Lsn) -> io::Resul
     let right = bytes.len() == size && header.verify(&bytes) && header.verify_payload(&bytes);
     Ok(if right { Ok((header, bytes)) } else { Err(Invalid::Damaged) })
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        log::block::{Body, Sealed},
+        platform::file::{Directory, Open, faulty::FaultyDirectory},
+    };
+
+    const START: u64 = 4096 + 32;
+
+    /// A segment with blocks of these sizes, and a skip where one is negative.
+    fn segment(sizes: &[i64], more: u64) -> (Arc<dyn File>, Span, Vec<Lsn>) {
+        let file = FaultyDirectory::new().open("a", Open::Create).unwrap();
+        let end = START + sizes.iter().map(|size| size.unsigned_abs()).sum::<u64>() + more;
+        let span = Span { sequence: 5, start: START, end };
+        let (mut at, mut places) = (START, Vec::new());
+        for &size in sizes {
+            let lsn = span.lsn(at);
+            let payload = vec![size as u8; size.max(32) as usize - HEADER_BYTES];
+            let body = Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload };
+            // As if everything before were durable.
+            let header = if size < 0 { Sealed::skip(size.unsigned_abs()) } else { body.seal() }.place(&[], lsn, at);
+            file.write_at(span.position(at), &header).unwrap();
+            if size > 0 {
+                file.write_at(span.position(at) + HEADER_BYTES as u64, &payload).unwrap();
+            }
+            places.push(lsn);
+            at += size.unsigned_abs();
+        }
+        (file, span, places)
+    }
+
+    /// The places of the blocks that a scan finds, and whether it came to the end.
+    fn scan(file: &dyn File, span: Span) -> (Vec<Lsn>, Option<Invalid>) {
+        let (mut scan, mut places) = (Scan::new(file, span.into(), span.start), Vec::new());
+        loop {
+            match scan.next().unwrap() {
+                Found::Block(header, _) => places.push(header.lsn),
+                Found::End => return (places, None),
+                Found::Invalid(invalid) => return (places, Some(invalid)),
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_found_across_reads_and_behind_long_skips() {
+        let sizes = [64, (1 << 20) - 16, 32, -(3 << 20), 64, (2 << 20) + 48, -32, 48];
+        for (more, end) in [(0, None), (16, None), (64, Some(Invalid::Blank))] {
+            let (file, span, places) = segment(&sizes, more);
+            assert_eq!(scan(&*file, span), (places.clone(), end));
+            let block = read_block(&*file, span.into(), places[5]).unwrap().unwrap();
+            assert_eq!((block.0.size, block.1.len()), ((2 << 20) + 48, (2 << 20) + 48));
+            assert!(read_block(&*file, span.into(), Lsn::new(places[5].offset() + 16, 5)).unwrap().is_err());
+        }
+    }
+
+    #[test]
+    fn a_scan_ends_at_damage_which_later_blocks_prove() {
+        let sizes = [64, 64, 64, 64];
+        for (bit, reason) in
+            [(0, Invalid::Blank), (40, Invalid::Damaged), (17, Invalid::Version(3)), (300, Invalid::Damaged)]
+        {
+            let (file, span, places) = segment(&sizes, 1 << 20);
+            let position = span.position(places[1].offset()) + bit / 8;
+            let mut byte = [0];
+            file.read_at(position, &mut byte).unwrap();
+            file.write_at(position, &[byte[0] ^ 1 << (bit % 8)]).unwrap();
+            assert_eq!(scan(&*file, span), (places[..1].to_vec(), Some(reason)));
+            let hole = places[1].offset();
+            let behind = |from| Scan::new(&*file, span.into(), from);
+            assert!(behind(hole + GRANULE).proves_durable(hole).unwrap());
+            assert!(!behind(places[3].offset() + GRANULE).proves_durable(hole).unwrap());
+            assert!(!behind(hole + GRANULE).proves_durable(places[3].offset()).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_header_asks_for_no_more_than_the_file_has() {
+        let (file, span, places) = segment(&[64, 64], 200 << 20);
+        // It says that it is long; its checksum is looked at later.
+        file.write_at(span.position(places[1].offset()) + 16, &((150 << 20) / 16u32).to_le_bytes()).unwrap();
+        let mut scan = Scan::new(&*file, span.into(), places[1].offset());
+        assert!(matches!(scan.next().unwrap(), Found::Invalid(Invalid::Damaged)));
+        assert!(scan.buffer.capacity() <= 2 * READ_BYTES);
+        assert_eq!(read_block(&*file, span.into(), places[1]).unwrap().unwrap_err(), Invalid::Damaged);
+    }
+}
