@@ -68,6 +68,11 @@ impl BlockKind {
     }
 }
 
+/// Whether bytes begin as a block does: a quick look, where most do not.
+pub(crate) fn may_be_block(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
 /// A header, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{
-    block::{BLOCK_BYTES_MAX, BlockKind, HEADER_BYTES, Header, Invalid},
+    block::{BLOCK_BYTES_MAX, BlockKind, HEADER_BYTES, Header, Invalid, may_be_block},
     lsn::{GRANULE, Lsn},
     space::Span,
 };
@@ -176,12 +176,20 @@ impl<'f> Scan<'f> {
         Ok(false)
     }
 
-    /// A granule on; false where there is no more.
+    /// On to the next granule that begins as a block does; false where there is no more.
     fn step(&mut self) -> io::Result<bool> {
         self.at = (self.at + GRANULE).min(self.extent.end);
-        let has_header = self.extent.end - self.at >= HEADER_BYTES as u64;
         // Also where the file is shorter than its name says.
-        Ok(has_header && self.fetch(HEADER_BYTES)?)
+        while self.extent.end - self.at >= HEADER_BYTES as u64 && self.fetch(HEADER_BYTES)? {
+            let rest = &self.buffer[(self.at - self.buffered) as usize..];
+            let mut granules = rest.chunks_exact(GRANULE as usize);
+            if let Some(found) = granules.position(may_be_block) {
+                self.at += found as u64 * GRANULE;
+                return Ok(self.extent.end - self.at >= HEADER_BYTES as u64 && self.fetch(HEADER_BYTES)?);
+            }
+            self.at += rest.len() as u64 / GRANULE * GRANULE;
+        }
+        Ok(false)
     }
 
     /// Whether a right header behind this place says that the log had been durable beyond `beyond` when it was written.
