@@ -539,3 +539,42 @@ fn a_torn_tail_is_no_damage() {
         }
     }
 }
+
+#[test]
+fn a_row_number_used_again_while_a_checkpoint_was_made_is_no_damage() {
+    const LENGTH: u64 = 10_000;
+    let directory = FaultyDirectory::new();
+    let (db, rows, _index) = open(&directory, options().durability(Durability::Async));
+    for from in (0..LENGTH).step_by(1000) {
+        db.run(|txn| (from..from + 1000).try_for_each(|key| txn.put(&rows, &key, &key.to_le_bytes()[..]))).unwrap();
+    }
+    let walking = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        // A queue: what the walk has passed at its head comes up again behind it.
+        scope.spawn(|| {
+            for head in 0.. {
+                if !walking.load(Ordering::Relaxed) {
+                    return;
+                }
+                db.run(|txn| {
+                    txn.delete(&rows, &head)?;
+                    txn.put(&rows, &(head + LENGTH), &head.to_le_bytes()[..])
+                })
+                .unwrap();
+            }
+        });
+        for _ in 0..5 {
+            db.checkpoint().unwrap();
+        }
+        walking.store(false, Ordering::Relaxed);
+    });
+    // As a kill leaves it: what is behind the checkpoint has not been applied to it.
+    let trace = directory.trace();
+    let killed = trace.crash(trace.operations(), Keep::Everything);
+    let verification = verify(&killed);
+    assert!(verification.is_right() && verification.not_checked.is_empty(), "{verification:?}");
+    let found = content(&killed);
+    let head = *found.keys().next().unwrap();
+    let queue = (head..head + LENGTH).zip(found.keys()).all(|(expected, key)| expected == *key);
+    assert!(queue && found.len() as u64 == LENGTH, "{} rows from {head} on", found.len());
+}

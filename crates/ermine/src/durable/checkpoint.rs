@@ -19,7 +19,6 @@
 //!    or else the row's home in the cold store.
 
 use std::{
-    collections::BTreeMap,
     io,
     ops::Bound,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -146,7 +145,7 @@ struct Pacer {
 
 impl Pacer {
     const WORK: Duration = Duration::from_millis(1);
-    const REST: Duration = Duration::from_millis(6);
+    const REST: Duration = Duration::from_millis(15);
 
     fn step(&mut self, is_urgent: impl FnOnce() -> bool) {
         if self.pace == Pace::Gentle && self.since.elapsed() >= Self::WORK {
@@ -172,8 +171,10 @@ struct Walk<'e, S: Scheme> {
     image: ImageWriter,
     /// Segments that were live when they were last asked for, oldest first.
     segments: Vec<Span>,
-    /// Rows of use in each file of the cold store.
-    live: BTreeMap<u64, u64>,
+    /// Where the cold store began, for the addresses into it.
+    cold_start: u64,
+    /// Where each file of the cold store begins, in order, and the rows of use in it.
+    live: Vec<(u64, u64)>,
     /// Rows that have been moved but whose block has not been written yet.
     moving: Vec<Moving>,
     report: CheckpointReport,
@@ -237,7 +238,8 @@ impl<S: Scheme> Engine<S> {
             cold: store.cold.writer(),
             image: ImageWriter::create(&*store.directory, &head).map_err(storage)?,
             segments,
-            live: BTreeMap::new(),
+            cold_start: head.cold_start,
+            live: store.cold.list().into_iter().map(|(file, _)| (file.start, 0)).collect(),
             moving: Vec::new(),
             report: CheckpointReport::default(),
         };
@@ -531,17 +533,19 @@ impl<S: Scheme> Walk<'_, S> {
         match address.space() {
             Space::Log => address.lsn(self.segments[0].start).offset() < self.log_floor,
             Space::Cold => {
-                let offset = address.lsn(self.store.cold.start()).offset();
+                let offset = address.lsn(self.cold_start).offset();
                 self.waste.iter().any(|file| (file.start..file.end).contains(&offset))
             }
         }
     }
 
     fn count_live(&mut self, address: Address) {
-        if address.space() == Space::Cold
-            && let Some((file, _)) = self.store.cold.file_at(address.lsn(self.store.cold.start()).offset())
-        {
-            *self.live.entry(file.start).or_default() += 1;
+        if address.space() == Space::Cold {
+            let offset = address.lsn(self.cold_start).offset();
+            let later = self.live.partition_point(|(start, _)| *start <= offset);
+            if let Some((_, rows)) = self.live[..later].last_mut() {
+                *rows += 1;
+            }
         }
     }
 
@@ -564,6 +568,10 @@ impl<S: Scheme> Walk<'_, S> {
     /// Writes the rows that are being moved, and has everybody who looks for them from now on find them there.
     fn write_moved(&mut self) -> Result<()> {
         self.cold.flush().map_err(storage)?;
+        let newest = self.store.cold.newest();
+        if newest.is_some_and(|newest| self.live.last().is_none_or(|(last, _)| *last < newest)) {
+            self.live.extend(newest.map(|newest| (newest, 0)));
+        }
         for Moving { table, row, from, to } in std::mem::take(&mut self.moving) {
             let rows = &self.engine.table(table).rows;
             if !rows.slot(row).replace_stored(Some(from), Some(to)) {

@@ -127,9 +127,11 @@ impl ColdStore {
         self.files().values().cloned().collect()
     }
 
-    /// Where its space begins.
+    /// Where its space begins, for the addresses into it.
     pub(crate) fn start(&self) -> u64 {
-        self.files().keys().next().copied().unwrap_or(0)
+        // Relaxed: as in `writer`.
+        let next = self.next.load(Ordering::Relaxed);
+        self.files().keys().next().copied().unwrap_or(next)
     }
 
     /// The file that has an offset.
@@ -139,10 +141,18 @@ impl ColdStore {
         (offset < found.0.end).then(|| found.clone())
     }
 
-    /// A checkpoint has counted the rows that are of use.
-    pub(crate) fn set_live(&self, live: &BTreeMap<u64, u64>) {
-        for (start, (file, _)) in self.files().iter_mut() {
-            file.live = live.get(start).copied().unwrap_or(0);
+    /// Where the newest file begins.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.files().keys().next_back().copied()
+    }
+
+    /// A checkpoint has counted the rows that are of use in the files that begin there.
+    pub(crate) fn set_live(&self, live: &[(u64, u64)]) {
+        let mut files = self.files();
+        for (start, rows) in live {
+            if let Some((file, _)) = files.get_mut(start) {
+                file.live = *rows;
+            }
         }
     }
 

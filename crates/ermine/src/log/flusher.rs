@@ -2,7 +2,8 @@
 //!
 //! It writes everything that is filled, syncs, and says how far the log is durable; what was filled meanwhile is the next
 //! round. So commits are grouped by what the device can do, without a timer: a lone commit is flushed at once, and the more
-//! come, the more share a sync. While nobody waits, it lets some gather.
+//! come, the more share a sync. While nobody waits, it lets some gather; and also behind a large round, if commits go on
+//! meanwhile: each round takes processor time from them, whatever its size.
 //!
 //! Invariants
 //! 1. *In order.* A round begins where the one before ended, and ends before the next begins.
@@ -21,7 +22,7 @@ use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering},
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{
@@ -34,6 +35,9 @@ use crate::platform::file::File;
 
 /// How long commits gather while nobody waits for one.
 const GATHER: Duration = Duration::from_millis(10);
+/// A flush of so many bytes is large: worth some gathering although somebody waits, twice as long as it took, up to a bound.
+const LARGE_BYTES: u64 = 64 << 10;
+const GATHER_LARGE_MAX: Duration = Duration::from_millis(4);
 /// Between two moments in the log, if anything was committed in between.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// Written at a time, so that the ring is freed bit by bit.
@@ -108,7 +112,9 @@ impl Flusher {
             self.note_moment();
             let to = self.log.space.filled_to();
             if to > self.from && (!self.log.waiters.is_empty() || self.is_much(to)) {
+                let (began, bytes) = (Instant::now(), to - self.from);
                 self.flush(to)?;
+                self.gather(bytes, began.elapsed());
             } else {
                 self.rest(to)?;
             }
@@ -127,6 +133,16 @@ impl Flusher {
 
     fn is_much(&self, to: u64) -> bool {
         to - self.from >= self.log.ring.bytes() / 4
+    }
+
+    /// After a large flush, while others went on committing: until there is more. What a flush costs the processors does not
+    /// grow with its size, and whoever committed meanwhile is not who waited for it.
+    fn gather(&self, bytes: u64, took: Duration) {
+        let to = self.log.space.filled_to();
+        let meanwhile = to.saturating_sub(self.from);
+        if bytes >= LARGE_BYTES && meanwhile >= bytes / 8 && !self.is_much(to) {
+            thread::sleep((took * 2).min(GATHER_LARGE_MAX));
+        }
     }
 
     /// Until there is something to do, or what has gathered is due.
@@ -189,23 +205,28 @@ impl Flusher {
     fn write(&mut self, span: Span, stretch: Range<u64>) -> io::Result<()> {
         let file = self.file(span)?;
         let whole = page_of(stretch.end);
-        let mut at = page_of(stretch.start);
-        while at < whole {
+        let mut rest: &[u8] = &[];
+        if whole < stretch.end {
             // SAFETY: below `filled_to`, and not freed before `wrote`; nor is what is below the stretch in its page, which was
             // written before, or lies in front of the segment and is nobody's.
-            let bytes = unsafe { self.log.ring.filled(at, whole.min(at + WRITE_BYTES)) };
-            file.write_at(span.position(at), &bytes)?;
-            at += bytes.len() as u64;
-            self.log.ring.wrote(at);
-        }
-        if at < stretch.end {
-            // SAFETY: as above.
-            let bytes = unsafe { self.log.ring.filled(at, stretch.end) };
+            let bytes = unsafe { self.log.ring.filled(whole, stretch.end) };
             self.page.0[..bytes.len()].copy_from_slice(&bytes);
             self.page.0[bytes.len()..].fill(0);
-            file.write_at(span.position(at), &self.page.0)?;
+            rest = &self.page.0;
         }
-        Ok(())
+        let mut at = page_of(stretch.start);
+        loop {
+            // SAFETY: as above.
+            let bytes = unsafe { self.log.ring.filled(at, whole.min(at + WRITE_BYTES)) };
+            let next = at + bytes.len() as u64;
+            let rest = if next == whole { rest } else { &[] };
+            file.write_both_at(span.position(at), &bytes, rest)?;
+            self.log.ring.wrote(next);
+            at = next;
+            if at == whole {
+                return Ok(());
+            }
+        }
     }
 
     /// The file of a segment. What was written to the one before is synced first: its round ends here.

@@ -73,6 +73,16 @@ pub trait Directory: fmt::Debug + Send + Sync {
 pub trait File: fmt::Debug + Send + Sync {
     /// Writes all of `bytes` at `offset`; the file grows as needed. After an error any part may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// As [`File::write_at`], of two pieces, the second right behind the first; in one request to the device where the system
+    /// can.
+    fn write_both_at(&self, offset: u64, first: &[u8], second: &[u8]) -> io::Result<()> {
+        for (offset, bytes) in [(offset, first), (offset + first.len() as u64, second)] {
+            if !bytes.is_empty() {
+                self.write_at(offset, bytes)?;
+            }
+        }
+        Ok(())
+    }
     /// Reads up to `into.len()` bytes at `offset`; fewer only where the file ends.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
     /// Makes content and length durable.

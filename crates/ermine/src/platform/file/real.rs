@@ -152,12 +152,28 @@ impl RealFile {
     /// What a write goes through that the device can take as it is: whole pages from whole pages. `None`: not this one, or the
     /// system or file system has no such way.
     fn direct(&self, offset: u64, bytes: &[u8]) -> Option<&fs::File> {
-        const PAGE: usize = 4096;
-        let is_whole = bytes.as_ptr().addr().is_multiple_of(PAGE)
-            && bytes.len().is_multiple_of(PAGE)
-            && offset.is_multiple_of(PAGE as u64);
+        let is_whole = is_whole(bytes) && offset.is_multiple_of(PAGE as u64);
         if is_whole { self.direct.get_or_init(|| open_direct(&self.file)).as_ref() } else { None }
     }
+}
+
+const PAGE: usize = 4096;
+
+/// Whether these are whole pages of memory.
+fn is_whole(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(PAGE) && bytes.len().is_multiple_of(PAGE)
+}
+
+/// Writes some of two pieces, in one request; says how much.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn write_some_of_both(file: &fs::File, offset: u64, first: &[u8], second: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::pwritev(file, &[io::IoSlice::new(first), io::IoSlice::new(second)], offset)?)
+}
+
+/// Writes none: one request for both cannot be had.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn write_some_of_both(_: &fs::File, _: u64, _: &[u8], _: &[u8]) -> io::Result<usize> {
+    Ok(0)
 }
 
 /// Opens a file once more, for writes past the page cache. Not by its path: that may have become another file's.
@@ -178,6 +194,23 @@ impl File for RealFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let file = self.direct(offset, bytes).unwrap_or(&self.file);
         file.write_all_at(bytes, offset).map_err(during("write", self.path.display()))
+    }
+
+    fn write_both_at(&self, offset: u64, first: &[u8], second: &[u8]) -> io::Result<()> {
+        let direct = if is_whole(second) { self.direct(offset, first) } else { None };
+        let written = match direct {
+            // What is not written, for whatever reason, is written piece by piece, and fails there if it must.
+            Some(file) if !second.is_empty() => write_some_of_both(file, offset, first, second).unwrap_or(0),
+            _ => 0,
+        };
+        let first_written = written.min(first.len());
+        let (first, second) = (&first[first_written..], &second[written - first_written..]);
+        if !first.is_empty() {
+            self.write_at(offset + first_written as u64, first)?;
+        }
+        let behind = offset + (first_written + first.len()) as u64;
+        let skipped = (written - first_written) as u64;
+        if second.is_empty() { Ok(()) } else { self.write_at(behind + skipped, second) }
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -282,6 +315,25 @@ mod tests {
         assert_eq!(into, *b"\0\0\0abc\x09\x09\x09\x09");
         assert_eq!(reader.read_at(6, &mut into).unwrap(), 0);
         assert!(reader.write_at(0, b"x").is_err());
+    }
+
+    #[test]
+    fn two_pieces_are_written_as_one() {
+        #[repr(align(4096))]
+        struct Pages([u8; 3 * PAGE]);
+        let scratch = Scratch::new("both");
+        let file = RealDirectory::open(&scratch.0).unwrap().open("a", Open::Create).unwrap();
+        let pages = Box::new(Pages(std::array::from_fn(|at| (at / 64) as u8)));
+        // Whole pages, which may go past the page cache in one request, and others.
+        for (offset, first, second) in
+            [(0, 0..2 * PAGE, 0..PAGE), (PAGE, 0..0, PAGE..3 * PAGE), (7, 5..70, 100..PAGE), (PAGE, 64..PAGE, 0..0)]
+        {
+            let (first, second) = (&pages.0[first], &pages.0[second]);
+            file.write_both_at(offset as u64, first, second).unwrap();
+            let mut read = vec![0; first.len() + second.len()];
+            assert_eq!(file.read_at(offset as u64, &mut read).unwrap(), read.len());
+            assert_eq!(read, [first, second].concat());
+        }
     }
 
     #[test]
