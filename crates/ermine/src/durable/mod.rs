@@ -12,6 +12,7 @@
 //! | `blobs` | large values in files of their own |
 //! | `store` | reads a row by its address |
 //! | `loader` | reads all of them, in the background |
+//! | `heads` | reads a segment of the log with all processors |
 //! | `replay` | goes through the log behind the checkpoint |
 //! | `row_set` | sets of row numbers |
 //! | `rebuild` | indexes from what replay and checkpoint know |
@@ -31,6 +32,7 @@ pub(crate) mod checkpoint;
 mod cold;
 pub(crate) mod contents;
 pub(crate) mod copy;
+mod heads;
 mod image;
 pub(crate) mod loader;
 mod rebuild;

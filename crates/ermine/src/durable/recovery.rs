@@ -18,10 +18,7 @@
 use std::{
     io,
     ops::Range,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -96,7 +93,7 @@ pub(crate) struct Recovered<H> {
 
 /// How the last segment ends.
 pub(super) struct Tail {
-    span: Span,
+    pub(super) span: Span,
     /// Where there is no block, if that is not the end.
     pub(super) hole: Option<u64>,
 }
@@ -124,16 +121,7 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     let files = Arc::new(SegmentFiles::new(directory.clone()));
     let arrays = Arrays::<H>::new();
     let replay = Replay { files: &files, segments: &found.segments, arrays: &arrays, begin: found.begin() };
-    let settled = found.segments.len().saturating_sub(1);
-    let mut notes = replay_settled(&replay, &found.segments[..settled])?;
-    let tail = match found.segments.last() {
-        None => None,
-        Some(last) => {
-            let (last, tail) = replay_last(&replay, last)?;
-            notes.push(last);
-            Some(tail)
-        }
-    };
+    let (notes, tail) = replay_all(&replay)?;
     let proven = notes.iter().map(|notes| notes.durable).fold(found.begin(), u64::max);
     let Found { image, mut segments, leftovers } = found;
     if let Some(tail) = &tail {
@@ -236,51 +224,29 @@ fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> 
     Ok(())
 }
 
-/// Replays segments that no crash can have torn, as many at a time as there are processors.
-pub(super) fn replay_settled<H: CertifierStamps>(replay: &Replay<'_, H>, segments: &[Span]) -> Result<Vec<Notes>> {
-    let next = AtomicUsize::new(0);
-    let failure = Mutex::new(None);
-    let work = || {
-        let mut notes = Notes::default();
-        // Relaxed: the counter orders nothing but itself.
-        while let Some(span) = segments.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = replay.segment(span, &mut notes).and_then(|end| match end {
-                End::Whole => Ok(()),
-                End::Invalid(at, invalid) => Err(damage(span, at, invalid)),
-            });
-            if let Err(error) = result {
-                failure.lock().expect("no code panics while it holds the failure").get_or_insert(error);
-                break;
-            }
+/// Replays the whole log behind the checkpoint, with all processors. The last segment ends with the first hole, which no crash can
+/// have left in the others.
+pub(super) fn replay_all<H: CertifierStamps>(replay: &Replay<'_, H>) -> Result<(Vec<Notes>, Option<Tail>)> {
+    let mut notes: Vec<Notes> = Vec::new();
+    notes.resize_with(thread::available_parallelism().map_or(1, usize::from), Notes::default);
+    let Some((last, settled)) = replay.segments.split_last() else { return Ok((notes, None)) };
+    for span in settled {
+        if let End::Invalid(at, invalid) = replay.segment(span, &mut notes)? {
+            return Err(damage(span, at, invalid));
         }
-        notes
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(segments.len());
-    let notes = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().map(|worker| worker.join().expect("a replaying thread does not panic")).collect()
-    });
-    match failure.into_inner().expect("no code panics while it holds the failure") {
-        None => Ok(notes),
-        Some(error) => Err(error),
     }
-}
-
-/// Replays the last segment up to the first hole.
-pub(super) fn replay_last<H: CertifierStamps>(replay: &Replay<'_, H>, span: &Span) -> Result<(Notes, Tail)> {
-    let mut notes = Notes::default();
-    let hole = match replay.segment(span, &mut notes)? {
+    let hole = match replay.segment(last, &mut notes)? {
         End::Whole => None,
         End::Invalid(hole, invalid) => {
-            let file = replay.files.get(span).map_err(storage)?;
-            let behind = Scan::new(&*file, (*span).into(), hole + GRANULE);
+            let file = replay.files.get(last).map_err(storage)?;
+            let behind = Scan::new(&*file, (*last).into(), hole + GRANULE);
             if matches!(invalid, Invalid::Version(_)) || behind.proves_durable(hole).map_err(storage)? {
-                return Err(damage(span, hole, invalid));
+                return Err(damage(last, hole, invalid));
             }
             Some(hole)
         }
     };
-    Ok((notes, Tail { span: *span, hole }))
+    Ok((notes, Some(Tail { span: *last, hole })))
 }
 
 pub(super) fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {

@@ -1,6 +1,6 @@
 //! Going through the log behind the checkpoint.
 //!
-//! Only the headers count: a record puts its address into its row's slot if what stands there is older, so segments can be
+//! Only the headers count: a record puts its address into its row's slot if what stands there is older, so blocks can be
 //! replayed side by side and in any order. Keys and index entries are noted for `rebuild`.
 //!
 //! Invariant: slots only rise, by the age of addresses. A commit block names overflow blocks below it; a row that they write
@@ -11,7 +11,11 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use super::{row_set::RowSet, store::storage};
+use super::{
+    heads::{Heads, Stop, read_window, side_by_side},
+    row_set::RowSet,
+    store::storage,
+};
 use crate::{
     error::{Error, Result},
     ids::{RowId, TableId},
@@ -19,7 +23,7 @@ use crate::{
         block::{BlockKind, HEADER_BYTES, Header, Invalid},
         lsn::{Address, Lsn, Space},
         record::{Record, Records},
-        scan::{Found, Scan, read_block},
+        scan::read_block,
         segment::{SegmentFiles, name_of},
         space::Span,
     },
@@ -125,28 +129,35 @@ pub(super) enum End {
 }
 
 impl<H: CertifierStamps> Replay<'_, H> {
-    /// Replays what a segment has behind the checkpoint.
-    pub(super) fn segment(&self, span: &Span, notes: &mut Notes) -> Result<End> {
+    /// Replays what a segment has behind the checkpoint, with a thread for each of `notes`.
+    pub(super) fn segment(&self, span: &Span, notes: &mut [Notes]) -> Result<End> {
         if span.end <= self.begin {
             return Ok(End::Whole);
         }
         let file = self.files.get(span).map_err(storage)?;
-        let mut scan = Scan::new(&*file, (*span).into(), self.begin.max(span.start));
+        let mut at = self.begin.max(span.start);
         loop {
-            let at = scan.at();
-            match scan.next().map_err(storage)? {
-                Found::End => return Ok(End::Whole),
-                Found::Invalid(invalid) => return Ok(End::Invalid(at, invalid)),
-                Found::Block(header, block) => {
-                    notes.log_bytes += header.size;
-                    notes.durable = notes.durable.max(header.durable());
-                    if header.kind == BlockKind::Commit {
-                        notes.transactions += 1;
-                        self.commit(span, &header, block, notes)?;
-                    }
-                }
+            let window = read_window(&*file, (*span).into(), at, notes.len()).map_err(storage)?;
+            let shares = window.pieces.iter().zip(notes.iter_mut()).map(|share| ((), share));
+            let replayed = side_by_side(shares, |(), (heads, notes)| self.heads(span, heads, notes));
+            replayed.into_iter().try_for_each(|(_, replayed)| replayed)?;
+            at = window.end;
+            match window.stop {
+                None => {}
+                Some(Stop::End) => return Ok(End::Whole),
+                Some(Stop::Invalid(invalid)) => return Ok(End::Invalid(at, invalid)),
             }
         }
+    }
+
+    fn heads(&self, span: &Span, heads: &Heads, notes: &mut Notes) -> Result<()> {
+        notes.log_bytes += heads.log_bytes;
+        notes.durable = notes.durable.max(heads.durable);
+        for (header, head) in heads.commits() {
+            notes.transactions += 1;
+            self.commit(span, header, head, notes)?;
+        }
+        Ok(())
     }
 
     fn commit(&self, span: &Span, header: &Header, block: &[u8], notes: &mut Notes) -> Result<()> {

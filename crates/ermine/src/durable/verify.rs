@@ -23,7 +23,7 @@ use super::{
     copy::Progress,
     image::{self, Image},
     rebuild,
-    recovery::{Found as Files, find, read_catalog_with, replay_last, replay_settled},
+    recovery::{Found as Files, find, read_catalog_with, replay_all},
     replay::{Arrays, Notes, Replay, raise},
     row_set::RowSet,
     store::{read_row, storage},
@@ -299,15 +299,9 @@ impl<'v> Check<'v> {
     fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<LogEnd>)> {
         let segments = &self.found.segments[..];
         let replay = Replay { files: &self.files, segments, arrays: &self.now, begin: self.found.begin() };
-        let settled = segments.len().saturating_sub(1);
-        let replayed = replay_settled(&replay, &segments[..settled]).and_then(|mut notes| {
-            let Some(span) = segments.last() else { return Ok((notes, None)) };
-            let (last, tail) = replay_last(&replay, span)?;
-            notes.push(last);
-            Ok((notes, tail.hole.map(|hole| (*span, hole))))
-        });
-        match replayed {
-            Ok((notes, cut)) => {
+        match replay_all(&replay) {
+            Ok((notes, tail)) => {
+                let cut = tail.and_then(|tail| Some((tail.span, tail.hole?)));
                 for (table, rows) in notes.iter().flat_map(|notes| &notes.rows) {
                     self.count(*table, rows.above());
                 }
@@ -374,7 +368,7 @@ impl<'v> Check<'v> {
                     let error =
                         Error::Corrupt { file: name.into(), offset: at - extent.base, what: "no whole block".into() };
                     self.verification.tell_error(error);
-                    if !scan.seek().map_err(storage)? {
+                    if !scan.seek(scan.limit()).map_err(storage)? {
                         break;
                     }
                 }

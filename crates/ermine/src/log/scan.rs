@@ -5,12 +5,13 @@ use std::io;
 use super::{
     block::{BLOCK_BYTES_MAX, BlockKind, HEADER_BYTES, Header, Invalid, may_be_block},
     lsn::{GRANULE, Lsn},
-    space::Span,
+    space::{PAGE_BYTES, Span},
 };
 use crate::platform::file::File;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
+const PAGE: usize = PAGE_BYTES as usize;
 
 /// A file of blocks: where its first byte lies in the space of LSNs, and how long it may be.
 #[derive(Clone, Copy, Debug)]
@@ -46,41 +47,81 @@ pub(crate) struct Scan<'f> {
     extent: Extent,
     /// The next block.
     at: u64,
-    buffer: Vec<u8>,
-    /// The offset of the buffer's first byte.
-    buffered: u64,
+    buffer: Buffer,
+}
+
+/// Some of a file's pages in whole pages of memory, so that the device can bring them there.
+#[derive(Default)]
+struct Buffer {
+    memory: Vec<u8>,
+    /// Where its first whole page begins.
+    skip: usize,
+    /// The position of the first page in the file, and the bytes that are there.
+    position: u64,
+    length: usize,
+}
+
+impl Buffer {
+    /// What there is from a position on.
+    fn from(&self, position: u64) -> &[u8] {
+        let from = position.checked_sub(self.position).map_or(self.length, |from| self.length.min(from as usize));
+        &self.memory[self.skip + from..self.skip + self.length]
+    }
+
+    /// Has `bytes` from `position` on, and more up to `end`; fewer where the file ends.
+    fn fill(&mut self, file: &dyn File, position: u64, bytes: usize, end: u64) -> io::Result<()> {
+        let first = position - position % PAGE_BYTES;
+        let kept = self.from(first).len();
+        // What is there ends with a whole page, unless it ends with the file.
+        let kept = kept - kept % PAGE;
+        let needed = (position - first) as usize + bytes;
+        let wanted = (end - first).min(needed.max(READ_BYTES) as u64) as usize;
+        let room = wanted.next_multiple_of(PAGE);
+        let from = self.skip + (first.saturating_sub(self.position) as usize).min(self.length);
+        if self.memory.len() < room + PAGE {
+            let mut memory = vec![0; room + PAGE];
+            let skip = memory.as_ptr().align_offset(PAGE).min(PAGE);
+            memory[skip..skip + kept].copy_from_slice(&self.memory[from..from + kept]);
+            (self.memory, self.skip) = (memory, skip);
+        } else {
+            self.memory.copy_within(from..from + kept, self.skip);
+        }
+        (self.position, self.length) = (first, kept);
+        let into = &mut self.memory[self.skip + kept..self.skip + room.max(kept)];
+        self.length += file.read_at(first + kept as u64, into)?;
+        Ok(())
+    }
 }
 
 /// A scan without its file, to go on with later.
 pub(crate) struct Paused {
     at: u64,
-    buffer: Vec<u8>,
-    buffered: u64,
+    buffer: Buffer,
 }
 
 impl Paused {
     /// Goes on from `at`.
     pub(crate) fn new(at: u64) -> Self {
-        Self { at, buffer: Vec::new(), buffered: at }
+        Self { at, buffer: Buffer::default() }
     }
 
     /// Goes on where it was.
     pub(crate) fn resume(self, file: &dyn File, extent: Extent) -> Scan<'_> {
-        let Self { at, buffer, buffered } = self;
-        Scan { file, extent, at, buffer, buffered }
+        let Self { at, buffer } = self;
+        Scan { file, extent, at, buffer }
     }
 }
 
 impl<'f> Scan<'f> {
     /// Begins at `from`.
     pub(crate) fn new(file: &'f dyn File, extent: Extent, from: u64) -> Self {
-        Self { file, extent, at: from, buffer: Vec::new(), buffered: from }
+        Self { file, extent, at: from, buffer: Buffer::default() }
     }
 
     /// Lets go of the file.
     pub(crate) fn pause(self) -> Paused {
-        let Self { at, buffer, buffered, .. } = self;
-        Paused { at, buffer, buffered }
+        let Self { at, buffer, .. } = self;
+        Paused { at, buffer }
     }
 
     /// Where the next block is, or would be.
@@ -101,12 +142,12 @@ impl<'f> Scan<'f> {
         if header.end() > self.extent.end || bytes > BLOCK_BYTES_MAX || !self.fetch(bytes as usize)? {
             return Ok(Found::Invalid(Invalid::Damaged));
         }
-        let from = (self.at - self.buffered) as usize;
-        let block = &self.buffer[from..from + bytes as usize];
+        let (at, end) = (self.at, header.end());
+        let block = &self.buffer.from(at - self.extent.base)[..bytes as usize];
         if !header.verify(block) || header.kind != BlockKind::Skip && !header.verify_payload(block) {
             return Ok(Found::Invalid(Invalid::Damaged));
         }
-        self.at = header.end();
+        self.at = end;
         Ok(Found::Block(header, block))
     }
 
@@ -114,34 +155,27 @@ impl<'f> Scan<'f> {
         if !self.fetch(HEADER_BYTES)? {
             return Ok(Err(Invalid::Blank));
         }
-        let from = (self.at - self.buffered) as usize;
-        let bytes = self.buffer[from..from + HEADER_BYTES].try_into().expect("as many bytes as a header has");
+        let bytes = self.there().first_chunk().expect("as many bytes as a header has");
         Ok(Header::read(bytes, Lsn::new(self.at, self.extent.segment)))
+    }
+
+    /// What is in the buffer from the next block's beginning on.
+    fn there(&self) -> &[u8] {
+        let there = self.buffer.from(self.at - self.extent.base);
+        &there[..there.len().min((self.extent.end - self.at) as usize)]
     }
 
     /// Has `bytes` from the next block's beginning in the buffer; false where the file ends before.
     fn fetch(&mut self, bytes: usize) -> io::Result<bool> {
-        if self.at > self.buffered + self.buffer.len() as u64 {
-            // Behind a long skip.
-            self.buffer.clear();
-            self.buffered = self.at;
-        }
-        let from = (self.at - self.buffered) as usize;
-        if self.buffer.len() - from >= bytes {
+        if self.there().len() >= bytes {
             return Ok(true);
         }
-        let left = self.extent.end - self.at;
-        if bytes > READ_BYTES && !has(self.file, self.at - self.extent.base, bytes)? {
+        let (position, end) = (self.at - self.extent.base, self.extent.end - self.extent.base);
+        if bytes > READ_BYTES && !has(self.file, position, bytes)? {
             return Ok(false);
         }
-        self.buffer.drain(..from);
-        self.buffered = self.at;
-        let kept = self.buffer.len();
-        let wanted = (bytes.max(READ_BYTES) as u64).min(left) as usize;
-        self.buffer.resize(wanted.max(kept), 0);
-        let read = self.file.read_at(self.at + kept as u64 - self.extent.base, &mut self.buffer[kept..])?;
-        self.buffer.truncate(kept + read);
-        Ok(self.buffer.len() >= bytes)
+        self.buffer.fill(self.file, position, bytes, end)?;
+        Ok(self.there().len() >= bytes)
     }
 
     /// The header at this place and the bytes from it on to the end of its descriptors, if both are right, whatever the
@@ -152,11 +186,15 @@ impl<'f> Scan<'f> {
             && header.payload_at() <= BLOCK_BYTES_MAX
             && self.fetch(header.payload_at() as usize)?
         {
-            let from = (self.at - self.buffered) as usize;
-            let bytes = &self.buffer[from..from + header.payload_at() as usize];
+            let bytes = &self.there()[..header.payload_at() as usize];
             return Ok(header.verify(bytes).then_some((header, bytes)));
         }
         Ok(None)
+    }
+
+    /// Where there are no more blocks.
+    pub(crate) fn limit(&self) -> u64 {
+        self.extent.end
     }
 
     /// Goes on at `at`, which lies behind this place.
@@ -165,27 +203,28 @@ impl<'f> Scan<'f> {
         self.at = at.min(self.extent.end);
     }
 
-    /// Goes on behind this place, to where a right header stands; false if there is none, and the end is reached.
-    pub(crate) fn seek(&mut self) -> io::Result<bool> {
-        while self.step()? {
+    /// Goes on behind this place, to where a right header stands; false if there is none before `until`, which is reached.
+    pub(crate) fn seek(&mut self, until: u64) -> io::Result<bool> {
+        while self.step(until)? {
             if self.head()?.is_some() {
                 return Ok(true);
             }
         }
-        self.at = self.extent.end;
+        self.at = until;
         Ok(false)
     }
 
-    /// On to the next granule that begins as a block does; false where there is no more.
-    fn step(&mut self) -> io::Result<bool> {
+    /// On to the next granule that begins as a block does; false where there is no more before `until`.
+    fn step(&mut self, until: u64) -> io::Result<bool> {
         self.at = (self.at + GRANULE).min(self.extent.end);
         // Also where the file is shorter than its name says.
-        while self.extent.end - self.at >= HEADER_BYTES as u64 && self.fetch(HEADER_BYTES)? {
-            let rest = &self.buffer[(self.at - self.buffered) as usize..];
+        while self.at < until && self.extent.end - self.at >= HEADER_BYTES as u64 && self.fetch(HEADER_BYTES)? {
+            let rest = self.there();
             let mut granules = rest.chunks_exact(GRANULE as usize);
             if let Some(found) = granules.position(may_be_block) {
                 self.at += found as u64 * GRANULE;
-                return Ok(self.extent.end - self.at >= HEADER_BYTES as u64 && self.fetch(HEADER_BYTES)?);
+                let is_there = self.at < until && self.extent.end - self.at >= HEADER_BYTES as u64;
+                return Ok(is_there && self.fetch(HEADER_BYTES)?);
             }
             self.at += rest.len() as u64 / GRANULE * GRANULE;
         }
@@ -198,7 +237,7 @@ impl<'f> Scan<'f> {
             if self.head()?.is_some_and(|(header, _)| header.durable() > beyond) {
                 return Ok(true);
             }
-            if !self.step()? {
+            if !self.step(self.extent.end)? {
                 return Ok(false);
             }
         }
@@ -320,7 +359,7 @@ mod tests {
         file.write_at(span.position(places[1].offset()) + 16, &((150 << 20) / 16u32).to_le_bytes()).unwrap();
         let mut scan = Scan::new(&*file, span.into(), places[1].offset());
         assert!(matches!(scan.next().unwrap(), Found::Invalid(Invalid::Damaged)));
-        assert!(scan.buffer.capacity() <= 2 * READ_BYTES);
+        assert!(scan.buffer.memory.capacity() <= 2 * READ_BYTES);
         assert_eq!(read_block(&*file, span.into(), places[1]).unwrap().unwrap_err(), Invalid::Damaged);
     }
 }

@@ -5,8 +5,8 @@
 //! 2. A file that grows takes its space on the device at once where the system can, so that a full device is met when
 //!    a log file is prepared and not when a commit is on its way.
 //! 3. The path is made absolute when the directory is opened: a process that changes its own later goes on here.
-//! 4. Whole pages from whole pages of memory are written past the page cache, where the system has that (Linux: `O_DIRECT`): the
-//!    log is not read again soon, and copying it would cost as much as writing it (docs/benchmarks.md).
+//! 4. Whole pages from or to whole pages of memory go past the page cache, where the system has that (Linux: `O_DIRECT`): the
+//!    log is not read again soon, and copying it would cost as much as writing or reading it (docs/benchmarks.md).
 //! 5. Every error says which operation failed on which path, and keeps the kind and the words of the system's.
 
 use std::{
@@ -106,7 +106,7 @@ impl Directory for RealDirectory {
             .create_new(how == Open::Create)
             .open(&path)
             .map_err(during(operation, path.display()))?;
-        Ok(Arc::new(RealFile { file, direct: OnceLock::new(), path }))
+        Ok(Arc::new(RealFile { file, direct: OnceLock::new(), writable: how != Open::Read, path }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -142,18 +142,19 @@ pub(crate) fn link(from: &dyn Directory, to: &dyn Directory, name: &str) -> bool
 #[derive(Debug)]
 struct RealFile {
     file: fs::File,
-    /// The same file past the page cache, opened with the first write that can go that way.
+    /// The same file past the page cache, opened with the first access that can go that way.
     direct: OnceLock<Option<fs::File>>,
+    writable: bool,
     /// What it was called when it was opened.
     path: PathBuf,
 }
 
 impl RealFile {
-    /// What a write goes through that the device can take as it is: whole pages from whole pages. `None`: not this one, or the
+    /// What an access goes through that the device can do as it is: whole pages from or to whole pages. `None`: not this one, or the
     /// system or file system has no such way.
     fn direct(&self, offset: u64, bytes: &[u8]) -> Option<&fs::File> {
         let is_whole = is_whole(bytes) && offset.is_multiple_of(PAGE as u64);
-        if is_whole { self.direct.get_or_init(|| open_direct(&self.file)).as_ref() } else { None }
+        if is_whole { self.direct.get_or_init(|| open_direct(&self.file, self.writable)).as_ref() } else { None }
     }
 }
 
@@ -176,17 +177,22 @@ fn write_some_of_both(_: &fs::File, _: u64, _: &[u8], _: &[u8]) -> io::Result<us
     Ok(0)
 }
 
-/// Opens a file once more, for writes past the page cache. Not by its path: that may have become another file's.
+/// Opens a file once more, past the page cache. Not by its path: that may have become another file's.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn open_direct(file: &fs::File) -> Option<fs::File> {
+fn open_direct(file: &fs::File, writable: bool) -> Option<fs::File> {
     use std::os::{fd::AsRawFd, unix::fs::OpenOptionsExt};
     let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-    OpenOptions::new().write(true).custom_flags(flags).open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+    OpenOptions::new()
+        .read(true)
+        .write(writable)
+        .custom_flags(flags)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        .ok()
 }
 
 /// No such way.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn open_direct(_: &fs::File) -> Option<fs::File> {
+fn open_direct(_: &fs::File, _: bool) -> Option<fs::File> {
     None
 }
 
@@ -216,7 +222,9 @@ impl File for RealFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut read = 0;
         while read < into.len() {
-            match self.file.read_at(&mut into[read..], offset + read as u64) {
+            let offset = offset + read as u64;
+            let file = self.direct(offset, &into[read..]).unwrap_or(&self.file);
+            match file.read_at(&mut into[read..], offset) {
                 Ok(0) => break,
                 Ok(more) => read += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -366,6 +374,7 @@ mod tests {
         let file = RealFile {
             file: OpenOptions::new().write(true).open(full).unwrap(),
             direct: OnceLock::new(),
+            writable: true,
             path: full.into(),
         };
         let error = file.write_at(0, b"x").unwrap_err();

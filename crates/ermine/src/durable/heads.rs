@@ -1,0 +1,271 @@
+//! Reads a segment of the log with all processors: the heads of its commits, which are what recovery needs of them.
+//!
+//! Blocks follow each other, and where one ends only it says. So a segment is read in windows, and each window in pieces, one a
+//! thread: who begins in the middle looks for what begins as a block does. Whether that is one, or bytes of a value that look
+//! like one, shows when the piece before has come to its end.
+//!
+//! Invariant: *only what is connected counts*. Blocks are handed out if those before end where they begin. A piece that began
+//! somewhere else is read again, from there. So a window has what reading block by block would have found.
+
+use std::{io, thread};
+
+use crate::{
+    log::{
+        block::{BlockKind, Header, Invalid},
+        lsn::GRANULE,
+        scan::{Extent, Found, Scan},
+    },
+    platform::file::File,
+};
+
+/// How long a piece may be: a part of what is left, so that short segments have several, too.
+const PIECE_BYTES_MIN: u64 = 16 << 10;
+const PIECE_BYTES_MAX: u64 = 8 << 20;
+
+/// Some blocks that follow each other: how many bytes they have, and of the commits among them header and descriptors.
+#[derive(Default)]
+pub(super) struct Heads {
+    bytes: Vec<u8>,
+    commits: Vec<Header>,
+    pub(super) log_bytes: u64,
+    /// Up to where a block says that the log was durable when it was filled.
+    pub(super) durable: u64,
+}
+
+impl Heads {
+    fn add(&mut self, header: &Header, block: &[u8]) {
+        self.log_bytes += header.size;
+        self.durable = self.durable.max(header.durable());
+        if header.kind == BlockKind::Commit {
+            self.bytes.extend_from_slice(&block[..header.payload_at() as usize]);
+            self.commits.push(*header);
+        }
+    }
+
+    /// The commits, each with the bytes of header and descriptors.
+    pub(super) fn commits(&self) -> impl Iterator<Item = (&Header, &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.commits.iter().map(move |header| {
+            let (head, behind) = rest.split_at(header.payload_at() as usize);
+            rest = behind;
+            (header, head)
+        })
+    }
+}
+
+/// Why there is no further block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// The segment is at its end.
+    End,
+    /// Something else stands there.
+    Invalid(Invalid),
+}
+
+/// What was read of a segment in one go.
+pub(super) struct Window {
+    /// In the order of the log.
+    pub(super) pieces: Vec<Heads>,
+    /// Where the next block is.
+    pub(super) end: u64,
+    pub(super) stop: Option<Stop>,
+}
+
+struct Piece {
+    /// Where its first block is; `None`: it has none.
+    first: Option<u64>,
+    heads: Heads,
+    end: u64,
+    stop: Option<Stop>,
+}
+
+/// Reads some blocks from `at` on, where one begins, in up to `threads` pieces.
+pub(super) fn read_window(file: &dyn File, extent: Extent, at: u64, threads: usize) -> io::Result<Window> {
+    let left = extent.end - at;
+    let bytes = (left / (4 * threads as u64)).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX).next_multiple_of(GRANULE);
+    let until = |from: u64| extent.end.min(from + bytes);
+    let starts =
+        (0..threads as u64).map(|piece| at + piece * bytes).filter(|start| *start == at || *start < extent.end);
+    let pieces = side_by_side(starts.map(|start| (start, ())), |start, ()| {
+        let begin = if start == at { Some(at) } else { seek(file, extent, start, until(start))? };
+        let nothing = Piece { first: None, heads: Heads::default(), end: start, stop: None };
+        begin.map_or(Ok(nothing), |begin| read_piece(file, extent, begin, until(start)))
+    });
+    let mut window = Window { pieces: Vec::new(), end: at, stop: None };
+    for (start, piece) in pieces {
+        if window.end >= until(start) && start != at {
+            // A long block covers it, whatever its bytes look like.
+            continue;
+        }
+        let mut piece = piece?;
+        if piece.first != Some(window.end) {
+            piece = read_piece(file, extent, window.end, until(start))?;
+        }
+        window.pieces.push(piece.heads);
+        window.end = piece.end;
+        window.stop = piece.stop;
+        if window.stop.is_some() {
+            break;
+        }
+    }
+    Ok(window)
+}
+
+/// The first place between two that looks as if a block began there.
+fn seek(file: &dyn File, extent: Extent, from: u64, until: u64) -> io::Result<Option<u64>> {
+    let mut scan = Scan::new(file, extent, from);
+    let found = scan.head()?.is_some() || scan.seek(until)?;
+    Ok(found.then(|| scan.at()))
+}
+
+/// Reads the blocks from `first` on that begin before `until`.
+fn read_piece(file: &dyn File, extent: Extent, first: u64, until: u64) -> io::Result<Piece> {
+    let mut scan = Scan::new(file, extent, first);
+    let mut piece = Piece { first: Some(first), heads: Heads::default(), end: first, stop: None };
+    while piece.stop.is_none() {
+        match scan.next()? {
+            Found::Block(header, block) => {
+                piece.heads.add(&header, block);
+                piece.end = header.end();
+                if piece.end >= until && piece.end < extent.end {
+                    break;
+                }
+            }
+            Found::End => piece.stop = Some(Stop::End),
+            Found::Invalid(invalid) => piece.stop = Some(Stop::Invalid(invalid)),
+        }
+    }
+    Ok(piece)
+}
+
+/// Does `work` for all, each on a thread of its own, the first one here; gives the results in order, each with its name.
+pub(super) fn side_by_side<N: Copy + Send, I: Send, R: Send>(
+    items: impl IntoIterator<Item = (N, I)>,
+    work: impl Fn(N, I) -> R + Sync,
+) -> Vec<(N, R)> {
+    let work = &work;
+    let mut items = items.into_iter();
+    let Some((name, item)) = items.next() else { return Vec::new() };
+    thread::scope(|scope| {
+        let others: Vec<_> = items.map(|(name, item)| (name, scope.spawn(move || work(name, item)))).collect();
+        let mut results = vec![(name, work(name, item))];
+        let join = |(name, thread): (N, thread::ScopedJoinHandle<'_, R>)| {
+            (name, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        };
+        results.extend(others.into_iter().map(join));
+        results
+    })
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        durable::cold::whole_block,
+        log::{
+            block::{Body, Sealed},
+            space::Span,
+        },
+        platform::file::{Directory, Open, faulty::FaultyDirectory},
+    };
+
+    /// A segment of blocks of random kinds and sizes, some of whose payloads look like blocks.
+    fn segment(random: &mut fastrand::Rng) -> (Arc<dyn File>, Span, u64) {
+        let start = GRANULE * random.u64(1..1000);
+        let span = Span { sequence: 3, start, end: start + GRANULE * random.u64(1000..40_000) };
+        let file = FaultyDirectory::new().open("a", Open::Create).unwrap();
+        file.set_length(span.position(span.end)).unwrap();
+        let mut at = start;
+        let full = random.bool();
+        while at < span.end {
+            let left = span.end - at;
+            if random.u8(..) == 0 && !full {
+                break;
+            }
+            let longest = if random.u8(..10) == 0 { 60_000 } else { 300 };
+            let mut payload = vec![7; random.usize(..longest)];
+            let descriptors = vec![1; random.usize(..100)];
+            if random.bool() && payload.len() > 100 {
+                // Blocks of their own places, if they stood by themselves.
+                for inner in (0..payload.len() - 64).step_by(64) {
+                    let place = at + (32 + descriptors.len() + inner) as u64;
+                    let inner = inner + (place.next_multiple_of(GRANULE) - place) as usize;
+                    let lsn = span.lsn((place.next_multiple_of(GRANULE)).min(span.end - 1) / GRANULE * GRANULE);
+                    payload[inner..inner + 32].copy_from_slice(&Sealed::skip(48).place(&[], lsn, 0));
+                }
+            }
+            let kind = [BlockKind::Commit, BlockKind::Overflow, BlockKind::Clock][random.usize(..3)];
+            let body = Body { kind, descriptors: &descriptors, payload: &payload };
+            let mut block = whole_block(body, at);
+            if block.len() as u64 + 32 > left {
+                if left < 32 {
+                    break;
+                }
+                block = Sealed::skip(left).place(&[], span.lsn(at), at).to_vec();
+                file.write_at(span.position(at), &block).unwrap();
+                at = span.end;
+                continue;
+            }
+            block[..32].copy_from_slice(&body.seal().place(&descriptors, span.lsn(at), at));
+            file.write_at(span.position(at), &block).unwrap();
+            at += block.len() as u64;
+        }
+        (file, span, at)
+    }
+
+    /// What reading block by block finds.
+    fn one_by_one(file: &dyn File, span: Span) -> (Vec<Header>, u64, Stop) {
+        let (mut scan, mut commits) = (Scan::new(file, span.into(), span.start), Vec::new());
+        loop {
+            let at = scan.at();
+            match scan.next().unwrap() {
+                Found::Block(header, _) if header.kind == BlockKind::Commit => commits.push(header),
+                Found::Block(..) => {}
+                Found::End => return (commits, at, Stop::End),
+                Found::Invalid(invalid) => return (commits, at, Stop::Invalid(invalid)),
+            }
+        }
+    }
+
+    #[test]
+    fn windows_have_what_reading_block_by_block_finds() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for turn in 0..300 {
+            let (file, span, end) = segment(&mut random);
+            if turn % 3 == 0 {
+                // Damage somewhere.
+                let position = random.u64(..span.position(end).max(1));
+                let mut byte = [0];
+                file.read_at(position, &mut byte).unwrap();
+                file.write_at(position, &[byte[0] ^ 1 << random.u8(..8)]).unwrap();
+            }
+            let expected = one_by_one(&*file, span);
+            for threads in [1, 2, 5] {
+                let (mut commits, mut at, mut bytes) = (Vec::new(), span.start, 0);
+                let stop = loop {
+                    let window = read_window(&*file, span.into(), at, threads).unwrap();
+                    for heads in &window.pieces {
+                        bytes += heads.log_bytes;
+                        for (header, head) in heads.commits() {
+                            assert!(header.verify(head));
+                            commits.push(*header);
+                        }
+                    }
+                    assert!(window.end > at || window.stop.is_some());
+                    at = window.end;
+                    if let Some(stop) = window.stop {
+                        break stop;
+                    }
+                };
+                assert_eq!(
+                    (&commits, at, stop),
+                    (&expected.0, expected.1, expected.2),
+                    "turn {turn}, {threads} threads"
+                );
+                assert_eq!(bytes, at - span.start);
+            }
+        }
+    }
+}
