@@ -145,7 +145,7 @@ struct Pacer {
 
 impl Pacer {
     const WORK: Duration = Duration::from_millis(1);
-    const REST: Duration = Duration::from_millis(15);
+    const REST: Duration = Duration::from_millis(9);
 
     fn step(&mut self, is_urgent: impl FnOnce() -> bool) {
         if self.pace == Pace::Gentle && self.since.elapsed() >= Self::WORK {

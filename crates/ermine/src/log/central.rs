@@ -237,7 +237,7 @@ impl Log {
 
     /// Whether so many segments are live that the oldest should go soon.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.space.segments().len() >= SEGMENTS * 5 / 8
+        self.space.segments().len() >= SEGMENTS * 9 / 16
     }
 
     /// Segments that end at or below `offset` are live no more: nobody reads them.
