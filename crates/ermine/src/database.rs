@@ -81,7 +81,8 @@ pub struct Statistics {
 impl Database {
     /// Opens the database in the directory `path`, which is made when it is not there.
     ///
-    /// What an earlier process left is recovered first, however it ended ([`Database::recovery`] says what was found). One
+    /// What an earlier process left is recovered first, however it ended ([`Database::recovery`] says what was found). Progress and
+    /// a summary go to the application's logger, where it has one for the `log` crate, as do failures in the background. One
     /// process has a database open at a time.
     ///
     /// ```

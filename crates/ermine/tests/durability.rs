@@ -1,6 +1,6 @@
 //! Databases in directories: what was acknowledged is there when they are opened again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ermine::{
     Database, Durability, Error, Options, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness,
@@ -220,4 +220,47 @@ fn segments_of_an_odd_size_can_be_opened_again() {
         assert_eq!(rows(&db, &accounts).len(), round);
         db.run(|txn| txn.put(&accounts, &(round as u64), "value")).unwrap();
     }
+}
+
+/// Keeps what is logged.
+struct Kept(Mutex<Vec<(log::Level, String)>>);
+
+impl log::Log for Kept {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        self.0.lock().unwrap().push((record.level(), record.args().to_string()));
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn recovery_and_failures_are_logged() {
+    static KEPT: Kept = Kept(Mutex::new(Vec::new()));
+    log::set_logger(&KEPT).unwrap();
+    log::set_max_level(log::LevelFilter::Info);
+    let has = |level, parts: &[&str]| {
+        let kept = KEPT.0.lock().unwrap();
+        kept.iter().any(|(of, message)| *of == level && parts.iter().all(|part| message.contains(part)))
+    };
+    let directory = FaultyDirectory::new();
+    let db = open(&directory, options());
+    let accounts: Accounts = db.table("accounts").unwrap();
+    (0..4321).for_each(|key| db.run_async(|txn| txn.put(&accounts, &key, "x")).map(drop).unwrap());
+    drop(db);
+    let db = open(&directory, options());
+    while db.statistics().unloaded_rows > 0 {
+        std::thread::yield_now();
+    }
+    let accounts: Accounts = db.table("accounts").unwrap();
+    directory.fail_when(|_, attempt| matches!(attempt, Attempt::Sync(_)).then_some(Fault::Broken));
+    db.run(|txn| txn.put(&accounts, &0, "y")).unwrap_err();
+    drop(db);
+    assert!(has(log::Level::Info, &["recovering", "no checkpoint", "MiB of log"]));
+    assert!(has(log::Level::Info, &["is open: 4321 rows in 1 tables, ", " transactions in "]));
+    assert!(has(log::Level::Info, &["43", " rows were read into memory in "]));
+    assert!(has(log::Level::Error, &["the log is broken"]));
 }

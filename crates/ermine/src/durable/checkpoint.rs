@@ -190,6 +190,7 @@ struct Moving {
 
 impl<S: Scheme> Engine<S> {
     /// Makes a checkpoint when enough has been logged since the last one.
+    #[cfg(not(shuttle))]
     pub(crate) fn checkpoint_if_due(&self) -> Result<()> {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return Ok(()) };
         store.removals.retry();
@@ -200,6 +201,9 @@ impl<S: Scheme> Engine<S> {
         }
         let made = self.checkpoint(Pace::Gentle);
         let failure = made.as_ref().err().map(ToString::to_string);
+        if let Some(failure) = &failure {
+            ::log::warn!("a checkpoint failed, the next one is tried in some seconds: {failure}");
+        }
         *store.checkpoints.failure.lock().expect("no code panics while it holds the failure") = failure;
         made.map(drop)
     }

@@ -1,6 +1,9 @@
 //! Reads all rows that are in files only into memory, one file behind the other, while transactions go on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
 
 use super::store::{Store, storage};
 use crate::{
@@ -22,6 +25,7 @@ impl<S: Scheme> Engine<S> {
     /// Reads what is in files only, until all is in memory or `stop` is set.
     pub(crate) fn load(&self, stop: &AtomicBool) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
+        let (began, rows) = (Instant::now(), store.unloaded());
         let mut arena = self.memory.arena();
         for (info, file) in store.cold.list() {
             self.load_file(store, Space::Cold, &*file, info.extent(), &mut arena, stop)?;
@@ -34,6 +38,9 @@ impl<S: Scheme> Engine<S> {
             if let Ok(file) = store.segment_files().get(span) {
                 self.load_file(store, Space::Log, &*file, (*span).into(), &mut arena, stop)?;
             }
+        }
+        if !stop.load(Ordering::Relaxed) {
+            ::log::info!("{rows} rows were read into memory in {:.2?}", began.elapsed());
         }
         Ok(())
     }

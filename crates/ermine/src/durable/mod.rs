@@ -34,6 +34,8 @@ pub(crate) mod contents;
 pub(crate) mod copy;
 mod heads;
 mod image;
+// The schedule explorer runs no helpers.
+#[cfg(not(shuttle))]
 pub(crate) mod loader;
 mod rebuild;
 pub(crate) mod recovery;

@@ -16,7 +16,7 @@
 //! 4. *Recovery changes nothing else*, so that it can itself be cut short anywhere and done again.
 
 use std::{
-    io,
+    fmt, io,
     ops::Range,
     sync::Arc,
     thread,
@@ -73,6 +73,18 @@ pub struct Recovery {
     pub took: Duration,
 }
 
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tables, rows, transactions, log_bytes, cut_at, took } = self;
+        let bytes = log_bytes >> 20;
+        write!(
+            f,
+            "{rows} rows in {tables} tables, {transactions} transactions in {bytes} MiB of log replayed, {took:.2?}"
+        )?;
+        cut_at.map_or(Ok(()), |at| write!(f, "; the log broke off at {at}"))
+    }
+}
+
 /// A table as it came up.
 pub(crate) struct RecoveredTable<H> {
     pub(crate) entry: TableEntry,
@@ -120,7 +132,12 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     let found = find(&**directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
     let arrays = Arrays::<H>::new();
-    let replay = Replay { files: &files, segments: &found.segments, arrays: &arrays, begin: found.begin() };
+    let replay = Replay::new(&files, &found.segments, &arrays, found.begin());
+    if let Some(last) = found.segments.last() {
+        let (path, bytes) = (directory.path(), last.end.saturating_sub(found.begin()) >> 20);
+        let from = found.image.as_ref().map_or_else(|| "no checkpoint".into(), |image| image.marker.name());
+        ::log::info!("recovering {path} from {from} and at most {bytes} MiB of log");
+    }
     let (notes, tail) = replay_all(&replay)?;
     let proven = notes.iter().map(|notes| notes.durable).fold(found.begin(), u64::max);
     let Found { image, mut segments, leftovers } = found;
@@ -154,6 +171,7 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     summary.tables = tables.len() as u64 - 1;
     summary.rows = tables[1..].iter().map(|table| table.live).sum();
     summary.took = began.elapsed();
+    ::log::info!("{} is open: {summary}", directory.path());
     let head = image.map(|image| image.head);
     let newest = segments.last();
     let start = Start {

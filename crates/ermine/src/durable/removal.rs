@@ -69,6 +69,7 @@ impl Removals {
     }
 
     /// Tries again what failed.
+    #[cfg(not(shuttle))]
     pub(crate) fn retry(&self) {
         self.settle(&mut self.waiting());
     }

@@ -8,7 +8,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, RwLock},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 use super::{
@@ -115,9 +119,27 @@ pub(super) struct Replay<'a, H> {
     pub(super) files: &'a SegmentFiles,
     /// Oldest first.
     pub(super) segments: &'a [Span],
-    pub(super) arrays: &'a Arrays<H>,
+    arrays: &'a Arrays<H>,
     /// What is below is in the checkpoint.
-    pub(super) begin: u64,
+    begin: u64,
+    progress: Progress,
+}
+
+/// Tells now and then how far a replay has come.
+struct Progress {
+    began: Instant,
+    /// Full seconds when it was last told.
+    told: AtomicU64,
+}
+
+impl Progress {
+    fn tell(&self, replayed: u64, all: u64) {
+        let seconds = self.began.elapsed().as_secs();
+        // Relaxed: it guards nothing.
+        if self.told.swap(seconds, Ordering::Relaxed) < seconds {
+            ::log::info!("replayed {} of at most {} MiB of log in {seconds} s", replayed >> 20, all >> 20);
+        }
+    }
 }
 
 /// Where a segment's blocks end.
@@ -128,7 +150,13 @@ pub(super) enum End {
     Invalid(u64, Invalid),
 }
 
-impl<H: CertifierStamps> Replay<'_, H> {
+impl<'a, H: CertifierStamps> Replay<'a, H> {
+    /// A replay of `segments`, oldest first, from `begin` on.
+    pub(super) fn new(files: &'a SegmentFiles, segments: &'a [Span], arrays: &'a Arrays<H>, begin: u64) -> Self {
+        let progress = Progress { began: Instant::now(), told: AtomicU64::new(0) };
+        Self { files, segments, arrays, begin, progress }
+    }
+
     /// Replays what a segment has behind the checkpoint, with a thread for each of `notes`.
     pub(super) fn segment(&self, span: &Span, notes: &mut [Notes]) -> Result<End> {
         if span.end <= self.begin {
@@ -142,6 +170,8 @@ impl<H: CertifierStamps> Replay<'_, H> {
             let replayed = side_by_side(shares, |(), (heads, notes)| self.heads(span, heads, notes));
             replayed.into_iter().try_for_each(|(_, replayed)| replayed)?;
             at = window.end;
+            let end = self.segments.last().map_or(at, |last| last.end);
+            self.progress.tell(at.saturating_sub(self.begin), end.saturating_sub(self.begin));
             match window.stop {
                 None => {}
                 Some(Stop::End) => return Ok(End::Whole),

@@ -298,7 +298,7 @@ impl<'v> Check<'v> {
     /// segment.
     fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<LogEnd>)> {
         let segments = &self.found.segments[..];
-        let replay = Replay { files: &self.files, segments, arrays: &self.now, begin: self.found.begin() };
+        let replay = Replay::new(&self.files, segments, &self.now, self.found.begin());
         match replay_all(&replay) {
             Ok((notes, tail)) => {
                 let cut = tail.and_then(|tail| Some((tail.span, tail.hole?)));

@@ -172,7 +172,11 @@ impl Log {
 
     /// The log is broken for good.
     pub(super) fn fail(&self, why: &str) {
-        let _ = self.failure.set(why.into());
+        if self.failure.set(why.into()).is_ok() {
+            ::log::error!(
+                "the log is broken, and nothing can be committed any more until the database is opened again: {why}"
+            );
+        }
         self.waiters.wake_all();
     }
 
@@ -191,16 +195,16 @@ impl Log {
         span.sequence < self.first_new
     }
 
-    /// Puts a block into the log; `None` when the log is broken.
-    pub(crate) fn append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
+    /// Puts a block into the log.
+    pub(crate) fn append(&self, filling: &Filling, body: Body<'_>) -> Lsn {
         let sealed = body.seal();
-        let piece = self.claim(filling, body.size())?;
+        let piece = self.claim(filling, body.size());
         self.fill(piece, sealed, body);
         self.space.filled(filling);
-        Some(piece.lsn)
+        piece.lsn
     }
 
-    /// As [`Log::append`], if that takes no waiting for anything.
+    /// As [`Log::append`], if that takes no waiting for anything; `None`: it would.
     pub(super) fn try_append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
         let piece = self.space.try_claim(filling, body.size(), self.ring.free_to())?;
         self.fill(piece, body.seal(), body);
@@ -208,12 +212,9 @@ impl Log {
         Some(piece.lsn)
     }
 
-    fn claim(&self, filling: &Filling, size: u64) -> Option<Piece> {
-        let nothing = Body::nothing();
-        let close = |piece: Piece| self.fill(piece, Sealed::skip(piece.size), nothing);
-        // No segment will be freed any more in a log that is broken, or that is being stopped.
-        let gives_up = || self.failure.get().is_some() || self.stop.load(Ordering::SeqCst);
-        self.space.claim(filling, size, close, gives_up)
+    fn claim(&self, filling: &Filling, size: u64) -> Piece {
+        let close = |piece: Piece| self.fill(piece, Sealed::skip(piece.size), Body::nothing());
+        self.space.claim(filling, size, close)
     }
 
     /// Copies a block into its piece, once there is room.
@@ -270,8 +271,7 @@ impl Position {
         self.draft.chain();
         let body = self.draft.body(BlockKind::Overflow);
         log.wait_for_room(body.size());
-        // Of a broken log nothing is expected any more.
-        let lsn = log.append(&self.filling, body).unwrap_or(Lsn::new(0, 0));
+        let lsn = log.append(&self.filling, body);
         self.draft.spilled(lsn);
     }
 
@@ -284,10 +284,10 @@ impl Position {
     }
 
     /// Takes the place of the commit block, and with it the transaction's stamp.
-    pub(crate) fn claim(&mut self, log: &Log, offset: &LogOffset) -> Stamp {
-        let size = self.draft.body(BlockKind::Commit).size();
-        self.piece = log.claim(&self.filling, size);
-        self.piece.map_or_else(|| offset.reserve(size), |piece| piece.lsn.stamp())
+    pub(crate) fn claim(&mut self, log: &Log) -> Stamp {
+        let piece = log.claim(&self.filling, self.draft.body(BlockKind::Commit).size());
+        self.piece = Some(piece);
+        piece.lsn.stamp()
     }
 
     /// Fills the piece with the commit block.

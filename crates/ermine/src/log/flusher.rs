@@ -124,7 +124,7 @@ impl Flusher {
         // The ring is free: there is nothing to wait for. Twice, where a segment had to be closed.
         while self.from != self.proven {
             let moment = Moment::from(SystemTime::now());
-            let Some(lsn) = self.log.append(&self.log.clock_filling, moment.body()) else { break };
+            let lsn = self.log.append(&self.log.clock_filling, moment.body());
             self.moment_placed(lsn, &moment);
             self.flush(self.log.space.filled_to().max(self.from))?;
         }
@@ -273,7 +273,7 @@ mod tests {
 
     fn append(log: &Log, filling: &Arc<crate::log::space::Filling>, bytes: usize) -> Lsn {
         let payload = vec![7; bytes];
-        log.append(filling, Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload }).unwrap()
+        log.append(filling, Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload })
     }
 
     /// What the files hold, up to where there is no block.

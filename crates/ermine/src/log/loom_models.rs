@@ -2,15 +2,15 @@
 //! waiting for the flusher; chains and boundaries.
 //!
 //! The ring's bytes are cells that loom watches: a piece that is read before it is filled, or filled before its former content
-//! has been read, fails the model as a race, whatever the values. There are two live segments at most (`lsn::SEGMENTS`), so
-//! that numbers come round. Workers and flusher take the steps of `central` and `flusher`, with memory for files.
+//! has been read, fails the model as a race, whatever the values. Few segments have different numbers (`lsn::SEGMENTS`), so
+//! that they come round. Workers and flusher take the steps of `central` and `flusher`, with memory for files.
 //!
 //! | mutant | found by |
 //! |---|---|
 //! | an announcement, a narrowed one or a withdrawal is no release, `filled_to` acquires nothing | `.._has_been_filled`, `.._not_missed` |
 //! | nothing is announced; `filled_to` reads the offset last | the same |
 //! | the announcement is withdrawn before a piece is claimed again | `a_segment_is_closed_..` |
-//! | the announcement is not narrowed; not before a wait for a segment | `.._for_himself`; `who_waits_for_a_segment_..` does not end |
+//! | the announcement is not narrowed | `.._for_himself` |
 //! | no second look at the newest sequence; any of the looks or of the stores relaxed; sequence stored before span | `a_torn_look_..` |
 //! | a piece in the dead zone is taken; a segment begins in it | `.._dead_zone_..`, `a_segment_is_closed_..` |
 //! | `free_to` or `wrote` relaxed; a granule too much is free | `the_ring_..`, `who_closes_..` |
@@ -94,7 +94,7 @@ impl Model {
 
     /// As `Log::append`.
     fn append(&self, filling: &Filling, size: u64) -> Lsn {
-        let piece = self.space.claim(filling, size, |skip| self.fill(skip, SKIP), || false).unwrap();
+        let piece = self.space.claim(filling, size, |skip| self.fill(skip, SKIP));
         self.fill(piece, content(piece.lsn.offset()));
         self.space.filled(filling);
         piece.lsn
@@ -127,7 +127,7 @@ impl Model {
         thread::spawn(move || {
             for size in sizes {
                 let skip = |skip| model.fill(skip, SKIP);
-                let piece = model.space.claim(&filling, size, skip, || false).unwrap();
+                let piece = model.space.claim(&filling, size, skip);
                 if !model.fill_if_room(&filling, piece) {
                     return Some((filling, piece));
                 }
@@ -330,18 +330,15 @@ fn loom_pieces_in_the_dead_zone_are_claimed_again() {
     });
 }
 
-/// Segments come and go while a worker looks at the newest: the number in its LSN is that of the segment it is in. (Who finds
-/// that there are too many gives up: there is no more to see then.)
+/// Segments come and go while a worker looks at the newest: the number in its LSN is that of the segment it is in.
 #[test]
 fn loom_a_torn_look_is_noticed() {
     bounded(3, || {
         let model = Model::new(32, 1024);
         let append = |model: &Model, filling: &Filling, size| {
-            let claimed = model.space.claim(filling, size, |skip| model.fill(skip, SKIP), || true);
-            if let Some(piece) = claimed {
-                model.fill(piece, content(piece.lsn.offset()));
-                model.space.filled(filling);
-            }
+            let piece = model.space.claim(filling, size, |skip| model.fill(skip, SKIP));
+            model.fill(piece, content(piece.lsn.offset()));
+            model.space.filled(filling);
             model.note_spans();
         };
         let (worker, filling) = (model.space.join(), model.space.join());
@@ -356,40 +353,6 @@ fn loom_a_torn_look_is_noticed() {
         }
         worker.join().unwrap();
         model.check_places();
-    });
-}
-
-/// While there are as many segments as there may be, what is below a piece that waits for a new one can be flushed.
-#[test]
-fn loom_who_waits_for_a_segment_holds_nobody_up() {
-    bounded(3, || {
-        let model = Model::new(32, 1024);
-        let filling = model.space.join();
-        for _ in 1..SEGMENTS {
-            model.append(&filling, 32);
-        }
-        model.append(&filling, 16);
-        model.note_spans();
-        let oldest = model.space.segments()[0];
-        let end = model.space.segments()[SEGMENTS - 1].end;
-        // Either takes what is left; the other waits for a segment.
-        let worker = model.spawn(&[16]);
-        let mut at = model.flush(FROM);
-        let free = || {
-            model.space.free_below(oldest.end);
-            false
-        };
-        let piece = model.space.claim(&filling, 16, |skip| model.fill(skip, SKIP), free).unwrap();
-        model.fill(piece, content(piece.lsn.offset()));
-        model.space.filled(&filling);
-        while at < end {
-            at = model.flush(at);
-            thread::yield_now();
-        }
-        free();
-        worker.join().unwrap();
-        model.flush(at);
-        model.check_all();
     });
 }
 

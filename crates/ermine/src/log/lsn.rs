@@ -22,7 +22,7 @@ pub(crate) const GRANULE: u64 = 16;
 /// No log comes here: stamps are below.
 pub(crate) const OFFSET_MAX: u64 = 1 << 61;
 
-/// Segments that exist at a time, at most.
+/// So many segments in a row have different numbers in their LSNs.
 #[cfg(not(loom))]
 pub(crate) const SEGMENTS: usize = 16;
 /// So few that a model gets round.

@@ -121,7 +121,7 @@ mod tests {
         };
         let log = Log::start(files, Arc::new(LogOffset::new()), start).unwrap();
         let body = Body { kind: BlockKind::Commit, descriptors: &[], payload: &[1; 8] };
-        let lsn = log.append(&log.space.join(), body).unwrap();
+        let lsn = log.append(&log.space.join(), body);
         let counting = Arc::new(Counting(AtomicUsize::new(0)));
         let waker = Waker::from(counting.clone());
         let mut context = Context::from_waker(&waker);

@@ -24,14 +24,15 @@
 //! 2. *Filled before.* Every later store to an announcement, the withdrawal first, releases what was filled; who finds the
 //!    announcement gone acquires it.
 //! 3. *One segment a place.* Segments do not overlap, and follow each other in order of their sequence numbers. The number
-//!    in an LSN is that of its segment modulo 16; no more are opened while 16 are live.
+//!    in an LSN is that of its segment modulo 16; where more than 16 are live, offsets tell them apart.
 //! 4. *A torn look is noticed.* A worker looks at the newest segment without a lock: sequence, span, sequence again. A span is
 //!    overwritten only after the sequence has moved on by 16.
 //! 5. *Nobody waits for himself.* Once claimed, the announcement is the piece's own offset: so the lowest of all announcers has
 //!    nobody below him, everything below is written, and his piece finds room in the buffer, which is no smaller.
 //! 6. *A dead zone is closed.* Who finds its piece in one has not withdrawn its announcement, and opens or finds a later
-//!    segment before it does. So below `filled_to` every offset is in a segment, in a gap between two, or, while there are
-//!    16 segments, behind the last one, where the next will begin at or above `filled_to`.
+//!    segment before it does. So below `filled_to` every offset is in a segment or in a gap between two.
+//! 7. *A segment is always to be had.* The log grows rather than wait for old segments to go: who waited would hold up the
+//!    checkpoint that frees them, which waits for those who have claimed a piece.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
@@ -42,7 +43,7 @@ use super::{
 use crate::{
     clock::LogOffset,
     ids::Stamp,
-    sync::{AppendList, AtomicU64, Mutex, Ordering, Spin},
+    sync::{AppendList, AtomicU64, Mutex, Ordering},
 };
 
 /// What devices write at a time.
@@ -124,8 +125,6 @@ enum Claim {
     /// It lies across the end of a segment: its first bytes close that one.
     Closes(Lsn, u64),
     Dead,
-    /// There are 16 segments: the oldest must go first.
-    Full,
 }
 
 /// The pieces of the log.
@@ -146,7 +145,7 @@ struct Live {
 }
 
 impl Live {
-    /// Live segments from which on new ones are larger, so that there are never 16 for want of time to clean.
+    /// Live segments from which on new ones are larger, so that there are never very many for want of time to clean.
     const FEW: usize = 4;
 
     fn newest(&self) -> Span {
@@ -199,35 +198,19 @@ impl LogSpace {
         filling
     }
 
-    /// Claims `size` bytes. `close` fills what closes a segment, at an LSN with a size; `give_up` says that no segment will
-    /// ever be freed.
-    pub(crate) fn claim(
-        &self,
-        filling: &Filling,
-        size: u64,
-        mut close: impl FnMut(Piece),
-        give_up: impl Fn() -> bool,
-    ) -> Option<Piece> {
+    /// Claims `size` bytes. `close` fills what closes a segment, at an LSN with a size.
+    pub(crate) fn claim(&self, filling: &Filling, size: u64, mut close: impl FnMut(Piece)) -> Piece {
         filling.announce(&self.offset);
-        let mut spin = Spin::default();
         loop {
             let offset = self.offset.reserve(size).0;
-            let mut claim = self.look(offset, size);
-            // Before a wait for anything: everything below can be flushed.
+            let claim = self.look(offset, size);
+            // Before a wait for room: everything below can be flushed.
             filling.narrow(offset);
-            while claim == Claim::Full {
-                if give_up() {
-                    filling.withdraw();
-                    return None;
-                }
-                spin.wait();
-                claim = self.look_locked(offset, size);
-            }
             match claim {
-                Claim::Good(lsn) => return Some(Piece { lsn, size }),
+                Claim::Good(lsn) => return Piece { lsn, size },
                 Claim::Closes(lsn, size) if size >= HEADER_BYTES as u64 => close(Piece { lsn, size }),
                 // What is left of the segment is smaller than a header: its end is known by that.
-                Claim::Closes(..) | Claim::Dead | Claim::Full => {}
+                Claim::Closes(..) | Claim::Dead => {}
             }
         }
     }
@@ -281,9 +264,6 @@ impl LogSpace {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
         let newest = live.newest();
         if offset >= newest.end {
-            if live.segments.len() >= SEGMENTS {
-                return Claim::Full;
-            }
             let bytes = live.next_bytes().max(size);
             let opened = Span { sequence: newest.sequence + 1, start: offset, end: offset + bytes };
             live.segments.push_back(opened);
@@ -343,7 +323,7 @@ mod tests {
 
     fn claim(space: &LogSpace, filling: &Filling, size: u64, closed: &mut Vec<(u64, u64)>) -> Piece {
         let close = |piece: Piece| closed.push((piece.lsn.offset(), piece.size));
-        space.claim(filling, size, close, || false).expect("nobody gives up")
+        space.claim(filling, size, close)
     }
 
     #[test]
@@ -373,13 +353,14 @@ mod tests {
         let segments = space.segments();
         assert!(segments.windows(2).all(|pair| pair[0].end <= pair[1].start));
         assert_eq!(segments[15].end - segments[15].start, 256 << 11);
-        while space.look(space.offset.now().0, 256) != Claim::Full {
+        assert_eq!(space.free_below(segments[2].end), segments[..3]);
+        // Also beyond the number of their numbers.
+        while space.segments().len() <= SEGMENTS {
             claim(&space, &filling, 256, &mut closed);
             space.filled(&filling);
         }
-        assert!(space.claim(&filling, 256, |_| (), || true).is_none());
-        assert_eq!(space.free_below(segments[2].end), segments[..3]);
-        assert_eq!(claim(&space, &filling, 256, &mut closed).lsn.segment(), 0);
+        let newest = *space.segments().last().unwrap();
+        assert_eq!((newest.sequence, newest.number()), (19, 3));
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub(super) struct Logged<'a> {
 }
 
 impl Journal for Logged<'_> {
-    fn claim(&mut self, clock: &LogOffset) -> Stamp {
-        self.position.claim(self.log, clock)
+    fn claim(&mut self, _: &LogOffset) -> Stamp {
+        self.position.claim(self.log)
     }
 
     fn fill(&mut self) {
