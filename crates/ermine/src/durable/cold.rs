@@ -89,14 +89,17 @@ pub(crate) struct ColdStore {
 }
 
 impl ColdStore {
-    /// The store with the files that a checkpoint names.
-    pub(crate) fn open(directory: Arc<dyn Directory>, files: &[ColdFile]) -> io::Result<Self> {
+    /// The store with the files that a checkpoint names. `others` are there as well, and on their way out.
+    pub(crate) fn open(directory: Arc<dyn Directory>, files: &[ColdFile], others: &[String]) -> io::Result<Self> {
         let opened = files.iter().map(|file| {
             let open = directory.open(&name_of(file.start), Open::Read)?;
             Ok((file.start, (*file, open)))
         });
         let files = opened.collect::<io::Result<BTreeMap<_, _>>>()?;
-        let next = files.values().next_back().map_or(GRANULE, |(file, _): &(ColdFile, _)| file.end);
+        let end = files.values().next_back().map_or(GRANULE, |(file, _): &(ColdFile, _)| file.end);
+        // No name twice, whatever is there; but none so far away that addresses do not reach it.
+        let others = others.iter().filter_map(|name| start_of(name)).filter(|start| *start < end + (1 << 46));
+        let next = others.map(|start| (start + 1).next_multiple_of(GRANULE)).fold(end, u64::max);
         Ok(Self { directory, files: Mutex::new(files), unsynced: Mutex::default(), next: AtomicU64::new(next) })
     }
 

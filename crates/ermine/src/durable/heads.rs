@@ -7,7 +7,7 @@
 //! Invariant: *only what is connected counts*. Blocks are handed out if those before end where they begin. A piece that began
 //! somewhere else is read again, from there. So a window has what reading block by block would have found.
 
-use std::{io, thread};
+use std::{io, iter, sync::Mutex, thread};
 
 use crate::{
     log::{
@@ -18,8 +18,8 @@ use crate::{
     platform::file::File,
 };
 
-/// How long a piece may be: a part of what is left, so that short segments have several, too.
-const PIECE_BYTES_MIN: u64 = 16 << 10;
+/// How long a piece may be: a part of what is left. Short ones are not worth a thread; but tests have short segments.
+const PIECE_BYTES_MIN: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 1 << 20 };
 const PIECE_BYTES_MAX: u64 = 8 << 20;
 
 /// Some blocks that follow each other: how many bytes they have, and of the commits among them header and descriptors.
@@ -72,8 +72,8 @@ pub(super) struct Window {
 }
 
 struct Piece {
-    /// Where its first block is; `None`: it has none.
-    first: Option<u64>,
+    /// Where its first block is.
+    first: u64,
     heads: Heads,
     end: u64,
     stop: Option<Stop>,
@@ -86,21 +86,21 @@ pub(super) fn read_window(file: &dyn File, extent: Extent, at: u64, threads: usi
     let until = |from: u64| extent.end.min(from + bytes);
     let starts =
         (0..threads as u64).map(|piece| at + piece * bytes).filter(|start| *start == at || *start < extent.end);
-    let pieces = side_by_side(starts.map(|start| (start, ())), |start, ()| {
-        let begin = if start == at { Some(at) } else { seek(file, extent, start, until(start))? };
-        let nothing = Piece { first: None, heads: Heads::default(), end: start, stop: None };
-        begin.map_or(Ok(nothing), |begin| read_piece(file, extent, begin, until(start)))
+    let starts: Vec<u64> = starts.collect();
+    let pieces = side_by_side(starts.clone(), |start| {
+        let mut scan = Scan::new(file, extent, start).until(until(start));
+        if start == at || scan.try_seek(until(start))? { read_piece(scan, until(start)).map(Some) } else { Ok(None) }
     });
     let mut window = Window { pieces: Vec::new(), end: at, stop: None };
-    for (start, piece) in pieces {
+    for (start, piece) in starts.into_iter().zip(pieces) {
         if window.end >= until(start) && start != at {
             // A long block covers it, whatever its bytes look like.
             continue;
         }
-        let mut piece = piece?;
-        if piece.first != Some(window.end) {
-            piece = read_piece(file, extent, window.end, until(start))?;
-        }
+        let piece = match piece? {
+            Some(piece) if piece.first == window.end => piece,
+            _ => read_piece(Scan::new(file, extent, window.end).until(until(start)), until(start))?,
+        };
         window.pieces.push(piece.heads);
         window.end = piece.end;
         window.stop = piece.stop;
@@ -111,25 +111,15 @@ pub(super) fn read_window(file: &dyn File, extent: Extent, at: u64, threads: usi
     Ok(window)
 }
 
-/// The first place between two that looks as if a block began there.
-fn seek(file: &dyn File, extent: Extent, from: u64, until: u64) -> io::Result<Option<u64>> {
-    let mut scan = Scan::new(file, extent, from);
-    let found = scan.head()?.is_some() || scan.seek(until)?;
-    Ok(found.then(|| scan.at()))
-}
-
-/// Reads the blocks from `first` on that begin before `until`.
-fn read_piece(file: &dyn File, extent: Extent, first: u64, until: u64) -> io::Result<Piece> {
-    let mut scan = Scan::new(file, extent, first);
-    let mut piece = Piece { first: Some(first), heads: Heads::default(), end: first, stop: None };
-    while piece.stop.is_none() {
+/// Reads the blocks from where the scan is that begin before `until`.
+fn read_piece(mut scan: Scan<'_>, until: u64) -> io::Result<Piece> {
+    let first = scan.at();
+    let mut piece = Piece { first, heads: Heads::default(), end: first, stop: None };
+    while piece.stop.is_none() && (piece.end < until || scan.is_at_end()) {
         match scan.next()? {
             Found::Block(header, block) => {
                 piece.heads.add(&header, block);
                 piece.end = header.end();
-                if piece.end >= until && piece.end < extent.end {
-                    break;
-                }
             }
             Found::End => piece.stop = Some(Stop::End),
             Found::Invalid(invalid) => piece.stop = Some(Stop::Invalid(invalid)),
@@ -138,23 +128,23 @@ fn read_piece(file: &dyn File, extent: Extent, first: u64, until: u64) -> io::Re
     Ok(piece)
 }
 
-/// Does `work` for all, each on a thread of its own, the first one here; gives the results in order, each with its name.
-pub(super) fn side_by_side<N: Copy + Send, I: Send, R: Send>(
-    items: impl IntoIterator<Item = (N, I)>,
-    work: impl Fn(N, I) -> R + Sync,
-) -> Vec<(N, R)> {
-    let work = &work;
-    let mut items = items.into_iter();
-    let Some((name, item)) = items.next() else { return Vec::new() };
-    thread::scope(|scope| {
-        let others: Vec<_> = items.map(|(name, item)| (name, scope.spawn(move || work(name, item)))).collect();
-        let mut results = vec![(name, work(name, item))];
-        let join = |(name, thread): (N, thread::ScopedJoinHandle<'_, R>)| {
-            (name, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        };
-        results.extend(others.into_iter().map(join));
+/// Does `work` for all, side by side as far as the system has threads for it; gives the results in order.
+pub(super) fn side_by_side<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+    let others = items.len().saturating_sub(1);
+    let items = Mutex::new(items.into_iter().enumerate());
+    let next = || items.lock().expect("no code panics while it takes one").next();
+    let take_turns = || iter::from_fn(next).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
+    let mut results = thread::scope(|scope| {
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, take_turns).ok();
+        let others: Vec<_> = (0..others).map_while(spawn).collect();
+        let mut results = take_turns();
+        for other in others {
+            results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
         results
-    })
+    });
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -151,7 +151,7 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
         ..Recovery::default()
     };
     let cold = image.as_ref().map_or(&[][..], |image| &image.cold);
-    let cold = ColdStore::open(directory.clone(), cold).map_err(storage)?;
+    let cold = ColdStore::open(directory.clone(), cold, &leftovers).map_err(storage)?;
     let begin = image.as_ref().map_or(0, |image| image.head.begin);
     let end = segments.last().map_or(GRANULE, |span| span.end).max(begin);
     let blobs = Blobs::open(directory.clone(), &directory.list().map_err(storage)?, end);

@@ -166,9 +166,9 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
         let mut at = self.begin.max(span.start);
         loop {
             let window = read_window(&*file, (*span).into(), at, notes.len()).map_err(storage)?;
-            let shares = window.pieces.iter().zip(notes.iter_mut()).map(|share| ((), share));
-            let replayed = side_by_side(shares, |(), (heads, notes)| self.heads(span, heads, notes));
-            replayed.into_iter().try_for_each(|(_, replayed)| replayed)?;
+            let shares = window.pieces.iter().zip(notes.iter_mut()).collect();
+            let replayed = side_by_side(shares, |(heads, notes)| self.heads(span, heads, notes));
+            replayed.into_iter().collect::<Result<()>>()?;
             at = window.end;
             let end = self.segments.last().map_or(at, |last| last.end);
             self.progress.tell(at.saturating_sub(self.begin), end.saturating_sub(self.begin));

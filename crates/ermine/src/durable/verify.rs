@@ -368,7 +368,7 @@ impl<'v> Check<'v> {
                     let error =
                         Error::Corrupt { file: name.into(), offset: at - extent.base, what: "no whole block".into() };
                     self.verification.tell_error(error);
-                    if !scan.seek(scan.limit()).map_err(storage)? {
+                    if !scan.seek().map_err(storage)? {
                         break;
                     }
                 }

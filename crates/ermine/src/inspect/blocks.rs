@@ -173,7 +173,7 @@ impl Blocks {
             scan.go_to(header.end());
             return Ok(Some(Found::Block(found)));
         }
-        scan.seek(scan.limit()).map_err(storage)?;
+        scan.seek().map_err(storage)?;
         Ok(Some(Found::Hole(Hole { position: at - base, offset: at, bytes: scan.at() - at, reason })))
     }
 }

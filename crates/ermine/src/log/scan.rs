@@ -47,6 +47,8 @@ pub(crate) struct Scan<'f> {
     extent: Extent,
     /// The next block.
     at: u64,
+    /// Up to where it is read ahead.
+    ahead: u64,
     buffer: Buffer,
 }
 
@@ -68,14 +70,14 @@ impl Buffer {
         &self.memory[self.skip + from..self.skip + self.length]
     }
 
-    /// Has `bytes` from `position` on, and more up to `end`; fewer where the file ends.
-    fn fill(&mut self, file: &dyn File, position: u64, bytes: usize, end: u64) -> io::Result<()> {
+    /// Has `bytes` from `position` on, and more up to `ahead`; fewer where the file ends.
+    fn fill(&mut self, file: &dyn File, position: u64, bytes: usize, ahead: u64) -> io::Result<()> {
         let first = position - position % PAGE_BYTES;
         let kept = self.from(first).len();
         // What is there ends with a whole page, unless it ends with the file.
         let kept = kept - kept % PAGE;
         let needed = (position - first) as usize + bytes;
-        let wanted = (end - first).min(needed.max(READ_BYTES) as u64) as usize;
+        let wanted = needed.max(ahead.saturating_sub(first).min(READ_BYTES as u64) as usize);
         let room = wanted.next_multiple_of(PAGE);
         let from = self.skip + (first.saturating_sub(self.position) as usize).min(self.length);
         if self.memory.len() < room + PAGE {
@@ -88,7 +90,7 @@ impl Buffer {
         }
         (self.position, self.length) = (first, kept);
         let into = &mut self.memory[self.skip + kept..self.skip + room.max(kept)];
-        self.length += file.read_at(first + kept as u64, into)?;
+        self.length += file.read_past_cache_at(first + kept as u64, into)?;
         Ok(())
     }
 }
@@ -108,14 +110,19 @@ impl Paused {
     /// Goes on where it was.
     pub(crate) fn resume(self, file: &dyn File, extent: Extent) -> Scan<'_> {
         let Self { at, buffer } = self;
-        Scan { file, extent, at, buffer }
+        Scan { file, extent, at, ahead: extent.end, buffer }
     }
 }
 
 impl<'f> Scan<'f> {
     /// Begins at `from`.
     pub(crate) fn new(file: &'f dyn File, extent: Extent, from: u64) -> Self {
-        Self { file, extent, at: from, buffer: Buffer::default() }
+        Self { file, extent, at: from, ahead: extent.end, buffer: Buffer::default() }
+    }
+
+    /// Reads ahead no farther than `until`: only what blocks before need is read behind.
+    pub(crate) fn until(self, until: u64) -> Self {
+        Self { ahead: until.min(self.extent.end), ..self }
     }
 
     /// Lets go of the file.
@@ -129,9 +136,14 @@ impl<'f> Scan<'f> {
         self.at
     }
 
+    /// Whether what is left is too short for a block.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.extent.end - self.at < HEADER_BYTES as u64
+    }
+
     /// The next block.
     pub(crate) fn next(&mut self) -> io::Result<Found<'_>> {
-        if self.extent.end - self.at < HEADER_BYTES as u64 {
+        if self.is_at_end() {
             return Ok(Found::End);
         }
         let header = match self.header()? {
@@ -170,11 +182,11 @@ impl<'f> Scan<'f> {
         if self.there().len() >= bytes {
             return Ok(true);
         }
-        let (position, end) = (self.at - self.extent.base, self.extent.end - self.extent.base);
+        let (position, ahead) = (self.at - self.extent.base, self.ahead - self.extent.base);
         if bytes > READ_BYTES && !has(self.file, position, bytes)? {
             return Ok(false);
         }
-        self.buffer.fill(self.file, position, bytes, end)?;
+        self.buffer.fill(self.file, position, bytes, ahead)?;
         Ok(self.there().len() >= bytes)
     }
 
@@ -183,6 +195,7 @@ impl<'f> Scan<'f> {
     pub(crate) fn head(&mut self) -> io::Result<Option<(Header, &[u8])>> {
         if self.extent.end - self.at >= HEADER_BYTES as u64
             && let Ok(header) = self.header()?
+            && header.end() <= self.extent.end
             && header.payload_at() <= BLOCK_BYTES_MAX
             && self.fetch(header.payload_at() as usize)?
         {
@@ -192,25 +205,35 @@ impl<'f> Scan<'f> {
         Ok(None)
     }
 
-    /// Where there are no more blocks.
-    pub(crate) fn limit(&self) -> u64 {
-        self.extent.end
-    }
-
     /// Goes on at `at`, which lies behind this place.
     pub(crate) fn go_to(&mut self, at: u64) {
         debug_assert!(at >= self.at);
         self.at = at.min(self.extent.end);
     }
 
-    /// Goes on behind this place, to where a right header stands; false if there is none before `until`, which is reached.
-    pub(crate) fn seek(&mut self, until: u64) -> io::Result<bool> {
-        while self.step(until)? {
+    /// Goes on behind this place, to where a right header stands; false if there is none, and the end is reached.
+    pub(crate) fn seek(&mut self) -> io::Result<bool> {
+        while self.step(self.extent.end)? {
             if self.head()?.is_some() {
                 return Ok(true);
             }
         }
-        self.at = until;
+        self.at = self.extent.end;
+        Ok(false)
+    }
+
+    /// To a right header at this place or behind it, before `until`. Looks at no more than some that are wrong, which only
+    /// values have that look like blocks; none is found behind those.
+    pub(crate) fn try_seek(&mut self, until: u64) -> io::Result<bool> {
+        const LOOKS: usize = 1000;
+        for _ in 0..LOOKS {
+            if self.head()?.is_some() {
+                return Ok(true);
+            }
+            if !self.step(until)? {
+                break;
+            }
+        }
         Ok(false)
     }
 

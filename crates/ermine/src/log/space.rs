@@ -147,13 +147,15 @@ struct Live {
 impl Live {
     /// Live segments from which on new ones are larger, so that there are never very many for want of time to clean.
     const FEW: usize = 4;
+    const DOUBLINGS_MAX: usize = 8;
 
     fn newest(&self) -> Span {
         *self.segments.back().expect("there is always a segment")
     }
 
     fn next_bytes(&self) -> u64 {
-        (self.segment_bytes << self.segments.len().saturating_sub(Self::FEW)).min(SEGMENT_BYTES_MAX)
+        let doublings = self.segments.len().saturating_sub(Self::FEW).min(Self::DOUBLINGS_MAX);
+        (self.segment_bytes << doublings).min(SEGMENT_BYTES_MAX)
     }
 }
 
@@ -352,15 +354,15 @@ mod tests {
         }
         let segments = space.segments();
         assert!(segments.windows(2).all(|pair| pair[0].end <= pair[1].start));
-        assert_eq!(segments[15].end - segments[15].start, 256 << 11);
+        assert_eq!(segments[15].end - segments[15].start, 256 << 8);
         assert_eq!(space.free_below(segments[2].end), segments[..3]);
-        // Also beyond the number of their numbers.
-        while space.segments().len() <= SEGMENTS {
+        // However many there are.
+        while space.segments().len() < 70 {
             claim(&space, &filling, 256, &mut closed);
             space.filled(&filling);
         }
         let newest = *space.segments().last().unwrap();
-        assert_eq!((newest.sequence, newest.number()), (19, 3));
+        assert_eq!((newest.sequence, newest.number(), newest.end - newest.start), (72, 8, 256 << 8));
     }
 
     #[test]

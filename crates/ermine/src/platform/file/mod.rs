@@ -85,6 +85,11 @@ pub trait File: fmt::Debug + Send + Sync {
     }
     /// Reads up to `into.len()` bytes at `offset`; fewer only where the file ends.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// As [`File::read_at`], past what the system keeps of the file where it can: what was written since the last sync that
+    /// failed may not be seen.
+    fn read_past_cache_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.read_at(offset, into)
+    }
     /// Makes content and length durable.
     fn sync(&self) -> io::Result<()>;
     /// Its length in bytes.

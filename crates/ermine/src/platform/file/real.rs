@@ -222,9 +222,7 @@ impl File for RealFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut read = 0;
         while read < into.len() {
-            let offset = offset + read as u64;
-            let file = self.direct(offset, &into[read..]).unwrap_or(&self.file);
-            match file.read_at(&mut into[read..], offset) {
+            match self.file.read_at(&mut into[read..], offset + read as u64) {
                 Ok(0) => break,
                 Ok(more) => read += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -232,6 +230,31 @@ impl File for RealFile {
             }
         }
         Ok(read)
+    }
+
+    fn read_past_cache_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let once;
+        let direct = if !is_whole(into) || !offset.is_multiple_of(PAGE as u64) {
+            None
+        } else if self.writable {
+            self.direct(offset, into)
+        } else {
+            // There may be many such files, which are read once: they cost one descriptor each.
+            once = open_direct(&self.file, false);
+            once.as_ref()
+        };
+        let mut read = 0;
+        if let Some(file) = direct {
+            // What does not come this way, for whatever reason, comes the other, and fails there if it must.
+            while read < into.len() && read.is_multiple_of(PAGE) {
+                match file.read_at(&mut into[read..], offset + read as u64) {
+                    Ok(more) if more > 0 => read += more,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    _ => break,
+                }
+            }
+        }
+        Ok(read + self.read_at(offset + read as u64, &mut into[read..])?)
     }
 
     fn sync(&self) -> io::Result<()> {
