@@ -546,8 +546,8 @@ impl<S: Scheme> Walk<'_, S> {
     fn count_live(&mut self, address: Address) {
         if address.space() == Space::Cold {
             let offset = address.lsn(self.cold_start).offset();
-            let later = self.live.partition_point(|(start, _)| *start <= offset);
-            if let Some((_, rows)) = self.live[..later].last_mut() {
+            let before = self.live.partition_point(|(start, _)| *start <= offset);
+            if let Some((_, rows)) = self.live[..before].last_mut() {
                 *rows += 1;
             }
         }

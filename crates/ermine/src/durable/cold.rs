@@ -132,7 +132,7 @@ impl ColdStore {
 
     /// Where its space begins, for the addresses into it.
     pub(crate) fn start(&self) -> u64 {
-        // Relaxed: as in `writer`.
+        // Relaxed: it counts only for who writes. While there is no file nobody else has an address to ask for.
         let next = self.next.load(Ordering::Relaxed);
         self.files().keys().next().copied().unwrap_or(next)
     }

@@ -124,6 +124,8 @@ mod modelled {
             Ok(Self((0..bytes / CELL).map(|_| UnsafeCell::new([0; CELL])).collect()))
         }
 
+        /// # Safety
+        /// As of the mapped ones; loom tells where it is not kept.
         pub(super) unsafe fn write(&self, at: usize, bytes: &[u8]) {
             for (byte, at) in bytes.iter().zip(at..) {
                 // SAFETY: loom fails the model when this is concurrent with another use.
@@ -131,6 +133,8 @@ mod modelled {
             }
         }
 
+        /// # Safety
+        /// As of the mapped ones; loom tells where it is not kept.
         pub(super) unsafe fn read(&self, at: usize, length: usize) -> Vec<u8> {
             // SAFETY: loom fails the model when this is concurrent with a write.
             let byte = |at: usize| self.0[at / CELL].with(|cell| unsafe { (*cell)[at % CELL] });

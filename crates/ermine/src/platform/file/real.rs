@@ -205,10 +205,16 @@ impl File for RealFile {
     fn write_both_at(&self, offset: u64, first: &[u8], second: &[u8]) -> io::Result<()> {
         let direct = if is_whole(second) { self.direct(offset, first) } else { None };
         let written = match direct {
-            // What is not written, for whatever reason, is written piece by piece, and fails there if it must.
-            Some(file) if !second.is_empty() => write_some_of_both(file, offset, first, second).unwrap_or(0),
-            _ => 0,
+            Some(file) if !second.is_empty() => write_some_of_both(file, offset, first, second),
+            _ => Ok(0),
         };
+        // Not this way: piece by piece. What has failed is not tried again.
+        let is_refused = |error: &io::Error| {
+            use io::ErrorKind::{Interrupted, InvalidInput, Unsupported};
+            matches!(error.kind(), Interrupted | InvalidInput | Unsupported)
+        };
+        let written = written.or_else(|error| if is_refused(&error) { Ok(0) } else { Err(error) });
+        let written = written.map_err(during("write", self.path.display()))?;
         let first_written = written.min(first.len());
         let (first, second) = (&first[first_written..], &second[written - first_written..]);
         if !first.is_empty() {
