@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`tpcc`] | the full TPC-C-like mix, with its consistency conditions |
 //! | [`micro`] | single operations over one table, to compare with other engines |
+//! | [`index`] | lookups in each kind of index by itself (HTM paper, figure 11) |
 //! | [`commit_latency`] | how long a durable commit takes, beside a plain write and sync |
 //! | [`recovery`] | how fast a database comes back after a kill and after a stop |
 //! | [`churn`] | updates on a fixed number of rows for a long time: is memory flat? |
@@ -34,6 +35,7 @@ pub mod commit_latency;
 pub mod conflicts;
 pub mod crew;
 mod error;
+pub mod index;
 pub mod latency;
 pub mod machine;
 pub mod micro;

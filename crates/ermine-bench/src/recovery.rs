@@ -63,8 +63,11 @@ impl Options {
     }
 
     fn open(&self) -> Result<Database> {
-        // No checkpoint by itself: segments so long that few are live, and no limit to the log.
-        let options = ermine::Options::default().scheme(self.scheme).segment_bytes(2 << 30).checkpoint_after(u64::MAX);
+        // No checkpoint by itself: segments so long that few are live, and no limit to the log. The files of the parallel log are read
+        // each by one thread.
+        let segment_bytes = if self.scheme.has_versions() { 2 << 30 } else { 64 << 20 };
+        let options =
+            ermine::Options::default().scheme(self.scheme).segment_bytes(segment_bytes).checkpoint_after(u64::MAX);
         let storage = storage::Storage {
             directory: self.directory.clone(),
             durability: Durability::Durable,

@@ -41,10 +41,10 @@ fn step(txn: &Transaction<'_>, tables: &Tables, rng: &mut Rng) -> Result<()> {
 }
 
 /// Now and then one that only reads; if it tries to write, that is an error, and it is aborted.
-fn kind_of_transaction(rng: &mut Rng) -> TxnOptions {
+fn kind_of_transaction(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
     match rng.u8(..8) {
         0 => TxnOptions::read_only(),
-        1 => TxnOptions::snapshot(),
+        1 if scheme.has_versions() => TxnOptions::snapshot(),
         _ => TxnOptions::default(),
     }
 }
@@ -67,7 +67,7 @@ fn judged_with(options: Options, sample: u32, seed: u64) -> Report {
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(seed + thread);
                 for _ in 0..TRANSACTIONS {
-                    let txn = db.begin(kind_of_transaction(&mut rng)).unwrap();
+                    let txn = db.begin(kind_of_transaction(&mut rng, db.scheme())).unwrap();
                     let steps = rng.usize(1..6);
                     let done = (0..steps).try_for_each(|_| {
                         std::thread::yield_now();
@@ -107,7 +107,10 @@ fn promised(scheme: Scheme) -> Level {
 #[test]
 fn what_each_scheme_promises_holds() {
     let seed = std::env::var("ERMINE_SEED").map_or_else(|_| fastrand::u64(..1 << 40), |seed| seed.parse().unwrap());
-    for scheme in Scheme::ALL {
+    // Not where leaves are stamped: an entry of a secondary index that leaves while a range is looked through can be told neither
+    // as seen nor as missed there, since a younger transaction's may come in behind the look (`single/notes.rs`).
+    let is_told = |scheme: &Scheme| !matches!(scheme, Scheme::Sto | Scheme::Sto32 | Scheme::Tso);
+    for scheme in Scheme::ALL.into_iter().filter(is_told) {
         let report = judged(scheme, 1, seed);
         eprintln!("{scheme}: {:?}, {} committed", report.kinds(), report.counts.committed);
         assert!(report.holds(promised(scheme)), "seed {seed}, {scheme}\n{report}");

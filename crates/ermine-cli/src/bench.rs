@@ -6,14 +6,15 @@ use std::path::Path;
 
 use ermine::Recovery;
 use ermine_bench::{
-    Error, Result, batch, churn, commit_latency, micro, read_mostly, recovery,
+    Error, Result, batch, churn, commit_latency, index, micro, read_mostly, recovery,
     report::{self, Setting},
     sibench, stock, tpcc, write_skew,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::arguments::{
-    Batch, Churn, CommitLatency, Micro, ReadMostly, Recovery as RecoveryArguments, Run, Sibench, Stock, WriteSkew,
+    Batch, Churn, CommitLatency, Index, Micro, ReadMostly, Recovery as RecoveryArguments, Run, Sibench, Stock,
+    WriteSkew,
 };
 use crate::watch::Watch;
 
@@ -125,6 +126,15 @@ pub fn read_mostly(arguments: &ReadMostly) -> Result<bool> {
     let summary = read_mostly::drive(&options, calibrated(), &mut |turn| eprintln!("{turn}"))?;
     show(&arguments.run, &summary)?;
     Ok(watch.judge(options.schemes[0])? && summary.holds())
+}
+
+/// Measures each kind of index by itself.
+pub fn index(arguments: &Index) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = index::drive(&options, calibrated(), &mut |line| eprintln!("{line}"))?;
+    show_as(arguments.json.as_deref(), &summary)?;
+    Ok(true)
 }
 
 /// Measures durable commits.

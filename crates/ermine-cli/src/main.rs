@@ -32,6 +32,7 @@ fn main() -> ExitCode {
             Workload::Stock(arguments) => bench::stock(&arguments),
             Workload::ReadMostly(arguments) => bench::read_mostly(&arguments),
             Workload::Micro(arguments) => bench::micro(&arguments),
+            Workload::Index(arguments) => bench::index(&arguments),
             Workload::CommitLatency(arguments) => bench::commit_latency(&arguments),
             Workload::Recovery(arguments) => bench::recovery(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),

@@ -41,23 +41,23 @@ impl Drop for Killed {
     }
 }
 
-fn tpcc(directory: &Path, arguments: &[&str]) -> Command {
+fn tpcc(directory: &Path, scheme: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ermine"));
     command.current_dir(directory).args(["bench", "tpcc", "--dir", "database", "--threads", "2", "--scale", "small"]);
-    command.args(["--home", "random", "--outstanding", "8", "--warmup", "0"]).args(arguments);
+    command.args(["--scheme", scheme, "--home", "random", "--outstanding", "8", "--warmup", "0"]).args(arguments);
     command
 }
 
 /// Runs to the end; everything that is checked must hold.
-fn run(directory: &Path, arguments: &[&str], when: &str) {
-    let output = tpcc(directory, arguments).output().unwrap();
+fn run(directory: &Path, scheme: &str, arguments: &[&str], when: &str) {
+    let output = tpcc(directory, scheme, arguments).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{when}\n{err}\n{out}");
 }
 
 /// Runs until it is killed after `time`; appends the orders that were acknowledged to `acknowledged`, and says how many.
-fn run_and_kill(directory: &Path, time: Duration, acknowledged: &mut fs::File) -> u64 {
-    let mut command = tpcc(directory, &["--keep", "--seconds", "60", "--acknowledge", "-"]);
+fn run_and_kill(directory: &Path, scheme: &str, time: Duration, acknowledged: &mut fs::File) -> u64 {
+    let mut command = tpcc(directory, scheme, &["--keep", "--seconds", "60", "--acknowledge", "-"]);
     let mut child = Killed(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     let pipe = child.0.stdout.take().unwrap();
     let reader = thread::spawn(move || {
@@ -82,11 +82,20 @@ fn run_and_kill(directory: &Path, time: Duration, acknowledged: &mut fs::File) -
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+    kill_again_and_again("si-ssn");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_under_a_single_version_scheme() {
+    kill_again_and_again("silo");
+}
+
+fn kill_again_and_again(scheme: &str) {
     let kills = env::var("ERMINE_TEST_KILLS").map_or(5, |kills| kills.parse().unwrap());
     let seed = env::var("ERMINE_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{}", std::process::id())));
+    let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{scheme}-{}", std::process::id())));
     let _ = fs::remove_dir_all(&scratch.0);
     let (mut orders, mut done) = (0, 0);
     while done < kills {
@@ -94,15 +103,15 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         fs::create_dir_all(directory).unwrap();
         let path = directory.join("acknowledged");
         let mut acknowledged = fs::File::create(&path).unwrap();
-        run(directory, &["--seconds", "0.1"], "load");
+        run(directory, scheme, &["--seconds", "0.1"], "load");
         let last = kills.min(done + KILLS_OF_ONE);
         for kill in done..last {
             let time = Duration::from_millis(random.u64(20..2_000));
-            let read = run_and_kill(directory, time, &mut acknowledged);
+            let read = run_and_kill(directory, scheme, time, &mut acknowledged);
             orders += read;
             println!("kill {kill} after {time:?}: {read} orders were acknowledged");
             let when = format!("after kill {kill}, seed {seed}");
-            run(directory, &["--keep", "--seconds", "0.1", "--expect", "acknowledged"], &when);
+            run(directory, scheme, &["--keep", "--seconds", "0.1", "--expect", "acknowledged"], &when);
         }
         done = last;
         fs::remove_dir_all(directory).unwrap();

@@ -4,7 +4,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::{error::Result, ids::TableId, types::KeyList};
+use crate::{
+    error::Result,
+    ids::TableId,
+    types::{KeyBuffer, KeyList},
+};
 
 /// Which index of a table a scan walks: the primary one (0) or the n-th secondary one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,32 @@ pub struct ScanRange<'a> {
     pub direction: Direction,
     /// At most so many rows.
     pub limit: usize,
+}
+
+impl<'a> ScanRange<'a> {
+    /// How much of it a scan has looked through that has shown so many rows, the last of them `last`, and was broken off or not.
+    pub(crate) fn looked_through<'l>(
+        &self,
+        shown: usize,
+        last: &'l mut KeyBuffer,
+        broke: bool,
+    ) -> Option<(&'l [u8], Option<&'l [u8]>)>
+    where
+        'a: 'l,
+    {
+        if !broke && shown != self.limit {
+            return Some((self.lower, self.upper));
+        }
+        match self.direction {
+            Direction::Forward if shown == 0 => Some((self.lower, Some(self.lower))),
+            Direction::Forward => {
+                last.push(0);
+                Some((self.lower, Some(last)))
+            }
+            Direction::Backward if shown == 0 => None,
+            Direction::Backward => Some((last, self.upper)),
+        }
+    }
 }
 
 /// What a write does when the key is there, and when it is not.

@@ -15,19 +15,29 @@ use crate::{
     log::Receipt,
     options::{Options, Scheme, TxnOptions},
     platform::file::Directory,
-    run,
+    run::{self, Runs},
     scheme::{
         Scheme as SchemeTrait,
+        in_place::InPlace,
         occ::MvOcc,
+        partitioned::Partitioned,
+        serial::Serial,
+        silo::Silo,
         snapshot::{ReadCommitted, SnapshotIsolation},
         ssi::SiSsi,
         ssn::{RcSsn, SiSsn},
+        sto::{Narrow, Sto, Wide},
+        tso::{Stamped, Tso, Validated},
+        two_phase::{NoWait, TwoPhase, WaitDepthLimited, WaitDie},
+        vll::Vll,
     },
+    single,
     transaction::Transaction,
     txn::Txn,
     types::KeyList,
 };
 
+impl<P: InPlace> Sealed for single::Txn<'_, P> {}
 impl<S: SchemeTrait> Sealed for Txn<'_, S> {}
 
 impl<S: SchemeTrait> Access for Txn<'_, S> {
@@ -52,6 +62,45 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
     }
 }
 
+impl<P: InPlace> Access for single::Txn<'_, P> {
+    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
+        single::Txn::get(self, table, key)
+    }
+
+    fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()> {
+        single::Txn::get_many(self, table, keys, found)
+    }
+
+    fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool> {
+        single::Txn::put(self, table, key, value, how)
+    }
+
+    fn delete(&self, table: TableId, key: &[u8]) -> Result<bool> {
+        single::Txn::delete(self, table, key)
+    }
+
+    fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()> {
+        single::Txn::scan(self, range, visit)
+    }
+}
+
+impl<'e, P: InPlace> Attempt for single::Txn<'e, P> {
+    type Receipt = Receipt<'e>;
+
+    fn commit(self) -> Result<Stamp> {
+        single::Txn::commit(self)
+    }
+
+    fn commit_async(self) -> Result<Receipt<'e>> {
+        single::Txn::commit_async(self)
+    }
+
+    #[inline]
+    fn doomed(&self) -> Option<Box<Abort>> {
+        single::Txn::doomed(self)
+    }
+}
+
 impl<'e, S: SchemeTrait> Attempt for Txn<'e, S> {
     type Receipt = Receipt<'e>;
 
@@ -70,15 +119,26 @@ impl<'e, S: SchemeTrait> Attempt for Txn<'e, S> {
     }
 }
 
+/// What a [`Job`] is run on. Compiled for a scheme by itself (`own`), it does not ask which one it is at each operation; that
+/// costs some two nanoseconds (`any`) and is worth many copies of each procedure only for some of the schemes.
+macro_rules! access {
+    (own $name:ident) => {
+        |txn| txn
+    };
+    (any $name:ident) => {
+        |txn| AnyAccess(AnyTxn::$name(txn))
+    };
+}
+
 macro_rules! schemes {
-    ($($name:ident = $scheme:ty),* $(,)?) => {
+    ($($how:ident $name:ident = $parts:ty),* $(,)?) => {
         /// An engine under the scheme that its database was opened with.
         pub(crate) enum AnyEngine {
-            $(#[doc = stringify!($scheme)] $name(Engine<$scheme>),)*
+            $(#[doc = stringify!($parts)] $name($parts),)*
         }
 
         enum AnyTxn<'db> {
-            $($name(Txn<'db, $scheme>),)*
+            $($name(<$parts as Runs>::Txn<'db>),)*
         }
 
         /// A transaction under the scheme that its database was opened with.
@@ -87,14 +147,14 @@ macro_rules! schemes {
         impl AnyEngine {
             pub(crate) fn in_memory(options: &Options) -> Self {
                 match options.scheme {
-                    $(Scheme::$name => Self::$name(Engine::new(options)),)*
+                    $(Scheme::$name => Self::$name(<$parts>::new(options)),)*
                 }
             }
 
             pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
                 Ok(match options.scheme {
                     $(Scheme::$name => {
-                        let (engine, recovery) = Engine::open(options, directory)?;
+                        let (engine, recovery) = <$parts>::open(options, directory)?;
                         (Self::$name(engine), recovery)
                     })*
                 })
@@ -108,7 +168,7 @@ macro_rules! schemes {
 
             pub(crate) fn begin(&self, options: TxnOptions) -> Result<AnyAccess<'_>> {
                 Ok(AnyAccess(match self {
-                    $(Self::$name(engine) => AnyTxn::$name(Txn::begin(engine, options, false)?),)*
+                    $(Self::$name(engine) => AnyTxn::$name(engine.begin(&options, false)?),)*
                 }))
             }
 
@@ -134,8 +194,8 @@ macro_rules! schemes {
             ) -> Result<(J::Output, Receipt<'_>), J::Error> {
                 match self {
                     $(Self::$name(engine) => match retry {
-                        true => run::run(engine, options, |txn| txn, job, |job, txn| job.run(txn), J::lost, Txn::commit_async),
-                        false => run::run_once(engine, options, |txn| txn, job, |job, txn| job.run(txn), J::lost, Txn::commit_async),
+                        true => run::run(engine, options, access!($how $name), job, |job, txn| job.run(txn), J::lost, Attempt::commit_async),
+                        false => run::run_once(engine, options, access!($how $name), job, |job, txn| job.run(txn), J::lost, Attempt::commit_async),
                     },)*
                 }
             }
@@ -209,12 +269,23 @@ macro_rules! schemes {
 }
 
 schemes! {
-    Rc = ReadCommitted,
-    Si = SnapshotIsolation,
-    RcSsn = RcSsn,
-    SiSsn = SiSsn,
-    SiSsi = SiSsi,
-    MvOcc = MvOcc,
+    own Rc = Engine<ReadCommitted>,
+    own Si = Engine<SnapshotIsolation>,
+    own RcSsn = Engine<RcSsn>,
+    own SiSsn = Engine<SiSsn>,
+    own SiSsi = Engine<SiSsi>,
+    own MvOcc = Engine<MvOcc>,
+    own Silo = single::Engine<Silo>,
+    any TwoPhaseNoWait = single::Engine<TwoPhase<NoWait>>,
+    any TwoPhaseWaitDie = single::Engine<TwoPhase<WaitDie>>,
+    any TwoPhaseWdl = single::Engine<TwoPhase<WaitDepthLimited>>,
+    any Serial = single::Engine<Serial>,
+    any Sto = single::Engine<Sto<Wide>>,
+    any Sto32 = single::Engine<Sto<Narrow>>,
+    any Tso = single::Engine<Tso<Stamped>>,
+    any TsoValidate = single::Engine<Tso<Validated>>,
+    any Vll = single::Engine<Vll>,
+    any Partitioned = single::Engine<Partitioned>,
 }
 
 #[expect(clippy::single_component_path_imports, reason = "gives the macro a path")]

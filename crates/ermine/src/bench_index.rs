@@ -1,9 +1,13 @@
-//! The bare index for the comparison with foreign ones in `ermine-compare`; no part of the engine's interface.
+//! The bare index for the comparison with foreign ones in `ermine-compare`, and its kinds for `ermine bench index`; no part of the
+//! engine's interface.
 
 use crate::{
-    epoch::{EpochManager, Participant},
+    epoch::{EpochManager, Guard, Participant},
     ids::RowId,
-    index::{self, Batch, Direction, Insert},
+    index::{
+        self, Batch, Direction, IndexKind, Insert, Lookup,
+        art::{Art, Coarse, Coupled, Unsynchronized},
+    },
 };
 use std::{ops::Bound, sync::Arc};
 
@@ -26,14 +30,14 @@ pub struct Session<'i> {
 
 impl Default for Index {
     fn default() -> Self {
-        Self { index: index::Index::new(), epochs: EpochManager::new("index comparison") }
+        Self { index: index::Index::new(IndexKind::BTree), epochs: EpochManager::new("index comparison") }
     }
 }
 
 impl Index {
     /// Builds it from ascending entries.
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>) -> Self {
-        let index = index::Index::bulk_load(entries.into_iter().map(|(key, row)| (key, RowId(row))));
+        let index = index::Index::bulk_load(IndexKind::BTree, entries.into_iter().map(|(key, row)| (key, RowId(row))));
         Self { index, ..Self::default() }
     }
 
@@ -73,4 +77,132 @@ impl Session<'_> {
         }
         done
     }
+}
+
+/// The lines of figure 11 of the HTM paper: a kind of index, and for the radix tree a way to keep readers and writers apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// The radix tree with nothing, which only a single writer, or readers alone, may use.
+    ArtUnsynchronized,
+    /// The radix tree with optimistic lock coupling: the engine's.
+    ArtOptimistic,
+    /// The radix tree with reader-writer locks in the nodes.
+    ArtCoupled,
+    /// The radix tree with one latch.
+    ArtCoarse,
+    /// The B+-tree.
+    BTree,
+    /// The hash index.
+    Hash,
+}
+
+impl Contender {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::ArtUnsynchronized, Self::ArtOptimistic, Self::ArtCoupled, Self::ArtCoarse, Self::BTree, Self::Hash];
+
+    /// What it is called in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ArtUnsynchronized => "art, unsynchronized",
+            Self::ArtOptimistic => "art, optimistic",
+            Self::ArtCoupled => "art, lock coupling",
+            Self::ArtCoarse => "art, one latch",
+            Self::BTree => "b+-tree, optimistic",
+            Self::Hash => "hash, optimistic",
+        }
+    }
+}
+
+enum Built {
+    Unsynchronized(Art<Unsynchronized>),
+    Coupled(Art<Coupled>),
+    Coarse(Box<Art<Coarse>>),
+    Kind(index::Index),
+}
+
+/// An index that is only read.
+pub struct Lookups {
+    built: Built,
+    epochs: Arc<EpochManager>,
+}
+
+impl Lookups {
+    /// Inserts keys one after the other, each with its number.
+    pub fn build<K: AsRef<[u8]>>(contender: Contender, keys: impl IntoIterator<Item = K>) -> Self {
+        let built = match contender {
+            Contender::ArtUnsynchronized => Built::Unsynchronized(Art::new()),
+            Contender::ArtCoupled => Built::Coupled(Art::new()),
+            Contender::ArtCoarse => Built::Coarse(Box::new(Art::new())),
+            Contender::ArtOptimistic => Built::Kind(index::Index::new(IndexKind::Art)),
+            Contender::BTree => Built::Kind(index::Index::new(IndexKind::BTree)),
+            Contender::Hash => Built::Kind(index::Index::new(IndexKind::Hash)),
+        };
+        let epochs = EpochManager::new("index kinds");
+        let participant = epochs.join_as("build");
+        for (row, key) in (0..).map(RowId).zip(keys) {
+            let (guard, key) = (participant.enter(), key.as_ref());
+            let inserted = match &built {
+                Built::Unsynchronized(tree) => tree.insert_if_absent(&guard, key, row),
+                Built::Coupled(tree) => tree.insert_if_absent(&guard, key, row),
+                Built::Coarse(tree) => tree.insert_if_absent(&guard, key, row),
+                Built::Kind(index) => index.insert_if_absent(&guard, key, row),
+            };
+            assert!(matches!(inserted, Insert::Done(_)), "every key is another one");
+            drop(guard);
+            participant.reclaim(2);
+        }
+        drop(participant);
+        Self { built, epochs }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> u64 {
+        let participant = self.epochs.join_as("bytes");
+        let guard = participant.enter();
+        let footprint = match &self.built {
+            Built::Unsynchronized(tree) => tree.footprint(&guard),
+            Built::Coupled(tree) => tree.footprint(&guard),
+            Built::Coarse(tree) => tree.footprint(&guard),
+            Built::Kind(index) => index.footprint(&guard),
+        };
+        footprint.bytes() as u64
+    }
+
+    /// Looks up keys of which each depends on what was found under the one before; says how many.
+    ///
+    /// # Panics
+    /// If a key is missing.
+    pub fn chase<K: AsRef<[u8]>>(&self, first: u64, key_after: impl Fn(u64) -> K, go_on: impl Fn() -> bool) -> u64 {
+        let participant = self.epochs.join_as("chase");
+        match &self.built {
+            Built::Unsynchronized(tree) => {
+                chase(&participant, first, key_after, go_on, |guard, key| tree.get(guard, key))
+            }
+            Built::Coupled(tree) => chase(&participant, first, key_after, go_on, |guard, key| tree.get(guard, key)),
+            Built::Coarse(tree) => chase(&participant, first, key_after, go_on, |guard, key| tree.get(guard, key)),
+            Built::Kind(index) => chase(&participant, first, key_after, go_on, |guard, key| index.get(guard, key)),
+        }
+    }
+}
+
+#[inline]
+fn chase<K: AsRef<[u8]>>(
+    participant: &Participant,
+    first: u64,
+    key_after: impl Fn(u64) -> K,
+    go_on: impl Fn() -> bool,
+    get: impl Fn(&Guard<'_>, &[u8]) -> Lookup,
+) -> u64 {
+    /// Lookups in one guard, as in a transaction, and between two looks at the time.
+    const STRETCH: u64 = 64;
+    let (mut found, mut count) = (first, 0);
+    while go_on() {
+        let guard = participant.enter();
+        for _ in 0..STRETCH {
+            found = get(&guard, key_after(found).as_ref()).row.expect("every key that is looked up was inserted").0;
+        }
+        count += STRETCH;
+    }
+    count
 }

@@ -16,14 +16,16 @@ use crate::{
     error::{AbortKind, Error, Result},
     handle::{SecondaryIndex, Table},
     ids::Stamp,
+    index::IndexKind,
     job::Job,
     log::Receipt,
     maintenance::Helpers,
-    options::{Durability, Options, Scheme, TxnOptions},
+    options::{Durability, Options, Scheme, TableOptions, TxnOptions},
     platform::file::{
         Directory,
         real::{Lock, RealDirectory},
     },
+    sequence::Sequence,
     table::KeyOf,
     transaction::Transaction,
     types::{Key, Value},
@@ -139,9 +141,24 @@ impl Database {
 
     /// The table of that name, created when absent; [`Error::Schema`] when it exists with other types.
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
+        self.table_with(name, TableOptions::default())
+    }
+
+    /// The table of that name, created with these options when absent; [`Error::Schema`] when it exists with others, or with
+    /// other types.
+    ///
+    /// ```
+    /// # use ermine::{Database, IndexKind, Options, TableOptions};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// let sessions = db.table_with::<u64, String>("sessions", TableOptions::default().index(IndexKind::Hash))?;
+    /// db.run(|txn| txn.put(&sessions, &7, "ada"))?;
+    /// assert!(db.run(|txn| txn.scan(&sessions, ..).collect()).is_err(), "a hash index has no order");
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
         let types = [TypeId::of::<K>(), TypeId::of::<V>()];
         let names = [type_name::<K>(), type_name::<V>()];
-        let (id, name) = with_engine!(&*self.engine, engine => engine.open_table(name, types, names))?;
+        let (id, name) = with_engine!(&*self.engine, engine => engine.open_table(name, types, names, &options))?;
         Ok(Table::new(id, name))
     }
 
@@ -155,7 +172,20 @@ impl Database {
         uniqueness: Uniqueness,
         key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<S, K, V>> {
-        let entry = IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>() };
+        self.index_with(table, name, uniqueness, IndexKind::BTree, key_of)
+    }
+
+    /// As [`Database::index`], with the kind of the index; [`Error::Schema`] for [`IndexKind::Hash`], which cannot find rows by the
+    /// front of an entry.
+    pub fn index_with<S: Key, K: Key, V: Value>(
+        &self,
+        table: &Table<K, V>,
+        name: &str,
+        uniqueness: Uniqueness,
+        kind: IndexKind,
+        key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
+    ) -> Result<SecondaryIndex<S, K, V>> {
+        let entry = IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>(), kind };
         let key_of = KeyOf {
             extract: Box::new(move |mut key, value, out| {
                 key_of(&K::decode(&mut key)?, V::view(value)?).encode(out);
@@ -170,6 +200,22 @@ impl Database {
         };
         let ordinal = with_engine!(&*self.engine, engine => engine.open_index(table.id(), entry, key_of))?;
         Ok(SecondaryIndex::new(table.clone(), ordinal))
+    }
+
+    /// The sequence of that name: unique numbers for surrogate keys, drawn by threads from different chunks of `chunk` numbers, so that
+    /// concurrent inserts of ascending keys do not meet in one leaf. Open it once and share it.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// let orders = db.table::<u64, String>("orders")?;
+    /// let numbers = db.sequence("order numbers", 1000)?;
+    /// let number = numbers.next(&db)?;
+    /// db.run(|txn| txn.insert(&orders, &number, "tea"))?;
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn sequence(&self, name: &str, chunk: u64) -> Result<Sequence> {
+        Sequence::new(name, self.table(Sequence::TABLE)?, chunk)
     }
 
     /// Begins a transaction that ends with [`Transaction::commit`], or is rolled back when dropped.

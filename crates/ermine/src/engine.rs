@@ -13,24 +13,27 @@ use crate::{
         store::Store,
     },
     epoch::EpochManager,
-    error::{Error, Result},
+    error::Result,
     gate::Gate,
-    ids::TableId,
-    index::Index,
+    ids::{TableId, Tid},
     log::Log,
-    options::{Durability, Options, TxnOptions},
+    maintenance::Chores,
+    options::{Durability, Options, TableOptions, TxnOptions},
     platform::file::{Directory, wary::WaryDirectory},
-    rows::{arena::Pool, reclaim::Latches, snapshots::SnapshotSlot},
+    pool::WorkerPool,
+    rows::{arena::Pool, chain::RowSlot, reclaim::Latches, snapshots::SnapshotSlot},
+    run::Runs,
     scheme::{Scheme, Shared, StampsOf},
-    sync::{Mutex, Ordering},
+    sync::Ordering,
     table::{KeyOf, Secondary, TableStore},
+    tables::Tables,
     txn::{
         Txn,
         readers::ReaderSlots,
         safe::{SafeSnapshot, SafeSnapshots},
-        table::TidTable,
+        table::{Inquiry, TidTable},
     },
-    worker::WorkerPool,
+    worker::Worker,
 };
 
 /// A database under scheme `S`.
@@ -45,15 +48,13 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) snapshots: boxcar::Vec<Arc<SnapshotSlot>>,
     pub(crate) latches: Latches,
     pub(crate) gate: Gate,
-    pub(crate) workers: WorkerPool<S>,
-    tables: boxcar::Vec<TableStore<StampsOf<S>>>,
+    pub(crate) workers: WorkerPool<Worker<S>>,
+    tables: Tables<RowSlot<StampsOf<S>>>,
     pub(crate) options: Options,
     /// `None`: in memory only.
     pub(crate) log: Option<Arc<Log>>,
     /// Rows in files; `None`: in memory only.
     pub(crate) store: Option<Store>,
-    /// Held while tables and indexes are created.
-    schema: Mutex<()>,
     /// Last: versions live in it.
     pub(crate) memory: Arc<Pool>,
 }
@@ -80,11 +81,10 @@ impl<S: Scheme> Engine<S> {
             latches: Latches::new(),
             gate: Gate::new(),
             workers: WorkerPool::new(),
-            tables: boxcar::Vec::new(),
+            tables: Tables::new(options),
             options: options.clone(),
             log: None,
             store: None,
-            schema: Mutex::new(()),
             memory: Pool::new(),
         }
     }
@@ -101,7 +101,7 @@ impl<S: Scheme> Engine<S> {
             for (index, entries) in entry.indexes.iter().zip(indexes) {
                 store.add_secondary(Secondary::new(index, entries, None))?;
             }
-            engine.push_table(store);
+            engine.tables.push(store);
         }
         if options.durability != Durability::None {
             let files = recovered.store.segment_files().clone();
@@ -113,24 +113,17 @@ impl<S: Scheme> Engine<S> {
 
     /// A table by its number.
     pub(crate) fn table(&self, id: TableId) -> &TableStore<StampsOf<S>> {
-        self.tables.get(id.0 as usize).expect("a table handle is used with the database that gave it")
-    }
-
-    fn push_table(&self, table: TableStore<StampsOf<S>>) {
-        if let Some(observer) = &self.options.observer {
-            observer.table(table.id, &table.name);
-        }
-        self.tables.push(table);
+        self.tables.get(id)
     }
 
     /// A table by its number, if there is one.
     pub(crate) fn find_table(&self, id: TableId) -> Option<&TableStore<StampsOf<S>>> {
-        self.tables.get(id.0 as usize)
+        self.tables.find(id)
     }
 
     /// All tables, in order of creation.
     pub(crate) fn all_tables(&self) -> impl Iterator<Item = &TableStore<StampsOf<S>>> {
-        self.tables.iter().map(|(_, table)| table)
+        self.tables.iter()
     }
 
     /// The table of that name, created when absent.
@@ -138,48 +131,15 @@ impl<S: Scheme> Engine<S> {
         &self,
         name: &str,
         types: [TypeId; 2],
-        type_names: [String; 2],
+        names: [String; 2],
+        built: &TableOptions,
     ) -> Result<(TableId, Arc<str>)> {
-        let _schema = self.schema.lock().expect("no code panics while it changes the schema");
-        let existing = self.tables.iter().find(|(_, table)| &*table.name == name);
-        let table = match existing {
-            Some((_, table)) => table,
-            None => {
-                let id = TableId(self.tables.count() as u32);
-                let table = TableStore::new(id, name, type_names.clone(), &self.options)?;
-                self.write_catalog(&table, None)?;
-                self.push_table(table);
-                self.table(id)
-            }
-        };
-        if table.type_names != type_names || *table.types.get_or_init(|| types) != types {
-            let [key, value] = &table.type_names;
-            return Err(Error::Schema(format!("table {name} exists with keys {key} and values {value}")));
-        }
-        Ok((table.id, table.name.clone()))
+        self.tables.open(name, types, names, built, |table| self.write_catalog(table, None))
     }
 
     /// The secondary index of that name, created when absent.
     pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
-        let _schema = self.schema.lock().expect("no code panics while it changes the schema");
-        let table = self.table(table);
-        let (key_type, index) = (key_of.key_type, &entry.name);
-        if let Some((ordinal, existing)) = table.secondaries().find(|(_, existing)| *existing.name == **index) {
-            let is_same = existing.uniqueness == entry.uniqueness && existing.key_type_name == entry.key_type;
-            if !is_same || table.attach(ordinal, key_of) != key_type {
-                let table = &table.name;
-                return Err(Error::Schema(format!("index {index} of table {table} exists with another key or kind")));
-            }
-            return Ok(ordinal);
-        }
-        if table.rows.bytes() > 0 {
-            let table = &table.name;
-            return Err(Error::Schema(format!(
-                "index {index} cannot be added: table {table} has had rows; create indexes before the first insert"
-            )));
-        }
-        self.write_catalog(table, Some(&entry))?;
-        table.add_secondary(Secondary::new(&entry, Index::new(), Some(key_of)))
+        self.tables.open_index(table, entry, key_of, |table, entry| self.write_catalog(table, Some(entry)))
     }
 
     /// Writes down what a table is, with an index that it will get.
@@ -190,7 +150,8 @@ impl<S: Scheme> Engine<S> {
         let [key_type, value_type] = table.type_names.clone();
         let known = table.secondaries().map(|(_, secondary)| secondary.entry());
         let indexes = known.chain(more.cloned()).collect();
-        let entry = TableEntry { id: table.id, name: table.name.to_string(), key_type, value_type, indexes };
+        let (name, kind) = (table.name.to_string(), table.primary.kind());
+        let entry = TableEntry { id: table.id, name, key_type, value_type, kind, indexes };
         let txn = Txn::begin(self, TxnOptions::default().durability(Durability::Durable), true)?;
         txn.put(CATALOG, table.name.as_bytes(), &entry.encode(), Put::Upsert)?;
         txn.commit().map(drop)
@@ -231,14 +192,15 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
+    /// What of it is read and written in the background: whether there is a log, and whether rows are in files only.
+    pub(crate) fn chores(&self) -> Chores {
+        let unloaded = self.store.as_ref().is_some_and(|store| store.unloaded() > 0);
+        Chores { checkpoints: self.log.is_some(), loading: unloaded }
+    }
+
     /// Waits until everything that has been committed is durable.
     pub(crate) fn sync(&self) -> Result<()> {
         self.log.as_ref().map_or(Ok(()), |log| log.sync())
-    }
-
-    /// Whether any transaction is on its way that will end by itself.
-    pub(crate) fn is_running(&self) -> bool {
-        self.snapshots.iter().any(|(_, slot)| slot.is_running_through())
     }
 
     fn garbage_versions(&self) -> u64 {
@@ -255,14 +217,14 @@ impl<S: Scheme> Engine<S> {
     pub(crate) fn index_bytes(&self) -> u64 {
         let participant = self.nodes.join_as("index_bytes");
         let nodes = participant.enter();
-        self.tables.iter().map(|(_, table)| table.index_bytes(&nodes)).sum()
+        self.tables.index_bytes(&nodes)
     }
 
     /// Counts and sizes.
     pub(crate) fn statistics(&self) -> Statistics {
         let mut statistics = Statistics {
             version_bytes: self.memory.bytes(),
-            row_bytes: self.tables.iter().map(|(_, table)| table.rows.bytes()).sum(),
+            row_bytes: self.tables.row_bytes(),
             garbage_versions: self.garbage_versions(),
             snapshot_age: self.safe.age(),
             unloaded_rows: self.store.as_ref().map_or(0, Store::unloaded),
@@ -287,6 +249,26 @@ impl<S: Scheme> Engine<S> {
     }
 }
 
+impl<S: Scheme> Runs for Engine<S> {
+    type Txn<'e> = Txn<'e, S>;
+
+    fn begin<'e>(&'e self, options: &TxnOptions, pinned: bool) -> Result<Txn<'e, S>> {
+        Txn::begin(self, options.clone(), pinned)
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn is_running(&self) -> bool {
+        self.snapshots.iter().any(|(_, slot)| slot.is_running_through())
+    }
+
+    fn is_in_flight(&self, other: Tid) -> bool {
+        matches!(self.shared.tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_))
+    }
+}
+
 /// Whether rows may share a secondary key.
 impl Uniqueness {
     pub(crate) fn is_unique(self) -> bool {
@@ -302,6 +284,7 @@ mod tests {
     use crate::{
         access::Put,
         ids::RowId,
+        index::IndexKind,
         options::TxnOptions,
         scheme::{snapshot::SnapshotIsolation, ssn::SiSsn},
         txn::Txn,
@@ -310,7 +293,8 @@ mod tests {
     const KEY: &[u8] = b"k";
 
     fn table<S: Scheme>(engine: &Engine<S>) -> TableId {
-        engine.open_table("t", [TypeId::of::<u64>(); 2], ["u64".into(), "u64".into()]).unwrap().0
+        let names = ["u64".into(), "u64".into()];
+        engine.open_table("t", [TypeId::of::<u64>(); 2], names, &TableOptions::default()).unwrap().0
     }
 
     fn put<S: Scheme>(engine: &Engine<S>, table: TableId, value: &[u8]) {
@@ -365,7 +349,12 @@ mod tests {
     fn an_entry_goes_with_its_row_also_when_the_key_comes_back() {
         let engine = Engine::<SiSsn>::new(&Options::default());
         let table = table(&engine);
-        let entry = IndexEntry { name: "by value".into(), uniqueness: Uniqueness::NonUnique, key_type: "u64".into() };
+        let entry = IndexEntry {
+            name: "by value".into(),
+            uniqueness: Uniqueness::NonUnique,
+            key_type: "u64".into(),
+            kind: IndexKind::BTree,
+        };
         let key_of = KeyOf {
             extract: Box::new(|_, value, out| {
                 out.extend_from_slice(value);

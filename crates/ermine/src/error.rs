@@ -47,6 +47,13 @@ pub enum Error {
     Encode(String),
     /// A table or index of that name exists with another type, or an index was asked for on a table with rows.
     Schema(String),
+    /// The transaction has declared what it will touch ([`crate::AccessSet`]), and touches something else: a row, or a range.
+    Undeclared {
+        /// The table.
+        table: Arc<str>,
+        /// The encoded key; `None`: a range.
+        key: Option<Box<[u8]>>,
+    },
     /// The transaction was declared read-only and tried to write.
     ReadOnly,
     /// An option has a value that cannot work; the text says which and what would.
@@ -119,6 +126,15 @@ impl fmt::Display for Error {
             Self::Decode { expected } => write!(f, "stored bytes are not a valid {expected}"),
             Self::Encode(why) => write!(f, "value cannot be encoded: {why}"),
             Self::Schema(why) => why.fmt(f),
+            Self::Undeclared { table, key: Some(key) } => {
+                write!(f, "table {table}: the transaction did not declare that it touches key {} like this", Hex(key))
+            }
+            Self::Undeclared { table, key: None } => {
+                write!(
+                    f,
+                    "table {table}: a transaction that declares what it touches cannot scan, nor find out what a unique index has"
+                )
+            }
             Self::ReadOnly => {
                 f.write_str("the transaction was declared read-only: begin it without read_only to write")
             }
@@ -252,12 +268,31 @@ pub enum AbortKind {
     StaleRead,
     /// A range that was scanned, or a key that was missed, has got a new entry since.
     Phantom,
+    /// A lock that it needs is held by another transaction, for which it may not wait (two-phase locking).
+    Lock,
+    /// A younger transaction has read or written what it is about to read or write (timestamp ordering).
+    TooLate,
+    /// It has waited for other transactions for as long as it may ([`crate::Options::wait_max`]).
+    Timeout,
 }
 
 impl AbortKind {
     /// All kinds, for reports.
-    pub const ALL: [Self; 5] =
-        [Self::WriteConflict, Self::Exclusion, Self::DangerousStructure, Self::StaleRead, Self::Phantom];
+    pub const ALL: [Self; 8] = [
+        Self::WriteConflict,
+        Self::Exclusion,
+        Self::DangerousStructure,
+        Self::StaleRead,
+        Self::Phantom,
+        Self::Lock,
+        Self::TooLate,
+        Self::Timeout,
+    ];
+
+    /// Its place in [`Self::ALL`].
+    pub(crate) fn number(self) -> usize {
+        Self::ALL.iter().position(|&kind| kind == self).expect("all kinds are listed")
+    }
 
     /// The name used in reports.
     pub fn name(self) -> &'static str {
@@ -267,6 +302,9 @@ impl AbortKind {
             Self::DangerousStructure => "dangerous-structure",
             Self::StaleRead => "stale-read",
             Self::Phantom => "phantom",
+            Self::Lock => "lock-conflict",
+            Self::TooLate => "too-late",
+            Self::Timeout => "timeout",
         }
     }
 }
@@ -278,6 +316,9 @@ impl fmt::Display for Abort {
             AbortKind::Exclusion | AbortKind::DangerousStructure => "serialization conflict",
             AbortKind::StaleRead => "stale read",
             AbortKind::Phantom => "phantom",
+            AbortKind::Lock => "lock conflict",
+            AbortKind::TooLate => "too late in the order of timestamps",
+            AbortKind::Timeout => "waited too long",
         })?;
         let here = Edge::place(&self.table, &self.key, self.other);
         write!(f, "{here}")?;

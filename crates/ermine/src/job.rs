@@ -1,4 +1,4 @@
-//! Procedures written once and run under any scheme without dispatch inside.
+//! Procedures written once and run under any scheme, under most without dispatch inside.
 
 use crate::{
     access::Access,
@@ -6,7 +6,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// A transaction as a value: its body is compiled for every scheme, so that the scheme is chosen once a transaction
+/// A transaction as a value: its body is compiled for the schemes with versions and for `silo`, and once for all others, so that the scheme is chosen once a transaction
 /// instead of once an operation.
 ///
 /// The body may run several times: it must not keep anything of a failed attempt.

@@ -50,6 +50,8 @@ mod catalog;
 #[cfg(not(loom))]
 mod database;
 #[cfg(not(loom))]
+mod declared;
+#[cfg(not(loom))]
 mod durable;
 #[cfg(not(loom))]
 mod engine;
@@ -68,9 +70,19 @@ pub mod observer;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
+mod partition;
+#[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
+mod sequence;
+#[cfg(not(loom))]
+mod single;
+#[cfg(not(loom))]
 mod table;
+#[cfg(not(loom))]
+mod tables;
 #[cfg(not(loom))]
 mod transaction;
 #[cfg(not(loom))]
@@ -80,6 +92,7 @@ mod worker;
 
 pub use error::{Abort, AbortKind, Dependency, Edge, Error, Result};
 pub use ids::{Stamp, TableId, Tid};
+pub use index::IndexKind;
 
 /// The crate whose derives make a struct a [`fixed_value!`]; use it as `#[zerocopy(crate = "ermine::zerocopy")]`.
 #[cfg(not(loom))]
@@ -89,11 +102,13 @@ pub use {
     access::{Access, Direction},
     any::AnyAccess,
     database::{Database, Statistics, Uniqueness},
+    declared::AccessSet,
     durable::{
         backup::BackupReport,
         checkpoint::CheckpointReport,
         contents::{CheckpointContents, ColdContents, KeyContents, SectionContents, checkpoint_contents},
         copy::Progress,
+        parallel::checkpoint::CheckpointSyncs,
         recovery::Recovery,
         restore::{RestoreReport, Until, restore, restore_in},
         verify::{Finding, Verification, verify, verify_in},
@@ -101,7 +116,8 @@ pub use {
     handle::{SecondaryIndex, Table},
     job::Job,
     log::Receipt,
-    options::{Durability, Options, Scheme, TxnOptions},
+    options::{Durability, Options, Scheme, TableOptions, TxnOptions},
+    sequence::Sequence,
     transaction::{Scan, Transaction},
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
 };

@@ -3,6 +3,13 @@
 //!
 //! The schedule explorer runs none: its tests call `Database::maintain` from a task of theirs.
 
+/// What is to be done in the background besides collecting garbage.
+#[cfg_attr(shuttle, expect(dead_code, reason = "the explorer runs no helper"))]
+pub(crate) struct Chores {
+    pub(crate) checkpoints: bool,
+    pub(crate) loading: bool,
+}
+
 #[cfg(shuttle)]
 pub(crate) use absent::Helpers;
 #[cfg(not(shuttle))]
@@ -42,13 +49,14 @@ mod background {
                 let busy = with_engine!(engine, engine => engine.maintain());
                 if busy { Self::BUSY_INTERVAL } else { Self::IDLE_INTERVAL }
             })?;
-            if with_engine!(&**engine, engine => engine.log.is_some()) {
+            let chores = with_engine!(&**engine, engine => engine.chores());
+            if chores.checkpoints {
                 helpers.repeat("ermine-checkpoint", engine, |engine| {
                     let made = with_engine!(engine, engine => engine.checkpoint_if_due());
                     if made.is_ok() { Self::IDLE_INTERVAL } else { Self::RETRY_INTERVAL }
                 })?;
             }
-            if with_engine!(&**engine, engine => engine.store.as_ref().is_some_and(|store| store.unloaded() > 0)) {
+            if chores.loading {
                 let (engine, stop) = (engine.clone(), helpers.stop.clone());
                 // What it cannot read is an error for whoever asks for it.
                 helpers.spawn("ermine-loader", move || drop(with_engine!(&*engine, engine => engine.load(&stop))))?;

@@ -44,12 +44,22 @@ pub enum Mutant {
     LostUpdate,
     /// Versions of running transactions are visible.
     DirtyRead,
+    /// Records are unlocked before the values are in.
+    UnlockedEarly,
+    /// A committing transaction does not make sure that its index entries are there.
+    EntriesNotSettled,
+    /// A shared lock is granted beside an exclusive one.
+    SharedBesideExclusive,
+    /// Who reads a record does not raise its read timestamp.
+    NoReadTimestamp,
+    /// Who has copied a record does not look at its write timestamp again.
+    NoSecondLook,
 }
 
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 24] = [
         Self::NoTest,
         Self::NoLeafValidation,
         Self::NoGapStamp,
@@ -69,6 +79,11 @@ impl Mutant {
         Self::OwnSlotSkipped,
         Self::LostUpdate,
         Self::DirtyRead,
+        Self::UnlockedEarly,
+        Self::EntriesNotSettled,
+        Self::SharedBesideExclusive,
+        Self::NoReadTimestamp,
+        Self::NoSecondLook,
     ];
 
     /// Whether this fault is in force.

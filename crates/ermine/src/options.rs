@@ -3,9 +3,15 @@
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use crate::{
+    declared::AccessSet,
+    durable::parallel::checkpoint::CheckpointSyncs,
     error::{Error, Result},
+    index::IndexKind,
+    log::parallel::pepoch::DEVICES_MAX,
     observer::Observer,
+    partition::PartitionOf,
     platform::file::Directory,
+    types::Key,
 };
 
 /// Options of a database, fixed when it is opened.
@@ -39,12 +45,29 @@ pub struct Options {
     pub blob_after: u64,
     /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large.
     pub checkpoint_after: u64,
+    /// Under single-version schemes: the directories of the log and of checkpoints, one a device, always in the same order. Each
+    /// belongs to one database and has a thread that writes to it. None: the database's own directory.
+    pub log_directories: Vec<PathBuf>,
+    /// As `log_directories`, for any implementation of a directory.
+    #[doc(hidden)]
+    pub log_directories_in: Vec<Arc<dyn Directory>>,
+    /// Under single-version schemes: how long an epoch lasts at least, up to a second. Commits become durable epoch by epoch.
+    pub epoch_interval: Duration,
+    /// Under single-version schemes: when checkpoints sync what they have written. For measurements.
+    #[doc(hidden)]
+    pub checkpoint_syncs: CheckpointSyncs,
     /// A directory in which the log is kept for ever, for restores to a moment ([`crate::restore`]): each of its segments comes
     /// there before it is freed. It belongs to one database.
     pub archive: Option<PathBuf>,
     /// As `archive`, for any implementation of a directory.
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
+    /// How long a transaction waits for others under schemes that wait (`2pl-waitdie`, `2pl-wdl`, `sto`, `vll`, `serial` and `partitioned`), before it aborts and
+    /// is run again. Such waits end by themselves, unless an application leaves a transaction open.
+    pub wait_max: Duration,
+    /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
+    #[doc(hidden)]
+    pub timestamps_left: Option<u64>,
     /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -61,8 +84,14 @@ impl Default for Options {
             segment_bytes: 64 << 20,
             blob_after: 1 << 20,
             checkpoint_after: 1 << 30,
+            log_directories: Vec::new(),
+            log_directories_in: Vec::new(),
+            epoch_interval: Duration::from_millis(1),
+            checkpoint_syncs: CheckpointSyncs::default(),
             archive: None,
             archive_in: None,
+            wait_max: Duration::from_secs(1),
+            timestamps_left: None,
             observer: None,
         }
     }
@@ -115,6 +144,18 @@ impl Options {
         self
     }
 
+    /// The options with directories for the log of a single-version scheme, one a device.
+    pub fn log_directories(mut self, paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        self.log_directories = paths.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The options with another length of epochs.
+    pub fn epoch_interval(mut self, interval: Duration) -> Self {
+        self.epoch_interval = interval;
+        self
+    }
+
     /// Fails when an option has a value that cannot work.
     pub fn check(&self) -> Result<()> {
         const BLOB_AFTER: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
@@ -131,6 +172,13 @@ impl Options {
             return Err(Error::Options(format!(
                 "log segments of {bytes} bytes: use at least the log buffer's size, and at most 64 GiB"
             )));
+        }
+        if self.epoch_interval > Duration::from_secs(1) {
+            return Err(Error::Options(format!("epochs of {:?}: use up to a second", self.epoch_interval)));
+        }
+        let devices = self.log_directories.len() + self.log_directories_in.len();
+        if devices > DEVICES_MAX {
+            return Err(Error::Options(format!("{devices} log directories: use up to {DEVICES_MAX}")));
         }
         Ok(())
     }
@@ -156,6 +204,12 @@ impl Options {
         self
     }
 
+    /// The options with another limit to waiting.
+    pub fn wait_max(mut self, wait_max: Duration) -> Self {
+        self.wait_max = wait_max;
+        self
+    }
+
     /// The options with an observer.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
@@ -165,6 +219,47 @@ impl Options {
     /// The options with another scheme.
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
+        self
+    }
+}
+
+/// How a table is built. It is chosen when the table is created, and kept in the database.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TableOptions {
+    /// How rows are found by their keys.
+    pub index: IndexKind,
+    /// Which partition a row is in, for the scheme `partitioned`. Not kept in the database: say it each time the table is opened.
+    pub(crate) partition: Option<PartitionOf>,
+}
+
+impl TableOptions {
+    /// The options with another kind of index.
+    pub fn index(mut self, kind: IndexKind) -> Self {
+        self.index = kind;
+        self
+    }
+
+    /// The options with partitions: `of` gives a row's partition from the first part of its key, whose type is `Q`. Under the scheme
+    /// `partitioned` transactions of different partitions run side by side; other schemes do not look at it. Keys of the
+    /// table's secondary indexes must begin with the same part, or scans of them reach everything ([`Self::indexes_apart`]).
+    ///
+    /// ```
+    /// # use ermine::{Database, Options, Scheme, TableOptions};
+    /// # let db = Database::open_in_memory(Options::default().scheme(Scheme::Partitioned))?;
+    /// let by_warehouse = TableOptions::default().partition_by(|&warehouse: &u32| warehouse.into());
+    /// let stock = db.table_with::<(u32, u32), i64>("stock", by_warehouse)?;
+    /// db.run(|txn| txn.put(&stock, &(7, 1), &100))?; // locks partition 7
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn partition_by<Q: Key>(mut self, of: impl Fn(&Q) -> u64 + Send + Sync + 'static) -> Self {
+        self.partition = Some(PartitionOf::new(of));
+        self
+    }
+
+    /// The options for a table whose secondary indexes have keys that do not begin with what decides the partition.
+    pub fn indexes_apart(mut self) -> Self {
+        self.partition.iter_mut().for_each(|partition| partition.indexes_alike = false);
         self
     }
 }
@@ -234,11 +329,62 @@ pub enum Scheme {
     SiSsi,
     /// `mvocc`: serializable. Snapshots, and what was read must still be the newest at commit.
     MvOcc,
+    /// `silo`: serializable, one version a row. Reads see what is committed, without a snapshot; at commit, what was
+    /// read must still be there (SiloR 2).
+    Silo,
+    /// `2pl-nowait`: serializable, as `silo`. Every record that is read or written is locked until the end; who meets a lock
+    /// aborts.
+    TwoPhaseNoWait,
+    /// `2pl-waitdie`: as `2pl-nowait`, but who is older than those who have the lock waits for it.
+    TwoPhaseWaitDie,
+    /// `2pl-wdl`: as `2pl-nowait`, but who meets a lock waits, if nobody waits for it.
+    TwoPhaseWdl,
+    /// `serial`: one transaction at a time, as `silo`.
+    Serial,
+    /// `sto`: strict timestamp ordering, serializable, as `silo`: transactions come in the order in which they began; who comes too
+    /// late aborts, who comes too early waits (STO 2.3).
+    Sto,
+    /// `sto-32`: `sto` with timestamps of 32 bits, which are set back when they are used up.
+    Sto32,
+    /// `tso`: timestamp ordering without waiting, serializable, as `silo`: who meets a transaction that may still run, or a younger one,
+    /// aborts; timestamps are looked at under latches that hardware transactions elide (HTM paper, IV).
+    Tso,
+    /// `tso-validate`: `tso` without read timestamps: what was read is compared at commit.
+    TsoValidate,
+    /// `vll`: very lightweight locking, serializable, as `silo`: transactions declare what they will touch ([`crate::AccessSet`]) and
+    /// wait until nobody is in the way; those that declare nothing run alone (HTM paper, VI.C).
+    Vll,
+    /// `partitioned`: serial within a partition ([`TableOptions::partition_by`]), partitions side by side, as `silo`; who touches several
+    /// locks the database (STO 2.2).
+    Partitioned,
 }
 
 impl Scheme {
     /// Every scheme.
-    pub const ALL: [Self; 6] = [Self::Rc, Self::Si, Self::RcSsn, Self::SiSsn, Self::SiSsi, Self::MvOcc];
+    pub const ALL: [Self; 17] = [
+        Self::Rc,
+        Self::Si,
+        Self::RcSsn,
+        Self::SiSsn,
+        Self::SiSsi,
+        Self::MvOcc,
+        Self::Silo,
+        Self::TwoPhaseNoWait,
+        Self::TwoPhaseWaitDie,
+        Self::TwoPhaseWdl,
+        Self::Serial,
+        Self::Sto,
+        Self::Sto32,
+        Self::Tso,
+        Self::TsoValidate,
+        Self::Vll,
+        Self::Partitioned,
+    ];
+
+    /// Whether rows have several versions, so that a transaction can read a snapshot.
+    pub fn has_versions(self) -> bool {
+        matches!(self, Self::Rc | Self::Si | Self::RcSsn | Self::SiSsn | Self::SiSsi | Self::MvOcc)
+    }
 
     /// Whether what commits is always as if it had run one after the other.
     pub fn is_serializable(self) -> bool {
@@ -247,7 +393,7 @@ impl Scheme {
 
     /// Whether all reads of a transaction see the snapshot of its beginning.
     pub fn reads_snapshot(self) -> bool {
-        !matches!(self, Self::Rc | Self::RcSsn)
+        self.has_versions() && !matches!(self, Self::Rc | Self::RcSsn)
     }
 
     /// The name, as given on the command line.
@@ -259,6 +405,17 @@ impl Scheme {
             Self::SiSsn => "si-ssn",
             Self::SiSsi => "si-ssi",
             Self::MvOcc => "mvocc",
+            Self::Silo => "silo",
+            Self::TwoPhaseNoWait => "2pl-nowait",
+            Self::TwoPhaseWaitDie => "2pl-waitdie",
+            Self::TwoPhaseWdl => "2pl-wdl",
+            Self::Serial => "serial",
+            Self::Sto => "sto",
+            Self::Sto32 => "sto-32",
+            Self::Tso => "tso",
+            Self::TsoValidate => "tso-validate",
+            Self::Vll => "vll",
+            Self::Partitioned => "partitioned",
         }
     }
 }
@@ -281,7 +438,7 @@ impl FromStr for Scheme {
 }
 
 /// What a transaction says of itself when it begins.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TxnOptions {
     /// The transaction will not write; a write is refused with [`Error::ReadOnly`].
@@ -291,6 +448,8 @@ pub struct TxnOptions {
     pub snapshot: bool,
     /// When it counts as committed; `None`: as the database was opened.
     pub durability: Option<Durability>,
+    /// What it will read and write, for the scheme `vll`; `None`: anything.
+    pub declared: Option<Arc<AccessSet>>,
 }
 
 impl TxnOptions {
@@ -302,6 +461,11 @@ impl TxnOptions {
     /// A transaction that reads a safe snapshot.
     pub fn snapshot() -> Self {
         Self { read_only: true, snapshot: true, ..Self::default() }
+    }
+
+    /// A transaction that says what it will touch.
+    pub fn declared(set: AccessSet) -> Self {
+        Self { declared: Some(Arc::new(set)), ..Self::default() }
     }
 
     /// The options with another durability than the database's.

@@ -6,15 +6,33 @@
 
 use crate::{
     access::sealed::Attempt,
-    engine::Engine,
     error::{Abort, Error, Result},
+    gate::Gate,
     ids::Tid,
     options::TxnOptions,
-    scheme::Scheme,
     sync::Spin,
     transaction::Transaction,
-    txn::{Txn, table::Inquiry},
 };
+
+/// Who begins transactions, under whatever scheme.
+pub(crate) trait Runs {
+    /// One of them.
+    type Txn<'e>: Attempt
+    where
+        Self: 'e;
+
+    /// Begins one. `pinned`: it runs through without waiting for anybody outside.
+    fn begin<'e>(&'e self, options: &TxnOptions, pinned: bool) -> Result<Self::Txn<'e>>;
+
+    /// Who keeps losing goes through it.
+    fn gate(&self) -> &Gate;
+
+    /// Whether any transaction is on its way that will end by itself.
+    fn is_running(&self) -> bool;
+
+    /// Whether a transaction has not ended yet.
+    fn is_in_flight(&self, other: Tid) -> bool;
+}
 
 /// Attempts before a transaction runs alone.
 const ATTEMPTS_TOGETHER: u32 = 12;
@@ -28,11 +46,20 @@ enum Failure<E> {
     ForGood(E),
 }
 
+impl<E: From<Error>> From<Error> for Failure<E> {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Abort(abort) => Self::Lost(abort),
+            error => Self::ForGood(error.into()),
+        }
+    }
+}
+
 /// Begins and retries the `body` of a procedure until it commits or fails for good; tells it what it `lost` meanwhile.
-pub(crate) fn run<'e, S: Scheme, A: Attempt, P, T, R, E: From<Error>>(
-    engine: &'e Engine<S>,
+pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, E: From<Error>>(
+    engine: &'e N,
     options: TxnOptions,
-    access: impl Fn(Txn<'e, S>) -> A,
+    access: impl Fn(N::Txn<'e>) -> A,
     procedure: &mut P,
     body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
     lost: impl Fn(&mut P, &Abort),
@@ -40,12 +67,13 @@ pub(crate) fn run<'e, S: Scheme, A: Attempt, P, T, R, E: From<Error>>(
 ) -> Result<(T, R), E> {
     let mut attempts = 0;
     loop {
-        let pass = (attempts >= ATTEMPTS_TOGETHER).then(|| engine.gate.pass(|| engine.is_running()));
+        let pass = (attempts >= ATTEMPTS_TOGETHER).then(|| engine.gate().pass(|| engine.is_running()));
         let txn = match &pass {
-            Some(_) => Txn::begin(engine, options, true)?,
-            None => begin_together(engine, options)?,
+            Some(_) => engine.begin(&options, true),
+            None => begin_together(engine, &options),
         };
-        match attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &commit) {
+        let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &commit);
+        match txn.map_err(Failure::from).and_then(attempt) {
             Ok(committed) => return Ok(committed),
             Err(Failure::ForGood(error)) => return Err(error),
             Err(Failure::Lost(abort)) => {
@@ -59,17 +87,17 @@ pub(crate) fn run<'e, S: Scheme, A: Attempt, P, T, R, E: From<Error>>(
 }
 
 /// One attempt; a lost conflict is the caller's.
-pub(crate) fn run_once<'e, S: Scheme, A: Attempt, P, T, R, E: From<Error>>(
-    engine: &'e Engine<S>,
+pub(crate) fn run_once<'e, N: Runs, A: Attempt, P, T, R, E: From<Error>>(
+    engine: &'e N,
     options: TxnOptions,
-    access: impl Fn(Txn<'e, S>) -> A,
+    access: impl Fn(N::Txn<'e>) -> A,
     procedure: &mut P,
     body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
     lost: impl Fn(&mut P, &Abort),
     commit: impl Fn(A) -> Result<R>,
 ) -> Result<(T, R), E> {
-    let txn = begin_together(engine, options)?;
-    attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), commit).map_err(|failure| match failure {
+    let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), commit);
+    begin_together(engine, &options).map_err(Failure::from).and_then(attempt).map_err(|failure| match failure {
         Failure::Lost(abort) => {
             lost(procedure, &abort);
             Error::Abort(abort).into()
@@ -79,16 +107,16 @@ pub(crate) fn run_once<'e, S: Scheme, A: Attempt, P, T, R, E: From<Error>>(
 }
 
 /// Begins when nobody runs alone.
-fn begin_together<S: Scheme>(engine: &Engine<S>, options: TxnOptions) -> Result<Txn<'_, S>> {
-    engine.gate.wait_open();
-    let txn = Txn::begin(engine, options, true)?;
-    if !engine.gate.is_closed() {
+fn begin_together<'e, N: Runs>(engine: &'e N, options: &TxnOptions) -> Result<N::Txn<'e>> {
+    engine.gate().wait_open();
+    let txn = engine.begin(options, true)?;
+    if !engine.gate().is_closed() {
         return Ok(txn);
     }
     // It closed in between: let the holder go first (gate.rs, invariant 2).
     drop(txn);
-    engine.gate.wait_open();
-    Txn::begin(engine, options, true)
+    engine.gate().wait_open();
+    engine.begin(options, true)
 }
 
 fn attempt<'e, A: Attempt, T, R, E: From<Error>>(
@@ -104,22 +132,18 @@ fn attempt<'e, A: Attempt, T, R, E: From<Error>>(
         (Err(error), None) => return Err(Failure::ForGood(error)),
         (Ok(value), None) => value,
     };
-    match commit(access) {
-        Ok(receipt) => Ok((value, receipt)),
-        Err(Error::Abort(abort)) => Err(Failure::Lost(abort)),
-        Err(error) => Err(Failure::ForGood(error.into())),
-    }
+    Ok((value, commit(access)?))
 }
 
 /// Lets the opponent end, then gives way for longer the more attempts were lost.
-fn pause<S: Scheme>(engine: &Engine<S>, attempts: u32, other: Option<Tid>) {
+fn pause(engine: &impl Runs, attempts: u32, other: Option<Tid>) {
     if let Some(other) = other {
         let mut spin = Spin::default();
         for _ in 0..OPPONENT_LOOKS {
-            match engine.shared.tids.inquire(other) {
-                Inquiry::InFlight | Inquiry::Committing(_) => spin.wait(),
-                _ => break,
+            if !engine.is_in_flight(other) {
+                break;
             }
+            spin.wait();
         }
     }
     let mut spin = Spin::default();

@@ -9,8 +9,15 @@
 //! | `RUSTFLAGS="--cfg loom"` | the lock-free pieces in their models | every interleaving and every value an ordering allows |
 //! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`tests/schedules.rs`) | random interleavings, all orderings taken for SeqCst |
 
+#[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "the schemes that latch are the next commits"))]
+pub(crate) mod elided;
+pub(crate) mod mcs;
+#[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "the schemes that latch are the next commits"))]
+pub(crate) mod mcs_rw;
+pub(crate) mod queue;
 #[cfg(shuttle)]
 mod scheduled;
+pub(crate) mod transactional;
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::{

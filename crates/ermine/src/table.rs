@@ -10,6 +10,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use smallvec::SmallVec;
+
 use crate::{
     access::IndexOrdinal,
     catalog::IndexEntry,
@@ -17,13 +19,15 @@ use crate::{
     epoch::Guard,
     error::{Error, Result},
     ids::{RowId, TableId},
-    index::Index,
+    index::{Index, IndexKind},
     options::Options,
+    partition::PartitionOf,
     rows::{
-        array::RowArray,
-        chain::{CertifierStamps, Kind, VersionPtr},
+        array::{RowArray, Slot},
+        chain::{CertifierStamps, Kind, RowSlot, VersionPtr},
+        in_place::{Control, RecordPtr, RecordSlot},
     },
-    scheme::{escalation::TableReaders, staleness::Staleness},
+    scheme::{escalation::TableReaders, in_place::Reach, staleness::Staleness},
     sync::{AtomicUsize, Ordering},
     types::KeyBuffer,
 };
@@ -54,7 +58,7 @@ pub(crate) struct Secondary {
 
 impl Secondary {
     pub(crate) fn new(entry: &IndexEntry, entries: Index, key_of: Option<KeyOf>) -> Self {
-        let IndexEntry { name, uniqueness, key_type } = entry;
+        let IndexEntry { name, uniqueness, key_type, .. } = entry;
         let key_of = key_of.map_or_else(OnceLock::new, OnceLock::from);
         Self { name: (**name).into(), uniqueness: *uniqueness, key_type_name: key_type.clone(), entries, key_of }
     }
@@ -62,7 +66,7 @@ impl Secondary {
     /// What the catalog says of it.
     pub(crate) fn entry(&self) -> IndexEntry {
         let (name, key_type) = (self.name.to_string(), self.key_type_name.clone());
-        IndexEntry { name, uniqueness: self.uniqueness, key_type }
+        IndexEntry { name, uniqueness: self.uniqueness, key_type, kind: self.entries.kind() }
     }
 
     /// Whether it can be kept up to date.
@@ -99,19 +103,64 @@ impl Secondary {
     }
 }
 
+/// The entry that a write gives a row in one index, where it has another one there than before.
+pub(crate) struct NewEntry {
+    pub(crate) index: IndexOrdinal,
+    pub(crate) key: KeyBuffer,
+    /// Length of the secondary key at its front.
+    pub(crate) secondary_length: usize,
+    pub(crate) unique: bool,
+}
+
+/// The new entries of one write. Most writes have none.
+pub(crate) type NewEntries = SmallVec<[NewEntry; 2]>;
+
+/// What a storage family keeps of a table.
+pub(crate) trait Family: Slot {
+    /// Beside its rows.
+    type Beside: Send + Sync;
+
+    fn beside(options: &Options) -> Self::Beside;
+}
+
+/// A table whose rows have versions.
+pub(crate) type TableStore<H> = TableParts<RowSlot<H>>;
+
+/// What the certifiers of rows with versions keep of a table.
+pub(crate) struct Tracking {
+    /// From when on reads of its versions are not tracked.
+    pub(crate) staleness: Staleness,
+    /// Who reads all of it.
+    pub(crate) readers: Arc<TableReaders>,
+}
+
+impl<H: CertifierStamps> Family for RowSlot<H> {
+    type Beside = Tracking;
+
+    fn beside(options: &Options) -> Tracking {
+        let staleness = Staleness::new(options.stale_after, options.escalate_after);
+        Tracking { staleness, readers: Arc::new(TableReaders::new(options.escalate_after)) }
+    }
+}
+
+impl<C: Control> Family for RecordSlot<C> {
+    type Beside = ();
+
+    fn beside(_: &Options) {}
+}
+
 /// A table's parts.
-pub(crate) struct TableStore<H> {
+pub(crate) struct TableParts<F: Family> {
     pub(crate) id: TableId,
     pub(crate) name: Arc<str>,
     /// The types of its keys and values, by name; and themselves, once the application has opened it.
     pub(crate) type_names: [String; 2],
     pub(crate) types: OnceLock<[TypeId; 2]>,
+    /// Which partition a row is in, where the application has said so.
+    pub(crate) partition: OnceLock<PartitionOf>,
     pub(crate) primary: Index,
-    pub(crate) rows: RowArray<H>,
-    /// From when on reads of its versions are not tracked.
-    pub(crate) staleness: Staleness,
-    /// Who reads all of it.
-    pub(crate) readers: Arc<TableReaders>,
+    pub(crate) rows: RowArray<F>,
+    pub(crate) beside: F::Beside,
     /// In order of creation; read by every write, so without a lock and in few instructions.
     secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],
     secondary_count: AtomicUsize,
@@ -119,10 +168,16 @@ pub(crate) struct TableStore<H> {
     attached_count: AtomicUsize,
 }
 
-impl<H: CertifierStamps> TableStore<H> {
+impl<F: Family> TableParts<F> {
     /// An empty table.
-    pub(crate) fn new(id: TableId, name: &str, type_names: [String; 2], options: &Options) -> Result<Self> {
-        Ok(Self::with_rows(id, name, type_names, RowArray::reserve()?, Index::new(), options))
+    pub(crate) fn new(
+        id: TableId,
+        name: &str,
+        type_names: [String; 2],
+        kind: IndexKind,
+        options: &Options,
+    ) -> Result<Self> {
+        Ok(Self::with_rows(id, name, type_names, RowArray::reserve()?, Index::new(kind), options))
     }
 
     /// A table with rows.
@@ -130,7 +185,7 @@ impl<H: CertifierStamps> TableStore<H> {
         id: TableId,
         name: &str,
         type_names: [String; 2],
-        rows: RowArray<H>,
+        rows: RowArray<F>,
         primary: Index,
         options: &Options,
     ) -> Self {
@@ -139,10 +194,10 @@ impl<H: CertifierStamps> TableStore<H> {
             name: name.into(),
             type_names,
             types: OnceLock::new(),
+            partition: OnceLock::new(),
             primary,
             rows,
-            staleness: Staleness::new(options.stale_after, options.escalate_after),
-            readers: Arc::new(TableReaders::new(options.escalate_after)),
+            beside: F::beside(options),
             secondaries: Default::default(),
             secondary_count: AtomicUsize::new(0),
             attached_count: AtomicUsize::new(0),
@@ -157,6 +212,32 @@ impl<H: CertifierStamps> TableStore<H> {
         }
     }
 
+    /// Fails where an index cannot be scanned.
+    pub(crate) fn check_ordered(&self, ordinal: IndexOrdinal) -> Result<()> {
+        if self.index(ordinal).kind().is_ordered() {
+            return Ok(());
+        }
+        let name = &self.name;
+        Err(Error::Schema(format!("table {name} has a hash index, which has no order: it cannot be scanned")))
+    }
+
+    /// How far a look at a key, or a write, reaches.
+    pub(crate) fn reach_of_key(&self, key: &[u8], writes: bool) -> Result<Reach> {
+        match self.partition.get() {
+            Some(partition) => partition.of_key(key).map(Reach::Partition),
+            None if writes => Ok(Reach::Everything),
+            None => Ok(Reach::Common),
+        }
+    }
+
+    /// How far a look through a range reaches.
+    pub(crate) fn reach_of_range(&self, index: IndexOrdinal, lower: &[u8], upper: Option<&[u8]>) -> Reach {
+        let Some(partition) = self.partition.get() else { return Reach::Common };
+        let known = index == IndexOrdinal::PRIMARY || partition.indexes_alike;
+        let one = if known { partition.of_range(lower, upper) } else { None };
+        one.map_or(Reach::Everything, Reach::Partition)
+    }
+
     /// One of its secondary indexes.
     pub(crate) fn secondary(&self, ordinal: IndexOrdinal) -> &Secondary {
         self.secondaries[ordinal.0 as usize - 1].get().expect("an ordinal is handed out after its index is there")
@@ -167,6 +248,12 @@ impl<H: CertifierStamps> TableStore<H> {
         // Acquire: pairs with `add_secondary`.
         let ordinals = 1..=self.secondary_count.load(Ordering::Acquire) as u16;
         ordinals.map(|ordinal| (IndexOrdinal(ordinal), self.secondary(IndexOrdinal(ordinal))))
+    }
+
+    /// Whether it has any.
+    #[inline]
+    pub(crate) fn has_secondaries(&self) -> bool {
+        self.secondary_count.load(Ordering::Acquire) > 0
     }
 
     /// Adds a secondary index. One caller at a time; no row is there yet, or none that the index does not have.
@@ -191,6 +278,59 @@ impl<H: CertifierStamps> TableStore<H> {
         key_type
     }
 
+    /// What entries a row needs under `value` that it did not have under the value `before`.
+    pub(crate) fn new_entries(&self, key: &[u8], before: Option<&[u8]>, value: Option<&[u8]>) -> Result<NewEntries> {
+        let mut entries = NewEntries::new();
+        let Some(value) = value else { return Ok(entries) };
+        let mut old = KeyBuffer::new();
+        for (index, secondary) in self.secondaries() {
+            let mut entry = KeyBuffer::new();
+            let secondary_length = secondary.entry_of(key, value, &mut entry)?;
+            if entry.len() > crate::MAX_KEY_BYTES {
+                return Err(Error::KeyTooLong { bytes: entry.len() });
+            }
+            if let Some(before) = before {
+                secondary.entry_of(key, before, &mut old)?;
+                if old == entry {
+                    continue;
+                }
+            }
+            if let Some(partition) = self.partition.get().filter(|partition| partition.indexes_alike)
+                && partition.of_key(&entry)? != partition.of_key(key)?
+            {
+                let (table, index) = (&self.name, &secondary.name);
+                return Err(Error::Schema(format!(
+                    "table {table} has partitions, and keys of its index {index} do not begin with what decides them: use \
+                     TableOptions::indexes_apart"
+                )));
+            }
+            entries.push(NewEntry { index, key: entry, secondary_length, unique: secondary.uniqueness.is_unique() });
+        }
+        Ok(entries)
+    }
+
+    /// Shows `visit` each index in which a row has another entry under `value` than under the value `before`, and both.
+    pub(crate) fn changed_entries(
+        &self,
+        key: &[u8],
+        before: Option<&[u8]>,
+        value: Option<&[u8]>,
+        mut visit: impl FnMut(IndexOrdinal, Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<()> {
+        for (index, secondary) in self.secondaries() {
+            let entry_of = |value: Option<&[u8]>| -> Result<Option<KeyBuffer>> {
+                let mut entry = KeyBuffer::new();
+                value.map(|value| secondary.entry_of(key, value, &mut entry)).transpose()?;
+                Ok(value.is_some().then_some(entry))
+            };
+            let (old, new) = (entry_of(before)?, entry_of(value)?);
+            if old != new {
+                visit(index, old.as_deref(), new.as_deref());
+            }
+        }
+        Ok(())
+    }
+
     /// Fails while an index could not be kept up to date.
     #[inline]
     pub(crate) fn check_writable(&self) -> Result<()> {
@@ -210,7 +350,17 @@ impl<H: CertifierStamps> TableStore<H> {
         let secondaries = self.secondaries().map(|(_, secondary)| &secondary.entries);
         secondaries.chain([&self.primary]).map(|index| index.footprint(nodes).bytes() as u64).sum()
     }
+}
 
+impl<C: Control> TableParts<RecordSlot<C>> {
+    /// Starts loading the records of rows, side by side.
+    #[inline]
+    pub(crate) fn prefetch_records(&self, rows: impl Iterator<Item = RowId>) {
+        rows.filter_map(|row| self.rows.slot(row).record()).for_each(RecordPtr::prefetch);
+    }
+}
+
+impl<H: CertifierStamps> TableStore<H> {
     /// Starts loading the newest versions of rows, side by side.
     pub(crate) fn prefetch_versions(&self, rows: impl Iterator<Item = RowId>) {
         rows.filter_map(|row| self.rows.slot(row).head()).for_each(VersionPtr::prefetch);

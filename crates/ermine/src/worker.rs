@@ -31,8 +31,8 @@ use crate::{
         snapshots::{Horizon, SnapshotSlot},
     },
     scheme::{Scheme, StampsOf},
-    sync::{Instant, Mutex, Ordering, home_of_thread},
-    txn::{readers::ReaderSlot, table::TidLease, write_set::Footprint},
+    sync::{Instant, Ordering},
+    txn::{readers::ReaderSlot, table::TidLease, write_set::ChainFootprint},
 };
 
 /// The epochs of a worker.
@@ -65,7 +65,7 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) tids: TidLease,
     pub(crate) reader: ReaderSlot,
     pub(crate) certifier: S::Certifier,
-    pub(crate) footprint: Footprint<StampsOf<S>>,
+    pub(crate) footprint: ChainFootprint<StampsOf<S>>,
     /// Its end of the log, where there is one.
     pub(crate) position: Option<Position>,
     /// The last place in the log that what it has read comes from.
@@ -119,7 +119,7 @@ impl<S: Scheme> Worker<S> {
             tids: engine.shared.tids.lease(),
             reader,
             certifier: S::Certifier::default(),
-            footprint: Footprint::default(),
+            footprint: ChainFootprint::default(),
             position: engine.log.as_ref().map(|log| log.join()),
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
@@ -277,63 +277,4 @@ fn ids_of(row_ids: &mut Vec<RowIds>, table: TableId) -> &mut RowIds {
         row_ids.resize_with(at + 1, RowIds::default);
     }
     &mut row_ids[at]
-}
-
-/// Idle workers, one lock-protected place each so that threads do not meet.
-pub(crate) struct WorkerPool<S: Scheme> {
-    places: Box<[Place<S>]>,
-    overflow: Mutex<Vec<Box<Worker<S>>>>,
-}
-
-/// On a cache line of its own.
-#[repr(align(128))]
-struct Place<S: Scheme>(Mutex<Option<Box<Worker<S>>>>);
-
-impl<S: Scheme> WorkerPool<S> {
-    const PLACES: usize = if cfg!(shuttle) { 4 } else { 64 };
-
-    pub(crate) fn new() -> Self {
-        Self { places: (0..Self::PLACES).map(|_| Place(Mutex::new(None))).collect(), overflow: Mutex::new(Vec::new()) }
-    }
-
-    fn places_from_home(&self) -> impl Iterator<Item = &Place<S>> {
-        let home = home_of_thread();
-        (0..Self::PLACES).map(move |step| &self.places[(home + step) % Self::PLACES])
-    }
-
-    /// An idle worker, mostly the one that this thread used last.
-    pub(crate) fn take(&self) -> Option<Box<Worker<S>>> {
-        let idle = self.places_from_home().find_map(|place| place.0.try_lock().ok()?.take());
-        idle.or_else(|| self.overflow.lock().ok()?.pop())
-    }
-
-    /// Puts a worker back.
-    pub(crate) fn give(&self, worker: Box<Worker<S>>) {
-        for place in self.places_from_home() {
-            if let Ok(mut place) = place.0.try_lock()
-                && place.is_none()
-            {
-                *place = Some(worker);
-                return;
-            }
-        }
-        self.overflow.lock().expect("no code panics while it holds the pool").push(worker);
-    }
-
-    /// Lets `visit` look after every idle worker in turn.
-    pub(crate) fn for_each_idle(&self, mut visit: impl FnMut(&mut Worker<S>)) {
-        for place in &self.places {
-            // Taken out for the visit, so that nobody waits for the place.
-            let idle = place.0.try_lock().ok().and_then(|mut place| place.take());
-            if let Some(mut worker) = idle {
-                visit(&mut worker);
-                self.give(worker);
-            }
-        }
-        let idle = std::mem::take(&mut *self.overflow.lock().expect("no code panics while it holds the pool"));
-        for mut worker in idle {
-            visit(&mut worker);
-            self.give(worker);
-        }
-    }
 }

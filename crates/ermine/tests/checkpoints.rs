@@ -108,9 +108,18 @@ fn disk_use_is_bounded_under_endless_updates() {
 
 #[test]
 fn checkpoints_are_made_while_transactions_run() {
+    check_while_transactions_run(Scheme::SiSsn);
+}
+
+#[test]
+fn parallel_checkpoints_are_made_while_transactions_run() {
+    check_while_transactions_run(Scheme::Silo);
+}
+
+fn check_while_transactions_run(scheme: Scheme) {
     let directory = FaultyDirectory::new();
     let expected = {
-        let (db, rows, index) = open(&directory, options());
+        let (db, rows, index) = open(&directory, options().scheme(scheme));
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..3u64)
@@ -152,7 +161,7 @@ fn checkpoints_are_made_while_transactions_run() {
         content(&db, &rows, &index)
     };
     for _ in 0..2 {
-        let (db, rows, index) = open(&directory, options());
+        let (db, rows, index) = open(&directory, options().scheme(scheme));
         let found = content(&db, &rows, &index);
         assert_eq!(found, expected);
         for (key, value) in found.range(..10_000) {

@@ -164,12 +164,12 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
         }
         let Some(running) = &mut open[at] else {
             if begun < transactions {
-                let options = history::random_options(rng);
-                let read_only = options.read_only;
+                let options = history::random_options(rng, scheme);
+                let (read_only, snapshot) = (options.read_only, options.snapshot);
                 let left = rng.usize(1..=shape.operations);
                 let slow = rng.u8(..16) == 0;
                 open[at] = Some(Open { session: Session::begin(&store, (at, begun), options), read_only, slow, left });
-                reference.begin(at, options.snapshot);
+                reference.begin(at, snapshot);
                 begun += 1;
                 if trace {
                     eprintln!("session {at}: begins");
@@ -234,7 +234,7 @@ struct Open<'s> {
 }
 
 fn judge(scheme: Scheme, initial: &State, records: &[Record], end: &State, found: &mut Found) {
-    let history = History::new(initial, records, scheme.reads_snapshot());
+    let history = History::new(initial, records, scheme);
     assert_eq!(history.last_rows(initial), *end, "the order of stamps is the order of versions");
     let Verdict { information_flow, single, cycle } = history.judge().unwrap_or_else(|why| panic!("{why}"));
     if let Some(cycle) = information_flow {

@@ -18,7 +18,7 @@
 //! that the writer makes unique, under the district that was paid at.
 
 use ermine::{
-    Database, SecondaryIndex, Table, Uniqueness, fixed_value,
+    Database, SecondaryIndex, Table, TableOptions, Uniqueness, fixed_value,
     zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout},
 };
 
@@ -341,33 +341,38 @@ pub struct Tables {
     pub credit: Option<CreditTables>,
 }
 
+/// Each warehouse is a partition, with all that belongs to it; items are in none.
+fn by_warehouse() -> TableOptions {
+    TableOptions::default().partition_by(|&warehouse: &u32| warehouse.into())
+}
+
 impl Tables {
     /// The tables of a database, created when absent.
     pub fn open(db: &Database) -> ermine::Result<Self> {
-        let customer = db.table("customer")?;
+        let customer = db.table_with("customer", by_warehouse())?;
         let customer_by_name = db.index(
             &customer,
             "customer_by_name",
             Uniqueness::NonUnique,
             |&(w, d, _): &CustomerKey, row: &Customer| (w, d, row.last.0, row.first.0),
         )?;
-        let order = db.table("order")?;
+        let order = db.table_with("order", by_warehouse())?;
         let order_by_customer =
             db.index(&order, "order_by_customer", Uniqueness::NonUnique, |&(w, d, _): &OrderKey, row: &Order| {
                 (w, d, row.c_id)
             })?;
         Ok(Self {
-            warehouse: db.table("warehouse")?,
-            district: db.table("district")?,
+            warehouse: db.table_with("warehouse", by_warehouse())?,
+            district: db.table_with("district", by_warehouse())?,
             customer,
             customer_by_name,
-            history: db.table("history")?,
-            new_order: db.table("new_order")?,
+            history: db.table_with("history", by_warehouse())?,
+            new_order: db.table_with("new_order", by_warehouse())?,
             order,
             order_by_customer,
-            order_line: db.table("order_line")?,
+            order_line: db.table_with("order_line", by_warehouse())?,
             item: db.table("item")?,
-            stock: db.table("stock")?,
+            stock: db.table_with("stock", by_warehouse())?,
             credit: None,
         })
     }
@@ -378,7 +383,8 @@ impl Tables {
         Ok(match mix {
             Mix::Standard => tables,
             Mix::CreditCheck => {
-                let credit = CreditTables { status: db.table("customer_credit")?, checks: db.table("credit_check")? };
+                let status = db.table_with("customer_credit", by_warehouse())?;
+                let credit = CreditTables { status, checks: db.table_with("credit_check", by_warehouse())? };
                 Self { credit: Some(credit), ..tables }
             }
         })

@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::{
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
-    micro::{Churn, CommitLatency, Micro, Recovery},
+    micro::{Churn, CommitLatency, Index, Micro, Recovery},
     tpcc::{CreditCheck, Tpcc},
 };
 
@@ -49,6 +49,11 @@ pub enum Workload {
     ReadMostly(ReadMostly),
     /// Single operations over one table, to compare with other engines
     Micro(Micro),
+    /// Lookups in each kind of index by itself, of sparse keys of four bytes (HTM paper, figure 11)
+    ///
+    /// The radix tree with each way to keep readers and writers apart, the B+-tree and the hash index; all are built first (16
+    /// million keys take about 7 GiB), and take turns in rounds.
+    Index(Index),
     /// How long a durable commit of one small row takes, beside a plain write and sync
     ///
     /// By 1, 2, 4 .. clients that wait for each commit, at full load and at half of it.

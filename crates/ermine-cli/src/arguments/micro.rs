@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use ermine_bench::{churn, commit_latency, machine, micro, recovery};
+use ermine_bench::{churn, commit_latency, index, machine, micro, recovery};
 
 use super::run::{OneScheme, Run, positive_seconds, seconds};
 
@@ -97,6 +97,31 @@ impl Churn {
             storage: self.run.place.storage(false),
             observer: None,
         }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Index {
+    /// Keys in each index
+    #[arg(long, default_value_t = 1 << 24, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keys: u32,
+    /// Numbers of threads
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2], value_name = "N")]
+    pub threads: Vec<usize>,
+    /// Time of each index in each round, with each number of threads
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub seconds: Duration,
+    /// Rounds
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    pub rounds: usize,
+    /// Write the whole report as JSON; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl Index {
+    pub fn options(&self) -> index::Options {
+        index::Options { keys: self.keys, threads: self.threads.clone(), turn: self.seconds, rounds: self.rounds }
     }
 }
 

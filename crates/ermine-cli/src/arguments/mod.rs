@@ -17,7 +17,7 @@ pub use self::{
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
     check::{Check, Format},
     inspect::{Inspect, InspectLog},
-    micro::{Churn, CommitLatency, Micro, Recovery},
+    micro::{Churn, CommitLatency, Index, Micro, Recovery},
     run::Run,
 };
 

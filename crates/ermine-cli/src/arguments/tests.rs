@@ -54,7 +54,7 @@ fn every_option_arrives() {
 #[test]
 fn what_cannot_work_is_refused() {
     for line in [
-        "tpcc --scheme serial",
+        "tpcc --scheme parallel",
         "tpcc --threads 0",
         "tpcc --warehouses 0",
         "tpcc --seconds 0",
@@ -75,7 +75,7 @@ fn what_cannot_work_is_refused() {
         "sibench --threads 2 --group 2:8-12:3",
         "write-skew --pairs 0",
         "batch --pause long",
-        "stock --scheme si,serial",
+        "stock --scheme si,parallel",
         "stock --sweep --reads 10",
         "read-mostly --long 1",
         "ycsb",

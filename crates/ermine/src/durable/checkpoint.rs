@@ -20,7 +20,6 @@
 
 use std::{
     io,
-    ops::Bound,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
@@ -36,7 +35,7 @@ use crate::{
     engine::Engine,
     error::Result,
     ids::{RowId, Stamp, TableId},
-    index::{Batch, Direction},
+    index::{self, Batch},
     log::{
         Log,
         lsn::{Address, Lsn, Space},
@@ -138,7 +137,7 @@ impl Checkpoints {
 }
 
 /// Sleeps so that the walk takes no more than its share.
-struct Pacer {
+pub(super) struct Pacer {
     pace: Pace,
     since: Instant,
 }
@@ -147,7 +146,11 @@ impl Pacer {
     const WORK: Duration = Duration::from_millis(1);
     const REST: Duration = Duration::from_millis(9);
 
-    fn step(&mut self, is_urgent: impl FnOnce() -> bool) {
+    pub(super) fn new(pace: Pace) -> Self {
+        Self { pace, since: Instant::now() }
+    }
+
+    pub(super) fn step(&mut self, is_urgent: impl FnOnce() -> bool) {
         if self.pace == Pace::Gentle && self.since.elapsed() >= Self::WORK {
             if !is_urgent() {
                 thread::sleep(Self::REST);
@@ -247,7 +250,7 @@ impl<S: Scheme> Engine<S> {
             moving: Vec::new(),
             report: CheckpointReport::default(),
         };
-        let mut pacer = Pacer { pace, since: Instant::now() };
+        let mut pacer = Pacer::new(pace);
         let pins = Pins { versions: self.versions.join_as("checkpoint"), nodes: self.nodes.join_as("checkpoint") };
         for table in self.all_tables() {
             walk.table(table, &pins, &mut pacer)?;
@@ -340,20 +343,13 @@ impl<S: Scheme> Walk<'_, S> {
         pacer: &mut Pacer,
     ) -> Result<()> {
         let mut batch = Batch::default();
-        let mut last: Option<Vec<u8>> = None;
+        let mut walk = index::Walk::default();
         let mut found: Vec<(RowId, std::ops::Range<usize>, Option<Address>)> = Vec::new();
         loop {
             {
                 let (versions, nodes) = (pins.versions.enter(), pins.nodes.enter());
-                let lower = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-                let mut cursor = table.index(ordinal).cursor(&nodes, lower, Bound::Unbounded, Direction::Forward);
-                loop {
-                    if cursor.next_leaf(&mut batch, BATCH_ENTRIES).is_none() {
-                        return Ok(());
-                    }
-                    if !batch.is_empty() {
-                        break;
-                    }
+                if !table.index(ordinal).walk(&nodes, &mut walk, &mut batch, BATCH_ENTRIES) {
+                    return Ok(());
                 }
                 table.prefetch_versions((0..batch.len()).map(|at| batch.row(at)));
                 found.clear();
@@ -374,7 +370,6 @@ impl<S: Scheme> Walk<'_, S> {
                 self.report.rows += u64::from(address.is_some());
                 self.image.add(&batch.key_bytes()[span], row, address).map_err(storage)?;
             }
-            last = Some(batch.key(batch.len() - 1).to_vec());
             if self.cold.is_full() {
                 self.write_moved()?;
             }

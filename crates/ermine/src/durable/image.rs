@@ -1,7 +1,7 @@
 //! The file of a checkpoint: keys, rows and their addresses, as of about one moment (ERMIA 3.7).
 //!
 //! A file `checkpoint-BEGIN` of blocks: one `Begin`, then for each table its keys and the entries of its indexes, each in
-//! order and cut into blocks, then one `End`. What makes it count is an empty file `marker-BEGIN-END`, which is made when all
+//! order (but for the keys of a hash index) and cut into blocks, then one `End`. What makes it count is an empty file `marker-BEGIN-END`, which is made when all
 //! the rest is durable and names the place of the `End` block. BEGIN is the place in the log from which it is to be replayed.
 //!
 //! | block | descriptors | payload |

@@ -17,7 +17,7 @@ use crate::{
         scan::{Extent, Found, Scan},
     },
     platform::file::File,
-    rows::{arena::Arena, array::RowArray},
+    rows::{arena::Arena, array::ChainArray},
     scheme::{Scheme, StampsOf},
 };
 
@@ -82,7 +82,7 @@ impl<S: Scheme> Engine<S> {
             let address = Address::new(space, header.lsn, number);
             number += 1;
             let (Some((table, row, stamp)), Some(value)) = (row_of(&record, header), value) else { continue };
-            let Some(table) = self.find_table(table).filter(|_| RowArray::<StampsOf<S>>::has_place(row)) else {
+            let Some(table) = self.find_table(table).filter(|_| ChainArray::<StampsOf<S>>::has_place(row)) else {
                 continue;
             };
             if table.rows.slot(row).stored() == Some(address)

@@ -23,6 +23,7 @@
 //! | `archive` | segments of the log that have been freed |
 //! | `restore` | a database as of a moment, from a backup and an archive |
 //! | `contents` | what a checkpoint says, for people |
+//! | `parallel` | the other family: files of single-version schemes |
 //! | `verify` | looks at every byte of a database that is not open |
 
 mod archive;
@@ -37,6 +38,7 @@ mod image;
 // The schedule explorer runs no helpers.
 #[cfg(not(shuttle))]
 pub(crate) mod loader;
+pub(crate) mod parallel;
 mod rebuild;
 pub(crate) mod recovery;
 mod removal;

@@ -1,6 +1,6 @@
 //! Indexes from what the checkpoint and the log say of keys.
 //!
-//! A checkpoint has keys in order; the log has the newer ones in no order. Of a row the newest key counts, and of an index
+//! A checkpoint has keys in order, unless their index has none; the log has the newer ones in no order. Of a row the newest key counts, and of an index
 //! the newest entry of a row; a row that got its key behind the checkpoint has none of what the checkpoint says of it. What
 //! is left is merged and loaded from bottom up.
 
@@ -12,10 +12,11 @@ use super::{
     row_set::RowSet,
 };
 use crate::{
+    epoch::EpochManager,
     error::{Error, Result},
     ids::{RowId, TableId},
-    index::{Index, KEY_LENGTH_MAX},
-    rows::{array::RowArray, chain::CertifierStamps},
+    index::{Index, IndexKind, Insert, KEY_LENGTH_MAX},
+    rows::{array::ChainArray, chain::CertifierStamps},
 };
 
 /// The keys of a checkpoint, in order.
@@ -23,7 +24,7 @@ pub(super) type Run<'r> = &'r mut dyn Iterator<Item = Result<(KeyBytes, RowId)>>
 
 /// The newest note of each row, by key, of rows that are still there; and all rows that have a note.
 pub(super) fn newest<'n, H: CertifierStamps>(
-    array: &RowArray<H>,
+    array: &ChainArray<H>,
     notes: &'n [Notes],
     of: impl Fn(&'n Notes) -> Option<&'n Vec<KeyNote>>,
 ) -> (Vec<(&'n [u8], RowId)>, RowSet) {
@@ -46,38 +47,40 @@ pub(super) fn newest<'n, H: CertifierStamps>(
     (kept, rows)
 }
 
-fn is_live<H: CertifierStamps>(array: &RowArray<H>, row: RowId) -> bool {
+fn is_live<H: CertifierStamps>(array: &ChainArray<H>, row: RowId) -> bool {
     array.slot(row).stored().is_some_and(|address| !address.is_deleted())
 }
 
 /// The primary index of a table, and the rows that got their keys from the log.
 pub(super) fn primary<H: CertifierStamps>(
-    array: &RowArray<H>,
+    array: &ChainArray<H>,
     table: TableId,
+    kind: IndexKind,
     notes: &[Notes],
     run: Run<'_>,
 ) -> Result<(Index, RowSet)> {
     let (keys, renewed) = newest(array, notes, |notes| notes.keys.get(&table));
-    let index = load(array, &keys, &[&renewed], run, table)?;
+    let index = load(array, kind, &keys, &[&renewed], run, table)?;
     Ok((index, renewed))
 }
 
 /// A secondary index of a table.
 pub(super) fn secondary<H: CertifierStamps>(
-    array: &RowArray<H>,
+    array: &ChainArray<H>,
     table: TableId,
-    index: u16,
+    (index, kind): (u16, IndexKind),
     renewed: &RowSet,
     notes: &[Notes],
     run: Run<'_>,
 ) -> Result<Index> {
     let (entries, changed) = newest(array, notes, |notes| notes.entries.get(&(table, index)));
-    load(array, &entries, &[renewed, &changed], run, table)
+    load(array, kind, &entries, &[renewed, &changed], run, table)
 }
 
 /// Merges keys of the log with those of the checkpoint that are not `stale`.
 fn load<H: CertifierStamps>(
-    array: &RowArray<H>,
+    array: &ChainArray<H>,
+    kind: IndexKind,
     keys: &[(&[u8], RowId)],
     stale: &[&RowSet],
     run: Run<'_>,
@@ -88,26 +91,52 @@ fn load<H: CertifierStamps>(
         .map_while(|entry| entry.map_err(|error| failure.replace(Some(error))).ok())
         .filter(|(_, row)| is_live(array, *row) && !stale.iter().any(|stale| stale.contains(*row)));
     let new = keys.iter().map(|(key, row)| (KeyBytes::from_slice(key), *row));
+    if !kind.is_ordered() {
+        let index = load_unordered(kind, old.chain(new), table);
+        return failure.into_inner().map_or(index, Err);
+    }
     let mut last: Option<KeyBytes> = None;
     let ascending = merge(old.peekable(), new.peekable()).map_while(|(key, row)| {
         if last.as_ref().is_some_and(|last| *last >= key) {
-            let what = format!("two rows of table {} have one key; `ermine verify` lists such rows", table.0);
-            failure.replace(Some(Error::Storage(what)));
+            failure.replace(Some(two_rows(table)));
             return None;
         }
         if key.len() > KEY_LENGTH_MAX {
-            let what = format!("a key of table {} has {} bytes, more than any", table.0, key.len());
-            failure.replace(Some(Error::Storage(what)));
+            failure.replace(Some(too_long(table, &key)));
             return None;
         }
         last = Some(key.clone());
         Some((key, row))
     });
-    let index = Index::bulk_load(ascending);
+    let index = Index::bulk_load(kind, ascending);
     match failure.into_inner() {
         None => Ok(index),
         Some(error) => Err(error),
     }
+}
+
+/// Takes keys as they come: a checkpoint has those of such an index in the order of the index.
+fn load_unordered(kind: IndexKind, keys: impl Iterator<Item = (KeyBytes, RowId)>, table: TableId) -> Result<Index> {
+    let index = Index::new(kind);
+    let participant = EpochManager::new("recovery").join_as("recovery");
+    for (key, row) in keys {
+        if key.len() > KEY_LENGTH_MAX {
+            return Err(too_long(table, &key));
+        }
+        if let Insert::Exists(..) = index.insert_if_absent(&participant.enter(), &key, row) {
+            return Err(two_rows(table));
+        }
+        participant.reclaim(2);
+    }
+    Ok(index)
+}
+
+fn two_rows(table: TableId) -> Error {
+    Error::Storage(format!("two rows of table {} have one key; `ermine verify` lists such rows", table.0))
+}
+
+fn too_long(table: TableId, key: &[u8]) -> Error {
+    Error::Storage(format!("a key of table {} has {} bytes, more than any", table.0, key.len()))
 }
 
 /// Two ascending runs as one.

@@ -30,6 +30,7 @@ use super::{
     cold::{self, ColdStore},
     copy::UNFINISHED,
     image::{self, Image, Marker},
+    parallel::files::{check_family, refuse_in_place},
     rebuild,
     removal::Removals,
     replay::{self, Arrays, End, Notes, Replay},
@@ -37,7 +38,7 @@ use super::{
     store::{Store, StoredRecord, storage},
 };
 use crate::{
-    catalog::{CATALOG, TableEntry},
+    catalog::{CATALOG, IndexEntry, TableEntry},
     epoch::EpochManager,
     error::{Error, Result},
     ids::{RowId, TableId},
@@ -52,7 +53,7 @@ use crate::{
     },
     options::Options,
     platform::file::{Directory, Open, write_again},
-    rows::{array::RowArray, chain::CertifierStamps},
+    rows::{array::ChainArray, chain::CertifierStamps},
 };
 
 /// What recovery found, and how long it took.
@@ -88,7 +89,7 @@ impl fmt::Display for Recovery {
 /// A table as it came up.
 pub(crate) struct RecoveredTable<H> {
     pub(crate) entry: TableEntry,
-    pub(crate) rows: RowArray<H>,
+    pub(crate) rows: ChainArray<H>,
     pub(crate) primary: Index,
     pub(crate) indexes: Vec<Index>,
     live: u64,
@@ -129,6 +130,7 @@ impl Found {
 /// Brings up what a directory holds.
 pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<H>> {
     let began = Instant::now();
+    check_family(&**directory, &directory.list().map_err(storage)?, options.scheme)?;
     let found = find(&**directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
     let arrays = Arrays::<H>::new();
@@ -197,6 +199,7 @@ fn make_marker_sure(directory: &dyn Directory, image: &Image) -> io::Result<()> 
 /// Sorts the files of a directory by what they are.
 pub(super) fn find(directory: &dyn Directory) -> Result<Found> {
     let names = directory.list().map_err(storage)?;
+    refuse_in_place(directory, &names)?;
     if names.iter().any(|name| name == UNFINISHED) {
         return Err(Error::Storage(format!(
             "a backup or restore to {} has broken off: remove the directory and make it again",
@@ -319,7 +322,7 @@ fn build_tables<H: CertifierStamps>(
         let rows = match arrays.next().flatten() {
             Some(array) => Arc::into_inner(array).expect("the replaying threads have ended"),
             // A table without rows in the log.
-            None => RowArray::reserve()?,
+            None => ChainArray::reserve()?,
         };
         let table = build_table(entry.clone(), rows, notes, image, start)?;
         if table.entry.id == CATALOG {
@@ -335,7 +338,7 @@ fn build_tables<H: CertifierStamps>(
 
 fn build_table<H: CertifierStamps>(
     entry: TableEntry,
-    rows: RowArray<H>,
+    rows: ChainArray<H>,
     notes: &[Notes],
     image: Option<&Image>,
     start: u64,
@@ -345,22 +348,22 @@ fn build_table<H: CertifierStamps>(
     let mut copied = RowSet::default();
     let mut keys = section(0).into_iter().flat_map(|(image, section)| image.keys(section)).map(|key| {
         let (key, row, address) = key?;
-        let address = address.filter(|_| RowArray::<H>::has_place(row));
+        let address = address.filter(|_| ChainArray::<H>::has_place(row));
         let address = address.ok_or_else(no_such_row)?;
         replay::raise(&rows, row, address, start);
         copied.insert(row);
         Ok((key, row))
     });
-    let (primary, renewed) = rebuild::primary(&rows, id, notes, &mut keys)?;
-    let index = |index| {
+    let (primary, renewed) = rebuild::primary(&rows, id, entry.kind, notes, &mut keys)?;
+    let index = |(index, of): (u16, &IndexEntry)| {
         let entries = section(index).into_iter().flat_map(|(image, section)| image.keys(section));
         let mut entries = entries.map(|entry| {
             let (key, row, _) = entry?;
-            if RowArray::<H>::has_place(row) { Ok((key, row)) } else { Err(no_such_row()) }
+            if ChainArray::<H>::has_place(row) { Ok((key, row)) } else { Err(no_such_row()) }
         });
-        rebuild::secondary(&rows, id, index, &renewed, notes, &mut entries)
+        rebuild::secondary(&rows, id, (index, of.kind), &renewed, notes, &mut entries)
     };
-    let indexes = (1..=entry.indexes.len() as u16).map(index).collect::<Result<_>>()?;
+    let indexes = (1..).zip(&entry.indexes).map(index).collect::<Result<_>>()?;
     let logged = notes.iter().filter_map(|notes| notes.rows.get(&id));
     let used = RowSet::stretches(logged.chain([&copied]));
     let live = settle_rows(&rows, &used);
@@ -373,7 +376,7 @@ fn no_such_row() -> Error {
 }
 
 /// Empties the slots of rows that are gone; counts the others.
-fn settle_rows<H: CertifierStamps>(rows: &RowArray<H>, used: &[Range<u64>]) -> u64 {
+fn settle_rows<H: CertifierStamps>(rows: &ChainArray<H>, used: &[Range<u64>]) -> u64 {
     let mut live = 0;
     for slot in used.iter().cloned().flatten().map(|row| rows.slot(RowId(row))) {
         match slot.stored() {
@@ -400,7 +403,7 @@ fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) 
 
 /// As `read_catalog`, of these rows, with another way to read them; each with its row.
 pub(super) fn read_catalog_with<H: CertifierStamps>(
-    array: &RowArray<H>,
+    array: &ChainArray<H>,
     rows: impl IntoIterator<Item = RowId>,
     read: impl Fn(Address, RowId) -> Result<StoredRecord>,
 ) -> Result<Vec<(RowId, TableEntry)>> {

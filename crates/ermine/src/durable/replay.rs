@@ -31,14 +31,14 @@ use crate::{
         segment::{SegmentFiles, name_of},
         space::Span,
     },
-    rows::{array::RowArray, chain::CertifierStamps},
+    rows::{array::ChainArray, chain::CertifierStamps},
 };
 
 /// No database has so many tables: there are no addresses for their arrays.
 const TABLES_MAX: u32 = 1 << 12;
 
 /// Indirection arrays as they come up.
-pub(super) struct Arrays<H>(RwLock<Vec<Option<Arc<RowArray<H>>>>>);
+pub(super) struct Arrays<H>(RwLock<Vec<Option<Arc<ChainArray<H>>>>>);
 
 impl<H: CertifierStamps> Arrays<H> {
     pub(super) fn new() -> Self {
@@ -46,7 +46,7 @@ impl<H: CertifierStamps> Arrays<H> {
     }
 
     /// The array of a table, made when it is first asked for; `None`: no table has that number.
-    pub(super) fn get(&self, table: TableId) -> Result<Option<Arc<RowArray<H>>>> {
+    pub(super) fn get(&self, table: TableId) -> Result<Option<Arc<ChainArray<H>>>> {
         if table.0 >= TABLES_MAX {
             return Ok(None);
         }
@@ -61,7 +61,7 @@ impl<H: CertifierStamps> Arrays<H> {
             known.resize_with(at + 1, || None);
         }
         if known[at].is_none() {
-            known[at] = Some(Arc::new(RowArray::reserve()?));
+            known[at] = Some(Arc::new(ChainArray::reserve()?));
         }
         Ok(known[at].clone())
     }
@@ -72,7 +72,7 @@ impl<H: CertifierStamps> Arrays<H> {
     }
 
     /// All of them, by the number of their table.
-    pub(super) fn into_vec(self) -> Vec<Option<Arc<RowArray<H>>>> {
+    pub(super) fn into_vec(self) -> Vec<Option<Arc<ChainArray<H>>>> {
         self.0.into_inner().expect("no code panics while it holds the arrays")
     }
 }
@@ -241,7 +241,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
         let start = self.segments[0].start;
         let offset = header.lsn.offset();
         let mut number = 0;
-        let mut known: Option<(TableId, Arc<RowArray<H>>)> = None;
+        let mut known: Option<(TableId, Arc<ChainArray<H>>)> = None;
         for record in Records::new(descriptors(block, header)) {
             let record = record.ok_or_else(|| damaged("a record of an unknown kind: written by a newer version?"))?;
             let (table, row) = match record {
@@ -252,7 +252,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
                 Record::Chain { .. } => continue,
                 Record::Moved { .. } => return Err(damaged("a record of the cold store in the log")),
             };
-            if !RowArray::<H>::has_place(row) || number >= Address::RECORDS_MAX {
+            if !ChainArray::<H>::has_place(row) || number >= Address::RECORDS_MAX {
                 return Err(damaged("a row number that no table has"));
             }
             match record {
@@ -297,7 +297,7 @@ fn chained(block: &[u8], header: &Header) -> Option<Lsn> {
 }
 
 /// Puts an address into a row's slot, unless a newer one is there.
-pub(super) fn raise<H: CertifierStamps>(array: &RowArray<H>, row: RowId, address: Address, start: u64) {
+pub(super) fn raise<H: CertifierStamps>(array: &ChainArray<H>, row: RowId, address: Address, start: u64) {
     let slot = array.slot(row);
     loop {
         let current = slot.stored();

@@ -27,7 +27,7 @@ use crate::{
         space::Span,
     },
     platform::file::{Directory, File},
-    rows::{arena::Arena, array::RowArray, chain::CertifierStamps},
+    rows::{arena::Arena, array::ChainArray, chain::CertifierStamps},
     table::TableStore,
 };
 
@@ -160,7 +160,7 @@ impl Store {
     /// Puts what has been read from `address` in its place, unless somebody else was faster.
     pub(crate) fn install<H: CertifierStamps>(
         &self,
-        rows: &RowArray<H>,
+        rows: &ChainArray<H>,
         row: RowId,
         address: Address,
         stamp: Stamp,

@@ -1,6 +1,6 @@
 //! The entries of one leaf that a scan hands out.
 
-use super::{key::HEAD, keys::Short};
+use super::key::{HEAD, Word};
 use crate::ids::RowId;
 
 /// Rows and keys, packed; used over and over, so that scans do not allocate.
@@ -11,6 +11,15 @@ pub(crate) struct Batch {
     ends: Vec<u32>,
     /// Longer than what is used: keys are copied eight bytes at a time, whatever their length.
     bytes: Vec<u8>,
+}
+
+/// What an entry has in the node itself.
+pub(super) struct Short<'n> {
+    pub(super) prefix: &'n [u8],
+    /// The same, left-aligned, if it has no more bytes than a word.
+    pub(super) prefix_word: u64,
+    pub(super) head: u64,
+    pub(super) word: Word,
 }
 
 impl Batch {
@@ -44,6 +53,12 @@ impl Batch {
     pub(super) fn clear(&mut self) {
         self.rows.clear();
         self.ends.clear();
+    }
+
+    /// Forgets all but the first `length` entries.
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.rows.truncate(length);
+        self.ends.truncate(length);
     }
 
     fn used(&self) -> usize {

@@ -15,6 +15,7 @@
 //!    was, under a guard, may read it.
 //! 2. Order of keys = order of (head, extent, long key's bytes) among the keys of one node.
 
+use super::version::Torn;
 use crate::{epoch::Guard, ids::RowId};
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -156,6 +157,19 @@ impl LongKey {
     pub(super) unsafe fn row(this: *const Self) -> RowId {
         // SAFETY: the caller vouches for the pointer.
         unsafe { (*this).row }
+    }
+
+    /// The key and its row, if `still` says that the node they were found in is what it was.
+    ///
+    /// # Safety
+    /// `this` stood in that node, for a long key, when the node was what it was; the caller's guard outlives `'g`.
+    #[inline]
+    pub(super) unsafe fn read<'g>(this: *const Self, still: &impl Fn() -> bool) -> Result<(&'g [u8], RowId), Torn> {
+        if !still() {
+            return Err(Torn);
+        }
+        // SAFETY: the pointer belonged to the tree after it was read (invariant 1).
+        Ok(unsafe { (Self::bytes(this), Self::row(this)) })
     }
 
     /// Bytes that a key of this length takes.

@@ -1,42 +1,29 @@
-//! The index: an ordered concurrent map from key bytes to [`RowId`], whose leaves have versions.
+//! The index: a concurrent map from key bytes to [`RowId`], whose leaves have versions.
 //!
-//! It is a B+-tree with optimistic lock coupling. Readers write nothing that others can see: they take a node's version,
-//! read, and check the version again (`version.rs`). Writers lock the one to four nodes they change. Leaves are wide,
-//! with word-sized key heads from which the common prefix is cut (`keys.rs`, `key.rs`), and linked both ways. It knows
-//! keys, rows and stamps, and nothing of transactions, schemes or tables.
+//! A table chooses its kind ([`IndexKind`]); the rest of the engine sees [`Index`], which hands every call to the one it has.
+//! What all kinds share lies beside this file: the version words and stamps that keep phantoms out (`version.rs`), the check
+//! at commit (`validate.rs`), keys outside of nodes (`key.rs`), what scans hand out (`batch.rs`). A *leaf* is, in each kind,
+//! the place where keys that are not there would enter: a leaf of the B+-tree. An index knows keys, rows and stamps, and
+//! nothing of transactions, schemes or tables.
 //!
-//! One file a verb: [`get`], [`insert`] with [`split`], [`remove`] with [`unlink`], [`validate`], [`scan`] with
-//! [`batch`], [`bulk`], [`footprint`]. Start with [`descend`](Index::try_descend) below.
-//!
-//! What makes a descent right: a node's range only ever shrinks by its own split, which changes its version; everything
-//! else (absorbing a neighbour's range) makes it grow. So when the child's version was taken while the parent was still
-//! what it was when it named the child, and the parent was responsible for the key then, the child is now.
-//!
-//! Invariants (those of the parts are with the parts):
+//! Invariants of every kind (those of the parts are with the parts):
 //! 1. Every key is in at most one live leaf, the one that a descent for it ends at.
 //! 2. A key that is in the index throughout a scan of its range is handed out once, in order.
 //! 3. Between an observation ([`LeafSeen`]) of a leaf and its successful validation no key has entered the range that the
 //!    leaf had when it was observed, and every insert that comes later sees the validator's stamp.
-//! 4. Removing a key, unlinking an empty leaf and giving a node another prefix void no observation.
+//! 4. Removing a key, and what follows for the structure, voids no observation.
 //! 5. Whoever hands in a [`LeafPtr`] has been in the same epoch, in one guard, since it was handed out.
-//!
-//! Tried and rejected: see docs/decisions/0001-index.md. References: Leis et al., "The ART of Practical Synchronization"
-//! (DaMoN 2016); Mao et al., "Cache Craftiness for Fast Multicore Key-Value Storage" (EuroSys 2012); Graefe, "Modern
-//! B-Tree Techniques" (2011), 3.5 and 3.6.
 
+pub(crate) mod art;
 mod batch;
-mod bulk;
-mod entries;
+mod btree;
 mod footprint;
-mod get;
-mod insert;
+#[cfg(not(loom))]
+mod hash;
 mod key;
-mod keys;
-mod node;
-mod remove;
-mod scan;
-mod split;
-mod unlink;
+#[cfg(not(loom))]
+mod kinds;
+#[cfg(not(loom))]
 mod validate;
 mod version;
 
@@ -45,47 +32,17 @@ mod model_test;
 #[cfg(all(test, not(loom)))]
 mod stress_test;
 
-pub(crate) use self::{
-    batch::Batch,
-    get::Approach,
-    insert::{Insert, Inserted},
-    key::KEY_LENGTH_MAX,
-    scan::Direction,
-    version::LeafVersion,
-};
+#[cfg(not(loom))]
+pub(crate) use self::kinds::{Approach, Index, Walk};
+pub(crate) use self::{batch::Batch, footprint::Footprint, key::KEY_LENGTH_MAX, version::LeafVersion};
 
-use self::{
-    key::LongKey,
-    keys::Torn,
-    node::{Inner, Leaf, NodePtr, Target},
-    version::Seen,
-};
-use crate::{
-    epoch::Guard,
-    ids::{RowId, Stamp},
-    sync::{AtomicPtr, Ordering},
-};
+use self::version::{Coverage, Locked};
+use crate::ids::{RowId, Stamp};
 use std::ptr::NonNull;
 
-/// Nodes are aligned to 64 bytes: the root word keeps the height of the tree in the bits below.
-const LEVEL_MASK: usize = 63;
-
-/// An ordered concurrent map from key bytes to rows.
-pub(crate) struct Index {
-    /// The root, and in its low bits its level: 0 for a leaf.
-    root: AtomicPtr<Version>,
-}
-
-use self::version::Version;
-
-// SAFETY: the tree is shared by means of atomics; what it points to belongs to it alone.
-unsafe impl Send for Index {}
-// SAFETY: as above.
-unsafe impl Sync for Index {}
-
-/// A leaf that was observed. Good only under the guard it was observed in (invariant 5).
+/// A leaf that was observed, by its coverage. Good only under the guard it was observed in (invariant 5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct LeafPtr(NonNull<Leaf>);
+pub(crate) struct LeafPtr(NonNull<Coverage>);
 
 // SAFETY: only a name; those who follow it keep to invariant 5, on whatever thread.
 unsafe impl Send for LeafPtr {}
@@ -108,153 +65,71 @@ pub(crate) struct Lookup {
     pub(crate) seen: LeafSeen,
 }
 
-/// A leaf and its version on the way of a reader or writer.
-struct At<'g> {
-    leaf: &'g Leaf,
-    seen: Seen,
+/// Which way a cursor goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
 }
 
-/// An inner node on that way, and the child that it continued with.
-#[derive(Clone, Copy)]
-struct Step<'g> {
-    inner: &'g Inner,
-    seen: Seen,
-    index: usize,
-    level: usize,
-}
-
-impl Index {
-    /// An empty index.
-    pub(crate) fn new() -> Self {
-        Self::from_root(Box::into_raw(Leaf::new(LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO)).cast(), 0)
-    }
-
-    fn from_root(root: NodePtr, level: usize) -> Self {
-        Self { root: AtomicPtr::new(tag(root, level)) }
-    }
-
-    /// Descends to the leaf that is responsible for `target`, calling `pass` for each inner node on the way.
-    #[inline]
-    fn try_descend<'g>(
-        &self,
-        guard: &'g Guard<'_>,
-        target: Target<'_>,
-        pass: impl FnMut(Step<'g>) -> Result<(), Torn>,
-    ) -> Result<At<'g>, Torn> {
-        let (node, seen, _) = self.try_descend_to(0, guard, target, pass)?;
-        // SAFETY: nodes of level 0 are leaves; alive or retired, the guard keeps them.
-        Ok(At { leaf: unsafe { &*node.cast_const().cast() }, seen })
-    }
-
-    /// As [`Index::try_descend`], but not below level `floor`; gives the node and its level, which is lower only where the
-    /// whole tree is.
-    #[inline]
-    fn try_descend_to<'g>(
-        &self,
-        floor: usize,
-        _guard: &'g Guard<'_>,
-        target: Target<'_>,
-        mut pass: impl FnMut(Step<'g>) -> Result<(), Torn>,
-    ) -> Result<(NodePtr, Seen, usize), Torn> {
-        // Acquire pairs with the Release store of `set_root`.
-        let root = self.root.load(Ordering::Acquire);
-        let (mut node, mut level) = untag(root);
-        // SAFETY: the root is a node; it cannot be freed while the guard is held (node.rs, invariant 4).
-        let mut seen = unsafe { &*node }.observe().ok_or(Torn)?;
-        // The root is replaced under the old root's lock: if it still is the root now, it was when it was observed.
-        if self.root.load(Ordering::Acquire) != root {
-            return Err(Torn);
-        }
-        while level > floor {
-            // SAFETY: nodes above level 0 are inner nodes; alive or retired, the guard keeps them.
-            let inner: &'g Inner = unsafe { &*node.cast_const().cast() };
-            let index = inner.child_index(target, seen)?;
-            let child = inner.child(index);
-            if level > 1 {
-                Inner::prefetch(child.cast_const().cast());
-            } else {
-                Leaf::prefetch(child.cast_const().cast());
-            }
-            if !inner.version.is_still(seen) {
-                return Err(Torn);
-            }
-            // SAFETY: the node still was what it was, so it named this child: a node of the tree, kept by the guard.
-            let child_seen = unsafe { &*child }.observe().ok_or(Torn)?;
-            if !inner.version.is_still(seen) {
-                return Err(Torn);
-            }
-            pass(Step { inner, seen, index, level })?;
-            (node, seen) = (child, child_seen);
-            level -= 1;
-        }
-        Ok((node, seen, level))
-    }
-
-    /// Replaces the root. The caller holds the lock of the old one.
-    fn set_root(&self, root: NodePtr, level: usize) {
-        // Release pairs with the Acquire loads of `try_descend`.
-        self.root.store(tag(root, level), Ordering::Release);
+impl Inserted {
+    /// What every insert does first under the lock.
+    fn begin(coverage: &Coverage, lock: &mut Locked<'_>) -> Self {
+        let (gap, removed) = coverage.stamps(lock);
+        lock.bump_phantom();
+        let (before, after) = lock.phantoms();
+        let has_absorbed = coverage.has_absorbed(lock);
+        Self { leaf: LeafPtr::of(coverage), before, after, gap: gap.max(removed), has_absorbed, split: None }
     }
 }
 
-impl At<'_> {
-    fn still(&self) -> impl Fn() -> bool + '_ {
-        || self.leaf.version().is_still(self.seen)
-    }
-
-    /// The observation, if everything read from the leaf since belongs together.
-    #[inline]
-    fn believed(&self) -> Result<LeafSeen, Torn> {
-        let removed = self.leaf.coverage.removed();
-        if !self.leaf.version().is_still(self.seen) {
-            return Err(Torn);
-        }
-        Ok(LeafSeen { leaf: LeafPtr(self.leaf.into()), version: self.seen.phantom(), removed })
+impl LeafPtr {
+    fn of(coverage: &Coverage) -> Self {
+        Self(coverage.into())
     }
 }
 
-fn tag(node: NodePtr, level: usize) -> NodePtr {
-    debug_assert!(level <= LEVEL_MASK && node.addr() & LEVEL_MASK == 0);
-    node.map_addr(|address| address | level)
+/// What became of an insert.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Insert {
+    /// The key is there already. The stamp: the highest of those who have looked at the leaf's range, for those who are in
+    /// it anew by this key; nobody that this misses and that did not see the key can succeed.
+    Exists(RowId, Stamp),
+    Done(Inserted),
 }
 
-#[inline]
-fn untag(root: NodePtr) -> (NodePtr, usize) {
-    (root.map_addr(|address| address & !LEVEL_MASK), root.addr() & LEVEL_MASK)
+/// What an insert did to the leaf set: who recorded `leaf` at `before` records it at `after` now, and `split` too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Inserted {
+    pub(crate) leaf: LeafPtr,
+    pub(crate) before: LeafVersion,
+    pub(crate) after: LeafVersion,
+    /// The highest stamp of a scan, a miss or a removed key in the leaf's range, read when no validator that this
+    /// insert has not seen could still succeed.
+    pub(crate) gap: Stamp,
+    /// Whether the leaf has the range of others that died: who recorded one of them may have to do with this insert
+    /// ([`LeafPtr::heir`]).
+    pub(crate) has_absorbed: bool,
+    /// The other half, if the insert split or replaced the leaf: together they have the range that the leaf had.
+    pub(crate) split: Option<(LeafPtr, LeafVersion)>,
 }
 
-impl Drop for Index {
-    fn drop(&mut self) {
-        // Relaxed: whoever drops it has it alone.
-        let (root, level) = untag(self.root.load(Ordering::Relaxed));
-        // SAFETY: nobody else has the tree, and it is not used again.
-        unsafe { free_tree(root, level) };
-    }
+/// How the keys of a table, or the entries of a secondary index, are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum IndexKind {
+    /// A B+-tree with wide leaves: good at everything, and best at scans.
+    #[default]
+    BTree,
+    /// An adaptive radix tree: point lookups touch few cache lines, scans are slower than the B+-tree's.
+    Art,
+    /// A hash index: keys are found and not ordered, so the table has no scans.
+    Hash,
 }
 
-/// Frees a node and everything below it.
-///
-/// # Safety
-/// `node` is a node of this level in a tree that nobody else has.
-unsafe fn free_tree(node: NodePtr, level: usize) {
-    // SAFETY: long keys belong to one place in one tree, which nobody else has.
-    let mut discard = |long: *mut LongKey| unsafe { LongKey::free(NonNull::new(long).expect("allocated").cast()) };
-    let this = NonNull::new(node).expect("children are nodes").cast::<u8>();
-    if level == 0 {
-        // SAFETY: a leaf, says the caller.
-        let leaf = unsafe { this.cast::<Leaf>().as_ref() };
-        leaf.keys.discard_all(&mut discard);
-        leaf.upper.discard(&mut discard);
-        // SAFETY: as above.
-        return unsafe { Leaf::free(this) };
+impl IndexKind {
+    /// Whether there are scans.
+    pub(crate) fn is_ordered(self) -> bool {
+        self != Self::Hash
     }
-    // SAFETY: an inner node, says the caller.
-    let inner = unsafe { this.cast::<Inner>().as_ref() };
-    for child in inner.children() {
-        // SAFETY: children belong to one parent and are one level below it.
-        unsafe { free_tree(child, level - 1) };
-    }
-    inner.separators.discard_all(&mut discard);
-    // SAFETY: as above.
-    unsafe { Inner::free(this) };
 }

@@ -2,7 +2,10 @@
 //! Method: more threads than cores for a fixed number of operations. Keys that are there throughout must be found by every
 //! lookup and every scan, in order and once; a row always tells its key; an observation that validates has missed nothing.
 
-use super::{Index, batch::Batch, insert::Insert, model_test::Random, scan::Direction};
+use super::{
+    Batch, Direction, Index, IndexKind, Insert,
+    model_test::{KINDS, Random},
+};
 use crate::{
     epoch::{EpochManager, Guard, Participant},
     ids::{RowId, Stamp},
@@ -38,8 +41,8 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(shape: Shape, universe: u64) -> Self {
-        let setup = Self { index: Index::new(), shape, universe, writers_left: AtomicU64::new(WRITERS) };
+    fn new(kind: IndexKind, shape: Shape, universe: u64) -> Self {
+        let setup = Self { index: Index::new(kind), shape, universe, writers_left: AtomicU64::new(WRITERS) };
         let epochs = EpochManager::new("test");
         let worker = epochs.join();
         for n in (0..universe).filter(|&n| stays(n)) {
@@ -85,7 +88,9 @@ impl Setup {
             }
             let m = (n + random.below(400)).min(self.universe - 1);
             let direction = if random.below(2) == 0 { Direction::Forward } else { Direction::Backward };
-            self.check_scan(&guard, &mut batch, (n, m), direction, 1 + random.below(80) as usize);
+            if self.index.kind().is_ordered() {
+                self.check_scan(&guard, &mut batch, (n, m), direction, 1 + random.below(80) as usize);
+            }
         }
     }
 
@@ -146,6 +151,10 @@ impl Setup {
     }
 
     fn rows(&self, guard: &Guard<'_>, low: &[u8], high: &[u8]) -> (Vec<RowId>, Vec<super::LeafSeen>) {
+        if !self.index.kind().is_ordered() {
+            let lookups = [low, high].map(|key| self.index.get(guard, key));
+            return (lookups.iter().filter_map(|found| found.row).collect(), lookups.map(|found| found.seen).to_vec());
+        }
         let (mut rows, mut leaves) = (Vec::new(), Vec::new());
         let mut batch = Batch::default();
         let mut cursor = self.index.cursor(guard, Bound::Included(low), Bound::Included(high), Direction::Forward);
@@ -160,8 +169,8 @@ impl Setup {
 #[test]
 fn what_stays_is_always_found_and_what_comes_is_always_noticed() {
     let (universe, rounds) = if cfg!(miri) { (100, 1) } else { (6_000, 300) };
-    for shape in SHAPES {
-        let setup = &Setup::new(shape, universe);
+    for (kind, shape) in KINDS.into_iter().flat_map(|kind| SHAPES.map(|shape| (kind, shape))) {
+        let setup = &Setup::new(kind, shape, universe);
         let epochs = EpochManager::new("test");
         thread::scope(|scope| {
             for me in 0..WRITERS {
@@ -184,8 +193,12 @@ fn what_stays_is_always_found_and_what_comes_is_always_noticed() {
 /// Several threads draw ascending numbers and insert them; others take the oldest out. Nothing is lost, nothing left.
 #[test]
 fn a_queue_of_several_producers_and_consumers() {
+    KINDS.into_iter().filter(|&kind| kind.is_ordered()).for_each(queue);
+}
+
+fn queue(kind: IndexKind) {
     let count = if cfg!(miri) { 60 } else { 100_000 };
-    let index = &Index::new();
+    let index = &Index::new(kind);
     let (drawn, taken) = (&AtomicU64::new(0), &AtomicU64::new(0));
     let epochs = EpochManager::new("test");
     thread::scope(|scope| {
@@ -230,14 +243,19 @@ fn a_queue_of_several_producers_and_consumers() {
     });
     let worker = epochs.join();
     let footprint = index.footprint(&worker.enter());
-    assert_eq!((footprint.entries, footprint.leaves), (0, 1), "{footprint:?}");
+    let empty = Index::new(kind).footprint(&worker.enter());
+    assert_eq!((footprint.entries, footprint.node_bytes), (0, empty.node_bytes), "{footprint:?}");
 }
 
 /// Threads insert the same keys: each key has one winner, and everybody agrees who.
 #[test]
 fn one_insert_of_each_key_wins() {
+    KINDS.into_iter().for_each(race);
+}
+
+fn race(kind: IndexKind) {
     let count = if cfg!(miri) { 60 } else { 50_000 };
-    let index = &Index::new();
+    let index = &Index::new(kind);
     let epochs = EpochManager::new("test");
     let wins: Vec<u64> = thread::scope(|scope| {
         let threads: Vec<_> = (0..4)

@@ -3,6 +3,21 @@
 use super::{Index, LeafPtr, LeafVersion, version::Verdict};
 use crate::{epoch::Guard, ids::Stamp};
 
+impl LeafPtr {
+    /// Who has the range of the leaf now, and since which version, if it has died with no insert since it was `seen`; otherwise the
+    /// leaf itself.
+    ///
+    /// The guard in which the leaf was observed must be held still (invariant 5 of the index).
+    pub(crate) fn heir(self, _guard: &Guard<'_>, seen: LeafVersion) -> (Self, LeafVersion) {
+        let (mut leaf, mut seen) = (self.0, seen);
+        // SAFETY: as in `validate`.
+        while let Some(heir) = unsafe { leaf.as_ref() }.heir(seen) {
+            (leaf, seen) = heir;
+        }
+        (Self(leaf), seen)
+    }
+}
+
 impl Index {
     /// Raises the leaf's gap stamp to at least `stamp`, then says whether no key has entered, or is about to enter, the
     /// range that the leaf had when it was `seen`. A leaf that was unlinked since is looked for where its range went.
@@ -14,7 +29,7 @@ impl Index {
             // SAFETY: a leaf of this index, observed under a guard that is held (invariant 5); an absorber is retired
             // after those it absorbed were, so the same guard keeps it.
             let observed = unsafe { leaf.as_ref() };
-            match observed.coverage.validate(seen, stamp) {
+            match observed.validate(seen, stamp) {
                 Verdict::Unchanged => return true,
                 Verdict::Changed => return false,
                 Verdict::Absorbed => (leaf, seen) = observed.absorber(),
@@ -29,10 +44,7 @@ mod tests {
     use crate::{
         epoch::EpochManager,
         ids::RowId,
-        index::{
-            LeafSeen,
-            insert::{Insert, Inserted},
-        },
+        index::{IndexKind, Insert, Inserted, LeafSeen},
     };
 
     fn insert(index: &Index, guard: &Guard<'_>, n: u64) -> Inserted {
@@ -54,10 +66,14 @@ mod tests {
 
     #[test]
     fn an_insert_voids_an_observation_and_a_removal_does_not() {
+        [IndexKind::BTree, IndexKind::Art].into_iter().for_each(insert_voids);
+    }
+
+    fn insert_voids(kind: IndexKind) {
         let epochs = EpochManager::new("test");
         let worker = epochs.join();
         let guard = worker.enter();
-        let index = Index::new();
+        let index = Index::new(kind);
         insert(&index, &guard, 1);
         let seen = miss(&index, &guard, 2);
         assert!(index.validate(&guard, seen.leaf, seen.version, Stamp(10)));
@@ -75,7 +91,7 @@ mod tests {
         let epochs = EpochManager::new("test");
         let worker = epochs.join();
         let guard = worker.enter();
-        let index = Index::new();
+        let index = Index::new(IndexKind::BTree);
         insert(&index, &guard, 0);
         let seen = miss(&index, &guard, 1);
         assert!(index.validate(&guard, seen.leaf, seen.version, Stamp(10)));
@@ -93,12 +109,16 @@ mod tests {
     /// inserted where their range went.
     #[test]
     fn unlinking_voids_nothing() {
+        [IndexKind::BTree, IndexKind::Art].into_iter().for_each(unlinking);
+    }
+
+    fn unlinking(kind: IndexKind) {
         let epochs = EpochManager::new("test");
         let worker = epochs.join();
         let guard = worker.enter();
         let count = if cfg!(miri) { 150 } else { 20_000 };
         for order in [0, 1, 7919] {
-            let index = Index::new();
+            let index = Index::new(kind);
             for n in 0..count {
                 insert(&index, &guard, 2 * n);
             }
@@ -112,11 +132,38 @@ mod tests {
                 remove(&index, &guard, 2 * n);
             }
             let stamp = Stamp(10 * count);
-            assert_eq!(index.footprint(&guard).leaves, 1);
+            let footprint = index.footprint(&guard);
+            assert_eq!((footprint.entries, footprint.leaves.max(1)), (0, 1));
             assert!(seen.iter().all(|seen| index.validate(&guard, seen.leaf, seen.version, stamp)));
             let inserted = insert(&index, &guard, 77);
             assert_eq!(inserted.gap, stamp);
             assert!(seen.iter().all(|seen| !index.validate(&guard, seen.leaf, seen.version, stamp)));
         }
+    }
+    /// What a transaction's own inserts do to its observations can be followed through nodes that were replaced.
+    #[test]
+    fn an_observation_is_followed_to_the_heir() {
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let guard = worker.enter();
+        let index = Index::new(IndexKind::Art);
+        for n in 0..3 {
+            insert(&index, &guard, n);
+        }
+        let LeafSeen { leaf, version, .. } = miss(&index, &guard, 200);
+        let mut own = vec![(leaf, version)];
+        for n in 3..200 {
+            let inserted = insert(&index, &guard, n);
+            for at in 0..own.len() {
+                let (leaf, version) = own[at].0.heir(&guard, own[at].1);
+                if leaf == inserted.leaf && version == inserted.before {
+                    own[at] = (leaf, inserted.after);
+                    own.extend(inserted.split);
+                }
+            }
+        }
+        assert!(own.iter().all(|&(leaf, version)| index.validate(&guard, leaf, version, Stamp(1))));
+        insert(&index, &guard, 200);
+        assert!(!own.iter().all(|&(leaf, version)| index.validate(&guard, leaf, version, Stamp(2))));
     }
 }

@@ -17,6 +17,8 @@
 //! | `flusher`, `waiters` | group commit |
 //! | `segment`, `scan` | the files, and reading them |
 //!
+//! Beside it there is the parallel log of single-version schemes (`parallel`); they share varints, those who wait, and receipts.
+//!
 //! The log knows bytes, rows by number and stamps; it knows nothing of versions, indexes or schemes.
 //!
 //! Invariants (those of the parts are with the parts)
@@ -31,6 +33,7 @@ pub(crate) mod block;
 pub(crate) mod chains;
 pub(crate) mod draft;
 pub(crate) mod lsn;
+pub(crate) mod parallel;
 pub(crate) mod record;
 pub(crate) mod ring;
 pub(crate) mod space;
@@ -52,5 +55,7 @@ pub(crate) mod segment;
 mod central;
 #[cfg(not(loom))]
 pub(crate) use central::{Log, Position, Start};
+#[cfg(not(loom))]
+pub(crate) use receipt::Pending;
 #[cfg(not(loom))]
 pub use receipt::Receipt;

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::Log;
+use super::{Log, parallel::ParallelLog, waiters::Waiters};
 use crate::{error::Result, ids::Stamp};
 
 /// A commit that may not be durable yet. The transaction is visible to others; wait for it, or await it, before telling
@@ -16,14 +16,62 @@ use crate::{error::Result, ids::Stamp};
 #[must_use = "the commit may not be durable yet: wait for it, await it, or say by drop that it need not be"]
 pub struct Receipt<'db> {
     stamp: Stamp,
-    /// The log, and the last place in it that the transaction wrote or read from. `None`: nothing to wait for.
-    pending: Option<(&'db Log, u64)>,
+    /// `None`: nothing to wait for.
+    pending: Option<Pending<'db>>,
     /// Who is in the list of those to be woken.
     enlisted: Option<Waker>,
 }
 
+/// What a transaction waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Pending<'db> {
+    /// The central log, and the last place in it that the transaction wrote or read from.
+    Place(&'db Log, u64),
+    /// The parallel log, and the last epoch that the transaction wrote in or read from.
+    Epoch(&'db ParallelLog, u64),
+}
+
+impl<'db> Pending<'db> {
+    fn is_durable(self) -> bool {
+        match self {
+            Self::Place(log, offset) => log.is_durable(offset),
+            Self::Epoch(log, epoch) => log.is_durable(epoch),
+        }
+    }
+
+    fn wait(self) -> Result<()> {
+        match self {
+            Self::Place(log, offset) => log.wait(offset),
+            Self::Epoch(log, epoch) => log.wait(epoch),
+        }
+    }
+
+    /// Fails when it never will be.
+    fn check(self) -> Result<()> {
+        match self {
+            Self::Place(log, _) => log.check(),
+            Self::Epoch(log, _) => log.check(),
+        }
+    }
+
+    /// Has `waker` woken when it is, or never will be.
+    fn enlist(self, waker: Waker) {
+        let enlist = |waiters: &'db Waiters, number| waiters.enlist(number, waker);
+        match self {
+            Self::Place(log, offset) => {
+                enlist(&log.waiters, offset);
+                log.wake_flusher();
+            }
+            Self::Epoch(log, epoch) => {
+                enlist(&log.waiters, epoch);
+                log.wake_logger();
+            }
+        }
+    }
+}
+
 impl<'db> Receipt<'db> {
-    pub(crate) fn new(stamp: Stamp, pending: Option<(&'db Log, u64)>) -> Self {
+    pub(crate) fn new(stamp: Stamp, pending: Option<Pending<'db>>) -> Self {
         Self { stamp, pending, enlisted: None }
     }
 
@@ -34,15 +82,13 @@ impl<'db> Receipt<'db> {
 
     /// Whether the transaction, and all that it read, would survive a crash.
     pub fn is_durable(&self) -> bool {
-        self.pending.as_ref().is_none_or(|(log, offset)| log.is_durable(*offset))
+        self.pending.is_none_or(Pending::is_durable)
     }
 
     /// Blocks until it is durable. [`crate::Error::Poisoned`]: it never will be in this process; whether it happened shows
     /// when the database is opened again.
     pub fn wait(self) -> Result<Stamp> {
-        if let Some((log, offset)) = &self.pending {
-            log.wait(*offset)?;
-        }
+        self.pending.map_or(Ok(()), Pending::wait)?;
         Ok(self.stamp)
     }
 }
@@ -51,20 +97,19 @@ impl Future for Receipt<'_> {
     type Output = Result<Stamp>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((log, offset)) = self.pending else { return Poll::Ready(Ok(self.stamp)) };
-        if !self.is_durable() && log.check().is_ok() {
+        let Some(pending) = self.pending else { return Poll::Ready(Ok(self.stamp)) };
+        if !pending.is_durable() && pending.check().is_ok() {
             // Once a waker, however often the task looks.
             if !self.enlisted.as_ref().is_some_and(|enlisted| enlisted.will_wake(context.waker())) {
                 self.enlisted = Some(context.waker().clone());
-                log.waiters.enlist(offset, context.waker().clone());
-                log.wake_flusher();
+                pending.enlist(context.waker().clone());
             }
             // The second look: see `waiters`.
-            if !self.is_durable() && log.check().is_ok() {
+            if !pending.is_durable() && pending.check().is_ok() {
                 return Poll::Pending;
             }
         }
-        Poll::Ready(if self.is_durable() { Ok(self.stamp) } else { log.check().map(|()| self.stamp) })
+        Poll::Ready(if pending.is_durable() { Ok(self.stamp) } else { pending.check().map(|()| self.stamp) })
     }
 }
 
@@ -125,7 +170,7 @@ mod tests {
         let counting = Arc::new(Counting(AtomicUsize::new(0)));
         let waker = Waker::from(counting.clone());
         let mut context = Context::from_waker(&waker);
-        let mut receipt = pin!(Receipt::new(lsn.stamp(), Some((&log, lsn.offset()))));
+        let mut receipt = pin!(Receipt::new(lsn.stamp(), Some(Pending::Place(&log, lsn.offset()))));
         for _ in 0..5 {
             assert!(receipt.as_mut().poll(&mut context).is_pending());
         }

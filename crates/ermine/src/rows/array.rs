@@ -15,7 +15,10 @@ use crate::{
     ids::RowId,
     log::lsn::Address,
     platform::{memory::Region, prefetch},
-    rows::chain::{CertifierStamps, RowSlot},
+    rows::{
+        chain::{CertifierStamps, RowSlot},
+        in_place::{Control, RecordSlot},
+    },
     sync::{AtomicU64, Mutex, Ordering},
 };
 
@@ -28,10 +31,19 @@ const CAPACITY: u64 = 1 << 32;
 #[cfg(any(loom, shuttle, miri))]
 const CAPACITY: u64 = 1 << 12;
 
+/// The word that stands for a row in its table's array.
+///
+/// # Safety
+/// It is eight bytes long, aligned to eight, and zero bytes are a valid one: no row.
+pub(crate) unsafe trait Slot: Send + Sync + 'static {}
+
 /// RowId -> newest version.
-pub(crate) struct RowArray<H> {
+pub(crate) type ChainArray<H> = RowArray<RowSlot<H>>;
+
+/// RowId -> the row's word.
+pub(crate) struct RowArray<T> {
     slots: Region,
-    rows: PhantomData<RowSlot<H>>,
+    rows: PhantomData<T>,
     /// Addresses in the cold store of rows that are in memory and not in the log any more. Untouched, and without memory,
     /// where there are none.
     homes: Region,
@@ -45,11 +57,17 @@ const HUGE_FROM: usize = 2 << 20;
 
 const _: () = assert!(size_of::<RowSlot<()>>() == 8, "a slot is one word");
 
-impl<H: CertifierStamps> RowArray<H> {
+// SAFETY: an atomic pointer, transparently; null: no version.
+unsafe impl<H: CertifierStamps> Slot for RowSlot<H> {}
+
+// SAFETY: as above; null: no record.
+unsafe impl<C: Control> Slot for RecordSlot<C> {}
+
+impl<T: Slot> RowArray<T> {
     /// An array without rows.
     pub(crate) fn reserve() -> Result<Self> {
         let reserve = |huge_from| {
-            Region::reserve(CAPACITY as usize * size_of::<RowSlot<H>>(), huge_from)
+            Region::reserve(CAPACITY as usize * size_of::<T>(), huge_from)
                 .map_err(|_| Error::Limit("address space: the system refused to reserve 64 GiB for a table"))
         };
         let (slots, homes) = (reserve(HUGE_FROM)?, reserve(usize::MAX)?);
@@ -57,11 +75,11 @@ impl<H: CertifierStamps> RowArray<H> {
     }
 
     /// The place of a row.
-    pub(crate) fn slot(&self, row: RowId) -> &RowSlot<H> {
+    pub(crate) fn slot(&self, row: RowId) -> &T {
         assert!(row.0 < CAPACITY);
-        // SAFETY: inside the region, aligned as pages are, and zero bytes are a valid slot: a null pointer in an atomic.
-        // The region lives as long as `self`.
-        unsafe { &*self.slots.start().cast::<RowSlot<H>>().add(row.0 as usize) }
+        // SAFETY: inside the region, aligned as pages are, and zero bytes are a valid slot (`Slot`). The region lives as
+        // long as `self`.
+        unsafe { &*self.slots.start().cast::<T>().add(row.0 as usize) }
     }
 
     fn home_word(&self, row: RowId) -> &AtomicU64 {
@@ -91,27 +109,6 @@ impl<H: CertifierStamps> RowArray<H> {
         row.0 < CAPACITY
     }
 
-    /// Recovery has put rows into the array: finds out what is free. Nobody else uses the array yet; all rows are in `used`,
-    /// stretches of their numbers in ascending order. Elsewhere no memory is touched, nor is a free row written down by itself.
-    pub(crate) fn recovered(&self, used: &[Range<u64>]) {
-        let is_used = |row: u64| self.slot(RowId(row)).stored().is_some();
-        let last = used.iter().rev().find_map(|stretch| stretch.clone().rev().find(|&row| is_used(row)));
-        let taken = last.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
-        // Relaxed: nobody else is there.
-        self.taken.store(taken, Ordering::Relaxed);
-        let mut free = Vec::new();
-        // Where a run of free rows ends, if there is one above `row`.
-        let mut end = taken;
-        for row in
-            used.iter().rev().flat_map(|stretch| stretch.clone().rev()).filter(|&row| row < taken && is_used(row))
-        {
-            free.extend(Some(row + 1..end).filter(|run| !run.is_empty()));
-            end = row;
-        }
-        free.extend(Some(0..end).filter(|run| !run.is_empty()));
-        *self.free.lock().expect("no code panics while it holds the free rows") = free;
-    }
-
     /// The rows that recovery found, in ascending order. Nobody else uses the array yet.
     pub(crate) fn recovered_rows(&self) -> Vec<RowId> {
         let free = self.free.lock().expect("no code panics while it holds the free rows");
@@ -132,7 +129,7 @@ impl<H: CertifierStamps> RowArray<H> {
 
     /// Bytes of the array that have been handed out.
     pub(crate) fn bytes(&self) -> u64 {
-        self.count() * size_of::<RowSlot<H>>() as u64
+        self.count() * size_of::<T>() as u64
     }
 
     /// Free RowIds that recovery found, some at a time.
@@ -160,6 +157,46 @@ impl<H: CertifierStamps> RowArray<H> {
     }
 }
 
+impl<C: Control> RowArray<RecordSlot<C>> {
+    /// Recovery has put rows into the array: what it has left is free. Nobody else uses the array yet.
+    pub(crate) fn settle(&self) {
+        let is_used = |row: &u64| self.slot(RowId(*row)).record().is_some();
+        let taken = (0..self.count()).rev().find(is_used).map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
+        // Relaxed: nobody else is there.
+        self.taken.store(taken, Ordering::Relaxed);
+        let (mut free, mut end) = (Vec::new(), taken);
+        for row in (0..taken).rev().filter(is_used) {
+            free.extend(Some(row + 1..end).filter(|run| !run.is_empty()));
+            end = row;
+        }
+        free.extend(Some(0..end).filter(|run| !run.is_empty()));
+        *self.free.lock().expect("no code panics while it holds the free rows") = free;
+    }
+}
+
+impl<H: CertifierStamps> ChainArray<H> {
+    /// Recovery has put rows into the array: finds out what is free. Nobody else uses the array yet; all rows are in `used`,
+    /// stretches of their numbers in ascending order. Elsewhere no memory is touched, nor is a free row written down by itself.
+    pub(crate) fn recovered(&self, used: &[Range<u64>]) {
+        let is_used = |row: u64| self.slot(RowId(row)).stored().is_some();
+        let last = used.iter().rev().find_map(|stretch| stretch.clone().rev().find(|&row| is_used(row)));
+        let taken = last.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
+        // Relaxed: nobody else is there.
+        self.taken.store(taken, Ordering::Relaxed);
+        let mut free = Vec::new();
+        // Where a run of free rows ends, if there is one above `row`.
+        let mut end = taken;
+        for row in
+            used.iter().rev().flat_map(|stretch| stretch.clone().rev()).filter(|&row| row < taken && is_used(row))
+        {
+            free.extend(Some(row + 1..end).filter(|run| !run.is_empty()));
+            end = row;
+        }
+        free.extend(Some(0..end).filter(|run| !run.is_empty()));
+        *self.free.lock().expect("no code panics while it holds the free rows") = free;
+    }
+}
+
 /// A worker's RowIds of one table.
 #[derive(Default)]
 pub(crate) struct RowIds {
@@ -170,7 +207,7 @@ pub(crate) struct RowIds {
 
 impl RowIds {
     /// A RowId whose slot is empty and which nobody else knows.
-    pub(crate) fn take<H: CertifierStamps>(&mut self, array: &RowArray<H>) -> Result<RowId> {
+    pub(crate) fn take<T: Slot>(&mut self, array: &RowArray<T>) -> Result<RowId> {
         if let Some(row) = self.recycled.pop() {
             return Ok(row);
         }
@@ -199,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_recovery_left_free_is_handed_out_first_and_once() {
-        let array = RowArray::<()>::reserve().unwrap();
+        let array = ChainArray::<()>::reserve().unwrap();
         let rows = [0, 3, 200, (1 << 32) - 130];
         for row in rows {
             let address = Address::new(Space::Log, Lsn::new(16, 0), 0);
@@ -212,7 +249,7 @@ mod tests {
         assert_eq!(taken, (0..303).filter(|row| !rows.contains(row)).collect::<Vec<_>>());
         // What is free between far rows does not have to be written down.
         assert!(array.free.lock().unwrap().len() < 4);
-        let empty = RowArray::<()>::reserve().unwrap();
+        let empty = ChainArray::<()>::reserve().unwrap();
         empty.recovered(&[]);
         assert_eq!((empty.count(), RowIds::default().take(&empty).unwrap()), (0, RowId(0)));
     }

@@ -1,4 +1,4 @@
-//! Multi-version storage: RowId -> newest version -> older ones.
+//! Storage behind a RowId: a chain of versions, or one record that is changed in place.
 //!
 //! ```text
 //!   index            array (8 bytes a row)       arena (per worker)
@@ -10,11 +10,14 @@
 //! - `arena`: the memory of versions
 //! - `snapshots`: which snapshots are in use, and so which versions somebody may still want
 //! - `reclaim`: unlinking what nobody wants
+//! - `in_place`: one record, for schemes with a single version; `copies`: what a transaction has copied out of records
 
 pub(crate) mod arena;
 #[cfg(not(loom))]
 pub(crate) mod array;
 pub(crate) mod chain;
+pub(crate) mod copies;
+pub(crate) mod in_place;
 #[cfg(all(test, loom))]
 mod loom_models;
 #[cfg(not(loom))]

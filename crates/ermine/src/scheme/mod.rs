@@ -15,15 +15,31 @@
 //! versions, stamps and TIDs; it knows no table, no index, no log.
 
 pub(crate) mod escalation;
+#[cfg(not(loom))]
+pub(crate) mod in_place;
 #[cfg(all(test, loom))]
 mod loom_models;
 pub(crate) mod occ;
+#[cfg(not(loom))]
+pub(crate) mod partitioned;
+#[cfg(not(loom))]
+pub(crate) mod serial;
+#[cfg(not(loom))]
+pub(crate) mod silo;
 pub(crate) mod snapshot;
 pub(crate) mod ssi;
 pub(crate) mod ssn;
 pub(crate) mod staleness;
+#[cfg(not(loom))]
+pub(crate) mod sto;
 mod tracking;
+#[cfg(not(loom))]
+pub(crate) mod tso;
+#[cfg(not(loom))]
+pub(crate) mod two_phase;
 mod untracked;
+#[cfg(not(loom))]
+pub(crate) mod vll;
 
 pub(crate) use tracking::Cause;
 
@@ -31,7 +47,7 @@ use std::sync::Arc;
 
 use crate::{
     clock::LogOffset,
-    error::{AbortKind, Dependency},
+    error::{Abort, AbortKind, Dependency, Edge},
     ids::{Stamp, TableId, Tid},
     rows::chain::{CertifierStamps, VersionPtr},
     scheme::{escalation::TableReaders, staleness::Staleness},
@@ -92,6 +108,21 @@ impl Conflict {
     /// Two write the same.
     pub(crate) fn write(place: Place, other: Option<Tid>) -> Self {
         Self::before(AbortKind::WriteConflict, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place).with(other))
+    }
+
+    /// The report, with places in words.
+    pub(crate) fn report(self, name: impl Fn(Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>)) -> Abort {
+        let (table, key) = name(self.place());
+        let edge = |cause: Cause| {
+            let (table, key) = name(cause.place);
+            // The edges of the scale mean that there is no such stamp.
+            let is_known = Stamp::ZERO < cause.stamp && cause.stamp.0 < Stamp::INFINITY.0 - 1;
+            let stamp = is_known.then_some(cause.stamp);
+            Some(Edge { dependency: cause.dependency?, table, key, stamp, other: cause.other })
+        };
+        let (kind, other) = (self.kind, self.other());
+        let (predecessor, successor) = (self.predecessor.and_then(edge), self.successor.and_then(edge));
+        Abort { kind, table, key, other, predecessor, successor }
     }
 
     /// The place to report first: where the conflict was noticed.

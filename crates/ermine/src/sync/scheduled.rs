@@ -51,6 +51,10 @@ macro_rules! atomic {
                 Self(<$standard>::new(value))
             }
 
+            pub(crate) fn get_mut(&mut self) -> &mut $value {
+                self.0.get_mut()
+            }
+
             pub(crate) fn load(&self, order: Ordering) -> $value {
                 point();
                 self.0.load(order)
@@ -59,6 +63,11 @@ macro_rules! atomic {
             pub(crate) fn store(&self, value: $value, order: Ordering) {
                 point();
                 self.0.store(value, order);
+            }
+
+            pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                point();
+                self.0.swap(value, order)
             }
 
             pub(crate) fn compare_exchange(
@@ -70,6 +79,23 @@ macro_rules! atomic {
             ) -> Result<$value, $value> {
                 point();
                 self.0.compare_exchange(expected, new, success, failure)
+            }
+
+            /// Never fails for nothing.
+            pub(crate) fn compare_exchange_weak(
+                &self,
+                expected: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(expected, new, success, failure)
+            }
+        }
+
+        impl$(<$of>)? Default for $name$(<$of>)? {
+            fn default() -> Self {
+                Self(<$standard>::default())
             }
         }
     };
@@ -91,19 +117,19 @@ macro_rules! counting {
     };
 }
 
-counting!(AtomicU64, u64, swap fetch_add fetch_sub fetch_max fetch_or fetch_and);
+counting!(AtomicU32, u32, fetch_add fetch_sub fetch_max);
+counting!(AtomicU64, u64, fetch_add fetch_sub fetch_max fetch_or fetch_and);
 counting!(AtomicUsize, usize, fetch_add fetch_sub fetch_max);
 
 impl AtomicU64 {
-    /// Never fails for nothing.
-    pub(crate) fn compare_exchange_weak(
+    pub(crate) fn fetch_update(
         &self,
-        expected: u64,
-        new: u64,
         success: Ordering,
         failure: Ordering,
+        update: impl FnMut(u64) -> Option<u64>,
     ) -> Result<u64, u64> {
-        self.compare_exchange(expected, new, success, failure)
+        point();
+        self.0.fetch_update(success, failure, update)
     }
 }
 

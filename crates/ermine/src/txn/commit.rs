@@ -85,7 +85,7 @@ impl<S: Scheme> Operation<'_, S> {
         let validate = |certifier: &mut S::Certifier, stamp| {
             validation.run(stamp, |late| certifier.read_late(&engine.shared, tid, reader.bit(), stamp, late))
         };
-        let tables = |table| &*engine.table(table).readers;
+        let tables = |table| &*engine.table(table).beside.readers;
         let ending = Ending { tids, reader, certifier };
         let committed = match (log, position) {
             (Some(log), Some(position)) => {

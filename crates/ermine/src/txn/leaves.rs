@@ -16,7 +16,7 @@ use std::ops::Bound;
 use super::{
     running::{Entered, Operation},
     visible::{Seen, visible},
-    write_set::{Footprint, LeafRead, Looked},
+    write_set::{ChainFootprint, LeafRead, Looked},
 };
 use crate::{
     access::IndexOrdinal,
@@ -36,7 +36,7 @@ use crate::{
 pub(super) struct Validation<'t, S: Scheme> {
     pub(super) engine: &'t Engine<S>,
     pub(super) entered: &'t Entered<'t>,
-    pub(super) footprint: &'t Footprint<StampsOf<S>>,
+    pub(super) footprint: &'t ChainFootprint<StampsOf<S>>,
     pub(super) begin: Stamp,
     pub(super) tid: Option<Tid>,
 }

@@ -51,7 +51,7 @@ mod write;
 pub(crate) mod write_set;
 
 #[cfg(not(loom))]
-pub(crate) use running::Txn;
+pub(crate) use {read::check_key, running::Txn, scan::batch_place};
 
 #[cfg(not(loom))]
 mod running;

@@ -10,7 +10,7 @@ use super::{
     write::Content,
 };
 use crate::{
-    access::{Direction, IndexOrdinal, ScanRange, Visit},
+    access::{IndexOrdinal, ScanRange, Visit},
     error::Result,
     ids::{Stamp, TableId},
     observer::{Action, Digest, IndexId, Observed, Outcome, ReadVersion},
@@ -134,25 +134,15 @@ impl<S: Scheme> Operation<'_, S> {
         content: Content<'_>,
     ) -> Result<()> {
         self.note(Action::Write { table: table.id, key, value: content.value().map(Digest::of) });
-        for (index, secondary) in table.secondaries() {
-            let entry_of = |value: Option<&[u8]>| -> Result<Option<KeyBuffer>> {
-                let mut entry = KeyBuffer::new();
-                value.map(|value| secondary.entry_of(key, value, &mut entry)).transpose()?;
-                Ok(value.is_some().then_some(entry))
-            };
-            let old = entry_of(before.map(|version| version.payload(&self.entered.versions)))?;
-            let new = entry_of(content.value())?;
-            if old == new {
-                continue;
-            }
-            let index = IndexId { table: table.id, ordinal: index.0 };
+        let Self { state, entered, .. } = self;
+        let notes = state.notes.as_mut().expect("only an observed transaction notes");
+        let before = before.map(|version| version.payload(&entered.versions));
+        table.changed_entries(key, before, content.value(), |ordinal, old, new| {
+            let index = IndexId { table: table.id, ordinal: ordinal.0 };
             for (entry, present) in [(old, false), (new, true)] {
-                if let Some(entry) = entry {
-                    self.note(Action::Entry { index, entry: &entry, present });
-                }
+                entry.into_iter().for_each(|entry| notes.note(Action::Entry { index, entry, present }));
             }
-        }
-        Ok(())
+        })
     }
 
     /// It looked through a range, from `at` on.
@@ -184,19 +174,9 @@ impl<S: Scheme> Txn<'_, S> {
             flow
         });
         self.scanning_from(outer);
-        let (mut lower, mut upper) = (range.lower, range.upper);
-        if broke || shown == range.limit {
-            match range.direction {
-                Direction::Forward if shown == 0 => upper = Some(lower),
-                Direction::Forward => {
-                    last.push(0);
-                    upper = Some(&last);
-                }
-                Direction::Backward if shown == 0 => return result,
-                Direction::Backward => lower = &last,
-            }
-        }
-        if let Ok(mut operation) = self.operation() {
+        if let Some((lower, upper)) = range.looked_through(shown, &mut last, broke)
+            && let Ok(mut operation) = self.operation()
+        {
             operation.note_range(range.table, range.index, lower, upper, at);
         }
         result

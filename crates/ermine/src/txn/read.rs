@@ -115,6 +115,6 @@ impl<S: Scheme> Operation<'_, S> {
 }
 
 /// A key of the application's is not longer than the index takes.
-pub(super) fn check_key(key: &[u8]) -> Result<()> {
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > crate::MAX_KEY_BYTES { Err(Error::KeyTooLong { bytes: key.len() }) } else { Ok(()) }
 }

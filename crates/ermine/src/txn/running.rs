@@ -6,14 +6,14 @@ use crate::{
     access::IndexOrdinal,
     engine::Engine,
     epoch::Guard,
-    error::{Abort, AbortKind, Edge, Error, Result},
+    error::{Abort, Error, Result},
     ids::{RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
-    log::Receipt,
+    log::{Pending, Receipt},
     observer::Outcome,
     options::{Durability, TxnOptions},
     rows::chain::{Kind, VersionPtr},
-    scheme::{Cause, Certifier, Conflict, Place, Running, Scheme, StampsOf},
+    scheme::{Certifier, Conflict, Place, Running, Scheme, StampsOf},
     sync::Ordering,
     table::TableStore,
     txn::{
@@ -47,7 +47,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if pinned {
             worker.pins.versions.pin_unfenced();
         }
-        let TxnOptions { read_only, snapshot, durability } = options;
+        let TxnOptions { read_only, snapshot, durability, .. } = options;
         let begin = if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
             engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned)
         } else {
@@ -122,7 +122,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         drop(state);
         self.finish();
         let log = self.engine.log.as_deref().filter(|_| last != Stamp::ZERO);
-        Ok(Receipt::new(stamp, log.map(|log| (log, last.0))))
+        Ok(Receipt::new(stamp, log.map(|log| Pending::Place(log, last.0))))
     }
 
     /// Gives everything back. The transaction has been committed or undone.
@@ -245,8 +245,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
             tids,
             tid,
             begin: *begin,
-            staleness: &table.staleness,
-            table_readers: &table.readers,
+            staleness: &table.beside.staleness,
+            table_readers: &table.beside.readers,
             rows: table.rows.count(),
         };
         let read = certifier.read(running, version, created, place);
@@ -292,7 +292,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if !S::Certifier::TRACKS {
             return Ok(());
         }
-        self.state.footprint.changed_leaf(inserted);
+        self.state.footprint.changed_leaf(inserted, &self.entered.nodes);
         self.entered_gap(inserted.gap, place)
     }
 
@@ -325,25 +325,13 @@ impl<'t, S: Scheme> Operation<'t, S> {
     #[cold]
     pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
         if let Some(table) = conflict.untracked {
-            self.engine.table(table).staleness.raise();
+            self.engine.table(table).beside.staleness.raise();
         }
-        let (table, key) = self.name_place(conflict.place());
-        let edge = |cause: Cause| {
-            let (table, key) = self.name_place(cause.place);
-            // The edges of the scale mean that there is no such stamp.
-            let is_known = Stamp::ZERO < cause.stamp && cause.stamp.0 < Stamp::INFINITY.0 - 1;
-            let stamp = is_known.then_some(cause.stamp);
-            Some(Edge { dependency: cause.dependency?, table, key, stamp, other: cause.other })
-        };
-        let predecessor = conflict.predecessor.and_then(edge);
-        let successor = conflict.successor.and_then(edge);
-        let (kind, other) = (conflict.kind, conflict.other());
-        let abort = Box::new(Abort { kind, table, key, other, predecessor, successor });
+        let abort = Box::new(conflict.report(|place| self.name_place(place)));
         self.undo();
         self.worker.changed();
-        let counter = AbortKind::ALL.iter().position(|&counted| counted == kind).expect("all kinds are counted");
         // Relaxed: a statistic that only this worker writes.
-        self.worker.slot.aborts[counter].fetch_add(1, Ordering::Relaxed);
+        self.worker.slot.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);
         self.state.doomed = Some(abort.clone());
         Error::Abort(abort)
     }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     access::{Direction, IndexOrdinal, ScanRange, Visit},
     error::Result,
-    ids::RowId,
+    ids::{RowId, TableId},
     index::{self, Batch, LeafSeen, Lookup},
     rows::chain::VersionPtr,
     scheme::{Certifier, Place, Scheme, StampsOf},
@@ -35,6 +35,7 @@ type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
     pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+        self.engine.table(range.table).check_ordered(range.index)?;
         if self.engine.options.observer.is_some() {
             return self.scan_observed(range, visit);
         }
@@ -79,7 +80,7 @@ impl<S: Scheme> Txn<'_, S> {
                     left -= 1;
                     let flow = visit(batch.key(at), version.payload(&self.worker().pins));
                     if left == 0 || !matches!(flow, Ok(flow) if flow.is_continue()) {
-                        let last = batch_place(table, batch, at, keys_at);
+                        let last = batch_place(table.id, batch, at, keys_at);
                         walk.stop(&mut self.worker().state.borrow_mut(), range.direction, last);
                         return flow.map(drop);
                     }
@@ -116,13 +117,13 @@ impl Walk {
 }
 
 /// Where an entry's key stands among the transaction's key bytes.
-fn batch_place<H>(table: &TableStore<H>, batch: &Batch, at: usize, keys_at: Option<u32>) -> Place {
+pub(crate) fn batch_place(table: TableId, batch: &Batch, at: usize, keys_at: Option<u32>) -> Place {
     match keys_at {
         Some(first) => {
             let span = batch.key_span(at);
-            Place { table: table.id, at: first + span.start as u32, length: span.len() as u16 }
+            Place { table, at: first + span.start as u32, length: span.len() as u16 }
         }
-        None => Place { table: table.id, at: 0, length: 0 },
+        None => Place { table, at: 0, length: 0 },
     }
 }
 
@@ -156,8 +157,8 @@ impl<S: Scheme> Operation<'_, S> {
             (place, looked) = (rest.lower, Some(*rest));
             if !batch.is_empty() {
                 // Between the last key of the leaf before and the first of this one, who knows where an insert goes.
-                let last = batch_place(table, batch, batch.len() - 1, keys_at);
-                place = batch_place(table, batch, 0, keys_at);
+                let last = batch_place(table.id, batch, batch.len() - 1, keys_at);
+                place = batch_place(table.id, batch, 0, keys_at);
                 let before = walk.leaf.and_then(|leaf| footprint.leaves[leaf].looked.as_mut());
                 before.into_iter().for_each(|before| before.end_at(range.direction, place));
                 rest.begin_at(range.direction, last);
@@ -178,7 +179,7 @@ impl<S: Scheme> Operation<'_, S> {
     ) -> Result<Rows<StampsOf<S>>> {
         let mut rows = [None; RESOLVED_AHEAD];
         for (row, at) in rows.iter_mut().zip(entries) {
-            let place = batch_place(table, batch, at, keys_at);
+            let place = batch_place(table.id, batch, at, keys_at);
             *row = self.read_entry(table, index, batch.row(at), batch.key(at), place)?;
             row.inspect(|version| version.prefetch_payload());
         }

@@ -10,8 +10,6 @@
 
 use std::ops::Bound;
 
-use smallvec::SmallVec;
-
 use super::{
     running::Operation,
     visible::{Standing, standing},
@@ -25,21 +23,9 @@ use crate::{
     index::{self, Insert},
     rows::chain::{Kind, VersionPtr},
     scheme::{Conflict, Place, Scheme, StampsOf},
-    table::TableStore,
+    table::{NewEntries, TableStore},
     types::{KeyBuffer, byte_successor},
 };
-
-/// The entry that a write gives a row in one index, where it has another one there than before.
-pub(super) struct NewEntry {
-    index: IndexOrdinal,
-    key: KeyBuffer,
-    /// Length of the secondary key at its front.
-    secondary_length: usize,
-    unique: bool,
-}
-
-/// The new entries of one write. Most writes have none.
-pub(super) type NewEntries = SmallVec<[NewEntry; 2]>;
 
 impl<S: Scheme> Operation<'_, S> {
     /// What entries a write will need that the version before it did not have.
@@ -50,24 +36,8 @@ impl<S: Scheme> Operation<'_, S> {
         before: Option<VersionPtr<StampsOf<S>>>,
         content: Content<'_>,
     ) -> Result<NewEntries> {
-        let mut entries = NewEntries::new();
-        let Some(value) = content.value() else { return Ok(entries) };
-        let mut old = KeyBuffer::new();
-        for (index, secondary) in table.secondaries() {
-            let mut entry = KeyBuffer::new();
-            let secondary_length = secondary.entry_of(key, value, &mut entry)?;
-            if entry.len() > crate::MAX_KEY_BYTES {
-                return Err(Error::KeyTooLong { bytes: entry.len() });
-            }
-            if let Some(before) = before {
-                secondary.entry_of(key, before.payload(&self.entered.versions), &mut old)?;
-                if old == entry {
-                    continue;
-                }
-            }
-            entries.push(NewEntry { index, key: entry, secondary_length, unique: secondary.uniqueness.is_unique() });
-        }
-        Ok(entries)
+        let before = before.map(|version| version.payload(&self.entered.versions));
+        table.new_entries(key, before, content.value())
     }
 
     /// Before a write: no other row has its unique keys.

@@ -18,7 +18,7 @@ use crate::{
     ids::{RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
     mutant::Mutant,
-    rows::chain::{Kind, NewVersion, VersionPtr},
+    rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
     scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
@@ -66,7 +66,7 @@ enum Head<H> {
 }
 
 /// One write, on its way.
-struct Request<'a, H> {
+struct Request<'a, H: CertifierStamps> {
     table: &'a TableStore<H>,
     key: &'a [u8],
     content: Content<'a>,

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::{
     access::{Direction, IndexOrdinal},
+    epoch::Guard,
     ids::{RowId, TableId},
     index::{Inserted, LeafPtr, LeafSeen, LeafVersion},
     rows::chain::VersionPtr,
@@ -101,15 +102,18 @@ impl LastFound {
     }
 }
 
+/// The footprint of a transaction on rows with versions; it discards those that it replaced by newer ones of its own, or
+/// unlinked.
+pub(crate) type ChainFootprint<H> = Footprint<Write<H>, VersionPtr<H>>;
+
 /// Rows, index entries and leaves of one transaction. The vectors keep their memory for the worker's next one.
-pub(crate) struct Footprint<H> {
-    pub(crate) writes: Vec<Write<H>>,
+pub(crate) struct Footprint<W, D> {
+    pub(crate) writes: Vec<W>,
     pub(crate) entries: Vec<NeededEntry>,
     pub(crate) leaves: Vec<LeafRead>,
     last_found: LastFound,
-    /// Versions that the transaction replaced by newer ones of its own, or unlinked: freed when it ends, as views of
-    /// them may be in use.
-    pub(crate) discarded: Vec<VersionPtr<H>>,
+    /// What the transaction took out of rows: freed when it ends, as views of it may be in use.
+    pub(crate) discarded: Vec<D>,
     /// Bytes of the keys that [`Place`]s refer to.
     keys: Vec<u8>,
     /// Bytes that the log block of the transaction takes.
@@ -119,7 +123,7 @@ pub(crate) struct Footprint<H> {
 /// Key bytes beyond this are not kept for reports any more, only for writes.
 const REPORTED_KEY_BYTES: usize = 64 << 20;
 
-impl<H> Default for Footprint<H> {
+impl<W, D> Default for Footprint<W, D> {
     fn default() -> Self {
         Self {
             writes: Vec::new(),
@@ -133,7 +137,7 @@ impl<H> Default for Footprint<H> {
     }
 }
 
-impl<H> Footprint<H> {
+impl<W, D> Footprint<W, D> {
     /// A new transaction. What a very large one needed is given back.
     pub(crate) fn clear(&mut self) {
         if self.keys.capacity() > 1 << 20 {
@@ -212,11 +216,14 @@ impl<H> Footprint<H> {
     }
 
     /// The transaction's own insert changed a leaf and may have split it: what was seen of it stays seen (Silo's fix-up). Linear in the leaves seen.
-    pub(crate) fn changed_leaf(&mut self, inserted: &Inserted) {
+    pub(crate) fn changed_leaf(&mut self, inserted: &Inserted, nodes: &Guard<'_>) {
         for at in 0..self.leaves.len() {
-            let LeafRead { index, place, leaf, version, looked } = self.leaves[at];
+            let LeafRead { index, place, mut leaf, mut version, looked } = self.leaves[at];
+            if inserted.has_absorbed {
+                (leaf, version) = leaf.heir(nodes, version);
+            }
             if leaf == inserted.leaf && version == inserted.before {
-                self.leaves[at].version = inserted.after;
+                (self.leaves[at].leaf, self.leaves[at].version) = (leaf, inserted.after);
                 if let Some((leaf, version)) = inserted.split {
                     self.leaves.push(LeafRead { index, leaf, version, place, looked });
                 }

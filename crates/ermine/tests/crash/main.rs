@@ -11,7 +11,7 @@
 //! main tests check so many crash points each, all of one workload before the next begins; the others check fewer, in
 //! proportion, each of which is several crashes.
 //!
-//! `ERMINE_TEST_SEED=n` runs the workload of a failure again, `ERMINE_TEST_TRACE=1` prints all its operations. Threads may take
+//! `ERMINE_TEST_SEED=n` runs the workload of a failure again, `ERMINE_TEST_SCHEME=name` those of one scheme, `ERMINE_TEST_TRACE=1` prints all its operations. Threads may take
 //! their turns otherwise then: so the files on which recovery failed are left in a directory that the message names, and
 //! `ERMINE_TEST_FILES` opens them.
 //!
@@ -275,7 +275,7 @@ fn many_lives_end_in_crashes() {
 fn breaks_the_log(attempt: Attempt<'_>) -> bool {
     match attempt {
         Attempt::Create(name) | Attempt::Write { name, .. } | Attempt::SetLength { name, .. } | Attempt::Sync(name) => {
-            name.starts_with("log-")
+            ["log-", "redo-", "pepoch-"].iter().any(|prefix| name.starts_with(prefix))
         }
         Attempt::Rename { .. } | Attempt::Remove(_) | Attempt::SyncDirectory => false,
     }
@@ -357,7 +357,13 @@ fn operations_that_fail_end_all_acknowledgements() {
 
 #[test]
 fn a_database_is_opened_any_number_of_times() {
-    let setting = Setting { scheme: Scheme::Si, ..Setting::random(&mut Rng::with_seed(1), 1, 0) };
+    open_many_times(Scheme::Si, "log-", 16);
+    // A file each time, until one is closed in good order.
+    open_many_times(Scheme::Silo, "redo-", 25);
+}
+
+fn open_many_times(scheme: Scheme, prefix: &str, files: usize) {
+    let setting = Setting { scheme, ..Setting::random(&mut Rng::with_seed(1), 1, 0) };
     let mut directory = FaultyDirectory::new();
     for turn in 0..60 {
         let db = open(&directory, &setting);
@@ -372,7 +378,7 @@ fn a_database_is_opened_any_number_of_times() {
         }
     }
     let names = directory.list().unwrap();
-    assert!(names.iter().filter(|name| name.starts_with("log-")).count() < 16, "{names:?}");
+    assert!(names.iter().filter(|name| name.starts_with(prefix)).count() < files, "{names:?}");
 }
 
 #[test]
@@ -391,7 +397,7 @@ fn a_full_buffer_stops_nobody() {
                     let write = |txn: &ermine::Transaction<'_>| {
                         (0..rows).try_for_each(|row| txn.put(table, &(thread * 10 + row), &vec![turn as u8; 5000]))
                     };
-                    db.run_with(options, write).unwrap();
+                    db.run_with(options.clone(), write).unwrap();
                 }
             });
         }

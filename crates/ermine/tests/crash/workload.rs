@@ -49,11 +49,16 @@ pub struct Setting {
 
 impl Setting {
     pub fn random(rng: &mut Rng, clients: usize, steps: usize) -> Self {
+        let asked = std::env::var("ERMINE_TEST_SCHEME").map(|name| name.parse().expect("a scheme"));
+        // One family as often as the other.
+        let has_versions = rng.bool();
+        let schemes: Vec<_> = Scheme::ALL.into_iter().filter(|scheme| scheme.has_versions() == has_versions).collect();
+        let scheme = schemes[rng.usize(..schemes.len())];
         Self {
             clients,
             steps,
             durable: [100, 80, 30][rng.usize(..3)],
-            scheme: Scheme::ALL[rng.usize(..Scheme::ALL.len())],
+            scheme: asked.unwrap_or(scheme),
             segment_bytes: [64 << 10, 70_001, 128 << 10][rng.usize(..3)],
             heavy: rng.u8(..4) == 0,
         }

@@ -14,6 +14,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 
+use ermine::Scheme;
+
 use super::{Read, Record, State, Through};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +86,7 @@ impl Known<'_> {
 pub struct History<'h> {
     records: Vec<&'h Record>,
     versions: BTreeMap<(usize, u64), Vec<Version>>,
+    scheme: Scheme,
     snapshots: bool,
     /// Nothing follows from what a scan of a secondary index does not show. Where nothing but read committed is promised,
     /// a row may move from where a scan has not been yet to where it has.
@@ -95,20 +98,26 @@ pub struct History<'h> {
 }
 
 impl<'h> History<'h> {
-    /// `snapshots` says whether every transaction reads one snapshot.
-    pub fn new(initial: &State, records: impl IntoIterator<Item = &'h Record>, snapshots: bool) -> Self {
+    /// Of transactions under a scheme.
+    pub fn new(initial: &State, records: impl IntoIterator<Item = &'h Record>, scheme: Scheme) -> Self {
+        let snapshots = scheme.reads_snapshot();
         let mut records: Vec<_> = records.into_iter().collect();
         // A transaction that wrote nothing may have the stamp of its beginning, which a writer may have too.
         records.sort_by_key(|record| (record.stamp, !record.writes.is_empty()));
         let writers: Vec<_> = records.iter().filter(|record| !record.writes.is_empty()).collect();
-        for pair in writers.windows(2) {
+        // Rows with one version: two that write no row in common may share a stamp, which orders those that depend on each other.
+        for pair in writers.windows(2).filter(|_| scheme.has_versions()) {
             assert_ne!(pair[0].stamp, pair[1].stamp, "two commits with one stamp");
         }
         let mut versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (at, record) in records.iter().enumerate() {
             for (&(table, key), &value) in &record.writes {
                 let start = || vec![Version { writer: 0, value: initial[table].get(&key).copied() }];
-                versions.entry((table, key)).or_insert_with(start).push(Version { writer: at + 1, value });
+                let versions = versions.entry((table, key)).or_insert_with(start);
+                let before = versions.last().map_or(0, |version| version.writer);
+                let is_later = before == 0 || records[before - 1].stamp < record.stamp;
+                assert!(is_later, "two versions of {key} in table {table} with one stamp");
+                versions.push(Version { writer: at + 1, value });
             }
         }
         let moments = records.iter().enumerate().filter(|(_, record)| !record.writes.is_empty()).map(|(at, record)| {
@@ -126,7 +135,7 @@ impl<'h> History<'h> {
         for at in (1..called.len()).rev() {
             called[at - 1].1 = called[at - 1].1.min(called[at].1);
         }
-        Self { records, versions, snapshots, permit_torn_scans: false, returned, called }
+        Self { records, versions, scheme, snapshots, permit_torn_scans: false, returned, called }
     }
 
     /// The rows that the commits leave behind, to compare with the database.
@@ -246,13 +255,27 @@ impl<'h> History<'h> {
         let mut verdict = Verdict::default();
         // Who follows a write, and writes, commits after it.
         let writes = |edge: &Edge| !self.records[edge.to - 1].writes.is_empty();
-        let effect_first = edges.iter().find(|edge| dependency(edge) && edge.from > edge.to && writes(edge));
+        let effect_first = match self.scheme.has_versions() {
+            true => edges.iter().find(|edge| dependency(edge) && edge.from > edge.to && writes(edge)),
+            false => edges.iter().find(|edge| self.is_in_later_epoch(edge)),
+        };
         verdict.information_flow = effect_first.map(|&edge| graph.closing(edge, dependency).unwrap_or(vec![edge]));
         let anti = edges.iter().filter(|edge| !dependency(edge));
         verdict.single = anti.clone().find_map(|&edge| graph.closing(edge, dependency));
         // One of a hundred is short enough.
         verdict.cycle = anti.filter_map(|&edge| graph.closing(edge, any)).take(100).min_by_key(Vec::len);
         Ok(verdict)
+    }
+
+    /// Whether of two that write, under a scheme with one version a row, the later one in serial order has the lower epoch: then
+    /// who recovers whole epochs may have it without the other. Under timestamp ordering nobody has promised that to a reader.
+    fn is_in_later_epoch(&self, edge: &Edge) -> bool {
+        const SEQUENCE_BITS: u32 = 25;
+        let is_promised = edge.kind != Kind::ReadWrite
+            || !matches!(self.scheme, Scheme::Sto | Scheme::Sto32 | Scheme::Tso | Scheme::TsoValidate);
+        let [from, to] = [edge.from, edge.to].map(|at| self.records[at - 1]);
+        let both_write = !from.writes.is_empty() && !to.writes.is_empty();
+        is_promised && both_write && from.stamp >> SEQUENCE_BITS > to.stamp >> SEQUENCE_BITS
     }
 
     /// A cycle with the transactions in it, for a message.

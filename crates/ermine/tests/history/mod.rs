@@ -14,8 +14,8 @@ use std::{
 };
 
 use ermine::{
-    Abort, AbortKind, Database, Error, Options, Result, Scan, Scheme, SecondaryIndex, Table, Transaction, TxnOptions,
-    Uniqueness,
+    Abort, AbortKind, Database, Error, IndexKind, Options, Result, Scan, Scheme, SecondaryIndex, Table, TableOptions,
+    Transaction, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
@@ -64,11 +64,11 @@ pub fn seconds(otherwise: f64) -> std::time::Duration {
     std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))
 }
 
-/// Transactions that write, that only read, and that read safe snapshots.
-pub fn random_options(rng: &mut Rng) -> TxnOptions {
+/// Transactions that write, that only read, and that read safe snapshots, where there are any.
+pub fn random_options(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
     match rng.u8(..12) {
         0 => TxnOptions::read_only(),
-        1 => TxnOptions::snapshot(),
+        1 if scheme.has_versions() => TxnOptions::snapshot(),
         _ => TxnOptions::default(),
     }
 }
@@ -88,6 +88,8 @@ pub struct Shape {
     /// The highest number of operations in a transaction.
     pub operations: usize,
     pub thresholds: Thresholds,
+    /// Of the tables and of their indexes.
+    pub index: IndexKind,
 }
 
 /// From when on reads are not tracked, or not one by one. Histories are much too short for the usual thresholds.
@@ -119,6 +121,7 @@ impl Shape {
             unique: rng.u8(..4) == 0,
             operations: rng.usize(2..=7),
             thresholds: Thresholds::random(rng),
+            index: if rng.bool() { IndexKind::BTree } else { IndexKind::Art },
         }
     }
 
@@ -171,11 +174,17 @@ impl Store {
         let mut options = Options::default().scheme(scheme);
         options.stale_after = shape.thresholds.stale_after;
         options.escalate_after = shape.thresholds.escalate_after;
+        if scheme == Scheme::Sto32 {
+            // So few that counting begins anew in the middle of a history.
+            options.timestamps_left = Some(4 * shape.keys.len() as u64);
+        }
         let database = Database::open_in_memory(options).unwrap();
         let tables = (0..shape.tables).map(|at| {
             let uniqueness = if shape.is_unique(at) { Uniqueness::Unique } else { Uniqueness::NonUnique };
-            let table = database.table(&format!("table {at}")).unwrap();
-            let by_group = database.index(&table, "by group", uniqueness, |_, value| group_of(value)).unwrap();
+            let built = TableOptions::default().index(shape.index);
+            let table = database.table_with(&format!("table {at}"), built).unwrap();
+            let by_group = |_: &u64, value| group_of(value);
+            let by_group = database.index_with(&table, "by group", uniqueness, shape.index, by_group).unwrap();
             (table, by_group)
         });
         let tables: Vec<_> = tables.collect();
@@ -211,7 +220,7 @@ impl Store {
 #[allow(dead_code, reason = "the single-threaded tests ask the graph themselves")]
 pub fn check(scheme: Scheme, initial: &State, committed: &[Record], aborted: &[Record], state: &State) -> bool {
     let snapshots = scheme.reads_snapshot();
-    let mut history = graph::History::new(initial, committed, snapshots);
+    let mut history = graph::History::new(initial, committed, scheme);
     history.permit_torn_scans = !snapshots && !scheme.is_serializable();
     assert_eq!(history.last_rows(initial), *state, "the order of stamps is the order of versions");
     if snapshots {
@@ -339,19 +348,23 @@ pub struct Session<'s> {
     snapshot: bool,
     pub record: Record,
     pub aborted: Option<Abort>,
+    /// It has seen what cannot be, and must not commit.
+    must_fail: bool,
 }
 
 impl<'s> Session<'s> {
     pub fn begin(store: &'s Store, name: (usize, usize), options: TxnOptions) -> Self {
         let before = store.moments.load(SeqCst);
+        let snapshot = options.snapshot;
         let txn = store.database.begin(options).unwrap();
         let begun = (before, store.moments.load(SeqCst));
         Self {
             store,
             txn,
-            snapshot: options.snapshot,
+            snapshot,
             record: Record { name, begun, ..Record::default() },
             aborted: None,
+            must_fail: false,
         }
     }
 
@@ -477,6 +490,13 @@ impl<'s> Session<'s> {
         for (&(_, key), &written) in self.record.writes.range((table, 0)..=(table, u64::MAX)) {
             let shown = seen.iter().find(|row| row.0 == key).map(|row| row.1);
             let expected = written.filter(|&value| inside(key, value));
+            // Without locks and snapshots, an entry that a transaction shares with another writer of the row leaves with that one.
+            let may_miss = self.store.database.scheme() == Scheme::Silo && through == Through::ByGroup;
+            if may_miss && shown.is_none() && expected.is_some() {
+                self.must_fail = true;
+                own.push(key);
+                continue;
+            }
             assert_eq!(shown, expected, "own write of {key} in table {table}, {through:?} {lower:?}..={upper:?}");
             own.push(key);
         }
@@ -510,6 +530,7 @@ impl<'s> Session<'s> {
         let called = self.store.moments.fetch_add(1, SeqCst);
         match self.txn.commit() {
             Ok(stamp) => {
+                assert!(!self.must_fail, "committed without having seen its own row");
                 assert_eq!(self.aborted, None, "an aborted transaction has committed");
                 self.record.stamp = stamp.as_u64();
                 self.record.committed = Some((called, self.store.moments.fetch_add(1, SeqCst)));

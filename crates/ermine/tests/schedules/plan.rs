@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ermine::TxnOptions;
+use ermine::{IndexKind, Scheme, TxnOptions};
 use fastrand::Rng;
 
 use super::history::{self, Operation, Shape, State, Thresholds, Through, value_of};
@@ -103,6 +103,7 @@ impl Draft<'_> {
             unique: false,
             operations: 3,
             thresholds,
+            index: if self.rng.bool() { IndexKind::BTree } else { IndexKind::Art },
         };
         let mut rows = BTreeMap::new();
         for key in 0..keys {
@@ -409,7 +410,7 @@ impl Draft<'_> {
         let shape = Shape { operations: 3, ..Shape::random(self.rng) };
         let initial = shape.initial(self.rng);
         let threads = self.threads(3, 3, |draft| {
-            let options = history::random_options(draft.rng);
+            let options = history::random_options(draft.rng, Scheme::default());
             let operations = (0..draft.rng.usize(1..=shape.operations)).map(|_| {
                 draft.number += 1;
                 Operation::random(draft.rng, &shape, options.read_only, draft.number)

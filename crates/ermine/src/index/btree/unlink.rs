@@ -5,11 +5,10 @@
 //! it. The neighbour takes the stamps; the dead leaf says who it was, so that observations of it can be validated there.
 
 use super::{
-    At, Index, Step,
+    At, BTree, Step,
     key::LongKey,
-    keys::Torn,
     node::{Leaf, Target},
-    version::Locked,
+    version::{Locked, Torn},
 };
 use crate::{
     epoch::Guard,
@@ -21,7 +20,7 @@ use std::ptr;
 /// More levels than any tree has that fits into memory.
 const LEVELS: usize = 12;
 
-impl Index {
+impl BTree {
     /// Unlinks the leaf responsible for `key` if it is empty and not the only one.
     pub(super) fn unlink_if_empty(&self, guard: &Guard<'_>, key: &[u8]) {
         let mut spin = Spin::default();
@@ -62,7 +61,7 @@ impl Index {
         let step = path[0];
         if step.index > 0 {
             let (Some(prev), Some(lock)) = (prev, &prev_lock) else { unreachable!("there is a child to the left") };
-            absorb(prev, lock, empty, &empty_lock);
+            empty.coverage.hand_over(&empty_lock, &prev.coverage, lock.phantoms().0);
             prev.upper.discard(&mut |long| {
                 // SAFETY: taken out of the leaf, under its lock.
                 unsafe { LongKey::retire(long, guard) }
@@ -72,7 +71,7 @@ impl Index {
             // SAFETY: the next leaf cannot leave the chain while we hold the lock of the one before it.
             let next = unsafe { &*empty.next.load(Ordering::Relaxed) };
             let lock = next.version().try_lock().ok_or(Torn)?;
-            absorb(next, &lock, empty, &empty_lock);
+            empty.coverage.hand_over(&empty_lock, &next.coverage, lock.phantoms().0);
         }
         unlink(prev, empty);
         self.detach(guard, &path, &mut path_locks);
@@ -106,13 +105,6 @@ impl Index {
             unsafe { inner.retire(guard) };
         }
     }
-}
-
-/// Hands the stamps on. Both are locked.
-fn absorb(absorber: &Leaf, absorber_lock: &Locked<'_>, empty: &Leaf, empty_lock: &Locked<'_>) {
-    let (gap, removed) = empty.coverage.stamps(empty_lock);
-    absorber.coverage.raise(gap, removed, absorber_lock);
-    empty.set_absorber(absorber, absorber_lock.phantoms().0);
 }
 
 /// Takes `empty` out of the chain. It and `prev` are locked.

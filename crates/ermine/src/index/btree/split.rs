@@ -4,17 +4,16 @@
 //! keys were appended for a while is split at its end, so that ascending keys leave full leaves behind.
 
 use super::{
-    At, Index, LeafPtr, Step,
-    insert::{Inserted, begin_insert},
+    At, BTree, Inserted, LeafPtr, Step,
     key::{LongKey, common_prefix},
-    keys::{Place, Torn},
+    keys::Place,
     node::{INNER_KEYS, Inner, Leaf, NodePtr},
-    version::Locked,
+    version::{Locked, Torn},
 };
 use crate::{epoch::Guard, ids::RowId, sync::Ordering};
 use std::ptr;
 
-impl Index {
+impl BTree {
     /// Splits a full leaf and inserts the key into the half where it belongs.
     pub(super) fn split_leaf(
         &self,
@@ -28,7 +27,7 @@ impl Index {
         let _parent_lock = lock_parent(parent)?;
         let left = at.leaf;
         let mut lock = left.version().lock(at.seen).ok_or(Torn)?;
-        let mut inserted = begin_insert(left, &mut lock);
+        let mut inserted = Inserted::begin(&left.coverage, &mut lock);
         let (gap, removed) = left.coverage.stamps(&lock);
 
         let mut entries = left.keys.gather();
@@ -59,7 +58,7 @@ impl Index {
             separator,
             ptr::from_ref(right).cast_mut().cast(),
         );
-        inserted.split = Some((LeafPtr(right.into()), inserted.after));
+        inserted.split = Some((LeafPtr::of(&right.coverage), inserted.after));
         Ok(inserted)
     }
 
@@ -133,4 +132,46 @@ pub(super) fn link_right(left: &Leaf, right: &Leaf) {
 pub(super) fn separator<'k>(below: &[u8], above: &'k [u8]) -> &'k [u8] {
     debug_assert!(below < above);
     &above[..=common_prefix(below, above)]
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{
+        epoch::EpochManager,
+        ids::Stamp,
+        index::{Insert, btree::node::LEAF_KEYS},
+    };
+
+    /// 58 bytes, of which only the last ones differ.
+    fn key(n: u64) -> Vec<u8> {
+        let mut key = vec![b'x'; 50];
+        key.extend(format!("{n:08}").bytes());
+        key
+    }
+
+    /// Ascending inserts leave full leaves; a queue that is filled on the right and emptied on the left stays small.
+    #[test]
+    fn ascending_keys_fill_leaves_and_queues_stay_flat() {
+        let count = if cfg!(miri) { 150 } else { 200_000 };
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let index = BTree::new();
+        for n in 0..count {
+            index.insert_if_absent(&worker.enter(), &key(n), RowId(n));
+        }
+        let full = index.footprint(&worker.enter());
+        assert!(full.entries * 10 >= (full.leaves - 1) * LEAF_KEYS * 9, "leaves are not full: {full:?}");
+        for n in 0..count * 3 {
+            let guard = worker.enter();
+            assert!(index.remove_if(&guard, &key(n), RowId(n), Stamp(n), Stamp(n), || true));
+            let new = n + count;
+            assert!(matches!(index.insert_if_absent(&guard, &key(new), RowId(new)), Insert::Done(_)));
+            drop(guard);
+            worker.reclaim(8);
+        }
+        let later = index.footprint(&worker.enter());
+        assert!(later.leaves <= full.leaves * 11 / 10 + 2, "{full:?} became {later:?}");
+        assert!(later.inner_nodes <= full.inner_nodes * 2 + 4, "{full:?} became {later:?}");
+    }
 }

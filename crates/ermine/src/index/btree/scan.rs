@@ -6,26 +6,20 @@
 //! previous leaf still leads to the one it comes from. In any other case the cursor descends again for what is left.
 
 use super::{
-    At, Index, LeafSeen,
+    At, BTree, Direction, LeafSeen,
     batch::Batch,
-    keys::Torn,
     node::{Leaf, Target},
+    version::Torn,
 };
 use crate::{epoch::Guard, sync::Ordering};
 use smallvec::SmallVec;
 use std::{ops::Bound, ptr};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Direction {
-    Forward,
-    Backward,
-}
-
 type Limit = Bound<SmallVec<[u8; 36]>>;
 
 /// A scan on its way.
 pub(crate) struct Cursor<'g> {
-    index: &'g Index,
+    index: &'g BTree,
     guard: &'g Guard<'g>,
     /// What is left of the range.
     lower: Limit,
@@ -45,9 +39,9 @@ enum Place<'g> {
     End,
 }
 
-impl Index {
+impl BTree {
     /// Scans the keys between the bounds.
-    pub(crate) fn cursor<'g>(
+    pub(in crate::index) fn cursor<'g>(
         &'g self,
         guard: &'g Guard<'g>,
         lower: Bound<&[u8]>,
@@ -60,10 +54,8 @@ impl Index {
 }
 
 impl<'g> Cursor<'g> {
-    /// Replaces what is in `batch` by up to `at_most` entries of the next leaf, in the scan's direction, which were there
-    /// at one moment. The batch may stay empty: a leaf that intersects the range is handed out for what is not in it.
-    /// None: the range is exhausted.
-    pub(crate) fn next_leaf(&mut self, batch: &mut Batch, at_most: usize) -> Option<LeafSeen> {
+    /// See [`super::super::Cursor::next_leaf`].
+    pub(in crate::index) fn next_leaf(&mut self, batch: &mut Batch, at_most: usize) -> Option<LeafSeen> {
         loop {
             batch.clear();
             if matches!(self.place, Place::End) {

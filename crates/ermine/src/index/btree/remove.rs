@@ -1,22 +1,19 @@
 //! Removal of a key that nobody can see any more.
 
 use super::{
-    At, Index,
+    At, BTree,
     key::{KEY_LENGTH_MAX, LongKey},
-    keys::Torn,
     node::Target,
+    version::Torn,
 };
 use crate::{
     epoch::Guard,
     ids::{RowId, Stamp},
 };
 
-impl Index {
-    /// Takes `key` out if it leads to `row` and `still`, asked under the leaf's lock, agrees; says whether it did.
-    ///
-    /// The leaf's stamps are raised to at least `gap` and `removed`; its phantom version stays. `still` must not use the
-    /// index.
-    pub(crate) fn remove_if(
+impl BTree {
+    /// See [`Index::remove_if`](crate::index::Index::remove_if).
+    pub(in crate::index) fn remove_if(
         &self,
         guard: &Guard<'_>,
         key: &[u8],

@@ -18,8 +18,10 @@
 //! often violated by a key that comes later, and short keys need none at all.
 
 use super::{
+    batch::Short,
     entries::Entries,
     key::{HEAD, LongKey, Word, common_prefix, head_of},
+    version::Torn,
 };
 use crate::{
     ids::RowId,
@@ -27,10 +29,6 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 use std::{cmp, ops::Range};
-
-/// What was read does not belong together, or belongs to a dead node: start again.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Torn;
 
 /// How near to the end an insert counts as appended: threads that draw ascending keys arrive a little out of order.
 const APPEND_SLACK: usize = 4;
@@ -228,11 +226,8 @@ impl<const N: usize> Keys<N> {
         if !word.is_long() {
             return Ok(word.short_row());
         }
-        if !still() {
-            return Err(Torn);
-        }
-        // SAFETY: the node still was what it was, so the pointer was in it; key.rs, invariant 1.
-        Ok(unsafe { LongKey::row(word.long_pointer()) })
+        // SAFETY: the word of a long key of this node.
+        unsafe { LongKey::read(word.long_pointer(), still) }.map(|(_, row)| row)
     }
 
     /// Hands the entries to `visit`, as (prefix, head, word, long key if it is one).
@@ -254,10 +249,8 @@ impl<const N: usize> Keys<N> {
                 visit(short, None);
                 continue;
             }
-            let bytes = long_bytes(word, still)?;
-            // SAFETY: as for the bytes.
-            let row = unsafe { LongKey::row(word.long_pointer()) };
-            visit(short, Some((bytes, row)));
+            // SAFETY: the word of a long key of this node.
+            visit(short, Some(unsafe { LongKey::read(word.long_pointer(), still)? }));
         }
         Ok(())
     }
@@ -395,15 +388,6 @@ impl<const N: usize> Keys<N> {
     }
 }
 
-/// What an entry has in the node itself.
-pub(super) struct Short<'n> {
-    pub(super) prefix: &'n [u8],
-    /// The same, left-aligned, if it has no more bytes than a word.
-    pub(super) prefix_word: u64,
-    pub(super) head: u64,
-    pub(super) word: Word,
-}
-
 /// The prefix to cut from these keys.
 fn prefix_for(entries: &Entries, range: Range<usize>) -> usize {
     let longest = range.clone().map(|index| entries.key(index).len()).max().unwrap_or(0);
@@ -416,21 +400,14 @@ fn prefix_for(entries: &Entries, range: Range<usize>) -> usize {
 
 #[inline]
 pub(super) fn long_bytes<'n>(word: Word, still: &impl Fn() -> bool) -> Result<&'n [u8], Torn> {
-    if !still() {
-        return Err(Torn);
-    }
-    // SAFETY: the node still was what it was, so the pointer was in it; key.rs, invariant 1. The lifetime is cut to
-    // that of the guard by everybody who calls this.
-    Ok(unsafe { LongKey::bytes(word.long_pointer()) })
+    // SAFETY: the word of a long key of this node. The lifetime is cut to that of the guard by everybody who calls this.
+    unsafe { LongKey::read(word.long_pointer(), still) }.map(|(key, _)| key)
 }
 
 #[inline]
 fn long_prefix<'n>(prefix: u64, still: &impl Fn() -> bool) -> Result<&'n [u8], Torn> {
-    if !still() {
-        return Err(Torn);
-    }
     // SAFETY: as in `long_bytes`; the shape said that this is a pointer, and it belonged to the same version.
-    Ok(unsafe { LongKey::bytes(std::ptr::with_exposed_provenance(prefix as usize)) })
+    unsafe { LongKey::read(std::ptr::with_exposed_provenance(prefix as usize), still) }.map(|(prefix, _)| prefix)
 }
 
 /// Moves the items from `from` one up. For lock holders only.

@@ -1,7 +1,7 @@
 //! Building an index from sorted entries, bottom up.
 
 use super::{
-    Index,
+    BTree,
     entries::Entries,
     node::{INNER_KEYS, Inner, LEAF_KEYS, Leaf, NodePtr},
     split::{link_right, separator},
@@ -17,18 +17,18 @@ const INNER_FILL: usize = INNER_KEYS * 9 / 10;
 /// The nodes of one level, each with the separator to its left (the first one's is not used).
 type Level = Vec<(Vec<u8>, NodePtr)>;
 
-impl Index {
+impl BTree {
     /// Builds an index from entries in strictly ascending order of their keys.
     ///
     /// # Panics
     /// If they are not.
-    pub(crate) fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, RowId)>) -> Self {
+    pub(in crate::index) fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, RowId)>) -> Self {
         let mut leaves = Level::new();
         let mut pending = Entries::with_room_for(LEAF_FILL);
         let mut before = Vec::new();
         for (key, row) in entries {
             let key = key.as_ref();
-            assert!(key.len() <= super::KEY_LENGTH_MAX, "a key of {} bytes is too long for the index", key.len());
+            assert!(key.len() <= super::key::KEY_LENGTH_MAX, "a key of {} bytes is too long for the index", key.len());
             super::key::assert_row_fits(row);
             if pending.len() > 0 {
                 assert!(pending.key(pending.len() - 1) < key, "entries must be in strictly ascending order");

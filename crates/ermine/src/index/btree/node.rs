@@ -20,8 +20,8 @@
 use super::{
     entries::Entries,
     key::{HEAD, LongKey, Word, head_of},
-    keys::{Keys, Torn, long_bytes},
-    version::{Coverage, LeafVersion, Seen, Version},
+    keys::{Keys, long_bytes},
+    version::{Coverage, LeafVersion, Seen, Torn, Version},
 };
 use crate::{
     epoch::Guard,
@@ -47,9 +47,6 @@ pub(super) struct Leaf {
     pub(super) upper: Fence,
     pub(super) next: AtomicPtr<Leaf>,
     pub(super) prev: AtomicPtr<Leaf>,
-    /// Of a dead leaf: who has its range now, and that one's phantom version when it got it.
-    absorber: AtomicPtr<Leaf>,
-    absorber_version: AtomicU64,
     /// Fills the last line: see invariant 5.
     _unused: [AtomicU64; 1],
 }
@@ -90,8 +87,6 @@ impl Leaf {
             upper: Fence::new(),
             next: AtomicPtr::new(ptr::null_mut()),
             prev: AtomicPtr::new(ptr::null_mut()),
-            absorber: AtomicPtr::new(ptr::null_mut()),
-            absorber_version: AtomicU64::new(0),
             _unused: [AtomicU64::new(0)],
         })
     }
@@ -105,18 +100,6 @@ impl Leaf {
     #[inline(always)]
     pub(super) fn prefetch(this: *const Self) {
         prefetch::lines(this.cast(), size_of::<Self>() / 64);
-    }
-
-    /// Says who has the range from now on. The caller holds the lock and marks the leaf dead.
-    pub(super) fn set_absorber(&self, absorber: &Leaf, version: LeafVersion) {
-        self.absorber.store(ptr::from_ref(absorber).cast_mut(), Ordering::Relaxed);
-        self.absorber_version.store(version.as_u64(), Ordering::Relaxed);
-    }
-
-    /// Who has the range of this leaf, which the caller has seen dead.
-    pub(super) fn absorber(&self) -> (NonNull<Leaf>, LeafVersion) {
-        let absorber = NonNull::new(self.absorber.load(Ordering::Relaxed)).expect("dead leaves have an absorber");
-        (absorber, LeafVersion::from_u64(self.absorber_version.load(Ordering::Relaxed)))
     }
 
     /// Frees the leaf, but nothing that it points to.

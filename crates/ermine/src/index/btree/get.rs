@@ -1,10 +1,9 @@
 //! Point lookup, at once or in two steps with other lookups in between.
 
 use super::{
-    At, Index, Lookup,
-    keys::Torn,
+    At, BTree, Lookup,
     node::{Inner, Leaf, NodePtr, Target},
-    version::Seen,
+    version::{Seen, Torn},
 };
 use crate::epoch::Guard;
 
@@ -17,10 +16,10 @@ struct Parent<'g> {
     leaf: NodePtr,
 }
 
-impl Index {
+impl BTree {
     /// The row of `key`, and the observation that it is there or is not. Writes nothing shared, allocates nothing.
     #[inline]
-    pub(crate) fn get(&self, guard: &Guard<'_>, key: &[u8]) -> Lookup {
+    pub(in crate::index) fn get(&self, guard: &Guard<'_>, key: &[u8]) -> Lookup {
         loop {
             if let Ok(lookup) = self.try_get(guard, key) {
                 return lookup;
@@ -33,10 +32,10 @@ impl Index {
         self.try_descend(guard, Target::At(key), |_| Ok(()))?.lookup(key)
     }
 
-    /// Goes as far as the parent of the leaf that `key` belongs to. For [`Index::arrive`], after other keys have been
+    /// Goes as far as the parent of the leaf that `key` belongs to. For [`BTree::arrive`], after other keys have been
     /// approached.
     #[inline]
-    pub(crate) fn approach<'g>(&'g self, guard: &'g Guard<'_>, key: &[u8]) -> Approach<'g> {
+    pub(in crate::index) fn approach<'g>(&'g self, guard: &'g Guard<'_>, key: &[u8]) -> Approach<'g> {
         Approach(self.try_approach(guard, key).unwrap_or(None))
     }
 
@@ -52,9 +51,9 @@ impl Index {
         Ok(inner.version.is_still(seen).then_some(Parent { inner, seen, leaf }))
     }
 
-    /// As [`Index::get`] for a key that was approached under the same guard.
+    /// As [`BTree::get`] for a key that was approached under the same guard.
     #[inline]
-    pub(crate) fn arrive(&self, guard: &Guard<'_>, key: &[u8], approach: Approach<'_>) -> Lookup {
+    pub(in crate::index) fn arrive(&self, guard: &Guard<'_>, key: &[u8], approach: Approach<'_>) -> Lookup {
         match approach.0.map(|parent| parent.try_arrive(key)) {
             Some(Ok(lookup)) => lookup,
             Some(Err(Torn)) | None => self.get(guard, key),
@@ -95,7 +94,7 @@ mod tests {
         let epochs = EpochManager::new("test");
         let worker = epochs.join();
         let guard = worker.enter();
-        let index = Index::new();
+        let index = BTree::new();
         let keys: [&[u8]; 6] = [b"", b"a", b"ab", b"ab\0", b"abcdefgh", b"abcdefghi"];
         for (row, key) in keys.iter().enumerate() {
             assert_eq!(index.get(&guard, key).row, None);
@@ -118,7 +117,7 @@ mod tests {
         let epochs = EpochManager::new("test");
         let worker = epochs.join();
         let guard = worker.enter();
-        let index = Index::new();
+        let index = BTree::new();
         let long = vec![7; crate::index::KEY_LENGTH_MAX];
         index.insert_if_absent(&guard, &long, RowId(1));
         index.insert_if_absent(&guard, &long[1..], RowId(2));
@@ -132,7 +131,7 @@ mod tests {
         let epochs = EpochManager::new("test");
         let worker = epochs.join();
         let guard = worker.enter();
-        let index = Index::new();
+        let index = BTree::new();
         const KEYS: u64 = if cfg!(miri) { 200 } else { 5000 };
         let key_of = |number: u64| (number * 10).to_be_bytes();
         for number in 0..KEYS {

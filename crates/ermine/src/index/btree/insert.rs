@@ -1,43 +1,18 @@
 //! Insertion of a key that is not there yet.
 
 use super::{
-    At, Index, LeafPtr, LeafVersion,
+    At, BTree, Insert, Inserted,
     key::{KEY_LENGTH_MAX, LongKey, assert_row_fits},
-    keys::{Place, Torn},
+    keys::Place,
     node::{Leaf, Target},
-    version::Locked,
+    version::Torn,
 };
-use crate::{
-    epoch::Guard,
-    ids::{RowId, Stamp},
-};
+use crate::{epoch::Guard, ids::RowId};
 use std::ptr;
 
-/// What became of an insert.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Insert {
-    /// The key is there already. The stamp: the highest of those who have looked at the leaf's range, for those who are in
-    /// it anew by this key; nobody that this misses and that did not see the key can succeed.
-    Exists(RowId, Stamp),
-    Done(Inserted),
-}
-
-/// What an insert did to the leaf set: who recorded `leaf` at `before` records it at `after` now, and `split` too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Inserted {
-    pub(crate) leaf: LeafPtr,
-    pub(crate) before: LeafVersion,
-    pub(crate) after: LeafVersion,
-    /// The highest stamp of a scan, a miss or a removed key in the leaf's range, read when no validator that this
-    /// insert has not seen could still succeed.
-    pub(crate) gap: Stamp,
-    /// The new right half, if the insert split the leaf: together they have the range that the leaf had.
-    pub(crate) split: Option<(LeafPtr, LeafVersion)>,
-}
-
-impl Index {
+impl BTree {
     /// Inserts `key` unless it is there.
-    pub(crate) fn insert_if_absent(&self, guard: &Guard<'_>, key: &[u8], row: RowId) -> Insert {
+    pub(in crate::index) fn insert_if_absent(&self, guard: &Guard<'_>, key: &[u8], row: RowId) -> Insert {
         assert!(key.len() <= KEY_LENGTH_MAX, "a key of {} bytes is too long for the index", key.len());
         assert_row_fits(row);
         loop {
@@ -71,7 +46,7 @@ impl Index {
         }
         let At { leaf, seen } = at;
         let mut lock = leaf.version().lock(seen).ok_or(Torn)?;
-        let inserted = begin_insert(leaf, &mut lock);
+        let inserted = Inserted::begin(&leaf.coverage, &mut lock);
         if place.fits && leaf.keys.count() > 0 {
             leaf.keys.insert(place, key, row);
         } else {
@@ -79,14 +54,6 @@ impl Index {
         }
         Ok(Insert::Done(inserted))
     }
-}
-
-/// What every insert does first under the lock.
-pub(super) fn begin_insert(leaf: &Leaf, lock: &mut Locked<'_>) -> Inserted {
-    let (gap, removed) = leaf.coverage.stamps(lock);
-    lock.bump_phantom();
-    let (before, after) = lock.phantoms();
-    Inserted { leaf: LeafPtr(leaf.into()), before, after, gap: gap.max(removed), split: None }
 }
 
 /// Inserts a key that does not begin with the leaf's prefix, or is the first: chooses the prefix anew.

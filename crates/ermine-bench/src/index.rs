@@ -1,0 +1,188 @@
+//! Lookups in an index by itself, as in figure 11 of the HTM paper: 16 million sparse keys of four bytes, and each key that is
+//! looked up depends on what was found under the one before, so that nothing is loaded ahead.
+//!
+//! All indexes are built first, by inserts in random order; then they take turns in rounds, first with one thread and then
+//! with more, so that what the machine does meanwhile hits all alike. Every lookup must find its key.
+
+use std::{
+    fmt,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use ermine::bench_index::{Contender, Lookups};
+use serde::Serialize;
+
+use crate::{
+    Error, Result,
+    report::{Setting, mib, seconds},
+};
+
+/// What to run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Options {
+    /// Keys in each index.
+    pub keys: u32,
+    /// Numbers of threads.
+    pub threads: Vec<usize>,
+    /// Time of each index in each round, with each number of threads.
+    #[serde(serialize_with = "seconds", rename = "turn_seconds")]
+    pub turn: Duration,
+    /// Rounds.
+    pub rounds: usize,
+}
+
+impl Options {
+    /// Says what cannot work.
+    pub fn check(&self) -> Result<()> {
+        if self.keys == 0 || self.rounds == 0 || self.turn.is_zero() || self.threads.contains(&0) {
+            return Err(Error::Usage("at least one key, thread and round, and some time are needed".into()));
+        }
+        Ok(())
+    }
+}
+
+/// The whole report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The machine.
+    pub setting: Setting,
+    /// What was run.
+    pub options: Options,
+    /// Each index.
+    pub lines: Vec<Line>,
+}
+
+/// One index.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Its kind, and how it is synchronized.
+    pub name: &'static str,
+    /// What it takes.
+    pub bytes: u64,
+    /// With each number of threads.
+    pub rates: Vec<Rate>,
+}
+
+/// Millions of lookups a second, of all threads together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rate {
+    /// How many threads.
+    pub threads: usize,
+    /// In the slowest round.
+    pub low: f64,
+    /// In the median round.
+    pub median: f64,
+    /// In the fastest round.
+    pub high: f64,
+}
+
+/// Builds and measures; `event` is told what is being done.
+pub fn drive(options: &Options, setting: Setting, event: &mut dyn FnMut(String)) -> Result<Summary> {
+    options.check()?;
+    let mut built = Vec::new();
+    for contender in Contender::ALL {
+        let start = Instant::now();
+        let lookups = Lookups::build(contender, (0..options.keys).map(key));
+        let (took, bytes) = (start.elapsed().as_secs_f64(), lookups.bytes());
+        event(format!("{}: built in {took:.1} s, {}", contender.name(), mib(bytes)));
+        built.push((contender, lookups, bytes));
+    }
+    let mut rates = vec![vec![Vec::new(); options.threads.len()]; built.len()];
+    for round in 1..=options.rounds {
+        for (at, &threads) in options.threads.iter().enumerate() {
+            for ((contender, lookups, _), rates) in built.iter().zip(&mut rates) {
+                let rate = turn(lookups, threads, options);
+                event(format!("round {round}, {threads} threads, {}: {rate:.2} M lookups/s", contender.name()));
+                rates[at].push(rate);
+            }
+        }
+    }
+    let lines = built.iter().zip(rates).map(|((contender, _, bytes), rates)| Line {
+        name: contender.name(),
+        bytes: *bytes,
+        rates: options.threads.iter().zip(rates).map(|(&threads, rates)| Rate::of(threads, rates)).collect(),
+    });
+    Ok(Summary { setting, options: options.clone(), lines: lines.collect() })
+}
+
+/// The keys are spread over four bytes, and no two are equal: a bijection (the finalizer of MurmurHash3).
+fn key(number: u32) -> [u8; 4] {
+    let mut mixed = number ^ number >> 16;
+    mixed = mixed.wrapping_mul(0x85eb_ca6b);
+    mixed ^= mixed >> 13;
+    mixed = mixed.wrapping_mul(0xc2b2_ae35);
+    (mixed ^ mixed >> 16).to_be_bytes()
+}
+
+/// Lookups of one index by some threads for a while; gives millions a second.
+fn turn(lookups: &Lookups, threads: usize, options: &Options) -> f64 {
+    // A walk of full period through a power of two of the numbers: where it goes depends on what was found, and it cannot fall
+    // into a short cycle.
+    let mask = (1 << options.keys.ilog2()) - 1;
+    let key_after = |found: u64| key((found.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) & mask) as u32);
+    let (running, barrier) = (AtomicBool::new(true), Barrier::new(threads + 1));
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (running, barrier) = (&running, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    let first = thread as u64 * 1_000_003;
+                    lookups.chase(first, key_after, || running.load(Ordering::Relaxed))
+                })
+            })
+            .collect();
+        barrier.wait();
+        let start = Instant::now();
+        thread::sleep(options.turn);
+        running.store(false, Ordering::Relaxed);
+        let count: u64 = workers.into_iter().map(|worker| worker.join().expect("every key is found")).sum();
+        count as f64 / start.elapsed().as_secs_f64() / 1e6
+    })
+}
+
+impl Rate {
+    fn of(threads: usize, mut rates: Vec<f64>) -> Self {
+        rates.sort_by(f64::total_cmp);
+        Self { threads, low: rates[0], median: rates[rates.len() / 2], high: rates[rates.len() - 1] }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { keys, rounds, turn, .. } = &self.options;
+        writeln!(f, "{}", self.setting)?;
+        writeln!(f, "keys         {keys} of 4 bytes, looked up one after the other")?;
+        writeln!(
+            f,
+            "rounds       {rounds} of {:.1} s: median (lowest .. highest), millions a second",
+            turn.as_secs_f64()
+        )?;
+        for line in &self.lines {
+            write!(f, "\n{:<20} {:>9}", line.name, mib(line.bytes))?;
+            for Rate { threads, low, median, high } in &line.rates {
+                write!(f, "   {threads} threads {median:>6.2} ({low:.2} .. {high:.2})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_index_finds_every_key() {
+        let options = Options { keys: 5000, threads: vec![1, 2], turn: Duration::from_millis(5), rounds: 1 };
+        let summary = drive(&options, Setting::uncalibrated(), &mut |_| {}).unwrap();
+        assert_eq!(summary.lines.len(), Contender::ALL.len());
+        assert!(summary.lines.iter().all(|line| line.rates.iter().all(|rate| rate.median > 0.0)));
+        assert!(summary.to_string().contains("art, lock coupling"));
+    }
+}

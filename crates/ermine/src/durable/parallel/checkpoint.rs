@@ -1,0 +1,414 @@
+//! Checkpoints, and with them the end of old files of the log (SiloR 4).
+//!
+//! A thread a device walks over all tables in the order of their keys and writes what it reads to as many files as there are
+//! processors to read them again, block by block in turn. Transactions go on meanwhile and are not asked: the checkpoint has
+//! parts of some, and the log is replayed on top of it from the epoch in which it began.
+//!
+//! Invariants
+//! 1. *What was committed before is met*: a transaction of an epoch before the beginning read that epoch while it held its
+//!    locks; so whoever begins the walk after the epoch has gone on finds its records locked, and waits, or written.
+//! 2. *What came later is left out*: rows of the first epoch and later ones are in the log that is replayed, whole.
+//! 3. *Durable before it counts*: all rows, then the log up to the last epoch whose changes the walk may have met, then the
+//!    manifest; nothing older is removed before that.
+//! 4. *Entries are those of the row*: of a table whose indexes the application has opened they come from the value. Of another one they
+//!    are read out of the indexes: such a table cannot be written, so they agree with its rows. One that is opened meanwhile is
+//!    written in later epochs only.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    super::{
+        checkpoint::{CheckpointReport, Pace, Pacer},
+        store::storage,
+    },
+    files::{Places, Role, remove},
+    image::{Block, Manifest, RowsFile, RowsWriter},
+};
+use crate::{
+    epoch::Guard,
+    error::Result,
+    ids::RowId,
+    index::{self, Batch},
+    log::parallel::{
+        ParallelLog,
+        file::FileName,
+        pepoch,
+        record::{Entries, Row, put_entry},
+    },
+    rows::{
+        copies::Copies,
+        in_place::{Control, RecordSlot},
+    },
+    scheme::in_place::InPlace,
+    single::Engine,
+    sync::Mutex,
+    table::TableParts,
+    types::KeyBuffer,
+};
+
+/// Rows that a thread takes at a time.
+const SLICE_ROWS: usize = 1024;
+
+/// When what has been written is synced (SiloR 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointSyncs {
+    /// Once, at the end.
+    AtEnd,
+    /// Once, at the end; the threads sleep so long after each block.
+    Sleeping(Duration),
+    /// Each time a thread has written so many bytes.
+    Every(u64),
+}
+
+impl Default for CheckpointSyncs {
+    fn default() -> Self {
+        Self::Every(32 << 20)
+    }
+}
+
+/// What checkpoints remember from one to the next.
+pub(crate) struct Checkpoints {
+    pub(crate) places: Places,
+    state: Mutex<State>,
+    hurry: AtomicBool,
+    made: AtomicU64,
+    failure: Mutex<Option<String>>,
+}
+
+struct State {
+    /// Bytes of the newest one.
+    bytes: u64,
+    /// Bytes of log that were written when it began; behind that, what recovery has replayed.
+    begin: u64,
+    replayed: u64,
+    /// Generations of the log that are replayed.
+    generations: usize,
+}
+
+impl Checkpoints {
+    /// After a recovery from a checkpoint of so many bytes, and so many bytes and generations of log.
+    pub(crate) fn new(places: Places, bytes: u64, replayed: u64, generations: usize) -> Self {
+        Self {
+            places,
+            state: Mutex::new(State { bytes, begin: 0, replayed, generations }),
+            hurry: AtomicBool::new(false),
+            made: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// Whoever makes one need not be gentle any more.
+    pub(crate) fn hurry(&self) {
+        self.hurry.store(true, Ordering::Relaxed);
+    }
+
+    /// How many have been made, and why the last one failed, if it did.
+    pub(crate) fn statistics(&self) -> (u64, Option<String>) {
+        let failure = self.failure.lock().expect("no code panics while it holds the failure").clone();
+        (self.made.load(Ordering::Relaxed), failure)
+    }
+
+    /// Whether more generations of the log are there than should be, each with files of its own.
+    pub(crate) fn has_many_generations(&self) -> bool {
+        const MANY: usize = 16;
+        self.state.lock().expect("no code panics while it makes a checkpoint").generations >= MANY
+    }
+
+    /// Bytes of log that would be replayed, and of the newest checkpoint.
+    pub(crate) fn distance(&self, log: &ParallelLog) -> (u64, u64) {
+        let state = self.state.lock().expect("no code panics while it makes a checkpoint");
+        (log.written().0 - state.begin + state.replayed, state.bytes)
+    }
+}
+
+/// One walk.
+struct Walk<'e, P: InPlace> {
+    engine: &'e Engine<P>,
+    places: &'e Places,
+    epoch: u64,
+    pace: Pace,
+    hurry: &'e AtomicBool,
+    /// By table.
+    slices: Vec<Slices>,
+}
+
+/// What is left of a table, and what only its indexes know.
+#[derive(Default)]
+struct Slices {
+    walk: std::sync::Mutex<index::Walk>,
+    entries: OnceLock<Option<HashMap<RowId, Vec<u8>>>>,
+}
+
+impl<P: InPlace> Engine<P> {
+    /// Makes a checkpoint when enough has been logged since the last one.
+    #[cfg(not(shuttle))]
+    pub(crate) fn checkpoint_if_due(&self) -> Result<()> {
+        let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return Ok(()) };
+        let (distance, bytes) = checkpoints.distance(log);
+        // Of a large database less often, so that what checkpoints write stays in proportion.
+        if distance < self.options.checkpoint_after.max(2 * bytes) && !checkpoints.has_many_generations() {
+            return Ok(());
+        }
+        let made = self.checkpoint(Pace::Gentle);
+        let failure = made.as_ref().err().map(ToString::to_string);
+        if let Some(failure) = &failure {
+            ::log::warn!("a checkpoint failed, the next one is tried in some seconds: {failure}");
+        }
+        *checkpoints.failure.lock().expect("no code panics while it holds the failure") = failure;
+        made.map(drop)
+    }
+
+    /// Makes a checkpoint and removes what it makes needless. One at a time; a second caller waits, and makes another.
+    pub(crate) fn checkpoint(&self, pace: Pace) -> Result<CheckpointReport> {
+        let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else {
+            return Ok(CheckpointReport::default());
+        };
+        let began = Instant::now();
+        let places = &checkpoints.places;
+        let mut state = checkpoints.state.lock().expect("no code panics while it makes a checkpoint");
+        log.check()?;
+        // Everything that is committed is in the log's files, or in a buffer: counted before the walk.
+        let written = log.written().0;
+        if state.replayed == 0 && written == state.begin && !log.seats_have_records() {
+            // Nothing has happened since.
+            return Ok(CheckpointReport::default());
+        }
+        self.epochs.clock().advance();
+        let epoch = self.epochs.current();
+        let walk = Walk {
+            engine: self,
+            places,
+            epoch,
+            pace,
+            hurry: &checkpoints.hurry,
+            slices: self.tables.iter().map(|_| Slices::default()).collect(),
+        };
+        let files = walk.run().inspect_err(|_| remove_unfinished(places, epoch))?;
+        for directory in &places.devices {
+            directory.sync().map_err(storage)?;
+        }
+        let last_epoch = self.epochs.current();
+        log.wait(last_epoch)?;
+        let manifest = Manifest {
+            epoch,
+            last_epoch,
+            generation: log.generation(),
+            first: log.first_needed(epoch),
+            files,
+            tables: self.tables.iter().map(|table| table.name.to_string()).collect(),
+        };
+        manifest.publish(&*places.directory).map_err(storage)?;
+        // From here on it counts, whatever happens to older ones.
+        let report = CheckpointReport {
+            rows: manifest.files.iter().map(|file| file.rows).sum(),
+            bytes: manifest.files.iter().map(|file| file.bytes).sum(),
+            ..CheckpointReport::default()
+        };
+        *state = State { bytes: report.bytes, begin: written, replayed: 0, generations: 0 };
+        checkpoints.made.fetch_add(1, Ordering::Relaxed);
+        log.forget_before(&manifest.first);
+        let freed = remove_older(places, &manifest)?;
+        Ok(CheckpointReport { freed_segments: freed, took: began.elapsed(), ..report })
+    }
+}
+
+/// Removes the rows of a checkpoint that failed, as far as that can be done: the device may be full of them.
+fn remove_unfinished(places: &Places, epoch: u64) {
+    for directory in &places.devices {
+        let names = directory.list().unwrap_or_default().into_iter();
+        let own = names.filter(|name| matches!(Role::parse(name), Some(Role::Rows(of, _)) if of == epoch));
+        own.for_each(|name| drop(directory.remove(&name)));
+    }
+}
+
+/// Removes what a checkpoint makes needless; says how many files of the log.
+fn remove_older(places: &Places, manifest: &Manifest) -> Result<u64> {
+    let mut leftovers = Vec::new();
+    for (device, directory) in places.devices.iter().enumerate() {
+        for name in directory.list().map_err(storage)? {
+            if FileName::parse(&name).is_some_and(|of| !manifest.needs(device, of)) {
+                leftovers.push((Some(device), name));
+            }
+        }
+    }
+    let freed = leftovers.len() as u64;
+    for (device, directory) in places.devices.iter().enumerate() {
+        let names = directory.list().map_err(storage)?.into_iter();
+        let is_older =
+            |name: &String| matches!(Role::parse(name), Some(Role::Rows(epoch, _)) if epoch != manifest.epoch);
+        leftovers.extend(names.filter(is_older).map(|name| (Some(device), name)));
+    }
+    for name in places.directory.list().map_err(storage)? {
+        let is_older = match Role::parse(&name) {
+            Some(Role::Manifest(epoch) | Role::Unfinished(epoch)) => epoch != manifest.epoch,
+            _ => pepoch::generation_of(&name).is_some_and(|generation| generation < manifest.generation),
+        };
+        if is_older {
+            leftovers.push((None, name));
+        }
+    }
+    remove(places, &leftovers)?;
+    Ok(freed)
+}
+
+impl<P: InPlace> Walk<'_, P> {
+    /// A thread a device; gives the files.
+    fn run(&self) -> Result<Vec<RowsFile>> {
+        let devices = self.places.devices.len();
+        let results: Vec<_> = thread::scope(|scope| {
+            let others: Vec<_> = (1..devices).map(|device| scope.spawn(move || self.device(device))).collect();
+            let first = self.device(0);
+            let others =
+                others.into_iter().map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            std::iter::once(first).chain(others).collect()
+        });
+        Ok(results.into_iter().collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    /// Writes what one device gets.
+    fn device(&self, device: usize) -> Result<Vec<RowsFile>> {
+        let count = thread::available_parallelism().map_or(1, usize::from).min(64) as u32;
+        let numbers = device as u32 * count..(device as u32 + 1) * count;
+        let files = numbers.map(|number| RowsWriter::create(self.places, device, self.epoch, number));
+        let files = files.collect::<io::Result<Vec<_>>>().map_err(storage)?;
+        let mut writer = Writer {
+            files,
+            next: 0,
+            block: Block::default(),
+            unsynced: 0,
+            syncs: self.engine.options.checkpoint_syncs,
+        };
+        let mut pacer = Pacer::new(self.pace);
+        let participant = self.engine.nodes.join_as("checkpoint");
+        for (table, slices) in self.engine.tables.iter().zip(&self.slices) {
+            while self.slice(table, slices, &participant.enter(), &mut writer)? {
+                pacer.step(|| self.hurry.load(Ordering::Relaxed));
+            }
+            writer.end_block().map_err(storage)?;
+        }
+        writer.sync().map_err(storage)?;
+        Ok(writer.files.into_iter().map(|file| file.info).collect())
+    }
+
+    /// Writes the next rows of a table; says whether there were any.
+    fn slice(
+        &self,
+        table: &TableParts<RecordSlot<P::Control>>,
+        slices: &Slices,
+        nodes: &Guard<'_>,
+        writer: &mut Writer,
+    ) -> Result<bool> {
+        let mut batches = Vec::new();
+        {
+            let mut walk = slices.walk.lock().expect("no code panics while it takes a slice");
+            let mut rows = 0;
+            while rows < SLICE_ROWS {
+                let mut batch = Batch::default();
+                if !table.primary.walk(nodes, &mut walk, &mut batch, SLICE_ROWS) {
+                    break;
+                }
+                rows += batch.len();
+                batches.push(batch);
+            }
+        }
+        if batches.is_empty() {
+            return Ok(false);
+        }
+        let stored = slices.entries.get_or_init(|| stored_entries(table, nodes));
+        let (mut copies, mut entries, mut entry) = (Copies::default(), Vec::new(), KeyBuffer::new());
+        for (batch, at) in batches.iter().flat_map(|batch| (0..batch.len()).map(move |at| (batch, at))) {
+            let (key, row) = (batch.key(at), batch.row(at));
+            let Some(record) = table.rows.slot(row).record() else { continue };
+            let mark = copies.mark();
+            let (word, value) = record.read(&mut copies);
+            if let Some(value) = value.filter(|_| word.tid().epoch() < self.epoch) {
+                let value = value.bytes(nodes);
+                entries.clear();
+                match stored {
+                    Some(stored) => entries.extend(stored.get(&row).into_iter().flatten()),
+                    None => {
+                        for (index, secondary) in table.secondaries() {
+                            let length = secondary.entry_of(key, value, &mut entry)?;
+                            put_entry(&mut entries, index.0, &entry[..length]);
+                        }
+                    }
+                }
+                let row = Row { table: table.id, key, value: Some(value), entries: Entries(&entries) };
+                writer.add(word.tid(), &row).map_err(storage)?;
+            }
+            copies.rewind(mark);
+        }
+        Ok(true)
+    }
+}
+
+/// The entries of every row of a table, where they cannot be found from values (invariant 4).
+fn stored_entries<C: Control>(table: &TableParts<RecordSlot<C>>, nodes: &Guard<'_>) -> Option<HashMap<RowId, Vec<u8>>> {
+    table.check_writable().err()?;
+    let mut lengths = HashMap::new();
+    let mut entries: HashMap<RowId, Vec<u8>> = HashMap::new();
+    let mut batch = Batch::default();
+    let mut walk = index::Walk::default();
+    while table.primary.walk(nodes, &mut walk, &mut batch, SLICE_ROWS) {
+        lengths.extend((0..batch.len()).map(|at| (batch.row(at), batch.key(at).len())));
+    }
+    for (ordinal, secondary) in table.secondaries() {
+        let mut walk = index::Walk::default();
+        while secondary.entries.walk(nodes, &mut walk, &mut batch, SLICE_ROWS) {
+            for at in 0..batch.len() {
+                let (entry, row) = (batch.key(at), batch.row(at));
+                let length = lengths.get(&row).and_then(|key| entry.len().checked_sub(*key));
+                if let Some(length) = length {
+                    put_entry(entries.entry(row).or_default(), ordinal.0, &entry[..length]);
+                }
+            }
+        }
+    }
+    // Opened meanwhile: the indexes may have entries of rows that are not there yet.
+    table.check_writable().err().map(|_| entries)
+}
+
+/// The files of one device.
+struct Writer {
+    files: Vec<RowsWriter>,
+    /// Who gets the next block.
+    next: usize,
+    block: Block,
+    unsynced: u64,
+    syncs: CheckpointSyncs,
+}
+
+impl Writer {
+    fn add(&mut self, tid: crate::rows::in_place::CommitTid, row: &Row<'_>) -> io::Result<()> {
+        self.block.add(tid, row);
+        if self.block.is_full() { self.end_block() } else { Ok(()) }
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        self.unsynced += self.files[self.next].write(&mut self.block)?;
+        self.next = (self.next + 1) % self.files.len();
+        match self.syncs {
+            CheckpointSyncs::Every(bytes) if self.unsynced >= bytes => self.sync()?,
+            CheckpointSyncs::Sleeping(time) => thread::sleep(time),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.unsynced = 0;
+        self.files.iter_mut().try_for_each(RowsWriter::sync)
+    }
+}

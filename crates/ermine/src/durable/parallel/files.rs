@@ -1,0 +1,270 @@
+//! Sorts the files of a database by what they are, and tells the two families of databases apart.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    super::{copy::UNFINISHED, store::storage},
+    image::Manifest,
+};
+use crate::{
+    error::{Error, Result},
+    log::parallel::{
+        file::{FileName, Records},
+        pepoch::{self, Persistent},
+    },
+    options::{Options, Scheme},
+    platform::file::{Directory, real::RealDirectory, wary::WaryDirectory},
+};
+
+/// The directories of a database: its own, and one a device (which may be the same).
+pub(crate) struct Places {
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) devices: Vec<Arc<dyn Directory>>,
+}
+
+impl Places {
+    pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self> {
+        let wary = |directory: Arc<dyn Directory>| -> Arc<dyn Directory> { Arc::new(WaryDirectory::new(directory)) };
+        let directory = wary(directory.clone());
+        let mut devices: Vec<_> = options.log_directories_in.iter().cloned().map(wary).collect();
+        for path in &options.log_directories {
+            devices.push(wary(Arc::new(RealDirectory::create(path).map_err(storage)?)));
+        }
+        if devices.is_empty() {
+            devices.push(directory.clone());
+        }
+        Ok(Self { directory, devices })
+    }
+}
+
+/// A family of databases, by what its rows are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Family {
+    Versions,
+    InPlace,
+}
+
+impl Family {
+    fn of_file(name: &str) -> Option<Self> {
+        let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        if begins(&["log-", "checkpoint-", "marker-", "cold-", "blob-"]) {
+            Some(Self::Versions)
+        } else if begins(&["redo-", "pepoch-", "rows-", "manifest-"]) {
+            Some(Self::InPlace)
+        } else {
+            None
+        }
+    }
+
+    fn of_scheme(scheme: Scheme) -> Self {
+        if scheme.has_versions() { Self::Versions } else { Self::InPlace }
+    }
+}
+
+/// Fails when a directory holds a database that the scheme cannot open.
+pub(crate) fn check_family(directory: &dyn Directory, names: &[String], scheme: Scheme) -> Result<()> {
+    let family = Family::of_scheme(scheme);
+    let Some(found) = names.iter().filter_map(|name| Family::of_file(name)).find(|found| *found != family) else {
+        return Ok(());
+    };
+    let fitting = Scheme::ALL.into_iter().filter(|fitting| Family::of_scheme(*fitting) == found);
+    let fitting: Vec<_> = fitting.map(Scheme::name).collect();
+    let (path, rows) = (directory.path(), if found == Family::Versions { "several versions" } else { "one version" });
+    Err(Error::Storage(format!(
+        "{path} holds a database whose rows have {rows}: it cannot be opened under {scheme}, only under {}",
+        fitting.join(", ")
+    )))
+}
+
+/// What a file of a checkpoint is, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// Of the checkpoint that began in that epoch; its number.
+    Rows(u64, u32),
+    Manifest(u64),
+    /// A manifest that does not count yet.
+    Unfinished(u64),
+}
+
+impl Role {
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Rows(epoch, number) => format!("rows-{epoch:016x}-{number:04x}"),
+            Self::Manifest(epoch) => format!("manifest-{epoch:016x}"),
+            Self::Unfinished(epoch) => format!("manifest-{epoch:016x}.part"),
+        }
+    }
+
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let epoch = |digits: &str| u64::from_str_radix(digits, 16).ok();
+        let role = if let Some((of, number)) = name.strip_prefix("rows-").and_then(|rest| rest.split_once('-')) {
+            Self::Rows(epoch(of)?, u32::from_str_radix(number, 16).ok()?)
+        } else {
+            let rest = name.strip_prefix("manifest-")?;
+            rest.strip_suffix(".part")
+                .map_or_else(|| epoch(rest).map(Self::Manifest), |of| epoch(of).map(Self::Unfinished))?
+        };
+        (role.name() == name).then_some(role)
+    }
+}
+
+/// Fails for a directory that only single-version schemes can do something with.
+pub(crate) fn refuse_in_place(directory: &dyn Directory, names: &[String]) -> Result<()> {
+    if names.iter().any(|name| Family::of_file(name) == Some(Family::InPlace)) {
+        let path = directory.path();
+        return Err(Error::Storage(format!(
+            "{path} holds a database whose rows have one version: that is not supported for such databases"
+        )));
+    }
+    Ok(())
+}
+
+/// A file of the log that is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Redo {
+    pub(super) device: usize,
+    pub(super) name: FileName,
+    /// Up to where it must be whole.
+    pub(super) whole: u64,
+    /// The greatest epoch that counts.
+    pub(super) limit: u64,
+}
+
+/// What there is.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The files of the log that count, newest first.
+    pub(super) redo: Vec<Redo>,
+    /// The newest checkpoint.
+    pub(super) manifest: Option<Manifest>,
+    /// The persistent epochs of generations, as far as there is one.
+    pub(super) persistent: BTreeMap<u32, Persistent>,
+    /// The greatest number of a generation, and of an epoch that was persistent.
+    pub(super) generation: u32,
+    pub(super) epoch: u64,
+    /// Files that do not count, with their device; none: in the database's own directory.
+    pub(super) leftovers: Vec<(Option<usize>, String)>,
+}
+
+/// Looks at all names.
+pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
+    let names = places.directory.list().map_err(storage)?;
+    check_family(&*places.directory, &names, scheme)?;
+    if names.iter().any(|name| name == UNFINISHED) {
+        return Err(Error::Storage(format!(
+            "a backup to {} has broken off: remove the directory and make it again",
+            places.directory.path()
+        )));
+    }
+    let mut found = Found::default();
+    let roles = |names: &[String]| names.iter().filter_map(|name| Role::parse(name)).collect::<Vec<_>>();
+    let manifests =
+        roles(&names).into_iter().filter_map(|role| if let Role::Manifest(epoch) = role { Some(epoch) } else { None });
+    found.manifest = manifests.max().map(|epoch| Manifest::read(&*places.directory, epoch)).transpose()?;
+    let counts = found.manifest.as_ref().map(|manifest| manifest.epoch);
+    for role in roles(&names) {
+        if !matches!(role, Role::Rows(..)) && Some(role) != counts.map(Role::Manifest) {
+            found.leftovers.push((None, role.name()));
+        }
+    }
+    found.generation = found.manifest.as_ref().map_or(0, |manifest| manifest.generation);
+    let mut unread = Vec::new();
+    for generation in names.iter().filter_map(|name| pepoch::generation_of(name)) {
+        found.generation = found.generation.max(generation);
+        match pepoch::read(&*places.directory, generation).map_err(storage)? {
+            Some(persistent) => drop(found.persistent.insert(generation, persistent)),
+            None => unread.push(generation),
+        }
+    }
+    let last = found.manifest.as_ref().map_or(0, |manifest| manifest.last_epoch);
+    found.epoch = found.persistent.values().map(|persistent| persistent.epoch).fold(last, u64::max);
+    let mut used = Vec::new();
+    for (device, directory) in places.devices.iter().enumerate() {
+        let names = directory.list().map_err(storage)?;
+        check_family(&**directory, &names, scheme)?;
+        let is_older = |role: &Role| matches!(role, Role::Rows(epoch, _) if Some(*epoch) != counts);
+        found.leftovers.extend(roles(&names).into_iter().filter(is_older).map(|role| (Some(device), role.name())));
+        for name in names.iter().filter_map(|name| FileName::parse(name)) {
+            found.generation = found.generation.max(name.generation);
+            if found.manifest.as_ref().is_some_and(|manifest| !manifest.needs(device, name)) {
+                found.leftovers.push((Some(device), name.to_string()));
+                continue;
+            }
+            used.push(name.generation);
+            match found.persistent.get(&name.generation) {
+                Some(persistent) => {
+                    let whole = persistent.reach.get(device).filter(|reach| reach.sequence == name.sequence);
+                    let (whole, limit) = (whole.map_or(0, |reach| reach.bytes), persistent.epoch);
+                    found.redo.push(Redo { device, name, whole, limit });
+                }
+                None => {
+                    return Err(Error::Corrupt {
+                        file: pepoch::name_of(name.generation),
+                        offset: 0,
+                        what: format!("it does not say what of {name} counts"),
+                    });
+                }
+            }
+        }
+    }
+    for generation in found.persistent.keys().chain(&unread).filter(|generation| !used.contains(generation)) {
+        found.leftovers.push((None, pepoch::name_of(*generation)));
+    }
+    check_complete(places, &mut found)?;
+    found.redo.sort_by_key(|redo| std::cmp::Reverse(redo.name));
+    Ok(found)
+}
+
+/// Every file is there that was whole, from the first that is needed on; finds out up to where.
+fn check_complete(places: &Places, found: &mut Found) -> Result<()> {
+    let (generation, first) =
+        found.manifest.as_ref().map_or((0, &[][..]), |manifest| (manifest.generation, &manifest.first));
+    let places_of: BTreeMap<_, _> =
+        found.redo.iter().enumerate().map(|(at, redo)| ((redo.device, redo.name), at)).collect();
+    for (of, persistent) in found.persistent.range(generation..) {
+        for (device, reach) in persistent.reach.iter().enumerate().filter(|(_, reach)| reach.sequence > 0) {
+            let begin = if *of == generation { first.get(device).copied().unwrap_or(1).max(1) } else { 1 };
+            for sequence in begin..=reach.sequence {
+                let name = FileName { generation: *of, sequence };
+                let Some(at) = places_of.get(&(device, name)) else {
+                    let is_named = device < places.devices.len();
+                    let missing = if is_named { "it is missing" } else { "its log directory was not named" };
+                    return Err(Error::Corrupt { file: name.to_string(), offset: 0, what: missing.into() });
+                };
+                if sequence < reach.sequence {
+                    // Its end stands in the one after it; if that is damaged, or missing, it is found out there.
+                    let next = FileName { sequence: sequence + 1, ..name };
+                    if places_of.contains_key(&(device, next)) {
+                        let (head, _) = Records::open(&*places.devices[device], next).map_err(storage)?;
+                        found.redo[*at].whole = head.map_or(0, |head| head.before);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes files that do not count. What stands of the log goes before what says that it counts.
+pub(super) fn remove(places: &Places, leftovers: &[(Option<usize>, String)]) -> Result<()> {
+    let of_devices = leftovers.iter().filter_map(|(device, name)| Some((&places.devices[(*device)?], name)));
+    let own = leftovers.iter().filter(|(device, _)| device.is_none()).map(|(_, name)| (&places.directory, name));
+    for files in [of_devices.collect::<Vec<_>>(), own.collect()] {
+        for (directory, name) in &files {
+            match directory.remove(name) {
+                // Used up meanwhile: a manifest that was unfinished.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(storage)?,
+            }
+        }
+        let mut synced: Vec<*const ()> = Vec::new();
+        for (directory, _) in files {
+            let address = Arc::as_ptr(directory).cast();
+            if !synced.contains(&address) {
+                synced.push(address);
+                directory.sync().map_err(storage)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! The files of a checkpoint: rows in blocks, and a manifest that says what counts (SiloR 4).
+//!
+//! ```text
+//!   rows-EPOCH-NUMBER   head: magic 8 bytes | epoch u64 | number u32 | crc u32
+//!                       blocks: length u32 | crc u32 | count of rows u32 | per row: TID u64, row as in the log
+//!   manifest-EPOCH      magic 8 bytes | crc u32 | length u32 | epoch, last epoch, generation |
+//!                       devices: count, the first file needed of each | files: count, device, bytes, rows of each |
+//!                       tables: count, name of each
+//! ```
+//!
+//! EPOCH is the one in which the checkpoint began; numbers of the manifest's second half are varints. A block's sum is over all
+//! that follows it in the block. The manifest is made under another name and renamed when it is synced, so one with its name is
+//! whole, or damaged.
+
+use std::{io, sync::Arc};
+
+use super::{
+    super::store::storage,
+    files::{Places, Role},
+};
+use crate::{
+    error::{Error, Result},
+    log::{
+        parallel::{file::FileName, record::Row},
+        record::{put_number, take_number},
+    },
+    platform::file::{Directory, File, Open},
+    rows::in_place::CommitTid,
+};
+
+const ROWS_MAGIC: [u8; 8] = *b"ERMROWS1";
+const MANIFEST_MAGIC: [u8; 8] = *b"ERMMANI1";
+const HEAD_BYTES: usize = 24;
+const BLOCK_HEAD_BYTES: usize = 12;
+const MANIFEST_HEAD_BYTES: usize = 16;
+/// Bytes of rows from which on a block is written.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// A file of rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RowsFile {
+    pub(super) device: usize,
+    pub(super) bytes: u64,
+    pub(super) rows: u64,
+}
+
+/// What a checkpoint is of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Manifest {
+    /// Rows of this epoch and later ones are in the log only.
+    pub(super) epoch: u64,
+    /// The last epoch whose changes the walk may have met.
+    pub(super) last_epoch: u64,
+    /// The generation of the log, and the first of its files that is needed, by device. Of earlier ones none is.
+    pub(super) generation: u32,
+    pub(super) first: Vec<u32>,
+    /// By number.
+    pub(super) files: Vec<RowsFile>,
+    /// For people.
+    pub(super) tables: Vec<String>,
+}
+
+impl Manifest {
+    /// Whether a file of the log is replayed on top of it.
+    pub(super) fn needs(&self, device: usize, name: FileName) -> bool {
+        let first = self.first.get(device).copied().unwrap_or(1);
+        name.generation > self.generation || name.generation == self.generation && name.sequence >= first
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        [self.epoch, self.last_epoch, self.generation.into()].iter().for_each(|number| put_number(&mut body, *number));
+        put_number(&mut body, self.first.len() as u64);
+        self.first.iter().for_each(|first| put_number(&mut body, (*first).into()));
+        put_number(&mut body, self.files.len() as u64);
+        for RowsFile { device, bytes, rows } in &self.files {
+            [*device as u64, *bytes, *rows].iter().for_each(|number| put_number(&mut body, *number));
+        }
+        put_number(&mut body, self.tables.len() as u64);
+        for table in &self.tables {
+            put_number(&mut body, table.len() as u64);
+            body.extend_from_slice(table.as_bytes());
+        }
+        let mut bytes = MANIFEST_MAGIC.to_vec();
+        bytes.extend(crc32c::crc32c(&body).to_le_bytes());
+        bytes.extend((body.len() as u32).to_le_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (head, mut body) = bytes.split_at_checked(MANIFEST_HEAD_BYTES)?;
+        let is_whole = head[..8] == MANIFEST_MAGIC
+            && head[8..12] == crc32c::crc32c(body).to_le_bytes()
+            && head[12..] == (body.len() as u32).to_le_bytes();
+        if !is_whole {
+            return None;
+        }
+        let input = &mut body;
+        let (epoch, last_epoch) = (take_number(input)?, take_number(input)?);
+        let generation = u32::try_from(take_number(input)?).ok()?;
+        let first = (0..take_number(input)?).map(|_| u32::try_from(take_number(input)?).ok());
+        let first = first.collect::<Option<_>>()?;
+        let files = (0..take_number(input)?).map(|_| {
+            let device = usize::try_from(take_number(input)?).ok()?;
+            Some(RowsFile { device, bytes: take_number(input)?, rows: take_number(input)? })
+        });
+        let files = files.collect::<Option<_>>()?;
+        let tables = (0..take_number(input)?).map(|_| {
+            let length = usize::try_from(take_number(input)?).ok()?;
+            let (name, rest) = input.split_at_checked(length)?;
+            *input = rest;
+            String::from_utf8(name.to_vec()).ok()
+        });
+        let tables = tables.collect::<Option<_>>()?;
+        Some(Self { epoch, last_epoch, generation, first, files, tables })
+    }
+
+    /// Reads the manifest of a checkpoint.
+    pub(super) fn read(directory: &dyn Directory, epoch: u64) -> Result<Self> {
+        /// Of the names of a million tables.
+        const BYTES_MAX: u64 = 64 << 20;
+        let name = Role::Manifest(epoch).name();
+        let damaged = |what: &str| Error::Corrupt { file: name.clone(), offset: 0, what: what.into() };
+        let file = directory.open(&name, Open::Read).map_err(storage)?;
+        let length = file.length().map_err(storage)?;
+        if length > BYTES_MAX {
+            return Err(damaged("it is longer than any manifest"));
+        }
+        let mut bytes = vec![0; length as usize];
+        let read = file.read_at(0, &mut bytes).map_err(storage)?;
+        let manifest = Self::decode(&bytes[..read]).filter(|manifest| manifest.epoch == epoch);
+        manifest.ok_or_else(|| damaged("it is no whole manifest"))
+    }
+
+    /// Makes it count: durable when this returns.
+    pub(super) fn publish(&self, directory: &dyn Directory) -> io::Result<()> {
+        let (name, unfinished) = (Role::Manifest(self.epoch).name(), Role::Unfinished(self.epoch).name());
+        if directory.list()?.contains(&unfinished) {
+            directory.remove(&unfinished)?;
+        }
+        let file = directory.open(&unfinished, Open::Create)?;
+        file.write_at(0, &self.encode())?;
+        file.sync()?;
+        directory.rename(&unfinished, &name)?;
+        directory.sync()
+    }
+}
+
+fn head(epoch: u64, number: u32) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(&ROWS_MAGIC);
+    head[8..16].copy_from_slice(&epoch.to_le_bytes());
+    head[16..20].copy_from_slice(&number.to_le_bytes());
+    let crc = crc32c::crc32c(&head[..20]);
+    head[20..].copy_from_slice(&crc.to_le_bytes());
+    head
+}
+
+/// Rows that are put together.
+#[derive(Default)]
+pub(super) struct Block {
+    bytes: Vec<u8>,
+    rows: u32,
+}
+
+impl Block {
+    pub(super) fn add(&mut self, tid: CommitTid, row: &Row<'_>) {
+        if self.bytes.is_empty() {
+            self.bytes.resize(BLOCK_HEAD_BYTES, 0);
+        }
+        self.bytes.extend(tid.stamp().as_u64().to_le_bytes());
+        row.write(&mut self.bytes);
+        self.rows += 1;
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= BLOCK_BYTES
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// Writes a file of rows.
+pub(super) struct RowsWriter {
+    file: Arc<dyn File>,
+    pub(super) info: RowsFile,
+    pub(super) is_synced: bool,
+}
+
+impl RowsWriter {
+    pub(super) fn create(places: &Places, device: usize, epoch: u64, number: u32) -> io::Result<Self> {
+        let file = places.devices[device].open(&Role::Rows(epoch, number).name(), Open::Create)?;
+        file.write_at(0, &head(epoch, number))?;
+        Ok(Self { file, info: RowsFile { device, bytes: HEAD_BYTES as u64, rows: 0 }, is_synced: false })
+    }
+
+    /// Writes the block, which is empty then; gives its length.
+    pub(super) fn write(&mut self, block: &mut Block) -> io::Result<u64> {
+        let Block { bytes, rows } = block;
+        let length = bytes.len() as u64;
+        let content = (bytes.len() - BLOCK_HEAD_BYTES) as u32;
+        bytes[..4].copy_from_slice(&content.to_le_bytes());
+        bytes[8..12].copy_from_slice(&rows.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        self.file.write_at(self.info.bytes, bytes)?;
+        self.info.bytes += length;
+        self.info.rows += u64::from(*rows);
+        self.is_synced = false;
+        bytes.clear();
+        *rows = 0;
+        Ok(length)
+    }
+
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if !self.is_synced {
+            self.file.sync()?;
+            self.is_synced = true;
+        }
+        Ok(())
+    }
+}
+
+/// Shows every row of a file with its TID.
+pub(super) fn read_rows(
+    places: &Places,
+    manifest: &Manifest,
+    number: u32,
+    mut visit: impl FnMut(CommitTid, &Row<'_>) -> Result<()>,
+) -> Result<()> {
+    let name = Role::Rows(manifest.epoch, number).name();
+    let damaged = |offset: u64, what: &str| Error::Corrupt { file: name.clone(), offset, what: what.into() };
+    let of = manifest.files[number as usize];
+    let directory = places.devices.get(of.device).ok_or_else(|| damaged(0, "its log directory was not named"))?;
+    if !directory.list().map_err(storage)?.contains(&name) {
+        return Err(damaged(0, "it is missing"));
+    }
+    let file = directory.open(&name, Open::Read).map_err(storage)?;
+    if file.length().map_err(storage)? < of.bytes {
+        return Err(damaged(0, "it is shorter than the manifest says"));
+    }
+    let mut first = [0; HEAD_BYTES];
+    file.read_at(0, &mut first).map_err(storage)?;
+    if first != head(manifest.epoch, number) {
+        return Err(damaged(0, "it has no head"));
+    }
+    let (mut at, mut rows, mut block) = (HEAD_BYTES as u64, 0, Vec::new());
+    while at < of.bytes {
+        let broken = || damaged(at, "there is no whole block of rows");
+        let mut front = [0; BLOCK_HEAD_BYTES];
+        file.read_at(at, &mut front).map_err(storage)?;
+        let word = |from: usize| u32::from_le_bytes(front[from..from + 4].try_into().expect("four bytes"));
+        let (length, crc, count) = (u64::from(word(0)), word(4), word(8));
+        let end = at + BLOCK_HEAD_BYTES as u64 + length;
+        if length == 0 || end > of.bytes {
+            return Err(broken());
+        }
+        block.resize(length as usize, 0);
+        let read = file.read_at(at + BLOCK_HEAD_BYTES as u64, &mut block).map_err(storage)?;
+        if read != block.len() || crc32c::crc32c_append(crc32c::crc32c(&count.to_le_bytes()), &block) != crc {
+            return Err(broken());
+        }
+        let mut input = &block[..];
+        for _ in 0..count {
+            let (tid, rest) = input.split_first_chunk().ok_or_else(broken)?;
+            input = rest;
+            let row = Row::take(&mut input).ok_or_else(broken)?;
+            visit(CommitTid::from_stamp(crate::ids::Stamp(u64::from_le_bytes(*tid))), &row)?;
+        }
+        rows += u64::from(count);
+        at = end;
+    }
+    if rows == of.rows { Ok(()) } else { Err(damaged(at, "it has not as many rows as the manifest says")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_comes_back_or_is_found_out() {
+        let files = vec![RowsFile { device: 1, bytes: 1 << 40, rows: 7 }];
+        let (first, tables) = (vec![3, 1], vec!["accounts".into()]);
+        let manifest = Manifest { epoch: 300, last_epoch: 301, generation: 4, first, files, tables };
+        let bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes), Some(manifest));
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            assert_eq!(Manifest::decode(&flipped), None, "a flip at {at}");
+            assert_eq!(Manifest::decode(&bytes[..at]), None);
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Tables that come up: many threads put in what they read, and the largest TID wins.
+//!
+//! Invariants
+//! 1. *Of a row the greatest TID counts*, whoever comes first: it is compared under the lock of the record's word. A deletion is
+//!    a record without a row, and stays with its TID until everything has been read; then its key is taken out.
+//! 2. The entries of a row in secondary indexes are those that came with what counts. They are put into the indexes at the
+//!    end, sorted.
+//! 3. Nobody reads payloads before the end: a block that a payload has outgrown is freed at once.
+
+use std::{
+    collections::{BTreeMap, HashMap, btree_map::Entry},
+    sync::{Arc, Mutex, RwLock},
+};
+
+use crate::{
+    catalog::{CATALOG, TableEntry},
+    epoch::{EpochManager, Guard},
+    error::{Error, Result},
+    ids::{RowId, TableId},
+    index::{Batch, Index, IndexKind, Insert, KEY_LENGTH_MAX, Walk},
+    log::parallel::record::{Entries, Row},
+    options::Options,
+    rows::{
+        arena::{Arena, Pool},
+        array::{RowArray, RowIds},
+        copies::Copies,
+        in_place::{CommitTid, Control, RecordPtr, RecordSlot, TidWord},
+    },
+    table::{Secondary, TableParts},
+};
+
+/// All tables.
+pub(super) struct Loading<C: Control> {
+    tables: RwLock<BTreeMap<TableId, Arc<Growing<C>>>>,
+    pub(super) nodes: Arc<EpochManager>,
+    pub(super) memory: Arc<Pool>,
+}
+
+/// A table that comes up. Its name is not known yet.
+pub(super) struct Growing<C: Control> {
+    rows: RowArray<RecordSlot<C>>,
+    /// In order, of whatever kind it will be.
+    primary: Index,
+    /// By row, in so many parts that threads do not meet.
+    entries: [Mutex<HashMap<RowId, Box<[u8]>>>; 64],
+}
+
+/// What a thread needs to itself.
+pub(super) struct Hand<C: Control> {
+    arena: Arena,
+    row_ids: BTreeMap<TableId, RowIds>,
+    tables: BTreeMap<TableId, Arc<Growing<C>>>,
+}
+
+impl<C: Control> Loading<C> {
+    pub(super) fn new() -> Self {
+        Self { tables: RwLock::default(), nodes: EpochManager::new("transactions"), memory: Pool::new() }
+    }
+
+    pub(super) fn hand(&self) -> Hand<C> {
+        Hand { arena: self.memory.arena(), row_ids: BTreeMap::new(), tables: BTreeMap::new() }
+    }
+
+    fn table(&self, id: TableId) -> Result<Arc<Growing<C>>> {
+        if let Some(table) = self.tables.read().expect("no code panics while it holds the tables").get(&id) {
+            return Ok(table.clone());
+        }
+        let mut tables = self.tables.write().expect("no code panics while it holds the tables");
+        if let Some(table) = tables.get(&id) {
+            return Ok(table.clone());
+        }
+        let entries = std::array::from_fn(|_| Mutex::default());
+        let table = Arc::new(Growing { rows: RowArray::reserve()?, primary: Index::new(IndexKind::BTree), entries });
+        tables.insert(id, table.clone());
+        Ok(table)
+    }
+
+    /// Puts in what a transaction left.
+    pub(super) fn apply(&self, hand: &mut Hand<C>, nodes: &Guard<'_>, tid: CommitTid, row: &Row<'_>) -> Result<()> {
+        let Hand { arena, row_ids, tables } = hand;
+        let table = match tables.entry(row.table) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(self.table(row.table)?),
+        };
+        table.apply(arena, row_ids.entry(row.table).or_default(), nodes, tid, row)
+    }
+
+    /// The tables as the catalog names them, the catalog first, and how many rows each has.
+    pub(super) fn finish(self, options: &Options) -> Result<Vec<(TableParts<RecordSlot<C>>, u64)>> {
+        let catalog = self.table(CATALOG)?;
+        let mut tables = std::mem::take(&mut *self.tables.write().expect("no code panics while it holds the tables"));
+        let mut entries = vec![TableEntry::of_catalog()];
+        entries.extend(catalog.read_catalog(&self.nodes)?);
+        drop(catalog);
+        let mut to_do = Vec::new();
+        for entry in entries {
+            let table = tables.remove(&entry.id).map_or_else(|| self.table(entry.id), Ok)?;
+            to_do.push((entry, table));
+        }
+        // Those that were made here; nobody else has them.
+        drop(std::mem::take(&mut *self.tables.write().expect("no code panics while it holds the tables")));
+        if let Some(unknown) = tables.keys().next() {
+            return Err(Error::Storage(format!(
+                "the log has rows of table {} that the catalog does not know",
+                unknown.0
+            )));
+        }
+        let to_do: Vec<_> = to_do
+            .into_iter()
+            .map(|(entry, table)| (entry, Arc::into_inner(table).expect("the threads that read have ended")))
+            .collect();
+        let threads: Vec<_> = to_do.into_iter().map(|(entry, table)| (entry, Mutex::new(Some(table)))).collect();
+        side_by_side(threads.len(), |at| {
+            let (entry, table) = &threads[at];
+            let table = table.lock().expect("taken once").take().expect("taken once");
+            table.finish(entry, &self.nodes, &self.memory, options)
+        })
+    }
+}
+
+/// Calls `work` with each number below `count`, on all processors; the results in order, or the first error.
+pub(super) fn side_by_side<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let run = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                return;
+            }
+            let result = work(at);
+            if result.is_err() {
+                // Nobody need begin anything more.
+                next.store(count, Ordering::Relaxed);
+            }
+            results.lock().expect("no code panics while it holds the results").push((at, result));
+        }
+    };
+    if threads <= 1 {
+        run();
+    } else {
+        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(run))));
+    }
+    let mut results = results.into_inner().expect("no code panics while it holds the results");
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+impl<C: Control> Growing<C> {
+    fn apply(
+        &self,
+        arena: &mut Arena,
+        row_ids: &mut RowIds,
+        nodes: &Guard<'_>,
+        tid: CommitTid,
+        row: &Row<'_>,
+    ) -> Result<()> {
+        let (id, record) = self.find(arena, row_ids, nodes, row)?;
+        if record.word().tid() >= tid {
+            return Ok(());
+        }
+        let word = record.lock();
+        if word.tid() >= tid {
+            record.unlock(word);
+            return Ok(());
+        }
+        if let Some(value) = row.value
+            && let Some(outgrown) = record.store(arena, value)
+        {
+            // SAFETY: only who has locked the record looks into it (invariant 3).
+            unsafe { outgrown.destroy(arena) };
+        }
+        let mut entries = self.entries[id.0 as usize % 64].lock().expect("no code panics while it holds the entries");
+        if row.entries.0.is_empty() {
+            entries.remove(&id);
+        } else {
+            entries.insert(id, row.entries.0.into());
+        }
+        drop(entries);
+        record.unlock(TidWord::written(tid, row.value.is_some()));
+        Ok(())
+    }
+
+    /// The record of a key, which is made when there is none.
+    fn find(
+        &self,
+        arena: &mut Arena,
+        row_ids: &mut RowIds,
+        nodes: &Guard<'_>,
+        row: &Row<'_>,
+    ) -> Result<(RowId, RecordPtr<C>)> {
+        let there = |id: RowId| (id, self.rows.slot(id).record().expect("a row is there before its key"));
+        if let Some(id) = self.primary.get(nodes, row.key).row {
+            return Ok(there(id));
+        }
+        let id = row_ids.take(&self.rows)?;
+        let record = RecordPtr::create(arena, row.value.map_or(0, <[u8]>::len), C::default());
+        self.rows.slot(id).set(Some(record));
+        match self.primary.insert_if_absent(nodes, row.key, id) {
+            Insert::Done(_) => Ok((id, record)),
+            Insert::Exists(existing, _) => {
+                self.rows.slot(id).set(None);
+                // SAFETY: no key leads to it: nobody has found it.
+                unsafe { record.destroy(arena) };
+                row_ids.give(id);
+                Ok(there(existing))
+            }
+        }
+    }
+
+    /// Shows every key with its row, in order.
+    fn for_each_key(&self, nodes: &Guard<'_>, mut visit: impl FnMut(&[u8], RowId) -> Result<()>) -> Result<()> {
+        let mut batch = Batch::default();
+        let mut walk = Walk::default();
+        while self.primary.walk(nodes, &mut walk, &mut batch, 256) {
+            (0..batch.len()).try_for_each(|at| visit(batch.key(at), batch.row(at)))?;
+        }
+        Ok(())
+    }
+
+    /// The keys in an index of another kind.
+    fn keys_as(&self, kind: IndexKind, nodes: &Guard<'_>) -> Result<Index> {
+        let mut keys = Vec::new();
+        self.for_each_key(nodes, |key, row| {
+            keys.push((Box::<[u8]>::from(key), row));
+            Ok(())
+        })?;
+        Ok(Index::bulk_load(kind, keys))
+    }
+
+    fn record(&self, row: RowId) -> RecordPtr<C> {
+        self.rows.slot(row).record().expect("a row is there before its key")
+    }
+
+    /// What the catalog's rows say, in the order of the tables' numbers.
+    fn read_catalog(&self, nodes: &Arc<EpochManager>) -> Result<Vec<TableEntry>> {
+        let participant = nodes.join_as("recovery");
+        let nodes = participant.enter();
+        let (mut entries, mut copies) = (Vec::new(), Copies::default());
+        self.for_each_key(&nodes, |key, row| {
+            if let (_, Some(value)) = self.record(row).read(&mut copies) {
+                let entry = TableEntry::decode(value.bytes(&nodes))?;
+                if entry.name.as_bytes() != key {
+                    return Err(Error::Storage(format!("the catalog has table {} under another name", entry.name)));
+                }
+                entries.push(entry);
+            }
+            Ok(())
+        })?;
+        entries.sort_unstable_by_key(|entry| entry.id);
+        let is_dense = entries.iter().zip(1..).all(|(entry, number)| entry.id == TableId(number));
+        if is_dense { Ok(entries) } else { Err(Error::Storage("the catalog has lost a table".into())) }
+    }
+
+    /// Everything has been read: takes out the keys without a row, and builds the secondary indexes.
+    fn finish(
+        self,
+        entry: &TableEntry,
+        nodes: &Arc<EpochManager>,
+        memory: &Arc<Pool>,
+        options: &Options,
+    ) -> Result<(TableParts<RecordSlot<C>>, u64)> {
+        let participant = nodes.join_as("recovery");
+        let (mut gone, mut live) = (Vec::new(), 0);
+        let mut secondary: Vec<Vec<(Box<[u8]>, RowId)>> = entry.indexes.iter().map(|_| Vec::new()).collect();
+        {
+            let nodes = participant.enter();
+            self.for_each_key(&nodes, |key, row| {
+                if self.record(row).word().is_absent() {
+                    gone.push((Box::<[u8]>::from(key), row));
+                    return Ok(());
+                }
+                live += 1;
+                let part = &self.entries[row.0 as usize % 64];
+                let entries = part.lock().expect("no code panics while it holds the entries").remove(&row);
+                for found in Entries(entries.as_deref().unwrap_or_default()) {
+                    let (index, secondary_key) = found.ok_or_else(no_entry)?;
+                    let at =
+                        usize::from(index).checked_sub(1).filter(|at| *at < secondary.len()).ok_or_else(no_entry)?;
+                    secondary[at].push(([secondary_key, key].concat().into(), row));
+                }
+                Ok(())
+            })?;
+            let mut arena = memory.arena();
+            for (key, row) in gone {
+                let record = self.record(row);
+                let none = crate::ids::Stamp::ZERO;
+                self.primary.remove_if(&nodes, &key, row, none, none, || true);
+                self.rows.slot(row).set(None);
+                // SAFETY: nobody reads rows yet, and no key leads to it any more.
+                unsafe { record.destroy(&mut arena) };
+            }
+        }
+        let primary =
+            if entry.kind == IndexKind::BTree { None } else { Some(self.keys_as(entry.kind, &participant.enter())?) };
+        let Self { rows, primary: tree, .. } = self;
+        let primary = primary.unwrap_or(tree);
+        rows.settle();
+        let names = [entry.key_type.clone(), entry.value_type.clone()];
+        let table = TableParts::with_rows(entry.id, &entry.name, names, rows, primary, options);
+        for (index, mut entries) in entry.indexes.iter().zip(secondary) {
+            entries.sort_unstable();
+            let is_ascending = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
+            if !is_ascending || entries.iter().any(|(entry, _)| entry.len() > KEY_LENGTH_MAX) {
+                return Err(no_entry());
+            }
+            table.add_secondary(Secondary::new(index, Index::bulk_load(index.kind, entries), None))?;
+        }
+        Ok((table, live))
+    }
+}
+
+fn no_entry() -> Error {
+    Error::Storage("the log has an index entry that no table has: restore a backup".into())
+}

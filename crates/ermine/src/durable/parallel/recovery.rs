@@ -1,0 +1,169 @@
+//! From the files of a directory to a database: the same way after a crash and after a clean stop (SiloR 5).
+//!
+//! Names give the files; the manifest says what is the checkpoint, persistent epochs what of the log counts. All processors read them: the checkpoint first, then the log, newest first, so that
+//! most of what has been overwritten is never put in. Then the catalog's rows say what the tables are.
+//!
+//! Invariants
+//! 1. *Nothing unsaid counts*: records above the persistent epoch of their generation are ignored, now and for ever: a new
+//!    generation writes files of its own, and its epochs begin above all that have been seen.
+//! 2. *Nothing said is missing*: what a persistent epoch says to be whole is whole, or recovery stops with an error instead of
+//!    leaving out what was acknowledged. Behind that, the first record that is not whole ends a file.
+//! 3. *What is served is durable*: where only the process died the device may lag behind what recovery reads, by the last
+//!    persistent epoch; that is written again and synced before anybody builds on it. What it speaks of was synced before it.
+//! 4. *Recovery changes nothing else* but to remove files that do not count, so that it can itself be cut short anywhere.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use super::{
+    super::{recovery::Recovery, store::storage},
+    files::{Found, Places, Redo, find, remove},
+    image::read_rows,
+    loading::{Loading, side_by_side},
+};
+use crate::{
+    epoch::EpochManager,
+    error::{Error, Result},
+    ids::Stamp,
+    log::parallel::{
+        file::{FILE_HEAD_BYTES, FileName, Records},
+        pepoch,
+        record::Row,
+    },
+    options::Options,
+    platform::file::Directory,
+    rows::{
+        arena::Pool,
+        in_place::{CommitTid, Control, RecordSlot},
+    },
+    table::TableParts,
+};
+
+/// A database as it came up.
+pub(crate) struct Recovered<C: Control> {
+    /// In order of their numbers, the catalog first.
+    pub(crate) tables: Vec<TableParts<RecordSlot<C>>>,
+    pub(crate) nodes: Arc<EpochManager>,
+    pub(crate) memory: Arc<Pool>,
+    pub(crate) places: Places,
+    /// The generation that begins, and its first epoch.
+    pub(crate) generation: u32,
+    pub(crate) epoch: u64,
+    /// Bytes of the checkpoint, and generations of the log that were replayed.
+    pub(crate) checkpoint_bytes: u64,
+    pub(crate) generations: usize,
+    pub(crate) summary: Recovery,
+}
+
+/// Counts of the threads that read.
+#[derive(Default)]
+struct Counts {
+    transactions: AtomicU64,
+    bytes: AtomicU64,
+    /// The greatest epoch that was seen, also of what does not count.
+    epoch: AtomicU64,
+}
+
+/// Brings up what a directory holds.
+pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<C>> {
+    let began = Instant::now();
+    let places = Places::open(directory, options)?;
+    let found = find(&places, options.scheme)?;
+    let path = directory.path();
+    if found.manifest.is_some() || !found.redo.is_empty() {
+        let from = found
+            .manifest
+            .as_ref()
+            .map_or_else(|| "no checkpoint".into(), |of| format!("the checkpoint of epoch {}", of.epoch));
+        ::log::info!("recovering {path} from {from} and {} files of the log", found.redo.len());
+    }
+    let loading = Loading::<C>::new();
+    let counts = Counts::default();
+    if let Some(manifest) = &found.manifest {
+        side_by_side(manifest.files.len(), |number| {
+            let (participant, mut hand) = (loading.nodes.join_as("recovery"), loading.hand());
+            read_rows(&places, manifest, number as u32, |tid, row| {
+                loading.apply(&mut hand, &participant.enter(), tid, row)
+            })
+        })?;
+    }
+    let from = found.manifest.as_ref().map_or(0, |manifest| manifest.epoch);
+    side_by_side(found.redo.len(), |at| replay(&places, &loading, &found.redo[at], from, &counts))?;
+    make_sure(&places, &found)?;
+    let (nodes, memory) = (loading.nodes.clone(), loading.memory.clone());
+    let tables = loading.finish(options)?;
+    remove(&places, &found.leftovers)?;
+    let summary = Recovery {
+        tables: tables.len() as u64 - 1,
+        rows: tables[1..].iter().map(|(_, rows)| rows).sum(),
+        transactions: counts.transactions.into_inner(),
+        log_bytes: counts.bytes.into_inner(),
+        cut_at: None,
+        took: began.elapsed(),
+    };
+    ::log::info!("{path} is open: {summary}");
+    let epoch = found.epoch.max(counts.epoch.into_inner()) + 1;
+    let tables = tables.into_iter().map(|(table, _)| table).collect();
+    let checkpoint_bytes = found.manifest.iter().flat_map(|manifest| &manifest.files).map(|file| file.bytes).sum();
+    let generation = found.generation + 1;
+    let generations = found.persistent.len();
+    Ok(Recovered { tables, nodes, memory, places, generation, epoch, checkpoint_bytes, generations, summary })
+}
+
+/// Puts in what a file of the log says, but for what is in the checkpoint: epochs below `from`.
+fn replay<C: Control>(places: &Places, loading: &Loading<C>, redo: &Redo, from: u64, counts: &Counts) -> Result<()> {
+    let Redo { device, name, whole, limit } = *redo;
+    let damaged = |offset: u64, what: &str| Error::Corrupt { file: name.to_string(), offset, what: what.into() };
+    let (head, mut records) = Records::open(&*places.devices[device], name).map_err(storage)?;
+    let is_its_own = |of: FileName, number: u32| of == name && number as usize == device;
+    match head {
+        Some(head) if is_its_own(head.name, head.device) => {}
+        Some(head) => {
+            let what =
+                format!("it is {} of log directory {}: name the directories in their order", head.name, head.device);
+            return Err(damaged(0, &what));
+        }
+        None if whole > 0 => return Err(damaged(0, "it has no head")),
+        None => return Ok(()),
+    }
+    let participant = loading.nodes.join_as("recovery");
+    let mut hand = loading.hand();
+    let (mut transactions, mut last) = (0, 0);
+    loop {
+        let at = records.at();
+        let Some((tid, mut rows)) = records.next().map_err(storage)? else { break };
+        let tid = CommitTid::from_stamp(Stamp(tid));
+        last = tid.epoch().max(last);
+        if tid.epoch() > limit || tid.epoch() < from {
+            continue;
+        }
+        transactions += 1;
+        let nodes = participant.enter();
+        while !rows.is_empty() {
+            let row = Row::take(&mut rows).ok_or_else(|| damaged(at, "a record has what is no row"))?;
+            loading.apply(&mut hand, &nodes, tid, &row)?;
+        }
+    }
+    if records.at() < whole {
+        return Err(damaged(records.at(), "there is no whole record where one was durable"));
+    }
+    counts.transactions.fetch_add(transactions, Ordering::Relaxed);
+    counts.bytes.fetch_add(records.at() - FILE_HEAD_BYTES as u64, Ordering::Relaxed);
+    counts.epoch.fetch_max(last, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Makes durable what was read (invariant 3): the newest generation may have said more than it made sure of, and the manifest
+/// may not have its name yet for good.
+fn make_sure(places: &Places, found: &Found) -> Result<()> {
+    if let Some(manifest) = found.manifest.as_ref().filter(|_| !found.leftovers.is_empty()) {
+        manifest.publish(&*places.directory).map_err(storage)?;
+    }
+    let Some((generation, _)) = found.persistent.last_key_value() else { return Ok(()) };
+    pepoch::make_sure(&*places.directory, *generation).map_err(storage)
+}

@@ -1,0 +1,38 @@
+//! Growing by one bucket, which takes over half of the range of another.
+
+use super::{Bucket, Guard, Hash, Ordering};
+use crate::sync::Spin;
+
+impl Hash {
+    /// Adds a bucket, unless somebody else is about to.
+    pub(super) fn grow(&self, guard: &Guard<'_>) {
+        // Acquire pairs with the Release store below: the last one to grow is done.
+        if self.growing.swap(1, Ordering::Acquire) == 1 {
+            return;
+        }
+        let count = self.count.load(Ordering::Relaxed);
+        let level = count.ilog2();
+        let bucket = self.bucket(count - (1 << level));
+        debug_assert_eq!(bucket.level(), level);
+        let mut spin = Spin::default();
+        let mut lock = loop {
+            match bucket.coverage.version.try_lock() {
+                Some(lock) => break lock,
+                None => spin.wait(),
+            }
+        };
+        // A part of the range leaves (invariant 1).
+        lock.bump_phantom();
+        let (gap, removed) = bucket.coverage.stamps(&lock);
+        let new = Bucket::new(level + 1, lock.phantoms().1, gap, removed);
+        for entry in bucket.raise_level(guard) {
+            new.push(entry);
+        }
+        let at = self.buckets.push(new);
+        assert_eq!(at as u64, count, "buckets are added one at a time");
+        // Release pairs with the Acquire load of `try_find`: the bucket is there.
+        self.count.store(count + 1, Ordering::Release);
+        drop(lock);
+        self.growing.store(0, Ordering::Release);
+    }
+}

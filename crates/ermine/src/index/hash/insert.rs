@@ -1,0 +1,37 @@
+//! Insertion of a key that is not there yet.
+
+use super::{Guard, Hash, Insert, Inserted, KEY_LENGTH_MAX, KeyHash, RowId, Torn, assert_row_fits, bucket::Sought};
+
+impl Hash {
+    /// See [`Index::insert_if_absent`](crate::index::Index::insert_if_absent).
+    pub(crate) fn insert_if_absent(&self, guard: &Guard<'_>, key: &[u8], row: RowId) -> Insert {
+        assert!(key.len() <= KEY_LENGTH_MAX, "a key of {} bytes is too long for the index", key.len());
+        assert_row_fits(row);
+        let hash = KeyHash::of(key);
+        let sought = Sought::new(key, hash);
+        loop {
+            if let Ok((outcome, was_full)) = self.try_insert(hash, sought, row) {
+                if was_full {
+                    self.grow(guard);
+                }
+                return outcome;
+            }
+        }
+    }
+
+    /// Also says whether the key came into a full bucket.
+    fn try_insert(&self, hash: KeyHash, sought: Sought<'_>, row: RowId) -> Result<(Insert, bool), Torn> {
+        let at = self.try_find(hash)?;
+        let coverage = &at.bucket.coverage;
+        if let Some((_, existing)) = at.bucket.find(sought, &at.still())? {
+            // Those who looked before the key came in raised the stamp before its insert locked the bucket, or fail.
+            let looked = coverage.last_looked();
+            at.believed()?;
+            return Ok((Insert::Exists(existing, looked), false));
+        }
+        let mut lock = coverage.version.lock(at.seen).ok_or(Torn)?;
+        let inserted = Inserted::begin(coverage, &mut lock);
+        let was_full = at.bucket.push(sought.entry(row));
+        Ok((Insert::Done(inserted), was_full))
+    }
+}

@@ -1,0 +1,222 @@
+//! The index that the rest of the engine sees: one of the kinds.
+
+use super::{
+    Batch, Direction, Footprint, IndexKind, Insert, LeafSeen, Lookup,
+    art::{self, Art, Optimistic},
+    btree::{self, BTree},
+    hash::Hash,
+};
+use crate::{
+    epoch::{EpochManager, Guard},
+    ids::{RowId, Stamp},
+    types::KeyBuffer,
+};
+use std::ops::Bound;
+
+/// A concurrent map from key bytes to rows.
+pub(crate) enum Index {
+    BTree(BTree),
+    Art(Art),
+    Hash(Box<Hash>),
+}
+
+/// A lookup on its way.
+pub(crate) enum Approach<'g> {
+    BTree(btree::Approach<'g>),
+    /// All of it is yet to be done.
+    Later,
+}
+
+/// Where a walk over all entries goes on.
+#[derive(Default)]
+pub(crate) enum Walk {
+    #[default]
+    Begin,
+    /// Behind this key.
+    Behind(Vec<u8>),
+    /// At this place of a hash index.
+    At(u64),
+    End,
+}
+
+/// A scan on its way.
+pub(crate) enum Cursor<'g> {
+    BTree(btree::Cursor<'g>),
+    Art(art::Cursor<'g, Optimistic>),
+    /// Of one key, until it has been handed out.
+    Hash(&'g Hash, &'g Guard<'g>, Option<KeyBuffer>),
+}
+
+impl Index {
+    /// An empty index.
+    pub(crate) fn new(kind: IndexKind) -> Self {
+        match kind {
+            IndexKind::BTree => Self::BTree(BTree::new()),
+            IndexKind::Art => Self::Art(Art::new()),
+            IndexKind::Hash => Self::Hash(Box::new(Hash::new())),
+        }
+    }
+
+    /// Builds an index from entries in strictly ascending order of their keys.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub(crate) fn bulk_load<K: AsRef<[u8]>>(kind: IndexKind, entries: impl IntoIterator<Item = (K, RowId)>) -> Self {
+        if kind == IndexKind::BTree {
+            return Self::BTree(BTree::bulk_load(entries));
+        }
+        let index = Self::new(kind);
+        let epochs = EpochManager::new("bulk load");
+        let participant = epochs.join_as("bulk load");
+        let mut last: Option<K> = None;
+        for (key, row) in entries {
+            let is_above = last.as_ref().is_none_or(|last| last.as_ref() < key.as_ref());
+            assert!(is_above, "entries must be in strictly ascending order");
+            index.insert_if_absent(&participant.enter(), key.as_ref(), row);
+            participant.reclaim(2);
+            last = Some(key);
+        }
+        index
+    }
+
+    /// Its kind.
+    pub(crate) fn kind(&self) -> IndexKind {
+        match self {
+            Self::BTree(_) => IndexKind::BTree,
+            Self::Art(_) => IndexKind::Art,
+            Self::Hash(_) => IndexKind::Hash,
+        }
+    }
+
+    /// The row of `key`, and the observation that it is there or is not. Writes nothing shared, allocates nothing.
+    #[inline]
+    pub(crate) fn get(&self, guard: &Guard<'_>, key: &[u8]) -> Lookup {
+        match self {
+            Self::BTree(tree) => tree.get(guard, key),
+            Self::Art(tree) => tree.get(guard, key),
+            Self::Hash(hash) => hash.get(guard, key),
+        }
+    }
+
+    /// Begins a lookup and starts loading what it needs from memory. For [`Index::arrive`], after other keys have been
+    /// approached.
+    #[inline]
+    pub(crate) fn approach<'g>(&'g self, guard: &'g Guard<'_>, key: &[u8]) -> Approach<'g> {
+        match self {
+            Self::BTree(tree) => Approach::BTree(tree.approach(guard, key)),
+            Self::Art(_) => Approach::Later,
+            Self::Hash(hash) => {
+                hash.prefetch(key);
+                Approach::Later
+            }
+        }
+    }
+
+    /// As [`Index::get`] for a key that was approached under the same guard.
+    #[inline]
+    pub(crate) fn arrive(&self, guard: &Guard<'_>, key: &[u8], approach: Approach<'_>) -> Lookup {
+        match (self, approach) {
+            (Self::BTree(tree), Approach::BTree(approach)) => tree.arrive(guard, key, approach),
+            _ => self.get(guard, key),
+        }
+    }
+
+    /// Inserts `key` unless it is there.
+    pub(crate) fn insert_if_absent(&self, guard: &Guard<'_>, key: &[u8], row: RowId) -> Insert {
+        match self {
+            Self::BTree(tree) => tree.insert_if_absent(guard, key, row),
+            Self::Art(tree) => tree.insert_if_absent(guard, key, row),
+            Self::Hash(hash) => hash.insert_if_absent(guard, key, row),
+        }
+    }
+
+    /// Takes `key` out if it leads to `row` and `still`, asked under the leaf's lock, agrees; says whether it did.
+    ///
+    /// The leaf's stamps are raised to at least `gap` and `removed`; its phantom version stays. `still` must not use the
+    /// index.
+    pub(crate) fn remove_if(
+        &self,
+        guard: &Guard<'_>,
+        key: &[u8],
+        row: RowId,
+        gap: Stamp,
+        removed: Stamp,
+        still: impl FnOnce() -> bool,
+    ) -> bool {
+        match self {
+            Self::BTree(tree) => tree.remove_if(guard, key, row, gap, removed, still),
+            Self::Art(tree) => tree.remove_if(guard, key, row, gap, removed, still),
+            Self::Hash(hash) => hash.remove_if(guard, key, row, gap, removed, still),
+        }
+    }
+
+    /// Scans the keys between the bounds.
+    ///
+    /// # Panics
+    /// If the index is not ordered and the bounds enclose more than one key: tables refuse such scans before they come here.
+    pub(crate) fn cursor<'g>(
+        &'g self,
+        guard: &'g Guard<'g>,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+    ) -> Cursor<'g> {
+        match self {
+            Self::BTree(tree) => Cursor::BTree(tree.cursor(guard, lower, upper, direction)),
+            Self::Art(tree) => Cursor::Art(tree.cursor(guard, lower, upper, direction)),
+            Self::Hash(hash) => match (lower, upper) {
+                (Bound::Included(lower), Bound::Included(upper)) if lower == upper => {
+                    Cursor::Hash(hash, guard, Some(KeyBuffer::from_slice(lower)))
+                }
+                _ => panic!("a hash index has no order to scan in"),
+            },
+        }
+    }
+
+    /// Replaces what is in `batch` by the next entries of a walk over all of them, about `count`; in the order of their keys if the
+    /// index has one. What comes or goes between two calls, for which no guard need be held, may be met or not; what is there
+    /// throughout is met once. False: there are no more.
+    pub(crate) fn walk(&self, guard: &Guard<'_>, walk: &mut Walk, batch: &mut Batch, count: usize) -> bool {
+        batch.clear();
+        match (self, &mut *walk) {
+            (_, Walk::End) => {}
+            (Self::Hash(hash), Walk::Begin) => *walk = hash.walk(guard, 0, batch, count).map_or(Walk::End, Walk::At),
+            (Self::Hash(hash), Walk::At(at)) => *walk = hash.walk(guard, *at, batch, count).map_or(Walk::End, Walk::At),
+            (_, walk) => {
+                let lower = if let Walk::Behind(last) = walk { Bound::Excluded(&last[..]) } else { Bound::Unbounded };
+                let mut cursor = self.cursor(guard, lower, Bound::Unbounded, Direction::Forward);
+                while batch.is_empty() && cursor.next_leaf(batch, count).is_some() {}
+                *walk = batch.len().checked_sub(1).map_or(Walk::End, |last| Walk::Behind(batch.key(last).into()));
+            }
+        }
+        !batch.is_empty()
+    }
+
+    /// Walks over all of it.
+    pub(crate) fn footprint(&self, guard: &Guard<'_>) -> Footprint {
+        match self {
+            Self::BTree(tree) => tree.footprint(guard),
+            Self::Art(tree) => tree.footprint(guard),
+            Self::Hash(hash) => hash.footprint(guard),
+        }
+    }
+}
+
+impl Cursor<'_> {
+    /// Replaces what is in `batch` by up to `at_most` entries of the next leaf, in the scan's direction, which were there
+    /// at one moment. The batch may stay empty: a leaf that intersects the range is handed out for what is not in it.
+    /// None: the range is exhausted.
+    pub(crate) fn next_leaf(&mut self, batch: &mut Batch, at_most: usize) -> Option<LeafSeen> {
+        match self {
+            Self::BTree(cursor) => cursor.next_leaf(batch, at_most),
+            Self::Art(cursor) => cursor.next_leaf(batch, at_most),
+            Self::Hash(hash, guard, key) => {
+                batch.clear();
+                let key = key.take()?;
+                let Lookup { row, seen } = hash.get(guard, &key);
+                row.into_iter().for_each(|row| batch.push_long(&key, row));
+                Some(seen)
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The log as workers and checkpoints use it.
+
+use std::{
+    sync::{Arc, OnceLock, atomic::AtomicBool},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use super::{
+    epoch::EpochClock,
+    file::FileName,
+    logger::Leader,
+    pepoch::Reach,
+    seats::{Seat, Seats},
+};
+use crate::{
+    error::{Error, Result},
+    log::waiters::Waiters,
+    platform::file::Directory,
+    sync::{AtomicU64, Mutex, Ordering},
+};
+
+/// The log of a database.
+pub(crate) struct ParallelLog {
+    pub(super) seats: Seats,
+    pub(super) epochs: Arc<EpochClock>,
+    /// Those who wait for an epoch; durable is what is below the number there.
+    pub(crate) waiters: Waiters,
+    pub(super) directory: Arc<dyn Directory>,
+    pub(super) devices: Vec<Arc<dyn Directory>>,
+    pub(super) generation: u32,
+    pub(super) file_bytes: u64,
+    pub(super) interval: Duration,
+    pub(super) stop: AtomicBool,
+    /// Files of this generation, oldest first.
+    files: Mutex<Vec<LogFile>>,
+    /// The greatest epoch in which an index entry has left that belonged to a committed row.
+    gap_epoch: AtomicU64,
+    bytes: AtomicU64,
+    flushes: AtomicU64,
+    failure: OnceLock<Arc<str>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Where a log goes on.
+pub(crate) struct Start {
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) devices: Vec<Arc<dyn Directory>>,
+    /// A new one.
+    pub(crate) generation: u32,
+    pub(crate) file_bytes: u64,
+    pub(crate) buffer_bytes: u64,
+    pub(crate) interval: Duration,
+}
+
+/// A file of the log.
+struct LogFile {
+    device: u32,
+    name: FileName,
+    /// The greatest epoch of a record in it.
+    last_epoch: u64,
+}
+
+impl ParallelLog {
+    /// A log whose first epoch is the current one, with its loggers.
+    pub(crate) fn start(epochs: Arc<EpochClock>, start: Start) -> Result<Arc<Self>> {
+        let Start { directory, devices, generation, file_bytes, buffer_bytes, interval } = start;
+        let log = Arc::new(Self {
+            seats: Seats::new(devices.len(), buffer_bytes),
+            waiters: Waiters::new(epochs.current()),
+            epochs,
+            directory,
+            devices,
+            generation,
+            file_bytes,
+            interval,
+            stop: AtomicBool::new(false),
+            files: Mutex::new(Vec::new()),
+            gap_epoch: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+            failure: OnceLock::new(),
+            thread: Mutex::new(None),
+        });
+        let no_thread = |_| Error::Limit("threads: a logger could not start");
+        let leader = Leader::new(log.clone()).map_err(no_thread)?;
+        let thread = thread::Builder::new().name("ermine-log".into()).spawn(move || leader.run());
+        *log.thread.lock().expect("no code panics while it holds the thread") = Some(thread.map_err(no_thread)?);
+        Ok(log)
+    }
+
+    /// Makes everything durable and ends the loggers. Nobody commits any more.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.wake_logger();
+        let thread = self.thread.lock().expect("no code panics while it holds the thread").take();
+        if let Some(thread) = thread {
+            // A panic has been printed; there is nothing to save.
+            let _ = thread.join();
+        }
+    }
+
+    /// A seat for a new worker.
+    pub(crate) fn join(&self) -> Arc<Seat> {
+        self.seats.join()
+    }
+
+    /// Makes room for a record of so many bytes; waits while the devices are behind. The caller holds nothing.
+    pub(crate) fn make_room(&self, seat: &Seat, bytes: usize) -> Result<()> {
+        self.check()?;
+        while !self.seats.make_room(seat, bytes) {
+            self.wake_logger();
+            thread::sleep(Duration::from_micros(50));
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// The worker of that seat is about to commit.
+    pub(crate) fn announce(&self, seat: &Seat) {
+        seat.announce(&self.epochs);
+    }
+
+    /// An index entry is about to leave that belonged to a row as of `epoch`. Whoever does not find it depends on that.
+    pub(crate) fn entry_leaves(&self, epoch: u64) {
+        // SeqCst: before the change of the leaf, after which `gap_epoch` is asked for.
+        if self.gap_epoch.load(Ordering::SeqCst) < epoch {
+            self.gap_epoch.fetch_max(epoch, Ordering::SeqCst);
+        }
+    }
+
+    /// No entry that somebody has missed has left in a later epoch.
+    pub(crate) fn gap_epoch(&self) -> u64 {
+        self.gap_epoch.load(Ordering::SeqCst)
+    }
+
+    /// Whether everything up to an epoch is durable.
+    pub(crate) fn is_durable(&self, epoch: u64) -> bool {
+        epoch < self.waiters.durable()
+    }
+
+    /// Waits until everything up to an epoch is durable.
+    pub(crate) fn wait(&self, epoch: u64) -> Result<()> {
+        if !self.is_durable(epoch) {
+            let mut is_listed = false;
+            self.waiters.block(epoch, || {
+                let done = self.is_durable(epoch) || self.failure.get().is_some();
+                if !done && is_listed {
+                    self.wake_logger();
+                }
+                // After the first look the thread is in the list.
+                is_listed = true;
+                done
+            });
+        }
+        if self.is_durable(epoch) { Ok(()) } else { Err(self.broken()) }
+    }
+
+    /// Waits until everything that has been committed is durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.wait(self.epochs.current())
+    }
+
+    /// Makes the leading logger look at who waits.
+    pub(crate) fn wake_logger(&self) {
+        if self.waiters.is_flusher_resting() || self.stop.load(Ordering::SeqCst) {
+            let thread = self.thread.lock().expect("no code panics while it holds the thread");
+            thread.iter().for_each(|thread| thread.thread().unpark());
+        }
+    }
+
+    /// Fails when the log is broken.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.failure.get().is_some() { Err(self.broken()) } else { Ok(()) }
+    }
+
+    fn broken(&self) -> Error {
+        Error::Poisoned(self.failure.get().cloned().unwrap_or_else(|| "it was closed".into()))
+    }
+
+    /// The log is broken for good.
+    pub(super) fn fail(&self, why: &str) {
+        if self.failure.set(why.into()).is_ok() {
+            ::log::error!(
+                "the log is broken, and nothing can be committed any more until the database is opened again: {why}"
+            );
+        }
+        self.waiters.wake_all();
+    }
+
+    /// The generation that is being written.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// A device has synced records up to `last_epoch`.
+    pub(super) fn note_file(&self, device: u32, reach: Reach, last_epoch: u64) {
+        let name = FileName { generation: self.generation, sequence: reach.sequence };
+        let mut files = self.files.lock().expect("no code panics while it holds the list");
+        match files.iter_mut().find(|file| (file.device, file.name) == (device, name)) {
+            Some(file) => file.last_epoch = file.last_epoch.max(last_epoch),
+            None => files.push(LogFile { device, name, last_epoch }),
+        }
+    }
+
+    /// By device: of this generation, the first file that has a record of `epoch` or later, or may get one.
+    pub(crate) fn first_needed(&self, epoch: u64) -> Vec<u32> {
+        let files = self.files.lock().expect("no code panics while it holds the list");
+        let of = |device| files.iter().filter(move |file| file.device == device);
+        let first = |device| {
+            let newest = of(device).map(|file| file.name.sequence).max().unwrap_or(1);
+            of(device).filter(|file| file.last_epoch >= epoch).map(|file| file.name.sequence).fold(newest, u32::min)
+        };
+        (0..self.devices.len() as u32).map(first).collect()
+    }
+
+    /// Files before these, by device, are removed.
+    pub(crate) fn forget_before(&self, first: &[u32]) {
+        let mut files = self.files.lock().expect("no code panics while it holds the list");
+        files.retain(|file| file.name.sequence >= first[file.device as usize]);
+    }
+
+    /// Whether something has been committed that is in no file yet.
+    pub(crate) fn seats_have_records(&self) -> bool {
+        self.seats.has_records()
+    }
+
+    pub(super) fn count_bytes(&self, bytes: u64) {
+        // Relaxed: a statistic.
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_flush(&self) {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes written so far, and how often the persistent epoch was.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.flushes.load(Ordering::Relaxed))
+    }
+}

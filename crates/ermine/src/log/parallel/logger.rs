@@ -1,0 +1,274 @@
+//! The loggers: a thread a device, the first of which also leads the rounds and keeps the persistent epoch.
+//!
+//! A round: go on to the next epoch -> collect what the workers have ([`super::seats`]) -> every logger writes what is its
+//! device's, and syncs -> write the persistent epoch, sync -> publish it and wake who waits. So an epoch is a round long, as
+//! long as the devices need and at least [`Options::epoch_interval`](crate::Options::epoch_interval); while nobody waits,
+//! commits gather for some milliseconds, and while nobody commits there are no rounds.
+//!
+//! Invariants
+//! 1. *Durable before it is said*: epochs up to e are published when every record of them has been synced on its device, and
+//!    after that the persistent epoch e. Where no record has been written since it was last said, there is nothing to say.
+//! 2. *Once broken, always broken*: after an operation that failed nothing is written and nothing becomes durable any more. The
+//!    threads end, also with a panic of their own, and all who wait are told.
+//! 3. *Buffers come back when they are written*, not when they are synced: a slow sync stops nobody as long as there are others
+//!    (SiloR 3.4).
+
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering, mpsc},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::{
+    ParallelLog,
+    file::{FileHead, FileName},
+    pepoch::{Persistent, PersistentFile, Reach},
+    seats::Buffer,
+};
+use crate::platform::file::{Directory, File, Open};
+
+/// How long commits gather while nobody waits for one.
+const GATHER: Duration = Duration::from_millis(10);
+/// Smaller buffers are written together.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// The thread that leads.
+pub(super) struct Leader {
+    log: Arc<ParallelLog>,
+    first: Device,
+    others: Vec<Helper>,
+    file: Option<PersistentFile>,
+    /// What the file says, or would.
+    said: Persistent,
+    /// The greatest epoch of a record that was written.
+    written: u64,
+    last_round: Option<Instant>,
+}
+
+/// A logger of another device.
+struct Helper {
+    work: mpsc::Sender<Vec<Buffer>>,
+    done: mpsc::Receiver<io::Result<Reach>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a logger writes to.
+pub(super) struct Device {
+    log: Arc<ParallelLog>,
+    directory: Arc<dyn Directory>,
+    number: u32,
+    file: Option<Arc<dyn File>>,
+    reach: Reach,
+    /// Small buffers, one behind the other.
+    together: Vec<u8>,
+}
+
+/// A logger that panics leaves a log that is broken, not one that is waited for.
+struct BrokenByPanic(Arc<ParallelLog>);
+
+impl Drop for BrokenByPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail("a thread that writes it has panicked");
+        }
+    }
+}
+
+impl Leader {
+    pub(super) fn new(log: Arc<ParallelLog>) -> io::Result<Self> {
+        let mut devices = log.devices.iter().enumerate().map(|(number, directory)| Device {
+            log: log.clone(),
+            directory: directory.clone(),
+            number: number as u32,
+            file: None,
+            reach: Reach::default(),
+            together: Vec::new(),
+        });
+        let first = devices.next().expect("a database has a directory");
+        let others = devices.map(Helper::start).collect::<io::Result<_>>()?;
+        let epoch = log.waiters.durable() - 1;
+        let said = Persistent { epoch, reach: vec![Reach::default(); log.devices.len()] };
+        Ok(Self { log, first, others, file: None, said, written: epoch, last_round: None })
+    }
+
+    /// Leads until told to stop, and then once more for what is left.
+    pub(super) fn run(mut self) {
+        let broken = BrokenByPanic(self.log.clone());
+        if let Err(error) = self.lead() {
+            broken.0.fail(&error.to_string());
+        }
+    }
+
+    fn lead(&mut self) -> io::Result<()> {
+        while !self.log.stop.load(Ordering::SeqCst) {
+            if self.log.seats.is_pressed() {
+                self.round()?;
+            } else if !self.log.waiters.is_empty() {
+                let passed = self.last_round.map_or(Duration::MAX, |last| last.elapsed());
+                match self.log.interval.checked_sub(passed) {
+                    Some(left) if !left.is_zero() => Self::pause(left),
+                    _ => self.round()?,
+                }
+            } else {
+                self.rest()?;
+            }
+        }
+        // Nobody commits any more.
+        self.round()?;
+        let said = self.said.clone();
+        self.file.as_mut().map_or(Ok(()), |file| file.write(&said))
+    }
+
+    /// Until the epoch has lasted, or workers may wait for room. Not parked: each commit that comes to wait would wake it.
+    fn pause(time: Duration) {
+        const STEP: Duration = Duration::from_micros(500);
+        thread::sleep(time.min(STEP));
+    }
+
+    /// Until somebody waits, or what has gathered is due.
+    fn rest(&mut self) -> io::Result<()> {
+        if self.log.waiters.begin_rest() && !self.log.stop.load(Ordering::SeqCst) {
+            thread::park_timeout(GATHER);
+        }
+        self.log.waiters.end_rest();
+        let is_due = self.log.waiters.is_empty() && (self.log.seats.has_records() || self.written > self.said.epoch);
+        if is_due { self.round() } else { Ok(()) }
+    }
+
+    fn round(&mut self) -> io::Result<()> {
+        self.last_round = Some(Instant::now());
+        self.log.epochs.advance();
+        let (least, mut taken) = self.log.seats.collect(&self.log.epochs);
+        if taken.iter().any(|buffers| !buffers.is_empty()) {
+            self.make_file()?;
+            let epochs = taken.iter().flatten().map(|buffer| buffer.last_epoch);
+            self.written = epochs.fold(self.written, u64::max);
+            let mut others = taken.split_off(1).into_iter();
+            for (helper, buffers) in self.others.iter().zip(&mut others) {
+                helper.work.send(buffers).map_err(|_| ended())?;
+            }
+            let mut outcome =
+                self.first.write(taken.pop().expect("the first device's")).map(|reach| self.said.reach[0] = reach);
+            for (helper, reach) in self.others.iter().zip(&mut self.said.reach[1..]) {
+                let done = helper.done.recv().map_err(|_| ended()).flatten();
+                outcome = outcome.and(done.map(|done| *reach = done));
+            }
+            outcome?;
+        }
+        let persistent = least - 1;
+        if self.written > self.said.epoch && persistent > self.said.epoch {
+            self.said.epoch = persistent;
+            self.file.as_mut().expect("there is one as soon as there are records").write(&self.said)?;
+            self.log.count_flush();
+        }
+        self.log.waiters.publish(persistent.max(self.log.waiters.durable() - 1) + 1);
+        Ok(())
+    }
+
+    /// Before the first record of the generation.
+    fn make_file(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(PersistentFile::create(&*self.log.directory, self.log.generation, &self.said)?);
+        }
+        Ok(())
+    }
+}
+
+fn ended() -> io::Error {
+    io::Error::other("a logger has ended")
+}
+
+impl Helper {
+    fn start(mut device: Device) -> io::Result<Self> {
+        let (work, to_do) = mpsc::channel();
+        let (tell, done) = mpsc::channel();
+        let name = format!("ermine-log-{}", device.number);
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            let _broken = BrokenByPanic(device.log.clone());
+            for buffers in to_do {
+                if tell.send(device.write(buffers)).is_err() {
+                    break;
+                }
+            }
+        })?;
+        Ok(Self { work, done, thread: Some(thread) })
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // Its channel ends, and then the thread.
+        self.work = mpsc::channel().0;
+        if let Some(thread) = self.thread.take() {
+            // A panic has been printed, and the log is broken.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Device {
+    /// Writes buffers and makes them durable; gives how far the log is whole then.
+    fn write(&mut self, buffers: Vec<Buffer>) -> io::Result<Reach> {
+        if buffers.is_empty() {
+            return Ok(self.reach);
+        }
+        if self.file.is_none() || self.reach.bytes >= self.log.file_bytes {
+            self.next_file()?;
+        }
+        let last_epoch = buffers.iter().map(|buffer| buffer.last_epoch).max().unwrap_or(0);
+        for buffer in buffers {
+            if buffer.bytes.len() < SMALL_BYTES {
+                self.together.extend_from_slice(&buffer.bytes);
+            } else {
+                self.write_together()?;
+                self.put(&buffer.bytes)?;
+            }
+            self.log.seats.written(buffer);
+            if self.together.len() >= SMALL_BYTES {
+                self.write_together()?;
+            }
+        }
+        self.write_together()?;
+        self.file()?.sync()?;
+        self.log.note_file(self.number, self.reach, last_epoch);
+        Ok(self.reach)
+    }
+
+    fn write_together(&mut self) -> io::Result<()> {
+        let mut together = std::mem::take(&mut self.together);
+        if !together.is_empty() {
+            self.put(&together)?;
+        }
+        together.clear();
+        self.together = together;
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file()?.write_at(self.reach.bytes, bytes)?;
+        self.reach.bytes += bytes.len() as u64;
+        self.log.count_bytes(bytes.len() as u64);
+        Ok(())
+    }
+
+    fn file(&self) -> io::Result<&Arc<dyn File>> {
+        self.file.as_ref().ok_or_else(ended)
+    }
+
+    /// Goes on in another file; the one before is whole and synced.
+    fn next_file(&mut self) -> io::Result<()> {
+        let before = self.reach.bytes;
+        let sequence = self.reach.sequence + 1;
+        let name = FileName { generation: self.log.generation, sequence };
+        let file = self.directory.open(&name.to_string(), Open::Create)?;
+        // The space is taken before commits need it.
+        file.set_length(self.log.file_bytes)?;
+        self.directory.sync()?;
+        self.file = Some(file);
+        self.reach = Reach { sequence, bytes: 0 };
+        let head = FileHead { name, device: self.number, before };
+        self.together.splice(0..0, head.bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! The parallel log (SiloR 3): what single-version schemes write, in no order but that of epochs.
+//!
+//! ```text
+//!   worker  draft -> room -> lock, read the epoch, choose the TID -> append to its own buffer
+//!                                                                         |  collected every round
+//!   logger of the device                                    redo-GENERATION-SEQUENCE, sync
+//!   leading logger                                          pepoch-GENERATION, sync -> "durable up to epoch .."
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `epoch` | the current epoch |
+//! | `seats` | who is committing, and the buffers |
+//! | `record` | the format of a transaction |
+//! | `file` | the files of the log, and reading them |
+//! | `pepoch` | the persistent epoch |
+//! | `logger` | the threads |
+//!
+//! The log knows bytes, TIDs as numbers and epochs; it knows nothing of records, indexes or schemes.
+//!
+//! Invariants (those of the parts are with the parts)
+//! 1. The durable log is whole up to the persistent epoch: every record of an epoch up to it is in a file and synced. The
+//!    epochs of transactions that depend on each other are in the order of the dependency (`single::commit`); so what was
+//!    acknowledged rests on nothing that can be lost.
+//! 2. Nothing above the persistent epoch of its generation ever counts.
+
+pub(crate) mod epoch;
+pub(crate) mod seats;
+
+#[cfg(all(test, loom))]
+mod loom_models;
+
+#[cfg(not(loom))]
+pub(crate) mod file;
+#[cfg(not(loom))]
+mod logger;
+#[cfg(not(loom))]
+pub(crate) mod pepoch;
+#[cfg(not(loom))]
+pub(crate) mod record;
+
+#[cfg(not(loom))]
+pub(crate) use log::{ParallelLog, Start};
+
+#[cfg(not(loom))]
+mod log;

@@ -1,0 +1,56 @@
+//! What the processor has that programs cannot take for granted. Asked once, by who opens a database.
+
+/// Which of the optional parts that the engine can use are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Processor {
+    restricted_transactions: bool,
+}
+
+impl Processor {
+    /// Asks the processor.
+    pub(crate) fn detect() -> Self {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{__cpuid, __cpuid_count};
+            let leaf_max = __cpuid(0).eax;
+            let restricted_transactions = leaf_max >= 7 && {
+                let features = __cpuid_count(7, 0);
+                has_restricted_transactions(features.ebx, features.edx)
+            };
+            Self { restricted_transactions }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        Self { restricted_transactions: false }
+    }
+
+    /// Whether `xbegin` and its companions are there, and can succeed.
+    pub(crate) fn has_restricted_transactions(self) -> bool {
+        self.restricted_transactions
+    }
+}
+
+/// From leaf 7, subleaf 0: EBX bit 11 is RTM; EDX bit 11 is RTM_ALWAYS_ABORT, of processors whose microcode has turned it off
+/// and that keep the instructions.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+fn has_restricted_transactions(ebx: u32, edx: u32) -> bool {
+    const RTM: u32 = 1 << 11;
+    const RTM_ALWAYS_ABORT: u32 = 1 << 11;
+    ebx & RTM != 0 && edx & RTM_ALWAYS_ABORT == 0
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_that_always_abort_are_none() {
+        assert!(has_restricted_transactions(1 << 11, !(1 << 11)));
+        assert!(!has_restricted_transactions(1 << 11, 1 << 11));
+        assert!(!has_restricted_transactions(!(1 << 11), 0));
+    }
+
+    #[test]
+    fn the_answer_stays_the_same() {
+        assert_eq!(Processor::detect(), Processor::detect());
+    }
+}

@@ -1,0 +1,281 @@
+//! Partitioned execution (STO 2.2; H-Store, HyPer): serial within a partition, and partitions side by side.
+//!
+//! The application says which partition a key is in ([`crate::TableOptions::partition_by`]). A transaction locks the partition of
+//! the first row that it touches, and nothing else: no record is locked or checked. Who touches a second partition, or a range of
+//! several, locks the whole database: it waits until all others have ended, and nobody begins meanwhile. Tables without partitions
+//! (TPC-C's items) may be read by everybody; who writes them locks the database.
+//!
+//! Who holds a partition shares the lock of the database, so that one who wants all of it has to wait for it. Partitions are
+//! queued for (MCS locks), and before the database: nobody who shares that waits in a queue, so who waits for all to leave it
+//! is not waited for.
+//!
+//! Invariants
+//! 1. The database is shared by a number of transactions, or one has it alone; of those who share it one at most wants it alone,
+//!    and others that want that, too, abort.
+//! 2. Who shares the database and needs a partition does not wait for it while somebody wants the database alone.
+
+use std::time::Duration;
+
+use super::{
+    Cause, Conflict, Place,
+    in_place::{Begun, InPlace, Ranges, Reach, Read, patience_ends},
+    serial::ByHand,
+};
+use crate::{
+    error::{AbortKind, Dependency},
+    ids::Stamp,
+    options::Options,
+    rows::{copies::Copies, in_place::RecordPtr},
+    sync::{
+        AtomicU64, Ordering,
+        mcs::{McsHeld, McsLock},
+        queue::QueueNodes,
+    },
+};
+
+/// `partitioned`.
+pub(crate) struct Partitioned;
+
+/// The locks.
+pub(crate) struct Locks {
+    database: DatabaseLock,
+    /// By number, modulo how many there are.
+    partitions: Box<[McsLock]>,
+    by_hand: ByHand,
+    wait_max: Duration,
+}
+
+/// How many share the database, and whether one wants or has it alone.
+#[repr(align(128))]
+struct DatabaseLock(AtomicU64);
+
+const ALONE: u64 = 1 << 63;
+
+/// What a transaction holds.
+#[derive(Default)]
+enum Holds {
+    #[default]
+    Nothing,
+    /// It shares the database.
+    Shares,
+    /// The same, and has a partition.
+    Partition(usize, McsHeld),
+    /// All of it.
+    Everything,
+}
+
+/// One transaction.
+#[derive(Default)]
+pub(crate) struct Running {
+    holds: Holds,
+    /// A partition that it has kept while it got the database.
+    kept: Option<(usize, McsHeld)>,
+    nodes: Nodes,
+    runs_through: bool,
+}
+
+/// Nodes for queues.
+struct Nodes(QueueNodes);
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self(QueueNodes::new())
+    }
+}
+
+impl Locks {
+    fn look(&self, looks: impl FnMut() -> bool) -> bool {
+        self.by_hand.wait(self.wait_max, looks)
+    }
+}
+
+impl DatabaseLock {
+    fn try_share(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        // Acquire: pairs with the releases below.
+        word & ALONE == 0 && self.0.compare_exchange(word, word + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Somebody wants it alone, or has it.
+    fn is_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & ALONE != 0
+    }
+
+    /// Says that one wants it alone; `false`: so does another.
+    fn want(&self) -> bool {
+        self.0.fetch_or(ALONE, Ordering::Acquire) & ALONE == 0
+    }
+
+    fn is_shared_by(&self, count: u64) -> bool {
+        // Acquire: who has left did what it did before.
+        self.0.load(Ordering::Acquire) == ALONE | count
+    }
+
+    fn share_no_more(&self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+
+    fn give_up(&self) {
+        self.0.fetch_and(!ALONE, Ordering::Release);
+    }
+}
+
+fn crossing(place: Place) -> Conflict {
+    Conflict::before(AbortKind::Lock, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place))
+}
+
+impl Running {
+    /// Shares the database, with or without a partition.
+    fn share(&mut self, locks: &Locks, partition: Option<usize>, place: Place) -> Result<(), Conflict> {
+        let held = match partition {
+            None => None,
+            // In the queue, however long that takes: those ahead end by themselves.
+            Some(at) if self.runs_through => {
+                locks.by_hand.give_way(locks.wait_max);
+                Some((at, locks.partitions[at].acquire(self.nodes.0.take())))
+            }
+            Some(at) => {
+                let mut held = None;
+                if !locks.look(|| self.try_partition(locks, at, &mut held)) {
+                    return Err(patience_ends(Some(place)));
+                }
+                held
+            }
+        };
+        if !locks.look(|| locks.database.try_share()) {
+            self.put_back(locks, held);
+            return Err(patience_ends(Some(place)));
+        }
+        self.holds = held.map_or(Holds::Shares, |(at, held)| Holds::Partition(at, held));
+        Ok(())
+    }
+
+    fn try_partition(&self, locks: &Locks, at: usize, held: &mut Option<(usize, McsHeld)>) -> bool {
+        match locks.partitions[at].try_acquire(self.nodes.0.take()) {
+            Ok(taken) => *held = Some((at, taken)),
+            Err(node) => self.nodes.0.put(node),
+        }
+        held.is_some()
+    }
+
+    fn put_back(&self, locks: &Locks, held: Option<(usize, McsHeld)>) {
+        if let Some((at, held)) = held {
+            self.nodes.0.put(locks.partitions[at].release(held));
+        }
+    }
+
+    /// Takes a partition while it shares the database.
+    fn add_partition(&mut self, locks: &Locks, at: usize, place: Place) -> Result<(), Conflict> {
+        let mut held = None;
+        let looks = || locks.database.is_wanted() || self.try_partition(locks, at, &mut held);
+        if !locks.look(looks) {
+            return Err(patience_ends(Some(place)));
+        }
+        let (at, held) = held.ok_or_else(|| crossing(place))?;
+        self.holds = Holds::Partition(at, held);
+        Ok(())
+    }
+
+    /// Takes the whole database.
+    fn take_everything(&mut self, locks: &Locks, place: Place) -> Result<(), Conflict> {
+        let shares = u64::from(!matches!(self.holds, Holds::Nothing));
+        let database = &locks.database;
+        if shares == 0 {
+            if !locks.look(|| database.want()) {
+                return Err(patience_ends(Some(place)));
+            }
+        } else if !database.want() {
+            // The other one waits for this one.
+            return Err(crossing(place));
+        }
+        if !locks.look(|| database.is_shared_by(shares)) {
+            database.give_up();
+            return Err(patience_ends(Some(place)));
+        }
+        if shares > 0 {
+            database.share_no_more();
+        }
+        if let Holds::Partition(at, held) = std::mem::replace(&mut self.holds, Holds::Everything) {
+            self.kept = Some((at, held));
+        }
+        Ok(())
+    }
+}
+
+impl InPlace for Partitioned {
+    type Control = ();
+    type Shared = Locks;
+    type State = Running;
+
+    const RANGES: Ranges = Ranges::Excluded;
+    const PARTITIONS: bool = true;
+
+    fn shared(options: &Options) -> Locks {
+        /// Partitions that have a lock of their own.
+        const PARTITIONS: usize = if cfg!(shuttle) { 4 } else { 256 };
+        Locks {
+            database: DatabaseLock(AtomicU64::new(0)),
+            partitions: (0..PARTITIONS).map(|_| McsLock::new()).collect(),
+            by_hand: ByHand::default(),
+            wait_max: options.wait_max,
+        }
+    }
+
+    fn begin(_: &Locks, running: &mut Running, runs_through: bool) -> Result<Begun, Conflict> {
+        running.runs_through = runs_through;
+        Ok(Begun::Running)
+    }
+
+    fn reach(locks: &Locks, running: &mut Running, reach: Reach, place: Place) -> Result<(), Conflict> {
+        let at = |partition: u64| partition as usize % locks.partitions.len();
+        match (&running.holds, reach) {
+            (Holds::Everything, _) | (Holds::Shares | Holds::Partition(..), Reach::Common) => Ok(()),
+            (Holds::Partition(held, _), Reach::Partition(partition)) if *held == at(partition) => Ok(()),
+            (Holds::Nothing, Reach::Common) => running.share(locks, None, place),
+            (Holds::Nothing, Reach::Partition(partition)) => running.share(locks, Some(at(partition)), place),
+            (Holds::Shares, Reach::Partition(partition)) => running.add_partition(locks, at(partition), place),
+            (_, Reach::Everything) | (Holds::Partition(..), Reach::Partition(_)) => {
+                running.take_everything(locks, place)
+            }
+        }
+    }
+
+    #[inline]
+    fn read(
+        _: &Locks,
+        _: &mut Running,
+        record: RecordPtr<()>,
+        _: Place,
+        copies: &mut Copies,
+    ) -> Result<Read, Conflict> {
+        Ok(record.read(copies))
+    }
+
+    #[inline]
+    fn claim(_: &Locks, _: &mut Running, _: RecordPtr<()>, _: Place) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    fn certify(_: &Locks, _: &mut Running, _: impl Fn(RecordPtr<()>) -> bool) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    fn end(locks: &Locks, running: &mut Running, _: bool) {
+        let partition = match std::mem::take(&mut running.holds) {
+            Holds::Nothing => None,
+            Holds::Shares => {
+                locks.database.share_no_more();
+                None
+            }
+            Holds::Partition(at, held) => {
+                locks.database.share_no_more();
+                Some((at, held))
+            }
+            Holds::Everything => {
+                locks.database.give_up();
+                running.kept.take()
+            }
+        };
+        running.put_back(locks, partition);
+    }
+}

@@ -1,0 +1,83 @@
+//! Silo's optimistic concurrency control (SiloR, section 2; Tu et al., SOSP 2013).
+//!
+//! A read notes the record's word. At commit, after all writes are locked and the epoch has been read, every record that was read
+//! must have the word it had, and be locked by nobody else. The moment between is the transaction's place in the serial order:
+//! what it has read was the newest then, and what it writes cannot be looked at before it is there.
+//!
+//! Nothing is shared that is not in a record: reading writes nothing, and there is no counter of transactions.
+
+use super::{
+    Conflict, Place,
+    in_place::{Begun, InPlace, Ranges, Read, stale},
+};
+use crate::{
+    mutant::Mutant,
+    options::Options,
+    rows::{
+        copies::Copies,
+        in_place::{RecordPtr, TidWord},
+    },
+};
+
+/// `silo`.
+pub(crate) struct Silo;
+
+/// The read set.
+#[derive(Default)]
+pub(crate) struct Reads(Vec<(RecordPtr<()>, TidWord, Place)>);
+
+impl InPlace for Silo {
+    type Control = ();
+    type Shared = ();
+    type State = Reads;
+
+    const RANGES: Ranges = Ranges::AtCommit;
+
+    fn shared(_: &Options) {}
+
+    #[inline]
+    fn begin((): &(), _: &mut Reads, _: bool) -> Result<Begun, Conflict> {
+        Ok(Begun::Running)
+    }
+
+    #[inline]
+    fn read(
+        (): &(),
+        reads: &mut Reads,
+        record: RecordPtr<()>,
+        place: Place,
+        copies: &mut Copies,
+    ) -> Result<Read, Conflict> {
+        let (word, copied) = record.read(copies);
+        if !word.is_gone() {
+            reads.0.push((record, word, place));
+        }
+        Ok((word, copied))
+    }
+
+    #[inline]
+    fn claim((): &(), _: &mut Reads, _: RecordPtr<()>, _: Place) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    fn certify((): &(), reads: &mut Reads, is_own: impl Fn(RecordPtr<()>) -> bool) -> Result<(), Conflict> {
+        if Mutant::NoTest.is_on() {
+            return Ok(());
+        }
+        for &(record, seen, place) in &reads.0 {
+            let word = record.word();
+            if !word.says_same_as(seen) || word.is_locked() && !is_own(record) {
+                return Err(stale(place));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn end((): &(), reads: &mut Reads, _: bool) {
+        /// Reads for which memory is kept.
+        const KEPT: usize = 1 << 16;
+        reads.0.clear();
+        reads.0.shrink_to(KEPT);
+    }
+}

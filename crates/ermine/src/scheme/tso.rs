@@ -1,0 +1,334 @@
+//! Timestamp ordering with a safe timestamp (HTM paper, section IV).
+//!
+//! A transaction gets its timestamp when it begins, and with it the *safe* one: everybody up to there has ended. What was read and
+//! written by those is no concern any more, so nearly every check is one comparison with the safe timestamp, and nobody ever
+//! waits: who meets the timestamp of somebody who may still run, or who is younger, aborts. Two things make up for the caution of
+//! that rule. A timestamp between the safe one and one's own is looked up: if its transaction has ended, the conflict is none
+//! (IV.C). And who has aborted is started again when its opponent has ended ([`crate::run`]), and after some attempts alone.
+//!
+//! Every look at a record's timestamps runs under a latch that hardware transactions elide ([`crate::sync::elided`]); where the
+//! processor has none, as on the machines this was measured on, the latch is taken. Latches are many, and a record's is
+//! found by its address: without elision one a table, as in the paper, would serialize the table.
+//!
+//! With `tso-validate` records keep no read timestamps (the paper plans that at the end of IV.C): a transaction keeps the write
+//! timestamps of what it has read and compares them at commit, when all that it writes carries its own. Then readers write nothing,
+//! and ranges are looked at again at commit, as under `silo`.
+//!
+//! What differs from the paper: a writer is not stopped by readers that come before it and may still run, which costs one comparison and
+//! saves aborts; writes are kept until commit (`scheme::in_place`), so that a record's write timestamp is set when
+//! its transaction is about to write it; and phantoms, which the paper leaves to the safe timestamp alone, are found through the
+//! leaves' gap stamps, which are read timestamps here.
+//!
+//! Invariants
+//! 1. A transaction says in its seat that it runs from before it takes its timestamp until everything that it changed in records is
+//!    final. So whoever finds no seat with a timestamp finds its values in, or its marks taken back.
+//! 2. A record's write timestamp is that of a running transaction only while that one may still write it.
+//! 3. With read timestamps, whoever copies a value has raised the read timestamp before, and finds the write timestamp as it was
+//!    afterwards; under `tso-validate` it finds it so at commit.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use super::{
+    Cause, Conflict, Place,
+    in_place::{Begun, InPlace, Ranges, Read, stale},
+};
+use crate::{
+    error::{AbortKind, Dependency},
+    ids::{Stamp, Tid},
+    options::Options,
+    platform::{cpu::Processor, rtm::Rtm},
+    rows::{
+        copies::Copies,
+        in_place::{Control, RecordPtr},
+    },
+    sync::{
+        AppendList, AtomicU64, Ordering,
+        elided::{ElidedLatch, Elision, ElisionCounts},
+    },
+};
+
+/// How a transaction makes sure that what it has read stays the newest until it commits.
+pub(crate) trait Reads: Send + Sync + 'static {
+    const STAMPED: bool;
+}
+
+/// By a read timestamp in the record.
+pub(crate) struct Stamped;
+/// By comparing write timestamps at commit.
+pub(crate) struct Validated;
+
+impl Reads for Stamped {
+    const STAMPED: bool = true;
+}
+impl Reads for Validated {
+    const STAMPED: bool = false;
+}
+
+/// The timestamps of a record.
+#[derive(Default)]
+pub(crate) struct Timestamps {
+    /// Of the youngest that has read it.
+    read: AtomicU64,
+    /// Of the last that wrote it, or is about to.
+    write: AtomicU64,
+}
+
+impl Control for Timestamps {}
+
+/// Whether a worker's transaction runs, and at which timestamp at the least.
+#[derive(Clone)]
+pub(crate) struct Seat(Arc<Padded>);
+
+#[repr(align(128))]
+struct Padded(AtomicU64);
+
+const IDLE: u64 = u64::MAX;
+
+/// What all transactions share.
+pub(crate) struct Shared {
+    next: Next,
+    seats: AppendList<Seat>,
+    elision: Elision<Rtm>,
+    latches: Box<[ElidedLatch]>,
+}
+
+#[repr(align(128))]
+struct Next(AtomicU64);
+
+impl Shared {
+    /// How often a hardware transaction is begun again before the latch is taken: the paper's figure 15 finds little left to gain
+    /// after a few.
+    const RETRIES_MAX: u32 = 7;
+    const LATCHES: usize = if cfg!(shuttle) { 4 } else { 1024 };
+
+    fn latch(&self, record: RecordPtr<Timestamps>) -> &ElidedLatch {
+        let hash = (record.address() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.latches[hash as usize % self.latches.len()]
+    }
+
+    /// The highest timestamp that nobody at or below runs with, seen by who began at `own`.
+    fn safe_below(&self, own: u64) -> u64 {
+        let mut first = own;
+        self.seats.visit(|seat| {
+            // SeqCst: after the caller has taken its timestamp; who is missed takes a higher one (invariant 1).
+            first = first.min(seat.0.0.load(Ordering::SeqCst));
+            true
+        });
+        first - 1
+    }
+
+    fn runs(&self, timestamp: u64) -> bool {
+        let mut runs = false;
+        self.seats.visit(|seat| {
+            // SeqCst, and so an acquire: what the transaction did before it ended has happened.
+            runs = seat.0.0.load(Ordering::SeqCst) == timestamp;
+            !runs
+        });
+        runs
+    }
+}
+
+/// One transaction.
+#[derive(Default)]
+pub(crate) struct Running {
+    seat: Option<Seat>,
+    timestamp: u64,
+    safe: u64,
+    /// Records whose write timestamp is its own, and what it was before: what rolling back puts back.
+    marked: Vec<(RecordPtr<Timestamps>, u64)>,
+    /// What it has read, and the write timestamps then, where they are compared at commit.
+    read: Vec<(RecordPtr<Timestamps>, u64, Place)>,
+    counts: ElisionCounts,
+}
+
+impl Running {
+    /// Whether what carries this timestamp is no concern: its own, or of one who has ended and comes before.
+    #[inline]
+    fn admits(&self, shared: &Shared, timestamp: u64) -> bool {
+        timestamp <= self.safe || timestamp == self.timestamp || timestamp < self.timestamp && !shared.runs(timestamp)
+    }
+
+    fn conflict(&self, timestamp: u64, place: Place) -> Conflict {
+        let cause = Cause::new(Stamp::INFINITY, Dependency::OverwrittenBy, place);
+        Conflict::before(AbortKind::TooLate, cause.with(Tid(timestamp)))
+    }
+}
+
+/// `tso`, and `tso-validate`.
+pub(crate) struct Tso<R>(PhantomData<R>);
+
+impl<R: Reads> InPlace for Tso<R> {
+    type Control = Timestamps;
+    type Shared = Shared;
+    type State = Running;
+
+    const RANGES: Ranges = if R::STAMPED { Ranges::Stamped } else { Ranges::AtCommit };
+
+    fn shared(_: &Options) -> Shared {
+        Shared {
+            next: Next(AtomicU64::new(1)),
+            seats: AppendList::new(),
+            elision: Elision::new(Rtm::of(Processor::detect()), Shared::RETRIES_MAX),
+            latches: (0..Shared::LATCHES).map(|_| ElidedLatch::new()).collect(),
+        }
+    }
+
+    fn begin(shared: &Shared, running: &mut Running, _: bool) -> Result<Begun, Conflict> {
+        let seat = running.seat.get_or_insert_with(|| {
+            let seat = Seat(Arc::new(Padded(AtomicU64::new(IDLE))));
+            shared.seats.push_with(|_| seat.clone());
+            seat
+        });
+        // SeqCst, all of them: who takes a higher timestamp sees that somebody is about to run from here on.
+        seat.0.0.store(shared.next.0.load(Ordering::SeqCst), Ordering::SeqCst);
+        running.timestamp = shared.next.0.fetch_add(1, Ordering::SeqCst);
+        seat.0.0.store(running.timestamp, Ordering::SeqCst);
+        running.safe = shared.safe_below(running.timestamp);
+        Ok(Begun::Running)
+    }
+
+    fn read(
+        shared: &Shared,
+        running: &mut Running,
+        record: RecordPtr<Timestamps>,
+        place: Place,
+        copies: &mut Copies,
+    ) -> Result<Read, Conflict> {
+        let (control, own) = (record.control(), running.timestamp);
+        loop {
+            let write = if R::STAMPED {
+                let look = || {
+                    if control.read.load(Ordering::SeqCst) < own {
+                        control.read.store(own, Ordering::SeqCst);
+                    }
+                    control.write.load(Ordering::SeqCst)
+                };
+                shared.latch(record).run(&shared.elision, &mut running.counts, look)
+            } else {
+                control.write.load(Ordering::SeqCst)
+            };
+            if !running.admits(shared, write) {
+                return Err(running.conflict(write, place));
+            }
+            let mark = copies.mark();
+            let (word, copied) = record.read(copies);
+            if control.write.load(Ordering::SeqCst) == write {
+                if !R::STAMPED && write != own && !word.is_gone() {
+                    running.read.push((record, write, place));
+                }
+                return Ok((word, copied));
+            }
+            copies.rewind(mark);
+        }
+    }
+
+    fn claim(
+        shared: &Shared,
+        running: &mut Running,
+        record: RecordPtr<Timestamps>,
+        place: Place,
+    ) -> Result<(), Conflict> {
+        let (control, own) = (record.control(), running.timestamp);
+        let mut counts = std::mem::take(&mut running.counts);
+        let mark = || {
+            let (write, read) = (control.write.load(Ordering::SeqCst), control.read.load(Ordering::SeqCst));
+            // Readers that come before are not in the way.
+            let against = Some(write).filter(|&write| !running.admits(shared, write));
+            let against = against.or(Some(read).filter(|&read| read > own));
+            if against.is_none() {
+                control.write.store(own, Ordering::SeqCst);
+            }
+            (write, against)
+        };
+        let (before, against) = shared.latch(record).run(&shared.elision, &mut counts, mark);
+        running.counts = counts;
+        if let Some(against) = against {
+            return Err(running.conflict(against, place));
+        }
+        if before != own {
+            running.marked.push((record, before));
+        }
+        Ok(())
+    }
+
+    fn born(_: &Shared, running: &mut Running) -> Timestamps {
+        Timestamps { read: AtomicU64::new(0), write: AtomicU64::new(running.timestamp) }
+    }
+
+    fn adopt(
+        shared: &Shared,
+        running: &mut Running,
+        record: RecordPtr<Timestamps>,
+        gap: Stamp,
+        place: Place,
+    ) -> Result<(), Conflict> {
+        running.marked.push((record, 0));
+        // As under `sto`: who looked before the record was there has left nothing in it, and it may stay when this one aborts.
+        let read = &record.control().read;
+        let raise = || {
+            if read.load(Ordering::SeqCst) < gap.0 {
+                read.store(gap.0, Ordering::SeqCst);
+            }
+        };
+        shared.latch(record).run(&shared.elision, &mut running.counts, raise);
+        Self::enter_gap(shared, running, gap, place)
+    }
+
+    fn enter_gap(_: &Shared, running: &mut Running, gap: Stamp, place: Place) -> Result<(), Conflict> {
+        if gap.0 > running.timestamp { Err(running.conflict(gap.0, place)) } else { Ok(()) }
+    }
+
+    fn look(shared: &Shared, running: &mut Running, removed: Stamp, place: Place) -> Result<Stamp, Conflict> {
+        Self::enter_gap(shared, running, removed, place)?;
+        Ok(Self::stamp(running))
+    }
+
+    fn certify(_: &Shared, running: &mut Running, _: impl Fn(RecordPtr<Timestamps>) -> bool) -> Result<(), Conflict> {
+        let own = running.timestamp;
+        for &(record, seen, place) in &running.read {
+            let write = record.control().write.load(Ordering::SeqCst);
+            if write != seen && (write != own || Self::before(running, record) != Some(seen)) {
+                return Err(stale(place));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_unclaimed(shared: &Shared, record: RecordPtr<Timestamps>) -> bool {
+        !shared.runs(record.control().write.load(Ordering::SeqCst))
+    }
+
+    fn last_looks(_: &Shared, record: RecordPtr<Timestamps>) -> (Stamp, Stamp) {
+        let control = record.control();
+        (Stamp(control.read.load(Ordering::SeqCst)), Stamp(control.write.load(Ordering::SeqCst)))
+    }
+
+    fn stamp(running: &Running) -> Stamp {
+        Stamp(running.timestamp)
+    }
+
+    fn is_running(shared: &Shared, timestamp: u64) -> bool {
+        shared.runs(timestamp)
+    }
+
+    fn end(_: &Shared, running: &mut Running, committed: bool) {
+        for (record, before) in running.marked.drain(..) {
+            if !committed {
+                // Nobody else changes it while it is this transaction's.
+                record.control().write.store(before, Ordering::SeqCst);
+            }
+        }
+        running.read.clear();
+        if let Some(seat) = &running.seat {
+            // SeqCst, and so a release: invariant 1.
+            seat.0.0.store(IDLE, Ordering::SeqCst);
+        }
+    }
+}
+
+impl<R: Reads> Tso<R> {
+    /// The write timestamp that a record had before it was the transaction's own.
+    fn before(running: &Running, record: RecordPtr<Timestamps>) -> Option<u64> {
+        running.marked.iter().find(|(marked, _)| *marked == record).map(|(_, before)| *before)
+    }
+}

@@ -1,0 +1,434 @@
+//! Strict two-phase locking: a shared lock for every record that is read, an exclusive one for every record that is written, all
+//! held until the transaction ends (Bernstein, Hadzilacos, Goodman 1987, chapter 3).
+//!
+//! Each record has a queue of requests, in the order in which they came: those that hold the lock in front, those that wait behind.
+//! The queue is linked through requests that the transactions own and is changed under a latch of the record's own; who waits
+//! spins on its own request. What happens when a lock is not free is the policy:
+//!
+//! | scheme | who asks for a lock that others hold or wait for |
+//! |---|---|
+//! | `2pl-nowait` | aborts |
+//! | `2pl-waitdie` | waits if it is older than all of them, and aborts otherwise (Rosenkrantz, Stearns, Lewis 1978) |
+//! | `2pl-wdl` | waits if nobody waits for it and none of them waits; who holds the lock and waits itself is told to abort (wait-depth limiting with running priority: Franaszek, Robinson, Thomasian 1992) |
+//!
+//! So none can deadlock: without waiting there is none; under wait-die only older ones wait for younger ones; under wait-depth
+//! limiting nobody waits who is waited for. What is left, threads that do not run and applications that leave a transaction
+//! open, ends with the longest wait that the options allow.
+//!
+//! Ranges: a scan locks the records that it meets. Keys that come between them are found by looking at the leaves again before
+//! the commit, while all locks are held; who put one there holds the lock of its record, or has committed.
+//!
+//! Invariants
+//! 1. A request is in the queue of one record, from before it counts until it has been taken out under the latch. It is not used
+//!    again before.
+//! 2. Held locks of a record are one exclusive one or any number of shared ones.
+//! 3. Under wait-depth limiting, who is about to wait says so (`waits`, and `waited_for` of those in front) before it looks whether
+//!    the others do: of two who would wait for each other, or in a row, at least one sees it.
+
+use std::{marker::PhantomData, ptr::NonNull, sync::Arc, time::Duration};
+
+use super::{
+    Cause, Conflict, Place,
+    in_place::{Begun, InPlace, Ranges, Read},
+};
+use crate::{
+    error::{AbortKind, Dependency},
+    ids::Stamp,
+    mutant::Mutant,
+    options::Options,
+    rows::{
+        copies::Copies,
+        in_place::{Control, RecordPtr},
+    },
+    sync::{AtomicPtr, AtomicU32, AtomicU64, Instant, Ordering, Spin, fence},
+};
+
+/// What is done about a lock that is not free.
+pub(crate) trait Policy: Send + Sync + 'static {
+    const WAITS: Waits;
+}
+
+/// Who waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Nobody,
+    Older,
+    Unwaited,
+}
+
+/// `2pl-nowait`.
+pub(crate) struct NoWait;
+/// `2pl-waitdie`.
+pub(crate) struct WaitDie;
+/// `2pl-wdl`.
+pub(crate) struct WaitDepthLimited;
+
+impl Policy for NoWait {
+    const WAITS: Waits = Waits::Nobody;
+}
+impl Policy for WaitDie {
+    const WAITS: Waits = Waits::Older;
+}
+impl Policy for WaitDepthLimited {
+    const WAITS: Waits = Waits::Unwaited;
+}
+
+/// Strict two-phase locking under a policy.
+pub(crate) struct TwoPhase<W>(PhantomData<W>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Shared,
+    Exclusive,
+}
+
+/// A transaction, as far as others have to know it who wait for it.
+#[repr(align(128))]
+struct Owner {
+    /// Its age: lower is older.
+    age: AtomicU64,
+    /// 1 while it waits.
+    waits: AtomicU32,
+    /// How many requests wait for it, or are about to.
+    waited_for: AtomicU32,
+    /// 1: it has to give up what it waits for.
+    ousted: AtomicU32,
+}
+
+/// One lock that a transaction holds or waits for.
+struct Request {
+    owner: Arc<Owner>,
+    record: Option<RecordPtr<Locks>>,
+    /// Changed by the owner, under the latch.
+    exclusive: AtomicU32,
+    /// 1: held. Set under the latch, by whoever lets the request through.
+    held: AtomicU32,
+    /// The request behind it.
+    next: AtomicPtr<Request>,
+}
+
+/// The queue of a record.
+#[derive(Default)]
+pub(crate) struct Locks {
+    /// 1: somebody changes the queue.
+    latch: AtomicU32,
+    first: AtomicPtr<Request>,
+}
+
+impl Control for Locks {}
+
+/// The queue of a record, latched.
+struct Queue<'a>(&'a Locks);
+
+impl Locks {
+    fn latch(&self) -> Queue<'_> {
+        let mut spin = Spin::default();
+        // Acquire: pairs with the release of the last holder.
+        while self.latch.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            spin.wait();
+        }
+        Queue(self)
+    }
+}
+
+impl Drop for Queue<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with `latch`.
+        self.0.latch.store(0, Ordering::Release);
+    }
+}
+
+impl Queue<'_> {
+    /// The requests in it, in order.
+    fn requests(&self) -> impl Iterator<Item = &Request> {
+        // Relaxed: ordered by the latch.
+        let mut next = self.0.first.load(Ordering::Relaxed);
+        std::iter::from_fn(move || {
+            // SAFETY: requests stay where they are while they are in a queue (invariant 1), and the latch is held.
+            let request = unsafe { NonNull::new(next)?.as_ref() };
+            next = request.next.load(Ordering::Relaxed);
+            Some(request)
+        })
+    }
+
+    /// The link that leads to `request`, or the last one.
+    fn link_to(&self, request: *const Request) -> &AtomicPtr<Request> {
+        let mut link = &self.0.first;
+        loop {
+            let next = link.load(Ordering::Relaxed);
+            if next.is_null() || std::ptr::eq(next, request) {
+                return link;
+            }
+            // SAFETY: as above.
+            link = unsafe { &(*next).next };
+        }
+    }
+
+    /// Puts a request at the end.
+    fn push(&self, request: &Request) {
+        request.next.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.link_to(std::ptr::null()).store(std::ptr::from_ref(request).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Takes a request out, and lets through who waited for it.
+    fn remove(&self, request: &Request) {
+        let link = self.link_to(request);
+        link.store(request.next.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.let_through();
+    }
+
+    /// Lets through all that nobody in front stands in the way of.
+    fn let_through(&self) {
+        for waiting in self.requests().filter(|request| !request.is_held() || request.is_upgrading()) {
+            if self.in_the_way(waiting).next().is_some() {
+                break;
+            }
+            // Release: pairs with the loads of who waits.
+            waiting.held.store(if waiting.is_exclusive() { HELD_EXCLUSIVE } else { HELD }, Ordering::Release);
+        }
+    }
+
+    /// Requests that stand in the way of one: all in front of it that do not go together with it; of one that already holds the
+    /// lock and wants it for itself, all that hold it, too.
+    fn in_the_way<'q>(&'q self, request: &'q Request) -> impl Iterator<Item = &'q Request> {
+        let upgrades = request.held.load(Ordering::Relaxed) == HELD;
+        let mut in_front = true;
+        self.requests().filter(move |other| {
+            if std::ptr::eq(*other, request) {
+                in_front = false;
+                return false;
+            }
+            match upgrades {
+                true => other.is_held(),
+                false => {
+                    in_front
+                        && (request.is_exclusive() || other.is_exclusive() && !Mutant::SharedBesideExclusive.is_on())
+                }
+            }
+        })
+    }
+}
+
+const WAITING: u32 = 0;
+const HELD: u32 = 1;
+const HELD_EXCLUSIVE: u32 = 2;
+
+impl Request {
+    fn is_exclusive(&self) -> bool {
+        self.exclusive.load(Ordering::Relaxed) != 0
+    }
+
+    fn is_held(&self) -> bool {
+        // Acquire: pairs with `let_through`; what the last holder did has happened.
+        self.held.load(Ordering::Acquire) != WAITING
+    }
+
+    /// It holds the lock with others and waits to have it alone.
+    fn is_upgrading(&self) -> bool {
+        self.is_exclusive() && self.held.load(Ordering::Relaxed) == HELD
+    }
+
+    /// Whether it has what it asks for.
+    fn is_served(&self) -> bool {
+        let held = self.held.load(Ordering::Acquire);
+        held == HELD_EXCLUSIVE || held == HELD && !self.is_exclusive()
+    }
+}
+
+/// What all transactions share: who is older, and for how long anybody waits.
+pub(crate) struct Shared {
+    ages: Ages,
+    wait_max: Duration,
+}
+
+#[repr(align(128))]
+struct Ages(AtomicU64);
+
+/// One transaction's locks.
+pub(crate) struct Held {
+    owner: Arc<Owner>,
+    /// In use up to `used`; boxed, so that they stay where they are.
+    #[expect(clippy::vec_box, reason = "queues point at them while the vector grows")]
+    requests: Vec<Box<Request>>,
+    used: usize,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        let owner = Owner {
+            age: AtomicU64::new(0),
+            waits: AtomicU32::new(0),
+            waited_for: AtomicU32::new(0),
+            ousted: AtomicU32::new(0),
+        };
+        Self { owner: Arc::new(owner), requests: Vec::new(), used: 0 }
+    }
+}
+
+impl Held {
+    /// Requests for which memory is kept.
+    const KEPT: usize = 1 << 14;
+
+    /// A request that is in no queue.
+    fn take(&mut self, record: RecordPtr<Locks>, mode: Mode) -> &Request {
+        if self.used == self.requests.len() {
+            self.requests.push(Box::new(Request {
+                owner: self.owner.clone(),
+                record: None,
+                exclusive: AtomicU32::new(0),
+                held: AtomicU32::new(WAITING),
+                next: AtomicPtr::default(),
+            }));
+        }
+        let request = &mut self.requests[self.used];
+        self.used += 1;
+        request.record = Some(record);
+        request.exclusive.store(u32::from(mode == Mode::Exclusive), Ordering::Relaxed);
+        request.held.store(WAITING, Ordering::Relaxed);
+        request
+    }
+
+    fn lock<W: Policy>(
+        &mut self,
+        shared: &Shared,
+        record: RecordPtr<Locks>,
+        mode: Mode,
+        place: Place,
+    ) -> Result<(), Conflict> {
+        let queue = record.control().latch();
+        let own = queue.requests().find(|request| Arc::ptr_eq(&request.owner, &self.owner));
+        let request = match own {
+            Some(own) if mode == Mode::Shared || own.is_exclusive() => return Ok(()),
+            Some(own) => {
+                own.exclusive.store(1, Ordering::Relaxed);
+                own
+            }
+            None => {
+                let request = self.take(record, mode);
+                queue.push(request);
+                request
+            }
+        };
+        if queue.in_the_way(request).next().is_none() {
+            request.held.store(if mode == Mode::Exclusive { HELD_EXCLUSIVE } else { HELD }, Ordering::Relaxed);
+            return Ok(());
+        }
+        // SAFETY: requests are boxed and neither moved nor freed before the transaction has ended and taken them out of their
+        // queues; the borrow of `self` ends here only so that `self.owner` can be used beside it.
+        let request: &Request = unsafe { &*std::ptr::from_ref(request) };
+        match W::WAITS {
+            Waits::Nobody => Err(AbortKind::Lock),
+            Waits::Older => {
+                let age = self.owner.age.load(Ordering::Relaxed);
+                let is_oldest = queue.in_the_way(request).all(|other| age < other.owner.age.load(Ordering::Relaxed));
+                drop(queue);
+                if is_oldest { wait(request, shared.wait_max, || false) } else { Err(AbortKind::Lock) }
+            }
+            Waits::Unwaited => {
+                let others: Vec<_> = queue.in_the_way(request).map(|other| other.owner.clone()).collect();
+                drop(queue);
+                self.wait_unwaited(request, &others, shared.wait_max)
+            }
+        }
+        .map_err(|kind| {
+            let cause = Cause::new(Stamp::INFINITY, Dependency::BothWrite, place);
+            Conflict::before(kind, cause)
+        })
+    }
+
+    /// Waits, if that makes no row of waiting ones.
+    fn wait_unwaited(&self, request: &Request, others: &[Arc<Owner>], wait_max: Duration) -> Result<(), AbortKind> {
+        let owner = &self.owner;
+        owner.waits.store(1, Ordering::SeqCst);
+        others.iter().for_each(|other| {
+            other.waited_for.fetch_add(1, Ordering::SeqCst);
+        });
+        fence(Ordering::SeqCst);
+        let waited = if owner.waited_for.load(Ordering::SeqCst) > 0 {
+            Err(AbortKind::Lock)
+        } else {
+            // Who runs goes before who waits.
+            let waiting = others.iter().filter(|other| other.waits.load(Ordering::SeqCst) != 0);
+            waiting.for_each(|other| other.ousted.store(1, Ordering::SeqCst));
+            wait(request, wait_max, || owner.ousted.load(Ordering::SeqCst) != 0)
+        };
+        others.iter().for_each(|other| {
+            other.waited_for.fetch_sub(1, Ordering::SeqCst);
+        });
+        owner.waits.store(0, Ordering::SeqCst);
+        waited
+    }
+
+    fn release(&mut self) {
+        for request in &self.requests[..self.used] {
+            let record = request.record.expect("a request in use is for a record");
+            record.control().latch().remove(request);
+        }
+        self.used = 0;
+        // What a very large transaction needed is given back.
+        self.requests.truncate(Self::KEPT);
+        self.owner.ousted.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Waits until a request is served, or it has to give up.
+fn wait(request: &Request, wait_max: Duration, gives_up: impl Fn() -> bool) -> Result<(), AbortKind> {
+    let (mut spin, since) = (Spin::default(), Instant::now());
+    while !request.is_served() {
+        if gives_up() {
+            return Err(AbortKind::Lock);
+        }
+        if since.elapsed() >= wait_max {
+            return Err(AbortKind::Timeout);
+        }
+        spin.wait();
+    }
+    Ok(())
+}
+
+impl<W: Policy> InPlace for TwoPhase<W> {
+    type Control = Locks;
+    type Shared = Shared;
+    type State = Held;
+
+    const RANGES: Ranges = Ranges::AtCommit;
+
+    fn shared(options: &Options) -> Shared {
+        Shared { ages: Ages(AtomicU64::new(1)), wait_max: options.wait_max }
+    }
+
+    fn begin(shared: &Shared, held: &mut Held, _: bool) -> Result<Begun, Conflict> {
+        if W::WAITS == Waits::Older {
+            // Relaxed: only the number counts.
+            held.owner.age.store(shared.ages.0.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        Ok(Begun::Running)
+    }
+
+    fn read(
+        shared: &Shared,
+        held: &mut Held,
+        record: RecordPtr<Locks>,
+        place: Place,
+        copies: &mut Copies,
+    ) -> Result<Read, Conflict> {
+        held.lock::<W>(shared, record, Mode::Shared, place)?;
+        Ok(record.read(copies))
+    }
+
+    fn claim(shared: &Shared, held: &mut Held, record: RecordPtr<Locks>, place: Place) -> Result<(), Conflict> {
+        held.lock::<W>(shared, record, Mode::Exclusive, place)
+    }
+
+    fn certify(_: &Shared, _: &mut Held, _: impl Fn(RecordPtr<Locks>) -> bool) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    fn is_unclaimed(_: &Shared, record: RecordPtr<Locks>) -> bool {
+        record.control().latch().requests().next().is_none()
+    }
+
+    fn end(_: &Shared, held: &mut Held, _: bool) {
+        held.release();
+    }
+}

@@ -1,0 +1,193 @@
+//! The end of a transaction, in the same steps for every scheme.
+//!
+//! Commit: put the log record together and announce it -> lock the words of all records that are written, in the order of their
+//! addresses -> bring their index entries up to date -> read the epoch, choose the TID -> let the scheme look at what was read ->
+//! look at the leaves -> append the log record -> put the values in and unlock -> let the scheme give up what it holds. Roll back: take out the index entries that nobody needs -> let the scheme give
+//! up what it holds; inserted keys leave like deleted ones.
+//!
+//! Why the epochs of transactions are in serial order (SiloR 2.1): take T1 that writes what T2 has read. T2 reads the epoch, then
+//! finds the record not locked; T1 locks it, then reads the epoch. All four are sequentially consistent, so T1's lock comes after
+//! T2's look, and T1's epoch is not below T2's. Where T2 reads or overwrites what T1 has written, it does so after T1 has unlocked.
+//!
+//! Under `sto` and `tso` a reader is not looked at again at its commit, and may commit in a later epoch than who overwrote what it has
+//! read, after it in the order of timestamps. What is durable up to an epoch is closed under "read from" and "overwrote" there, too.
+
+use super::{
+    removal::{Removal, Retired},
+    running::Operation,
+    worker::State,
+};
+use crate::{
+    error::{AbortKind, Dependency, Result},
+    ids::Stamp,
+    mutant::Mutant,
+    rows::in_place::{CommitTid, TidWord},
+    scheme::{
+        Cause, Conflict,
+        in_place::{InPlace, Ranges, stale},
+    },
+    sync::{Ordering, Spin},
+};
+
+impl<P: InPlace> Operation<'_, P> {
+    /// Commits; gives the TID, and the epoch that has to be durable before anybody outside is told.
+    pub(super) fn commit(&mut self) -> Result<(Stamp, u64)> {
+        let last;
+        let stamp = if self.state.footprint.writes.is_empty() {
+            self.certify(0)?;
+            last = self.read_from();
+            if self.is_observed() {
+                self.engine.epochs.told()
+            } else {
+                self.state.last_tid.max(self.state.own_tid).stamp()
+            }
+        } else {
+            let tid = self.commit_writes()?;
+            last = tid.epoch();
+            tid.stamp()
+        };
+        P::end(&self.engine.shared, &mut self.state.scheme, true);
+        // Relaxed: a statistic that only this worker writes.
+        self.worker.presence.commits.fetch_add(1, Ordering::Relaxed);
+        Ok((stamp, last))
+    }
+
+    fn commit_writes(&mut self) -> Result<CommitTid> {
+        self.write_draft()?;
+        self.lock_writes()?;
+        self.settle()?;
+        let tid = self.choose_tid();
+        self.certify(self.state.locked)?;
+        self.state.own_tid = tid;
+        self.append_draft(tid);
+        self.put_in(tid);
+        Ok(tid)
+    }
+
+    /// Locks the records that the transaction writes. Positions among the writes mean nothing afterwards.
+    fn lock_writes(&mut self) -> Result<()> {
+        let State { footprint, locked, last_tid, .. } = &mut *self.state;
+        footprint.writes.sort_unstable_by_key(|write| write.record);
+        for at in 0..footprint.writes.len() {
+            let write = &mut footprint.writes[at];
+            let word = write.record.lock();
+            *locked = at + 1;
+            if word.is_gone() {
+                let place = write.place;
+                // Unlocked by rolling back, with the word as it is now.
+                write.word = word;
+                return Err(self.lose(stale(place)));
+            }
+            *last_tid = (*last_tid).max(word.tid());
+            // Another one has written since its entries were compared with those of the value.
+            write.moves |= !write.word.says_same_as(word);
+            write.word = word;
+        }
+        Ok(())
+    }
+
+    /// Brings the entries of secondary indexes up to date.
+    fn settle(&mut self) -> Result<()> {
+        for at in 0..self.state.footprint.writes.len() {
+            let write = &self.state.footprint.writes[at];
+            let table = self.engine.tables.get(write.place.table);
+            if table.has_secondaries() && write.moves {
+                self.settle_entries(table, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The transaction's place: all its locks are held, and what it has read is looked at next.
+    fn choose_tid(&self) -> CommitTid {
+        let mut spin = Spin::default();
+        loop {
+            let epoch = self.engine.epochs.current();
+            if let Some(tid) = self.state.last_tid.max(self.state.own_tid).next_in(epoch) {
+                return if self.is_observed() { self.engine.epochs.tell_apart(tid) } else { tid };
+            }
+            // More commits in an epoch than it has numbers: the next one is near.
+            self.engine.epochs.advance();
+            spin.wait();
+        }
+    }
+
+    /// Looks at what the transaction has read; the first `locked` of its writes are locked.
+    fn certify(&mut self, locked: usize) -> Result<()> {
+        let State { scheme, footprint, .. } = &mut *self.state;
+        let own = &footprint.writes[..locked];
+        let is_own = |record| own.binary_search_by_key(&record, |write| write.record).is_ok();
+        let mut certified = P::certify(&self.engine.shared, scheme, is_own);
+        if certified.is_ok() && P::RANGES == Ranges::AtCommit && !Mutant::NoLeafValidation.is_on() {
+            let changed = footprint.leaves.iter().find(|leaf| {
+                let index = self.engine.tables.get(leaf.place.table).index(leaf.index);
+                !index.validate(&self.nodes, leaf.leaf, leaf.version, Stamp::ZERO)
+            });
+            certified = changed.map_or(Ok(()), |leaf| {
+                let cause = Cause::new(Stamp::INFINITY, Dependency::InsertedBy, leaf.place);
+                Err(Conflict::before(AbortKind::Phantom, cause))
+            });
+        }
+        certified.map_err(|conflict| self.lose(conflict))
+    }
+
+    /// Puts the values in and unlocks.
+    fn put_in(&mut self, tid: CommitTid) {
+        let (engine, nodes) = (self.engine, &self.nodes);
+        let State { footprint, arena, garbage, .. } = &mut *self.state;
+        for write in &footprint.writes {
+            if Mutant::UnlockedEarly.is_on() {
+                write.record.unlock(TidWord::written(tid, write.value.is_some()));
+            }
+            if let Some(value) = write.value
+                && let Some(block) = write.record.store(arena, value.bytes(nodes))
+            {
+                garbage.retired.push(&engine.nodes, Retired::Block(block));
+            }
+        }
+        self.remove_stale_entries(tid);
+        let State { footprint, garbage, locked, .. } = &mut *self.state;
+        *locked = 0;
+        for write in &footprint.writes {
+            let leaves = write.value.is_none() && !write.word.is_queued();
+            let word = TidWord::written(tid, write.value.is_some());
+            if !Mutant::UnlockedEarly.is_on() {
+                write.record.unlock(if leaves { word.queued() } else { word.queued_as(write.word) });
+            }
+            if leaves {
+                let (table, key) = (write.place.table, footprint.key(write.place).into());
+                garbage.removals.push_back(Removal { table, row: write.row, key });
+            }
+        }
+    }
+
+    /// Gives everything up. The transaction holds nothing afterwards; what it has read stays readable until it ends.
+    pub(super) fn roll_back(&mut self) {
+        let State { footprint, locked, .. } = &mut *self.state;
+        for write in &footprint.writes[..*locked] {
+            write.record.unlock(write.word);
+        }
+        *locked = 0;
+        self.give_up_draft();
+        self.state.stale_entries.clear();
+        self.take_back_entries();
+        let State { scheme, footprint, garbage, .. } = &mut *self.state;
+        P::end(&self.engine.shared, scheme, false);
+        for write in &footprint.writes {
+            if !write.record.word().is_absent() {
+                continue;
+            }
+            // Inserted by it, or found without a row: somebody has to take the key out.
+            let word = write.record.lock();
+            let leaves = word.is_absent() && !word.is_gone() && !word.is_queued();
+            write.record.unlock(if leaves { word.queued() } else { word });
+            if leaves {
+                let (table, key) = (write.place.table, footprint.key(write.place).into());
+                garbage.removals.push_back(Removal { table, row: write.row, key });
+            }
+        }
+        footprint.writes.clear();
+        footprint.leaves.clear();
+        self.state.positions.clear();
+    }
+}

@@ -1,0 +1,281 @@
+//! The parts of a database under one single-version scheme.
+
+use std::{
+    any::TypeId,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use super::{
+    epoch::CommitEpochs,
+    running::Txn,
+    worker::{Presence, Worker},
+};
+use crate::{
+    access::{IndexOrdinal, Put},
+    catalog::{CATALOG, IndexEntry, TableEntry},
+    database::Statistics,
+    durable::{
+        backup::BackupReport,
+        checkpoint::Pace,
+        copy::Progress,
+        parallel::{
+            checkpoint::Checkpoints,
+            recovery::{Recovered, recover},
+        },
+        recovery::Recovery,
+    },
+    epoch::EpochManager,
+    error::{Error, Result},
+    gate::Gate,
+    ids::{RowId, TableId, Tid},
+    log::parallel::{ParallelLog, Start},
+    maintenance::Chores,
+    options::{Durability, Options, TableOptions, TxnOptions},
+    platform::file::Directory,
+    pool::WorkerPool,
+    rows::{arena::Pool, in_place::RecordSlot},
+    run::Runs,
+    scheme::in_place::{InPlace, patience_ends},
+    sync::{Instant, Mutex, Ordering, Spin},
+    table::{KeyOf, TableParts},
+    tables::Tables,
+};
+
+/// A database under scheme `P`.
+pub(crate) struct Engine<P: InPlace> {
+    pub(super) shared: P::Shared,
+    pub(crate) epochs: CommitEpochs,
+    /// The epochs of transactions: index nodes, records, blocks, RowIds.
+    pub(crate) nodes: Arc<EpochManager>,
+    /// One a worker.
+    pub(super) presences: boxcar::Vec<Arc<Presence>>,
+    gate: Gate,
+    pub(super) workers: WorkerPool<Worker<P>>,
+    pub(crate) tables: Tables<RecordSlot<P::Control>>,
+    pub(crate) options: Options,
+    /// `None`: nothing is written to files.
+    pub(crate) log: Option<Arc<ParallelLog>>,
+    /// `None`: in memory only.
+    pub(crate) checkpoints: Option<Checkpoints>,
+    /// Held while all records are set back.
+    rounds: Mutex<()>,
+    /// Last: records live in it.
+    pub(super) memory: Arc<Pool>,
+}
+
+impl<P: InPlace> Engine<P> {
+    /// An empty database in memory.
+    pub(crate) fn new(options: &Options) -> Self {
+        Self::with_parts(options, 1, EpochManager::new("transactions"), Pool::new())
+    }
+
+    fn with_parts(options: &Options, first_epoch: u64, nodes: Arc<EpochManager>, memory: Arc<Pool>) -> Self {
+        Self {
+            shared: P::shared(options),
+            epochs: CommitEpochs::starting_at(first_epoch),
+            nodes,
+            presences: boxcar::Vec::new(),
+            gate: Gate::new(),
+            workers: WorkerPool::new(),
+            tables: Tables::new(options),
+            options: options.clone(),
+            log: None,
+            checkpoints: None,
+            rounds: Mutex::new(()),
+            memory,
+        }
+    }
+
+    /// The database that a directory holds.
+    pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
+        let recovered = recover::<P::Control>(directory, options)?;
+        let Recovered { tables, nodes, memory, places, generation, epoch, checkpoint_bytes, generations, summary } =
+            recovered;
+        let mut engine = Self::with_parts(options, epoch, nodes, memory);
+        tables.into_iter().for_each(|table| engine.tables.push(table));
+        if options.durability != Durability::None {
+            let start = Start {
+                directory: places.directory.clone(),
+                devices: places.devices.clone(),
+                generation,
+                file_bytes: options.segment_bytes,
+                buffer_bytes: options.log_buffer_bytes,
+                interval: options.epoch_interval,
+            };
+            engine.log = Some(ParallelLog::start(engine.epochs.clock().clone(), start)?);
+        }
+        engine.checkpoints = Some(Checkpoints::new(places, checkpoint_bytes, summary.log_bytes, generations));
+        Ok((engine, summary))
+    }
+
+    /// Writes down what a table is, with an index that it will get.
+    fn write_catalog(&self, table: &TableParts<RecordSlot<P::Control>>, more: Option<&IndexEntry>) -> Result<()> {
+        if self.log.is_none() {
+            return Ok(());
+        }
+        let [key_type, value_type] = table.type_names.clone();
+        let known = table.secondaries().map(|(_, secondary)| secondary.entry());
+        let indexes = known.chain(more.cloned()).collect();
+        let (name, kind) = (table.name.to_string(), table.primary.kind());
+        let entry = TableEntry { id: table.id, name, key_type, value_type, kind, indexes };
+        let txn = Txn::begin(self, &TxnOptions::default().durability(Durability::Durable), true)?;
+        txn.put(CATALOG, table.name.as_bytes(), &entry.encode(), Put::Upsert)?;
+        txn.commit().map(drop)
+    }
+
+    /// The table of that name, created when absent.
+    pub(crate) fn open_table(
+        &self,
+        name: &str,
+        types: [TypeId; 2],
+        names: [String; 2],
+        built: &TableOptions,
+    ) -> Result<(TableId, Arc<str>)> {
+        self.tables.open(name, types, names, built, |table| self.write_catalog(table, None))
+    }
+
+    /// The secondary index of that name, created when absent.
+    pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
+        self.tables.open_index(table, entry, key_of, |table, entry| self.write_catalog(table, Some(entry)))
+    }
+
+    /// One round of the background helper: lets epochs go on and frees what idle workers left behind. Says whether garbage is left.
+    pub(crate) fn maintain(&self) -> bool {
+        self.epochs.advance();
+        self.nodes.advance();
+        self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
+        self.nodes.reclaim_orphans(4096);
+        self.garbage() > 0
+    }
+
+    /// What is to be done in the background besides.
+    pub(crate) fn chores(&self) -> Chores {
+        Chores { checkpoints: self.log.is_some(), loading: false }
+    }
+
+    pub(crate) fn load(&self, _stop: &AtomicBool) -> Result<()> {
+        Ok(())
+    }
+
+    /// The database is about to be closed: what goes on in the background need not be gentle.
+    pub(crate) fn hurry(&self) {
+        self.checkpoints.iter().for_each(Checkpoints::hurry);
+    }
+
+    /// Makes everything durable. No transaction runs any more.
+    pub(crate) fn close(&self) {
+        /// What is replayed in a moment.
+        const LITTLE: u64 = 64 << 20;
+        let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return };
+        if checkpoints.distance(log).0 > LITTLE || checkpoints.has_many_generations() {
+            // The log has everything, too.
+            let _ = self.checkpoint(Pace::Full);
+        }
+        log.stop();
+    }
+
+    /// Waits until everything that has been committed is durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync())
+    }
+
+    pub(crate) fn backup(&self, _: &dyn Directory, _: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+        Err(only_with_versions("backup"))
+    }
+
+    pub(crate) fn archive_now(&self) -> Result<()> {
+        Err(only_with_versions("an archive"))
+    }
+
+    /// Sets all records back, so that timestamps can begin anew. Nobody runs meanwhile; takes time for each row.
+    pub(super) fn begin_round(&self) -> Result<()> {
+        let _alone = self.rounds.lock().expect("no code panics while it sets records back");
+        if !P::is_exhausted(&self.shared) {
+            return Ok(());
+        }
+        // Who comes now finds no timestamp, and waits for the lock.
+        let (mut spin, since) = (Spin::default(), Instant::now());
+        while self.presences.iter().any(|(_, presence)| presence.is_taken()) {
+            if since.elapsed() >= self.options.wait_max {
+                // Somebody has left a transaction open (`stragglers` says who); this one is tried again.
+                return Err(patience_ends(None).report(|_| (None, None)).into());
+            }
+            spin.wait();
+        }
+        let participant = self.nodes.join_as("timestamps");
+        let _nodes = participant.enter();
+        for table in self.tables.iter() {
+            for row in 0..table.rows.count() {
+                table.rows.slot(RowId(row)).record().into_iter().for_each(P::set_back);
+            }
+        }
+        P::begin_round(&self.shared);
+        Ok(())
+    }
+
+    fn garbage(&self) -> u64 {
+        self.presences.iter().map(|(_, presence)| presence.garbage.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Who keeps garbage from being freed: workers that have been inside for a whole epoch.
+    pub(crate) fn stragglers(&self) -> Vec<String> {
+        let stragglers = self.nodes.try_advance().err().unwrap_or_default();
+        stragglers.into_iter().map(|straggler| straggler.to_string()).collect()
+    }
+
+    /// Bytes of all indexes. Walks over them.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let participant = self.nodes.join_as("index_bytes");
+        self.tables.index_bytes(&participant.enter())
+    }
+
+    /// Counts and sizes.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let mut statistics = Statistics {
+            version_bytes: self.memory.bytes(),
+            row_bytes: self.tables.row_bytes(),
+            garbage_versions: self.garbage(),
+            ..Statistics::default()
+        };
+        if let Some(checkpoints) = &self.checkpoints {
+            (statistics.checkpoints, statistics.checkpoint_failure) = checkpoints.statistics();
+        }
+        if let Some(log) = &self.log {
+            (statistics.log_bytes, statistics.log_flushes) = log.written();
+        }
+        for (_, presence) in &self.presences {
+            // Relaxed: statistics.
+            statistics.commits += presence.commits.load(Ordering::Relaxed);
+            for (total, aborts) in statistics.aborts.iter_mut().zip(&presence.aborts) {
+                *total += aborts.load(Ordering::Relaxed);
+            }
+        }
+        statistics
+    }
+}
+
+impl<P: InPlace> Runs for Engine<P> {
+    type Txn<'e> = Txn<'e, P>;
+
+    fn begin<'e>(&'e self, options: &TxnOptions, pinned: bool) -> Result<Txn<'e, P>> {
+        Txn::begin(self, options, pinned)
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn is_running(&self) -> bool {
+        self.presences.iter().any(|(_, presence)| presence.is_running_through())
+    }
+
+    fn is_in_flight(&self, other: Tid) -> bool {
+        P::is_running(&self.shared, other.0)
+    }
+}
+
+fn only_with_versions(what: &str) -> Error {
+    Error::Options(format!(
+        "{what} is not supported under single-version schemes: it is for databases whose rows have versions"
+    ))
+}

@@ -1,0 +1,85 @@
+//! What a commit leaves in the log.
+//!
+//! The record is put together and room is made for it before any record of a row is locked: nobody waits for the device who
+//! holds anything. When the TID is chosen, and the transaction may commit, the record is appended before the values are put in;
+//! from the announcement to there the worker's seat holds the epoch back (`log::parallel::seats`).
+
+use super::{running::Operation, worker::State};
+use crate::{
+    error::{Error, Result},
+    log::parallel::{
+        ParallelLog,
+        record::{Draft, Entries, Row, put_entry},
+        seats::Seat,
+    },
+    rows::in_place::CommitTid,
+    scheme::in_place::InPlace,
+    types::KeyBuffer,
+};
+use std::sync::Arc;
+
+/// A worker's end of the log.
+pub(crate) struct Journal {
+    seat: Arc<Seat>,
+    draft: Draft,
+    /// The entries of one row.
+    entries: Vec<u8>,
+}
+
+impl Journal {
+    pub(crate) fn new(log: &ParallelLog) -> Self {
+        Self { seat: log.join(), draft: Draft::default(), entries: Vec::new() }
+    }
+}
+
+impl<P: InPlace> Operation<'_, P> {
+    /// Puts the record together, makes room for it, and announces the commit.
+    pub(super) fn write_draft(&mut self) -> Result<()> {
+        let (engine, nodes) = (self.engine, &self.nodes);
+        let State { footprint, journal, .. } = &mut *self.state;
+        let (Some(log), Some(journal)) = (&engine.log, journal) else { return Ok(()) };
+        let Journal { seat, draft, entries } = journal;
+        draft.begin();
+        for write in &footprint.writes {
+            let (table, key) = (engine.tables.get(write.place.table), footprint.key(write.place));
+            let value = write.value.as_ref().map(|value| value.bytes(nodes));
+            entries.clear();
+            if let Some(value) = value {
+                let mut entry = KeyBuffer::new();
+                for (index, secondary) in table.secondaries() {
+                    let length = secondary.entry_of(key, value, &mut entry)?;
+                    put_entry(entries, index.0, &entry[..length]);
+                }
+            }
+            draft.add(&Row { table: table.id, key, value, entries: Entries(entries) });
+        }
+        let bytes = draft.seal().ok_or(Error::Limit("2 GiB of values and keys in one transaction"))?;
+        log.make_room(seat, bytes)?;
+        log.announce(seat);
+        Ok(())
+    }
+
+    /// The transaction commits with this TID.
+    pub(super) fn append_draft(&mut self, tid: CommitTid) {
+        if let Some(Journal { seat, draft, .. }) = &self.state.journal {
+            seat.append(tid.epoch(), |buffer| draft.write(tid.stamp().as_u64(), buffer));
+            seat.withdraw();
+        }
+    }
+
+    /// The transaction does not commit.
+    pub(super) fn give_up_draft(&self) {
+        self.state.journal.iter().for_each(|journal| journal.seat.withdraw());
+    }
+
+    /// An index entry is about to leave that belonged to a committed row as of `tid`.
+    pub(super) fn entry_leaves(&self, tid: CommitTid) {
+        self.engine.log.iter().for_each(|log| log.entry_leaves(tid.epoch()));
+    }
+
+    /// The epoch that has to be durable before anybody outside is told what the transaction has read.
+    pub(super) fn read_from(&self) -> u64 {
+        let gaps = self.engine.log.as_ref().filter(|_| self.state.met_gap).map_or(0, |log| log.gap_epoch());
+        self.state.last_tid.epoch().max(gaps)
+    }
+}

@@ -1,0 +1,112 @@
+//! Point reads.
+
+use smallvec::SmallVec;
+
+use super::running::{Operation, RowRead, TableOf, Txn};
+use crate::{
+    access::{Found, IndexOrdinal},
+    error::Result,
+    ids::{Stamp, TableId},
+    index::{Approach, Lookup},
+    rows::copies::Copied,
+    scheme::in_place::InPlace,
+    sync::Spin,
+    txn::check_key,
+    types::KeyList,
+};
+
+/// Lookups that go on side by side.
+const SIDE_BY_SIDE: usize = 16;
+
+impl<P: InPlace> Txn<'_, P> {
+    /// The value under a key, as the transaction sees it.
+    pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
+        check_key(key)?;
+        let mut operation = self.operation()?;
+        let table = self.engine.tables.get(table);
+        operation.begin_read(table, key)?;
+        let at = operation.observed_from();
+        let lookup = table.primary.get(&operation.nodes, key);
+        let value = operation.read_key(table, key, lookup, at)?;
+        Ok(value.map(|value| value.bytes(self)))
+    }
+
+    /// The values under several keys, in their order; what they lead to is loaded from memory side by side.
+    pub(crate) fn get_many<'t>(&'t self, table: TableId, keys: &KeyList, found: &mut Found<'_, 't>) -> Result<()> {
+        (0..keys.len()).try_for_each(|at| check_key(keys.key(at)))?;
+        let mut operation = self.operation()?;
+        let table = self.engine.tables.get(table);
+        for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
+            let group = first..keys.len().min(first + SIDE_BY_SIDE);
+            group.clone().try_for_each(|at| operation.begin_read(table, keys.key(at)))?;
+            let from = operation.observed_from();
+            for (at, lookup) in group.clone().zip(operation.look_up(table, keys, group)) {
+                let value = operation.read_key(table, keys.key(at), lookup, from)?;
+                found(value.map(|value| value.bytes(self)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: InPlace> Operation<'_, P> {
+    /// The transaction is about to look a key up.
+    #[inline]
+    fn begin_read(&mut self, table: &TableOf<P>, key: &[u8]) -> Result<()> {
+        if !P::PARTITIONS {
+            return Ok(());
+        }
+        let place = self.state.footprint.note(table.id, key);
+        self.reach_key(table, key, false, place)
+    }
+
+    /// Finds the rows of a group of keys, and starts loading what they lead to.
+    fn look_up(
+        &self,
+        table: &TableOf<P>,
+        keys: &KeyList,
+        group: std::ops::Range<usize>,
+    ) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
+        let (index, nodes) = (&table.primary, &self.nodes);
+        let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
+            group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
+        let arrive = |(at, approach)| {
+            let lookup = index.arrive(nodes, keys.key(at), approach);
+            lookup.row.inspect(|&row| table.rows.prefetch(row));
+            lookup
+        };
+        let lookups: SmallVec<[Lookup; SIDE_BY_SIDE]> = group.zip(approaches).map(arrive).collect();
+        table.prefetch_records(lookups.iter().filter_map(|lookup| lookup.row));
+        lookups
+    }
+
+    /// The value under a key, if there is a row; `first` is what has been found under it, by an observed transaction from `at` on.
+    #[inline]
+    fn read_key(&mut self, table: &TableOf<P>, key: &[u8], first: Lookup, at: Stamp) -> Result<Option<Copied>> {
+        let place = self.state.footprint.note(table.id, key);
+        let (mut lookup, mut at, mut spin) = (first, at, Spin::default());
+        loop {
+            let Lookup { row, seen } = lookup;
+            match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, key, place))? {
+                RowRead::Row(value) => {
+                    row.inspect(|&row| self.state.footprint.found(place, row));
+                    return Ok(Some(value));
+                }
+                RowRead::Nothing => {
+                    if row.is_none() {
+                        self.check_declared(table, Some(key), None, false)?;
+                    }
+                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, place)? {
+                        if row.is_none() && self.is_observed() {
+                            self.note_missing(table, key, at);
+                        }
+                        return Ok(None);
+                    }
+                }
+                RowRead::Gone => spin.wait(),
+            }
+            at = self.observed_from();
+            lookup = table.primary.get(&self.nodes, key);
+        }
+    }
+}

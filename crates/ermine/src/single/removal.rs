@@ -1,0 +1,97 @@
+//! Keys whose row is gone leave the index, and their memory comes back.
+//!
+//! Whoever deletes a row, or gives up an insert, leaves a record without a row behind and queues its key. When all have ended who
+//! ran then, and nobody has come who is going to write the record (in_place.rs, invariant 5), the key is taken out, under the lock
+//! of the record's word: the record says that it is gone, its slot is emptied, and both are used again when
+//! everybody has left who may have met them. Who has read from the record that there is no row is not disturbed: the word says
+//! the same but for being gone, and that nobody came back under the key is said by the leaf.
+
+use smallvec::SmallVec;
+
+use super::{engine::Engine, worker::Garbage};
+use crate::{
+    epoch::Guard,
+    ids::{RowId, TableId},
+    rows::{
+        arena::Arena,
+        in_place::{Outgrown, RecordPtr},
+    },
+    scheme::in_place::InPlace,
+};
+
+/// A key that is to leave.
+pub(crate) struct Removal {
+    pub(crate) table: TableId,
+    pub(crate) row: RowId,
+    pub(crate) key: SmallVec<[u8; 24]>,
+}
+
+/// What has been taken out.
+pub(crate) enum Retired<C> {
+    Record(TableId, RowId, RecordPtr<C>),
+    /// Not taken out yet: those who run now may be about to write it.
+    Key(Removal),
+    Block(Outgrown),
+}
+
+impl Removal {
+    /// Takes the key out, if there is still no row; puts it back into the queue when somebody is at the record.
+    pub(super) fn carry_out<P: InPlace>(
+        self,
+        engine: &Engine<P>,
+        garbage: &mut Garbage<P::Control>,
+        nodes: &Guard<'_>,
+    ) {
+        let table = engine.tables.get(self.table);
+        let slot = table.rows.slot(self.row);
+        let Some(record) = slot.record() else { return };
+        let Some(word) = record.try_lock() else {
+            garbage.removals.push_back(self);
+            return;
+        };
+        if !word.is_absent() || word.is_gone() {
+            return record.unlock(word.unqueued());
+        }
+        if word.is_wanted() {
+            record.unlock(word.unwanted());
+            garbage.retired.push(&engine.nodes, Retired::Key(self));
+            return;
+        }
+        // In a later epoch than that of the deletion, so that whoever inserts the key again gets a greater TID.
+        let is_past = word.tid().epoch() < engine.epochs.current();
+        if !is_past || !P::is_unclaimed(&engine.shared, record) {
+            record.unlock(word);
+            garbage.removals.push_back(self);
+            return;
+        }
+        // Only if the key still leads here is this record the key's: the RowId may serve another one by now.
+        let (gap, removed) = P::last_looks(&engine.shared, record);
+        if let Some(log) = &engine.log {
+            log.entry_leaves(word.tid().epoch());
+        }
+        if !table.primary.remove_if(nodes, &self.key, self.row, gap, removed, || true) {
+            return record.unlock(word.unqueued());
+        }
+        slot.set(None);
+        record.unlock_gone(word);
+        garbage.retired.push(&engine.nodes, Retired::Record(self.table, self.row, record));
+    }
+}
+
+impl<C: crate::rows::in_place::Control> Garbage<C> {
+    /// Frees what nobody can look at any more.
+    pub(super) fn free<P: InPlace<Control = C>>(&mut self, engine: &Engine<P>, arena: &mut Arena) {
+        while let Some(retired) = self.retired.pop_closed(&engine.nodes) {
+            match retired {
+                Retired::Record(table, row, record) => {
+                    // SAFETY: taken out in an epoch that has closed (in_place.rs, invariant 4).
+                    unsafe { record.destroy(arena) };
+                    self.row_ids(table).give(row);
+                }
+                Retired::Key(removal) => self.removals.push_back(removal),
+                // SAFETY: as above.
+                Retired::Block(block) => unsafe { block.destroy(arena) },
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! A running transaction and one operation of it.
+
+use std::{cell::RefMut, sync::Arc};
+
+use super::{
+    engine::Engine,
+    removal::Removal,
+    worker::{State, Worker},
+};
+use crate::{
+    access::IndexOrdinal,
+    declared::{AccessSet, DeclaredKey},
+    epoch::Guard,
+    error::{Abort, Error, Result},
+    ids::{RowId, Stamp},
+    index::{Insert, Inserted, LeafSeen},
+    log::{Pending, Receipt},
+    observer::Outcome,
+    options::{Durability, TxnOptions},
+    rows::{
+        copies::Copied,
+        in_place::{CommitTid, RecordPtr, RecordSlot},
+    },
+    scheme::{
+        Conflict, Place,
+        in_place::{Begun, Declared, InPlace, Ranges, Reach},
+    },
+    sync::{Ordering, Spin},
+    table::TableParts,
+    txn::check_key,
+};
+
+/// A table of the family.
+pub(super) type TableOf<P> = TableParts<RecordSlot<<P as InPlace>::Control>>;
+/// A record of it.
+pub(super) type RecordOf<P> = RecordPtr<<P as InPlace>::Control>;
+
+/// A transaction under scheme `P`.
+pub(crate) struct Txn<'e, P: InPlace> {
+    pub(super) engine: &'e Engine<P>,
+    /// `None` once the transaction has ended.
+    worker: Option<Box<Worker<P>>>,
+    read_only: bool,
+    durability: Durability,
+}
+
+impl<'e, P: InPlace> Txn<'e, P> {
+    /// Begins. `pinned`: the transaction runs through without waiting for anybody outside, as in `Database::run`.
+    pub(crate) fn begin(engine: &'e Engine<P>, options: &TxnOptions, pinned: bool) -> Result<Self> {
+        if options.snapshot {
+            let scheme = engine.options.scheme;
+            return Err(Error::Options(format!(
+                "scheme {scheme} keeps one version a row: there is no snapshot to read"
+            )));
+        }
+        let worker = engine.workers.take().unwrap_or_else(|| Box::new(Worker::new(engine)));
+        let durability = options.durability.unwrap_or(engine.options.durability);
+        // The swap in `arrive` is the fence of the epoch.
+        worker.nodes.pin_unfenced();
+        worker.presence.arrive(pinned);
+        let txn = Self { engine, worker: Some(worker), read_only: options.read_only, durability };
+        let mut operation = txn.operation()?;
+        operation.state.begin = operation.observed_from();
+        let begun = P::begin(&engine.shared, &mut operation.state.scheme, pinned);
+        match begun.map_err(|conflict| operation.lose(conflict))? {
+            Begun::Running => {
+                if P::DECLARES {
+                    operation.declare(options.declared.as_deref())?;
+                }
+                drop(operation);
+                Ok(txn)
+            }
+            Begun::Exhausted => {
+                drop(operation);
+                drop(txn);
+                engine.begin_round()?;
+                Self::begin(engine, options, pinned)
+            }
+        }
+    }
+
+    pub(super) fn worker(&self) -> &Worker<P> {
+        self.worker.as_ref().expect("the worker is there until the transaction ends")
+    }
+
+    /// Begins an operation; the transaction's fate so far decides whether it may.
+    pub(super) fn operation(&self) -> Result<Operation<'_, P>> {
+        let worker = self.worker();
+        let operation =
+            Operation { engine: self.engine, worker, nodes: worker.nodes.enter(), state: worker.state.borrow_mut() };
+        match &operation.state.doomed {
+            None => Ok(operation),
+            Some(abort) => Err(Error::Abort(abort.clone())),
+        }
+    }
+
+    /// As [`Txn::operation`], for one that writes.
+    pub(super) fn writing_operation(&self) -> Result<Operation<'_, P>> {
+        if self.read_only { Err(Error::ReadOnly) } else { self.operation() }
+    }
+
+    /// Why it is over, if it has lost a conflict.
+    #[inline]
+    pub(crate) fn doomed(&self) -> Option<Box<Abort>> {
+        self.worker().state.borrow().doomed.clone()
+    }
+
+    /// Commits, or says why not; waits until that is durable, unless it need not be.
+    pub(crate) fn commit(self) -> Result<Stamp> {
+        let durability = self.durability;
+        let receipt = self.commit_async()?;
+        if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
+    }
+
+    /// Commits in memory, or says why not.
+    pub(crate) fn commit_async(mut self) -> Result<Receipt<'e>> {
+        let (stamp, last) = self.operation().and_then(|mut operation| operation.commit())?;
+        self.observe(Outcome::Committed(stamp));
+        self.finish();
+        let log = self.engine.log.as_deref().filter(|_| last > 0);
+        Ok(Receipt::new(stamp, log.map(|log| Pending::Epoch(log, last))))
+    }
+
+    /// Gives everything back. The transaction has been committed or rolled back.
+    fn finish(&mut self) {
+        let Some(mut worker) = self.worker.take() else { return };
+        let state = worker.state.get_mut();
+        state.footprint.clear();
+        state.positions.clear();
+        state.copies.clear();
+        state.doomed = None;
+        state.last_tid = CommitTid::default();
+        state.met_gap = false;
+        worker.presence.leave();
+        worker.nodes.unpin();
+        worker.housekeep_sometimes(self.engine);
+        self.engine.workers.give(worker);
+    }
+}
+
+impl<P: InPlace> Drop for Txn<'_, P> {
+    fn drop(&mut self) {
+        if self.worker.is_none() {
+            return;
+        }
+        if let Ok(mut operation) = self.operation() {
+            operation.roll_back();
+        }
+        self.observe(Outcome::Aborted);
+        self.finish();
+    }
+}
+
+/// One operation of a transaction.
+pub(super) struct Operation<'t, P: InPlace> {
+    pub(super) engine: &'t Engine<P>,
+    pub(super) worker: &'t Worker<P>,
+    pub(super) nodes: Guard<'t>,
+    pub(super) state: RefMut<'t, State<P>>,
+}
+
+/// What a transaction sees of a row.
+pub(super) enum RowRead {
+    /// This value.
+    Row(Copied),
+    /// No row: deleted, or not there yet.
+    Nothing,
+    /// The record has been taken out of the table: look the key up again.
+    Gone,
+}
+
+impl<P: InPlace> Operation<'_, P> {
+    /// Reads a row as the transaction sees it: what it is about to write, or what the scheme lets it see.
+    #[inline]
+    pub(super) fn read_row(&mut self, table: &TableOf<P>, row: RowId, key: &[u8], place: Place) -> Result<RowRead> {
+        let Some(record) = table.rows.slot(row).record() else { return Ok(RowRead::Gone) };
+        self.check_declared(table, Some(key), Some(record), false)?;
+        let at = self.observed_from();
+        let State { scheme, footprint, positions, copies, last_tid, .. } = &mut *self.state;
+        if let Some(own) = positions.find(&footprint.writes, record) {
+            let value = footprint.writes[own].value;
+            if self.is_observed() {
+                self.note_own(table, key, value);
+            }
+            return Ok(value.map_or(RowRead::Nothing, RowRead::Row));
+        }
+        let read = P::read(&self.engine.shared, scheme, record, place, copies);
+        let (word, value) = match read {
+            Ok(read) => read,
+            Err(conflict) => return Err(self.lose(conflict)),
+        };
+        if word.is_gone() {
+            return Ok(RowRead::Gone);
+        }
+        *last_tid = (*last_tid).max(word.tid());
+        if self.is_observed() {
+            self.note_read(table, key, at, word, value);
+        }
+        Ok(value.map_or(RowRead::Nothing, RowRead::Row))
+    }
+
+    /// Finds the records of what the transaction will touch, and waits until it may. Keys that nobody has get records without a row.
+    fn declare(&mut self, declared: Option<&AccessSet>) -> Result<()> {
+        let declared = match declared {
+            None => Declared::Everything,
+            Some(set) => {
+                let mut records = Vec::new();
+                for DeclaredKey { table, key, writes } in set.keys() {
+                    check_key(key)?;
+                    records.push((self.record_of(self.engine.tables.get(*table), key)?, *writes));
+                }
+                Declared::Records(records)
+            }
+        };
+        let entered = P::enter(&self.engine.shared, &mut self.state.scheme, declared);
+        entered.map_err(|conflict| self.lose(conflict))
+    }
+
+    /// The record of a key, put there where there is none.
+    fn record_of(&mut self, table: &TableOf<P>, key: &[u8]) -> Result<RecordOf<P>> {
+        let mut spin = Spin::default();
+        loop {
+            let row = table.primary.get(&self.nodes, key).row;
+            let found = row.and_then(|row| table.rows.slot(row).record()).filter(|record| !record.word().is_gone());
+            if let Some(record) = found {
+                return Ok(record);
+            }
+            if row.is_none() {
+                let State { garbage, arena, .. } = &mut *self.state;
+                let row = garbage.row_ids(table.id).take(&table.rows)?;
+                let record = RecordPtr::create(arena, 0, P::Control::default());
+                let word = record.lock();
+                record.unlock(word.queued());
+                table.rows.slot(row).set(Some(record));
+                if let Insert::Done(_) = table.primary.insert_if_absent(&self.nodes, key, row) {
+                    garbage.removals.push_back(Removal { table: table.id, row, key: key.into() });
+                    return Ok(record);
+                }
+                table.rows.slot(row).set(None);
+                // SAFETY: no entry led to the row, so nobody has found the record.
+                unsafe { record.destroy(arena) };
+                garbage.row_ids(table.id).give(row);
+            }
+            spin.wait();
+        }
+    }
+
+    /// The transaction is about to look at a key, or to write it.
+    #[inline]
+    pub(super) fn reach_key(&mut self, table: &TableOf<P>, key: &[u8], writes: bool, place: Place) -> Result<()> {
+        if !P::PARTITIONS {
+            return Ok(());
+        }
+        self.reach(table.reach_of_key(key, writes)?, place)
+    }
+
+    /// The transaction is about to look through a range.
+    pub(super) fn reach_range(
+        &mut self,
+        table: &TableOf<P>,
+        index: IndexOrdinal,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+    ) -> Result<()> {
+        if !P::PARTITIONS {
+            return Ok(());
+        }
+        let place = self.state.footprint.note(table.id, lower);
+        self.reach(table.reach_of_range(index, lower, upper), place)
+    }
+
+    fn reach(&mut self, reach: Reach, place: Place) -> Result<()> {
+        let reached = P::reach(&self.engine.shared, &mut self.state.scheme, reach, place);
+        reached.map_err(|conflict| self.lose(conflict))
+    }
+
+    /// Fails where the transaction touches what it has not declared.
+    #[inline]
+    pub(super) fn check_declared(
+        &self,
+        table: &TableOf<P>,
+        key: Option<&[u8]>,
+        record: Option<RecordOf<P>>,
+        writes: bool,
+    ) -> Result<()> {
+        if !P::DECLARES || P::is_declared(&self.state.scheme, record, writes) {
+            return Ok(());
+        }
+        Err(Error::Undeclared { table: table.name.clone(), key: key.map(Into::into) })
+    }
+
+    /// The transaction looked at a leaf, for what is not in it, too. `false`: it is not what it was any more, look again.
+    #[inline]
+    pub(super) fn saw_leaf(
+        &mut self,
+        table: &TableOf<P>,
+        index: IndexOrdinal,
+        seen: &LeafSeen,
+        place: Place,
+    ) -> Result<bool> {
+        self.state.met_gap = true;
+        match P::RANGES {
+            Ranges::Excluded => {}
+            Ranges::AtCommit => {
+                self.state.footprint.saw_leaf(index, seen, place, None);
+            }
+            Ranges::Stamped => {
+                let looked = P::look(&self.engine.shared, &mut self.state.scheme, seen.removed, place);
+                let stamp = looked.map_err(|conflict| self.lose(conflict))?;
+                return Ok(table.index(index).validate(&self.nodes, seen.leaf, seen.version, stamp));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The transaction put an entry into a leaf.
+    pub(super) fn inserted(&mut self, inserted: &Inserted, place: Place) -> Result<()> {
+        match P::RANGES {
+            Ranges::Excluded => Ok(()),
+            Ranges::AtCommit => {
+                self.state.footprint.changed_leaf(inserted, &self.nodes);
+                Ok(())
+            }
+            Ranges::Stamped => self.entered_gap(inserted.gap, place),
+        }
+    }
+
+    /// It has an entry in a leaf that others have looked at, up to `gap`.
+    pub(super) fn entered_gap(&mut self, gap: Stamp, place: Place) -> Result<()> {
+        let entered = P::enter_gap(&self.engine.shared, &mut self.state.scheme, gap, place);
+        entered.map_err(|conflict| self.lose(conflict))
+    }
+
+    /// A place in words.
+    fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
+        let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
+        (place.map(|place| self.engine.tables.get(place.table).name.clone()), key)
+    }
+
+    /// The transaction has lost: rolls it back and makes the report.
+    #[cold]
+    pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
+        let abort = Box::new(conflict.report(|place| self.name_place(place)));
+        self.roll_back();
+        // Relaxed: a statistic that only this worker writes.
+        self.worker.presence.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);
+        self.state.doomed = Some(abort.clone());
+        Error::Abort(abort)
+    }
+}

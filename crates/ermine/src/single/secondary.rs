@@ -1,0 +1,217 @@
+//! The entries of secondary indexes that follow a row.
+//!
+//! An entry (secondary key, primary key) -> RowId is there while the row has that secondary key, and while a transaction runs
+//! that is going to give it to the row. Entries of a row change under the lock of its record's word: a committing transaction puts
+//! its new ones in (once more: somebody who gave up may have taken one out) before it is decided, and takes the old ones out
+//! when its value is in; who rolls back takes out what nobody needs. What a running transaction adds earlier, without the lock, it
+//! adds for its own scans, and so that others' scans of the range fail or see the row.
+//!
+//! That no other row has the key of a unique index is looked up before a write and is part of what the transaction has read:
+//! the rows behind the entries there, and the leaves.
+
+use std::{
+    ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use super::{
+    pending::Write,
+    running::{Operation, TableOf},
+    worker::StaleEntry,
+};
+use crate::{
+    access::IndexOrdinal,
+    error::{Error, Result},
+    ids::{RowId, Stamp},
+    index::{self, Insert},
+    mutant::Mutant,
+    rows::in_place::CommitTid,
+    scheme::{
+        Conflict,
+        in_place::{InPlace, Ranges, stale},
+    },
+    table::NewEntries,
+    txn::write_set::NeededEntry,
+    types::{KeyBuffer, byte_successor},
+};
+
+impl<P: InPlace> Operation<'_, P> {
+    /// Before a write: no other row has its unique keys.
+    pub(super) fn check_unique(&mut self, table: &TableOf<P>, row: Option<RowId>, entries: &NewEntries) -> Result<()> {
+        for entry in entries.iter().filter(|entry| entry.unique) {
+            self.refuse_twin(table, entry.index, row, &entry.key[..entry.secondary_length])?;
+        }
+        Ok(())
+    }
+
+    fn refuse_twin(
+        &mut self,
+        table: &TableOf<P>,
+        ordinal: IndexOrdinal,
+        row: Option<RowId>,
+        secondary_key: &[u8],
+    ) -> Result<()> {
+        self.check_declared(table, None, None, false)?;
+        let end = byte_successor(KeyBuffer::from_slice(secondary_key));
+        self.reach_range(table, ordinal, secondary_key, end.as_deref())?;
+        let place = self.state.footprint.keep(table.id, secondary_key);
+        let from = self.observed_from();
+        let upper = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut batch = self.state.batches.pop().unwrap_or_default();
+        // A guard of its own lets the operation be changed while the cursor lives.
+        let nodes = self.worker.nodes.enter();
+        let lower = Bound::Included(secondary_key);
+        let mut cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
+        let mut twin = None;
+        'leaves: while let Some(seen) = cursor.next_leaf(&mut batch, usize::MAX) {
+            if !self.saw_leaf(table, ordinal, &seen, place)? {
+                cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
+                continue;
+            }
+            for at in (0..batch.len()).filter(|&at| Some(batch.row(at)) != row) {
+                if self.read_entry(table, ordinal, batch.row(at), batch.key(at), place)?.is_some() {
+                    twin = Some(KeyBuffer::from_slice(batch.key(at)));
+                    break 'leaves;
+                }
+            }
+        }
+        self.state.batches.push(batch);
+        if self.is_observed() {
+            let mut last = twin.clone();
+            last.iter_mut().for_each(|last| last.push(0));
+            let upper = last.as_deref().or(end.as_deref());
+            let from = self.looked_at(from);
+            self.note_range(table.id, ordinal, secondary_key, upper, from);
+        }
+        if twin.is_none() {
+            return Ok(());
+        }
+        let index = Some(table.secondary(ordinal).name.clone());
+        Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() })
+    }
+
+    /// With a write: puts its entries into the indexes, and notes them for the end.
+    pub(super) fn add_entries(&mut self, table: &TableOf<P>, row: RowId, entries: &NewEntries) -> Result<()> {
+        for entry in entries {
+            let place = self.state.footprint.keep(table.id, &entry.key);
+            self.state.footprint.entries.push(NeededEntry { row, index: entry.index, entry: place });
+        }
+        for entry in entries {
+            if let Some(looked) = self.add_entry(table, entry.index, row, &entry.key)? {
+                // Who looked before the entry came in has not seen the row.
+                let place = self.state.footprint.note(table.id, &entry.key);
+                self.entered_gap(looked, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an entry into an index; where it was there, gives who has looked at its leaf.
+    fn add_entry(
+        &mut self,
+        table: &TableOf<P>,
+        ordinal: IndexOrdinal,
+        row: RowId,
+        entry: &[u8],
+    ) -> Result<Option<Stamp>> {
+        let place = self.state.footprint.note(table.id, entry);
+        match table.index(ordinal).insert_if_absent(&self.nodes, entry, row) {
+            Insert::Done(inserted) => self.inserted(&inserted, place).map(|()| None),
+            Insert::Exists(existing, looked) if existing == row => Ok(Some(looked)),
+            // Of a record with the same key that is being taken out.
+            Insert::Exists(..) => Err(self.lose(Conflict::write(place, None))),
+        }
+    }
+
+    /// With the record locked: makes sure that the entries of what will be there are there, and notes those that will go.
+    pub(super) fn settle_entries(&mut self, table: &TableOf<P>, at: usize) -> Result<()> {
+        let Write { record, row, place, value, word, .. } = self.state.footprint.writes[at];
+        let key = KeyBuffer::from_slice(self.state.footprint.key(place));
+        let mark = self.state.copies.mark();
+        let before = (!word.is_absent()).then(|| record.copy_locked(&mut self.state.copies));
+        for (index, secondary) in table.secondaries() {
+            let entry_of = |value: Option<&[u8]>| -> Result<Option<KeyBuffer>> {
+                let mut entry = KeyBuffer::new();
+                value.map(|value| secondary.entry_of(&key, value, &mut entry)).transpose()?;
+                Ok(value.is_some().then_some(entry))
+            };
+            let old = entry_of(before.map(|value| value.bytes(&self.nodes)))?;
+            let new = entry_of(value.map(|value| value.bytes(&self.nodes)))?;
+            // Also of values that it has written over itself.
+            let footprint = &self.state.footprint;
+            let own = footprint.entries.iter().filter(|needed| needed.row == row && needed.index == index);
+            let own: Vec<_> = own.filter(|needed| needed.entry.table == table.id).map(|needed| needed.entry).collect();
+            if let Some(new) = new.as_deref().filter(|_| old != new && !Mutant::EntriesNotSettled.is_on()) {
+                if secondary.uniqueness.is_unique() && !own.iter().any(|&entry| footprint.key(entry) == new) {
+                    // The row had this key when it was written, so nobody has looked for a twin; it lost the key since.
+                    return Err(self.lose(stale(place)));
+                }
+                self.settle_entry(table, index, row, new)?;
+            }
+            let footprint = &mut self.state.footprint;
+            let leaving = own.into_iter().filter(|&entry| Some(footprint.key(entry)) != new.as_deref());
+            let mut leaving: Vec<_> = leaving.collect();
+            if let Some(old) = old.filter(|old| Some(&**old) != new.as_deref()) {
+                leaving.push(footprint.keep(table.id, &old));
+            }
+            let leaving = leaving.into_iter().map(|entry| StaleEntry { row, index, entry });
+            self.state.stale_entries.extend(leaving);
+        }
+        self.state.copies.rewind(mark);
+        Ok(())
+    }
+
+    /// Makes sure that an entry is there. If it was not, another writer of the row has taken it out, and scans of the transaction
+    /// may have missed its own row: so a leaf that it changes now does not stay seen.
+    fn settle_entry(&mut self, table: &TableOf<P>, ordinal: IndexOrdinal, row: RowId, entry: &[u8]) -> Result<()> {
+        let place = self.state.footprint.keep(table.id, entry);
+        // First of all, so that a roll back finds it.
+        self.state.footprint.entries.push(NeededEntry { row, index: ordinal, entry: place });
+        match table.index(ordinal).insert_if_absent(&self.nodes, entry, row) {
+            Insert::Done(inserted) if P::RANGES == Ranges::Stamped => self.entered_gap(inserted.gap, place),
+            Insert::Exists(existing, _) if existing != row => Err(self.lose(Conflict::write(place, None))),
+            _ => Ok(()),
+        }
+    }
+
+    /// With the records still locked, and the writes in: takes out the entries that go.
+    pub(super) fn remove_stale_entries(&mut self, tid: CommitTid) {
+        if !self.state.stale_entries.is_empty() {
+            self.entry_leaves(tid);
+        }
+        let state = &mut *self.state;
+        for StaleEntry { row, index, entry } in state.stale_entries.drain(..) {
+            let index = self.engine.tables.get(entry.table).index(index);
+            let removed = P::stamp(&state.scheme);
+            index.remove_if(&self.nodes, state.footprint.key(entry), row, Stamp::ZERO, removed, || true);
+        }
+    }
+
+    /// Rolling back: takes out the entries that the transaction has put in and that the row does not have.
+    pub(super) fn take_back_entries(&mut self) {
+        while let Some(NeededEntry { row, index, entry }) = self.state.footprint.entries.pop() {
+            let table = self.engine.tables.get(entry.table);
+            let state = &mut *self.state;
+            let entry = state.footprint.key(entry);
+            let Some(record) = table.rows.slot(row).record() else {
+                // A key that has left takes no entry along; nobody gets its RowId while the transaction is in the epoch.
+                table.index(index).remove_if(&self.nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
+                continue;
+            };
+            let word = record.lock();
+            let mark = state.copies.mark();
+            // What cannot be decoded is taken for a match, and so is what the application's key function panics at: the entry stays, the
+            // record is unlocked.
+            let is_needed = !word.is_absent() && {
+                let value = record.copy_locked(&mut state.copies);
+                let matches = || table.secondary(index).matches(entry, value.bytes(&self.nodes)).unwrap_or(true);
+                catch_unwind(AssertUnwindSafe(matches)).unwrap_or(true)
+            };
+            state.copies.rewind(mark);
+            if !is_needed {
+                table.index(index).remove_if(&self.nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
+            }
+            record.unlock(word);
+        }
+    }
+}

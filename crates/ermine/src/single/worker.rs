@@ -1,0 +1,202 @@
+//! What a running transaction needs to itself, kept between transactions so that beginning one allocates nothing.
+
+use std::{cell::RefCell, collections::VecDeque, sync::Arc};
+
+use super::{
+    engine::Engine,
+    journal::Journal,
+    pending::{Positions, Write},
+    removal::{Removal, Retired},
+};
+use crate::{
+    access::IndexOrdinal,
+    epoch::{Limbo, Participant},
+    error::{Abort, AbortKind},
+    ids::{RowId, Stamp, TableId},
+    index::Batch,
+    observer::Notes,
+    rows::{
+        arena::Arena,
+        array::RowIds,
+        copies::Copies,
+        in_place::{CommitTid, Outgrown},
+    },
+    scheme::{Place, in_place::InPlace},
+    sync::{AtomicU64, Ordering},
+    txn::write_set::Footprint,
+};
+
+/// A worker.
+pub(crate) struct Worker<P: InPlace> {
+    pub(crate) nodes: Participant,
+    pub(crate) presence: Arc<Presence>,
+    pub(crate) state: RefCell<State<P>>,
+}
+
+/// What everybody may know of a worker, with counters that only it writes.
+#[repr(align(128))]
+pub(crate) struct Presence {
+    running: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    /// By kind.
+    pub(crate) aborts: [AtomicU64; AbortKind::ALL.len()],
+    /// Records and blocks that wait to be freed, and keys to be taken out.
+    pub(crate) garbage: AtomicU64,
+}
+
+impl Presence {
+    const IDLE: u64 = 0;
+    /// A transaction is open that the application drives.
+    const OPEN: u64 = 1;
+    /// One is on its way that will end by itself.
+    const RUNS_THROUGH: u64 = 2;
+
+    fn new() -> Self {
+        Self {
+            running: AtomicU64::new(Self::IDLE),
+            commits: AtomicU64::new(0),
+            aborts: std::array::from_fn(|_| AtomicU64::new(0)),
+            garbage: AtomicU64::new(0),
+        }
+    }
+
+    /// A transaction begins.
+    pub(crate) fn arrive(&self, runs_through: bool) {
+        // SeqCst swap: gate.rs, invariant 2; and the fence of the caller's epoch.
+        self.running.swap(if runs_through { Self::RUNS_THROUGH } else { Self::OPEN }, Ordering::SeqCst);
+    }
+
+    /// It has ended.
+    pub(crate) fn leave(&self) {
+        // Release: everything the transaction did happened before.
+        self.running.store(Self::IDLE, Ordering::Release);
+    }
+
+    /// Whether any transaction has it.
+    pub(crate) fn is_taken(&self) -> bool {
+        // SeqCst: as below.
+        self.running.load(Ordering::SeqCst) != Self::IDLE
+    }
+
+    pub(crate) fn is_running_through(&self) -> bool {
+        // SeqCst: pairs with the swap in `arrive`.
+        self.running.load(Ordering::SeqCst) == Self::RUNS_THROUGH
+    }
+}
+
+/// An entry that a write takes away from its row.
+pub(crate) struct StaleEntry {
+    pub(crate) row: RowId,
+    pub(crate) index: IndexOrdinal,
+    pub(crate) entry: Place,
+}
+
+/// The parts of a worker that operations change.
+pub(crate) struct State<P: InPlace> {
+    pub(crate) scheme: P::State,
+    pub(crate) footprint: Footprint<Write<P::Control>, Outgrown>,
+    pub(crate) positions: Positions,
+    pub(crate) copies: Copies,
+    pub(crate) arena: Arena,
+    /// The greatest TID of a record that the transaction has met.
+    pub(crate) last_tid: CommitTid,
+    /// Of the last transaction that this worker has committed.
+    pub(crate) own_tid: CommitTid,
+    /// The transaction has looked at a leaf for what is not there.
+    pub(crate) met_gap: bool,
+    /// The worker's end of the log, where there is one.
+    pub(crate) journal: Option<Journal>,
+    /// How many of the writes have locked their record.
+    pub(crate) locked: usize,
+    /// Entries that go when the writes are in.
+    pub(crate) stale_entries: Vec<StaleEntry>,
+    /// Where it began, for an observer.
+    pub(crate) begin: Stamp,
+    /// What it has done, for an observer.
+    pub(crate) notes: Option<Box<Notes>>,
+    /// Why the transaction is over, when it has lost a conflict.
+    pub(crate) doomed: Option<Box<Abort>>,
+    /// Buffers of scans: one is taken by each scan that runs.
+    pub(crate) batches: Vec<Batch>,
+    pub(crate) garbage: Garbage<P::Control>,
+    since_housekeeping: usize,
+}
+
+/// What waits to be taken out, and to be freed.
+pub(crate) struct Garbage<C> {
+    pub(crate) removals: VecDeque<Removal>,
+    pub(crate) retired: Limbo<Retired<C>>,
+    pub(crate) row_ids: Vec<RowIds>,
+}
+
+impl<C> Garbage<C> {
+    /// The worker's RowIds of a table.
+    pub(crate) fn row_ids(&mut self, table: TableId) -> &mut RowIds {
+        let at = table.0 as usize;
+        if self.row_ids.len() <= at {
+            self.row_ids.resize_with(at + 1, RowIds::default);
+        }
+        &mut self.row_ids[at]
+    }
+}
+
+impl<P: InPlace> Worker<P> {
+    /// Transactions and removals between two looks at the garbage.
+    const HOUSEKEEPING_EVERY: usize = if cfg!(shuttle) { 2 } else { 128 };
+
+    pub(crate) fn new(engine: &Engine<P>) -> Self {
+        let presence = Arc::new(Presence::new());
+        engine.presences.push(presence.clone());
+        let garbage = Garbage { removals: VecDeque::new(), retired: Limbo::new(), row_ids: Vec::new() };
+        let state = State {
+            scheme: P::State::default(),
+            footprint: Footprint::default(),
+            positions: Positions::default(),
+            copies: Copies::default(),
+            arena: engine.memory.arena(),
+            last_tid: CommitTid::default(),
+            own_tid: CommitTid::default(),
+            met_gap: false,
+            journal: engine.log.as_deref().map(Journal::new),
+            locked: 0,
+            stale_entries: Vec::new(),
+            begin: Stamp::ZERO,
+            notes: engine.options.observer.is_some().then(Box::default),
+            doomed: None,
+            batches: Vec::new(),
+            garbage,
+            since_housekeeping: 0,
+        };
+        let nodes = engine.nodes.join_as(&format!("worker {}", engine.presences.count()));
+        Self { nodes, presence, state: RefCell::new(state) }
+    }
+
+    /// Looks after the garbage now and then.
+    pub(crate) fn housekeep_sometimes(&mut self, engine: &Engine<P>) {
+        let state = self.state.get_mut();
+        state.since_housekeeping += 1;
+        if state.since_housekeeping >= Self::HOUSEKEEPING_EVERY {
+            let at_most = state.garbage.removals.len().min(2 * Self::HOUSEKEEPING_EVERY);
+            self.housekeep(engine, at_most);
+        }
+    }
+
+    /// Takes up to `at_most` keys out of their indexes, frees what nobody can look at, and lets the epoch go on. The worker is idle.
+    pub(crate) fn housekeep(&mut self, engine: &Engine<P>, at_most: usize) {
+        let state = self.state.get_mut();
+        state.since_housekeeping = 0;
+        if !state.garbage.removals.is_empty() {
+            let nodes = self.nodes.enter();
+            for _ in 0..at_most {
+                let Some(removal) = state.garbage.removals.pop_front() else { break };
+                removal.carry_out(engine, &mut state.garbage, &nodes);
+            }
+        }
+        engine.nodes.advance();
+        state.garbage.free(engine, &mut state.arena);
+        self.nodes.reclaim(2 * Self::HOUSEKEEPING_EVERY);
+        let waiting = state.garbage.removals.len() + state.garbage.retired.len();
+        // Relaxed: a statistic.
+        self.presence.garbage.store(waiting as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,274 @@
+//! Insert, update, upsert and delete.
+//!
+//! A write is kept by the transaction until it commits. A key that nobody has is inserted at once, row first, index entry second,
+//! with a record that says that there is no row; so the entry is there for whoever looks at the range, and the leaf's version
+//! tells those who have looked before.
+
+use super::{
+    pending::Write,
+    running::{Operation, RecordOf, TableOf, Txn},
+    worker::State,
+};
+use crate::{
+    access::{IndexOrdinal, Put},
+    error::{Error, Result},
+    ids::{RowId, TableId},
+    index::{Insert, Lookup},
+    rows::{
+        copies::Copied,
+        in_place::{RecordPtr, TidWord},
+    },
+    scheme::{
+        Place,
+        in_place::{InPlace, Ranges, Read, stale},
+    },
+    sync::Spin,
+    table::NewEntries,
+    txn::check_key,
+};
+
+/// One write, on its way.
+struct Request<'a, P: InPlace> {
+    table: &'a TableOf<P>,
+    key: &'a [u8],
+    /// `None`: a deletion.
+    value: Option<&'a [u8]>,
+    how: Put,
+    place: Place,
+}
+
+/// What one try of a write came to.
+enum Tried {
+    Done(bool),
+    Again,
+}
+
+impl<P: InPlace> Txn<'_, P> {
+    /// Writes a value; says whether a row was written.
+    pub(crate) fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool> {
+        if value.len() > crate::MAX_VALUE_BYTES {
+            return Err(Error::ValueTooLong { bytes: value.len() });
+        }
+        self.write(table, key, Some(value), how)
+    }
+
+    /// Deletes a row; says whether there was one.
+    pub(crate) fn delete(&self, table: TableId, key: &[u8]) -> Result<bool> {
+        self.write(table, key, None, Put::Update)
+    }
+
+    fn write(&self, table: TableId, key: &[u8], value: Option<&[u8]>, how: Put) -> Result<bool> {
+        check_key(key)?;
+        let mut operation = self.writing_operation()?;
+        let table = self.engine.tables.get(table);
+        table.check_writable()?;
+        let place = operation.state.footprint.keep(table.id, key);
+        operation.reach_key(table, key, true, place)?;
+        let request = Request { table, key, value, how, place };
+        // What is inserted is mostly not there: one descent less.
+        if how == Put::Insert
+            && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
+            && let Tried::Done(written) = operation.insert_fresh(&request)?
+        {
+            return Ok(written);
+        }
+        if let Some(row) = operation.state.footprint.find(table.id, key)
+            && let Tried::Done(written) = operation.write_row(&request, row)?
+        {
+            return Ok(written);
+        }
+        let mut spin = Spin::default();
+        loop {
+            let at = operation.observed_from();
+            let Lookup { row, seen } = table.primary.get(&operation.nodes, key);
+            let tried = match row {
+                Some(row) => operation.write_row(&request, row)?,
+                None if P::DECLARES && !P::is_declared(&operation.state.scheme, None, true) => {
+                    operation.check_declared(table, Some(key), None, true)?;
+                    Tried::Again
+                }
+                None if how == Put::Update => Tried::Done(false),
+                None => operation.insert_fresh(&request)?,
+            };
+            match tried {
+                Tried::Done(true) => return Ok(true),
+                Tried::Done(false) => {
+                    if operation.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, place)? {
+                        if row.is_none() && operation.is_observed() {
+                            operation.note_missing(table, key, at);
+                        }
+                        return Ok(false);
+                    }
+                }
+                Tried::Again => spin.wait(),
+            }
+        }
+    }
+}
+
+impl<P: InPlace> Operation<'_, P> {
+    /// Writes a row that is in the index, be it that its record says there is none.
+    fn write_row(&mut self, request: &Request<'_, P>, row: RowId) -> Result<Tried> {
+        let Request { table, how, place, .. } = *request;
+        let Some(record) = table.rows.slot(row).record() else { return Ok(Tried::Again) };
+        self.check_declared(table, Some(request.key), Some(record), true)?;
+        if let Some(at) = self.state.positions.find(&self.state.footprint.writes, record) {
+            return self.rewrite(request, at);
+        }
+        if how == Put::Insert && self.is_row(request, record)?.is_some_and(|is_row| is_row) {
+            return Err(key_exists(request));
+        }
+        let claimed = P::claim(&self.engine.shared, &mut self.state.scheme, record, place);
+        claimed.map_err(|conflict| self.lose(conflict))?;
+        // After the claim: who takes it out looks the other way round.
+        if record.want().is_gone() {
+            return Ok(Tried::Again);
+        }
+        if how == Put::Update {
+            match self.is_row(request, record)? {
+                None => return Ok(Tried::Again),
+                Some(false) => return Ok(Tried::Done(false)),
+                Some(true) => {}
+            }
+        }
+        if self.is_observed() {
+            // Which entries the row gets and loses is told now, and that ranges show the row as the transaction's own: so what is
+            // overwritten has to stay what it is.
+            self.depend_on(request, record)?;
+        }
+        let (word, before) = self.peek(table, record);
+        let entries = self.new_entries(request, before)?;
+        self.check_unique(table, Some(row), &entries)?;
+        let moves = !entries.is_empty() || request.value.is_none();
+        if self.is_observed() {
+            self.note_write(table, request.key, before, request.value)?;
+        }
+        self.add_write(request, record, row, word, moves);
+        self.add_entries(table, row, &entries)?;
+        Ok(Tried::Done(true))
+    }
+
+    /// Whether there is a row, as the transaction sees it; it depends on the answer. `None`: the record is gone.
+    fn is_row(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Option<bool>> {
+        let at = self.observed_from();
+        let mark = self.state.copies.mark();
+        let (word, value) = self.depend_on(request, record)?;
+        if word.is_gone() {
+            return Ok(None);
+        }
+        if self.is_observed() {
+            self.note_read(request.table, request.key, at, word, value);
+        }
+        self.state.copies.rewind(mark);
+        Ok(Some(value.is_some()))
+    }
+
+    /// The transaction depends on what a record says.
+    fn depend_on(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Read> {
+        let State { scheme, copies, last_tid, .. } = &mut *self.state;
+        let (word, value) = match P::read(&self.engine.shared, scheme, record, request.place, copies) {
+            Ok(read) => read,
+            Err(conflict) => return Err(self.lose(conflict)),
+        };
+        *last_tid = (*last_tid).max(word.tid());
+        Ok((word, value))
+    }
+
+    /// What a record says, for the comparison of index entries: of a table that has none, nothing.
+    fn peek(&mut self, table: &TableOf<P>, record: RecordOf<P>) -> (TidWord, Option<Copied>) {
+        if !table.has_secondaries() {
+            return (TidWord::UNBORN, None);
+        }
+        record.read(&mut self.state.copies)
+    }
+
+    /// What entries the write needs that the row does not have.
+    fn new_entries(&self, request: &Request<'_, P>, before: Option<Copied>) -> Result<NewEntries> {
+        request.table.new_entries(request.key, before.map(|value| value.bytes(&self.nodes)), request.value)
+    }
+
+    /// Puts another value in the place of one that the transaction has written.
+    fn rewrite(&mut self, request: &Request<'_, P>, at: usize) -> Result<Tried> {
+        let Request { table, key, value, how, .. } = *request;
+        let Write { row, value: before, .. } = self.state.footprint.writes[at];
+        match how {
+            Put::Insert if before.is_some() => return Err(key_exists(request)),
+            Put::Update if before.is_none() => {
+                if self.is_observed() {
+                    self.note_own(table, key, None);
+                }
+                return Ok(Tried::Done(false));
+            }
+            _ => {}
+        }
+        let entries = self.new_entries(request, before)?;
+        self.check_unique(table, Some(row), &entries)?;
+        if self.is_observed() {
+            self.note_write(table, key, before, value)?;
+        }
+        let value = value.map(|value| self.state.copies.push_bytes(value));
+        let write = &mut self.state.footprint.writes[at];
+        write.moves |= !entries.is_empty() || value.is_none();
+        write.value = value;
+        self.add_entries(table, row, &entries)?;
+        Ok(Tried::Done(true))
+    }
+
+    /// Inserts a key that the index does not have.
+    fn insert_fresh(&mut self, request: &Request<'_, P>) -> Result<Tried> {
+        let Request { table, key, value, how, place } = *request;
+        // Of a transaction that declares what it touches, all keys are there.
+        if P::DECLARES && !P::is_declared(&self.state.scheme, None, true) {
+            return Ok(Tried::Again);
+        }
+        let entries = self.new_entries(request, None)?;
+        self.check_unique(table, None, &entries)?;
+        let State { scheme, garbage, arena, .. } = &mut *self.state;
+        let row = garbage.row_ids(table.id).take(&table.rows)?;
+        let control = P::born(&self.engine.shared, scheme);
+        let record = RecordPtr::create(arena, value.map_or(0, <[u8]>::len), control);
+        let slot = table.rows.slot(row);
+        slot.set(Some(record));
+        match table.primary.insert_if_absent(&self.nodes, key, row) {
+            Insert::Exists(..) => {
+                slot.set(None);
+                // SAFETY: no entry led to the row, so nobody has found the record.
+                unsafe { record.destroy(arena) };
+                garbage.row_ids(table.id).give(row);
+                Ok(Tried::Again)
+            }
+            Insert::Done(inserted) => {
+                // First of all, so that a roll back finds it.
+                self.add_write(request, record, row, TidWord::UNBORN, true);
+                if self.is_observed() {
+                    self.note_write(table, key, None, value)?;
+                }
+                let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, place);
+                adopted.map_err(|conflict| self.lose(conflict))?;
+                self.inserted(&inserted, place)?;
+                // The transaction's own insert does not void what it has seen of the leaf. So that there is no row is from now on
+                // a matter of the record, which others find and write, too.
+                if how == Put::Insert || P::RANGES == Ranges::AtCommit {
+                    let (word, _) = self.depend_on(request, record)?;
+                    if !word.is_unborn() {
+                        return Err(self.lose(stale(place)));
+                    }
+                }
+                self.add_entries(table, row, &entries)?;
+                Ok(Tried::Done(true))
+            }
+        }
+    }
+
+    /// Notes a write for the end.
+    fn add_write(&mut self, request: &Request<'_, P>, record: RecordOf<P>, row: RowId, word: TidWord, moves: bool) {
+        let State { footprint, positions, copies, .. } = &mut *self.state;
+        let value = request.value.map(|value| copies.push_bytes(value));
+        footprint.writes.push(Write { record, row, place: request.place, value, word, moves });
+        positions.added(&footprint.writes);
+    }
+}
+
+fn key_exists<P: InPlace>(request: &Request<'_, P>) -> Error {
+    Error::KeyExists { table: request.table.name.clone(), index: None, key: request.key.into() }
+}

@@ -1,0 +1,367 @@
+//! The MCS lock: who waits queues up and spins on a cache line of its own; locks are handed on in the order of arrival.
+//!
+//! Handing a lock on costs one miss, however many wait; a latch on which all spin costs as many as there are waiters. The
+//! price is two read-modify-writes for a lock that nobody wants, and that a waiter which is not running holds up those
+//! behind it: [`Spin`](super::Spin) hands the core over, so that it runs soon.
+//!
+//! Who takes a lock brings a [`QueueNode`] and has it back when the lock is free again. [`McsLock::lock`] does both with a
+//! guard; a transaction that keeps a lock from one operation to the next, and moves between threads, holds an [`McsHeld`].
+//!
+//! Invariants
+//! 1. The node at the head of the queue is the holder's.
+//! 2. A node's state is [`WAITS`] from its entering until its predecessor leaves, if it has one.
+//! 3. Each holder sees what the holders before it did.
+//!
+//! J. Mellor-Crummey, M. Scott: *Algorithms for scalable synchronization on shared-memory multiprocessors*, TOCS 9(1), 1991,
+//! figure 5. Strict timestamp ordering 3.2.2 latches its indexes so.
+
+use super::{
+    Ordering,
+    queue::{Place, QueueNode, QueueNodes, Tail, wait_for},
+};
+
+const GOES: u64 = 0;
+const WAITS: u64 = 1;
+
+/// A fair lock. What it protects is its owner's affair.
+#[repr(align(128))]
+pub(crate) struct McsLock {
+    tail: Tail,
+}
+
+/// The lock, held. Give it back with [`McsLock::release`]: dropped, it leaves the lock taken for ever.
+#[must_use]
+pub(crate) struct McsHeld(Place);
+
+/// The lock, held until this is dropped.
+#[must_use]
+pub(crate) struct McsGuard<'l> {
+    lock: &'l McsLock,
+    nodes: &'l QueueNodes,
+    held: Option<McsHeld>,
+}
+
+impl McsLock {
+    pub(crate) fn new() -> Self {
+        Self { tail: Tail::new() }
+    }
+
+    /// Takes the lock; waits until those have had it that came before.
+    #[cfg_attr(
+        not(any(test, loom)),
+        expect(dead_code, reason = "the schemes hold it between operations, without a guard")
+    )]
+    pub(crate) fn lock<'l>(&'l self, nodes: &'l QueueNodes) -> McsGuard<'l> {
+        McsGuard { lock: self, nodes, held: Some(self.acquire(nodes.take())) }
+    }
+
+    /// Takes the lock if nobody has it.
+    #[cfg_attr(
+        not(any(test, loom)),
+        expect(dead_code, reason = "the schemes hold it between operations, without a guard")
+    )]
+    pub(crate) fn try_lock<'l>(&'l self, nodes: &'l QueueNodes) -> Option<McsGuard<'l>> {
+        match self.try_acquire(nodes.take()) {
+            Ok(held) => Some(McsGuard { lock: self, nodes, held: Some(held) }),
+            Err(node) => {
+                nodes.put(node);
+                None
+            }
+        }
+    }
+
+    /// As [`lock`](Self::lock), without a guard.
+    pub(crate) fn acquire(&self, node: QueueNode) -> McsHeld {
+        let (place, before) = self.tail.enter(node, WAITS);
+        if let Some(before) = before {
+            before.link(&place);
+            // Acquire: pairs with `release` (invariant 3).
+            wait_for(|| (place.itself().state().load(Ordering::Acquire) == GOES).then_some(()));
+        }
+        McsHeld(place)
+    }
+
+    /// As [`try_lock`](Self::try_lock), without a guard.
+    pub(crate) fn try_acquire(&self, node: QueueNode) -> Result<McsHeld, QueueNode> {
+        if !self.tail.is_empty() {
+            return Err(node);
+        }
+        self.tail.try_enter(node, WAITS).map(McsHeld)
+    }
+
+    /// Gives the lock to who has waited longest. The lock must be the one that was taken, where it was then.
+    pub(crate) fn release(&self, held: McsHeld) -> QueueNode {
+        if let Some(next) = self.tail.leave(&held.0) {
+            // Release: pairs with `acquire` (invariant 3). The last access to this node.
+            next.state().store(GOES, Ordering::Release);
+        }
+        held.0.left()
+    }
+}
+
+impl Drop for McsGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.nodes.put(self.lock.release(held));
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    //! The protected value is a loom cell: an access that is not ordered after the last one fails the model.
+
+    use std::sync::Arc;
+
+    use loom::{sync::atomic::AtomicUsize, thread};
+
+    use super::*;
+
+    struct Shared {
+        lock: McsLock,
+        value: loom::cell::UnsafeCell<u64>,
+        turn: AtomicUsize,
+    }
+
+    // SAFETY: loom checks the accesses to the cell; that they are ordered is what the models prove.
+    unsafe impl Sync for Shared {}
+    // SAFETY: as above.
+    unsafe impl Send for Shared {}
+
+    impl Shared {
+        fn new() -> Arc<Self> {
+            let value = loom::cell::UnsafeCell::new(0);
+            Arc::new(Self { lock: McsLock::new(), value, turn: AtomicUsize::new(0) })
+        }
+
+        fn add(&self, nodes: &QueueNodes) {
+            let _guard = self.lock.lock(nodes);
+            self.add_unlocked();
+        }
+
+        fn add_unlocked(&self) {
+            // SAFETY: loom fails the model when this is concurrent with another access.
+            self.value.with_mut(|value| unsafe { *value += 1 });
+        }
+
+        fn value(&self) -> u64 {
+            // SAFETY: as above.
+            self.value.with(|value| unsafe { *value })
+        }
+    }
+
+    fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.check(model);
+    }
+
+    /// Two take the lock twice each, with the same nodes: one at a time, nobody is forgotten, nodes are used again.
+    #[test]
+    fn loom_mcs_one_at_a_time() {
+        bounded(4, || {
+            let shared = Shared::new();
+            let other = thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    let nodes = QueueNodes::new();
+                    shared.add(&nodes);
+                    shared.add(&nodes);
+                }
+            });
+            let nodes = QueueNodes::new();
+            shared.add(&nodes);
+            shared.add(&nodes);
+            other.join().unwrap();
+            assert_eq!(shared.value(), 4);
+        });
+    }
+
+    /// Three at the same time; the middle one of the queue has a neighbour on both sides.
+    #[test]
+    fn loom_mcs_three_in_the_queue() {
+        bounded(3, || {
+            let shared = Shared::new();
+            let others = [(); 2].map(|()| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || shared.add(&QueueNodes::new()))
+            });
+            shared.add(&QueueNodes::new());
+            others.into_iter().for_each(|other| other.join().unwrap());
+            assert_eq!(shared.value(), 3);
+        });
+    }
+
+    /// Trying never waits, and what it gets is the lock.
+    #[test]
+    fn loom_mcs_trying_takes_the_lock_or_nothing() {
+        bounded(4, || {
+            let shared = Shared::new();
+            let other = thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || match shared.lock.try_lock(&QueueNodes::new()) {
+                    Some(_guard) => {
+                        shared.add_unlocked();
+                        1
+                    }
+                    None => 0,
+                }
+            });
+            shared.add(&QueueNodes::new());
+            let tried = other.join().unwrap();
+            assert_eq!(shared.value(), 1 + tried);
+        });
+    }
+
+    /// Who entered first goes first.
+    #[test]
+    fn loom_mcs_is_handed_on_in_order() {
+        bounded(2, || {
+            let shared = Shared::new();
+            let nodes = QueueNodes::new();
+            let held = shared.lock.acquire(nodes.take());
+            let waiters = [0, 1].map(|place| {
+                let before = shared.lock.tail.last();
+                let waiter = thread::spawn({
+                    let shared = Arc::clone(&shared);
+                    move || {
+                        let nodes = QueueNodes::new();
+                        let _guard = shared.lock.lock(&nodes);
+                        assert_eq!(shared.turn.fetch_add(1, Ordering::Relaxed), place);
+                    }
+                });
+                wait_for(|| (shared.lock.tail.last() != before).then_some(()));
+                waiter
+            });
+            nodes.put(shared.lock.release(held));
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::{cell::UnsafeCell, thread};
+
+    use super::*;
+    use crate::sync::AtomicU64;
+
+    struct Shared {
+        lock: McsLock,
+        value: UnsafeCell<u64>,
+        turn: AtomicU64,
+    }
+
+    // SAFETY: the tests reach the value with the lock.
+    unsafe impl Sync for Shared {}
+
+    impl Shared {
+        fn new() -> Self {
+            Self { lock: McsLock::new(), value: UnsafeCell::new(0), turn: AtomicU64::new(0) }
+        }
+
+        fn add(&self) {
+            // SAFETY: the caller has the lock.
+            unsafe { *self.value.get() += 1 };
+        }
+    }
+
+    #[test]
+    fn trying_fails_while_it_is_held() {
+        let (lock, nodes) = (McsLock::new(), QueueNodes::new());
+        let guard = lock.lock(&nodes);
+        assert!(lock.try_lock(&nodes).is_none());
+        drop(guard);
+        let guard = lock.try_lock(&nodes).expect("nobody has it");
+        assert!(lock.try_lock(&nodes).is_none());
+        drop(guard);
+        drop(lock.lock(&nodes));
+    }
+
+    /// One who waits can hold several locks, and give them back in any order.
+    #[test]
+    fn several_locks_at_once() {
+        let (locks, nodes) = ([(); 3].map(|()| McsLock::new()), QueueNodes::new());
+        let mut guards = locks.iter().map(|lock| Some(lock.lock(&nodes))).collect::<Vec<_>>();
+        for place in [1, 0, 2] {
+            guards[place] = None;
+            assert!(locks[place].try_lock(&nodes).is_some());
+        }
+    }
+
+    /// A lock is taken on one thread and given back on another.
+    #[test]
+    fn what_is_held_moves_between_threads() {
+        let lock = McsLock::new();
+        let held = lock.acquire(QueueNode::new());
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| drop(lock.lock(&QueueNodes::new())));
+            scope.spawn(|| drop(lock.release(held)));
+            waiting.join().expect("it gets the lock");
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "taken from another lock")]
+    #[cfg_attr(miri, ignore = "what was held leaks")]
+    fn a_lock_is_given_back_where_it_was_taken() {
+        let (lock, other) = (McsLock::new(), McsLock::new());
+        let held = lock.acquire(QueueNode::new());
+        let _ = other.release(held);
+    }
+
+    /// A forgotten guard leaves the lock taken, and its node alive.
+    #[test]
+    #[cfg_attr(miri, ignore = "it leaks on purpose")]
+    fn a_forgotten_guard_keeps_the_lock() {
+        let lock = McsLock::new();
+        let nodes = QueueNodes::new();
+        std::mem::forget(lock.lock(&nodes));
+        drop(nodes);
+        assert!(lock.try_lock(&QueueNodes::new()).is_none());
+    }
+
+    #[test]
+    fn who_waits_longest_goes_first() {
+        const WAITERS: u64 = 4;
+        let shared = Shared::new();
+        let held = shared.lock.acquire(QueueNode::new());
+        thread::scope(|scope| {
+            let shared = &shared;
+            for place in 0..WAITERS {
+                let before = shared.lock.tail.last();
+                scope.spawn(move || {
+                    let nodes = QueueNodes::new();
+                    let _guard = shared.lock.lock(&nodes);
+                    assert_eq!(shared.turn.fetch_add(1, Ordering::Relaxed), place);
+                });
+                while shared.lock.tail.last() == before {
+                    thread::yield_now();
+                }
+            }
+            drop(shared.lock.release(held));
+        });
+    }
+
+    /// Goal: nobody starves and nothing is lost where most waiters are not running. Method: more threads than cores, each
+    /// with as many turns to take; that all end is the test.
+    #[test]
+    fn more_threads_than_cores() {
+        const THREADS: u64 = if cfg!(miri) { 3 } else { 8 };
+        const TURNS: u64 = if cfg!(miri) { 20 } else { 600 };
+        let shared = Shared::new();
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let nodes = QueueNodes::new();
+                    for turn in 0..TURNS {
+                        let tried = if turn % 7 == 0 { shared.lock.try_lock(&nodes) } else { None };
+                        let _guard = tried.unwrap_or_else(|| shared.lock.lock(&nodes));
+                        shared.add();
+                    }
+                });
+            }
+        });
+        assert_eq!(shared.value.into_inner(), THREADS * TURNS);
+    }
+}

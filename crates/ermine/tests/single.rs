@@ -1,0 +1,257 @@
+//! Goal: what rows with one version must not get wrong, told step by step.
+//!
+//! Method: transactions that one thread drives, each test the shortest way to a fault that was there once; and threads for as
+//! long as it takes.
+
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use ermine::{AbortKind, Database, Error, Options, Result, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness};
+
+/// The schemes whose rows have one version.
+fn single_version_schemes() -> impl Iterator<Item = Scheme> {
+    Scheme::ALL.into_iter().filter(|scheme| !scheme.has_versions())
+}
+
+/// A database in which nobody waits: one thread drives all.
+fn impatient(scheme: Scheme) -> Database {
+    Database::open_in_memory(Options::default().scheme(scheme).wait_max(Duration::ZERO)).unwrap()
+}
+
+type ByValue = SecondaryIndex<u64, u64, u64>;
+
+fn table(database: &Database, uniqueness: Uniqueness) -> (Table<u64, u64>, ByValue) {
+    let table = database.table("table").unwrap();
+    let by_value = database.index(&table, "by value", uniqueness, |_, value| value).unwrap();
+    (table, by_value)
+}
+
+/// A row is overwritten with the unique key that it has, so nobody looks for a twin. Before the commit it gets another one, and
+/// another row takes the one that it had.
+#[test]
+fn a_unique_key_that_a_row_has_lost_meanwhile_is_not_given_back() {
+    let database = impatient(Scheme::Silo);
+    let (table, by_value) = table(&database, Uniqueness::Unique);
+    database.run(|txn| txn.insert(&table, &1, &10)).unwrap();
+    let blind = database.begin(TxnOptions::default()).unwrap();
+    blind.put(&table, &1, &10).unwrap();
+    database.run(|txn| txn.put(&table, &1, &11)).unwrap();
+    database.run(|txn| txn.insert(&table, &2, &10)).unwrap();
+    assert_eq!(blind.commit().unwrap_err().as_abort().map(|abort| abort.kind), Some(AbortKind::StaleRead));
+    let rows = database.run(|txn| txn.scan_by(&by_value, ..).collect()).unwrap();
+    assert_eq!(rows, [(2, 10), (1, 11)]);
+}
+
+/// A transaction has looked for a key, found nothing, and inserts it. Another one finds its record, without a row, and writes it.
+#[test]
+fn an_own_insert_does_not_cover_a_row_that_another_one_puts_there() {
+    let database = impatient(Scheme::Silo);
+    let (table, _) = table(&database, Uniqueness::NonUnique);
+    let first = database.begin(TxnOptions::default()).unwrap();
+    assert_eq!(first.get(&table, &1).unwrap(), None);
+    first.put(&table, &1, &10).unwrap();
+    database.run(|txn| txn.insert(&table, &1, &20)).unwrap();
+    assert_eq!(first.commit().unwrap_err().as_abort().map(|abort| abort.kind), Some(AbortKind::StaleRead));
+    assert_eq!(database.run(|txn| txn.get(&table, &1)).unwrap(), Some(20));
+}
+
+/// Two write the same value to a row, and the one that has put the index entry there rolls back and takes it along.
+#[test]
+fn an_entry_that_another_writer_takes_back_hides_no_own_row() {
+    let database = impatient(Scheme::Silo);
+    let (table, by_value) = table(&database, Uniqueness::NonUnique);
+    database.run(|txn| txn.insert(&table, &1, &10)).unwrap();
+    let [first, second] = [(); 2].map(|()| database.begin(TxnOptions::default()).unwrap());
+    first.put(&table, &1, &20).unwrap();
+    second.put(&table, &1, &20).unwrap();
+    first.rollback();
+    let seen = second.scan_by(&by_value, 20..=20).collect().unwrap();
+    let committed = second.commit();
+    assert!(seen == [(1, 20)] || committed.is_err(), "committed without having seen its own row: {seen:?}");
+}
+
+/// A row is overwritten with the value that it has, so its index entry is there. Before the commit it is deleted; the commit puts the
+/// entry there again, finds that something else has changed, and takes it back.
+#[test]
+fn an_entry_that_a_failed_commit_has_put_there_is_taken_back() {
+    let database = impatient(Scheme::Silo);
+    let (table, by_value) = table(&database, Uniqueness::NonUnique);
+    database.run(|txn| (1..=2_u64).try_for_each(|key| txn.insert(&table, &key, &(key * 10)))).unwrap();
+    let loser = database.begin(TxnOptions::default()).unwrap();
+    assert_eq!(loser.get(&table, &2).unwrap(), Some(20));
+    loser.put(&table, &1, &10).unwrap();
+    database.run(|txn| txn.delete(&table, &1)).unwrap();
+    database.run(|txn| txn.put(&table, &2, &20)).unwrap();
+    assert_eq!(loser.commit().unwrap_err().as_abort().map(|abort| abort.kind), Some(AbortKind::StaleRead));
+    // The key leaves the index, so that it gets another RowId.
+    let a_while = Instant::now() + Duration::from_millis(300);
+    while Instant::now() < a_while {
+        thread::yield_now();
+        assert_eq!(database.run(|txn| txn.scan_by(&by_value, ..).collect()).unwrap(), [(2, 20)]);
+    }
+    let again = database.begin(TxnOptions::default()).unwrap();
+    again.insert(&table, &1, &10).expect("nobody has the entry any more");
+    again.commit().unwrap();
+}
+
+/// A row is deleted that somebody else is going to write, and another one is going to write it when it is deleted: its key does not
+/// leave the index before they have ended.
+#[test]
+fn a_key_that_somebody_is_going_to_write_does_not_leave() {
+    for scheme in [Scheme::Silo, Scheme::Serial] {
+        let database = impatient(scheme);
+        let (table, by_value) = table(&database, Uniqueness::NonUnique);
+        for key in 0..10 {
+            database.run(|txn| txn.insert(&table, &key, &10)).unwrap();
+            // A worker that is idle afterwards, so that it can be looked after in the background.
+            let early = (scheme == Scheme::Silo).then(|| database.begin(TxnOptions::default()).unwrap());
+            early.iter().for_each(|early| early.put(&table, &key, &20).unwrap());
+            database.run(|txn| txn.delete(&table, &key)).unwrap();
+            let late = database.begin(TxnOptions::default()).unwrap();
+            late.put(&table, &key, &30).unwrap();
+            let a_while = Instant::now() + Duration::from_millis(50);
+            while Instant::now() < a_while {
+                thread::yield_now();
+                for (own, value) in early.iter().map(|early| (early, 20)).chain([(&late, 30)]) {
+                    assert_eq!(own.get(&table, &key).unwrap(), Some(value), "its own write, under {scheme}");
+                    assert_eq!(own.scan_by(&by_value, value..=value).collect().unwrap(), [(key, value)]);
+                }
+            }
+            let commits = early.into_iter().chain([late]).filter_map(|txn| txn.commit().ok()).count();
+            assert!(commits > 0, "somebody can write under {scheme}");
+            assert!(database.run(|txn| txn.delete(&table, &key)).unwrap());
+        }
+        assert_eq!(database.run(|txn| txn.scan_by(&by_value, ..).collect()).unwrap(), []);
+    }
+}
+
+/// A young transaction finds nothing. An older one inserts there and comes too late, and leaves its record in the index, without
+/// a row. One that is older still finds that record, which the young one has never met.
+#[test]
+fn the_record_of_an_insert_that_came_too_late_hides_nobody_who_looked_before() {
+    for scheme in [Scheme::Sto, Scheme::Sto32, Scheme::Tso] {
+        let database = impatient(scheme);
+        let (table, _) = table(&database, Uniqueness::NonUnique);
+        let [oldest, older, young] = [(); 3].map(|()| database.begin(TxnOptions::default()).unwrap());
+        assert_eq!(young.get(&table, &1).unwrap(), None);
+        for late in [older, oldest] {
+            let refused = late.insert(&table, &1, &10).and_then(|()| late.commit().map(drop));
+            assert_eq!(refused.unwrap_err().as_abort().map(|abort| abort.kind), Some(AbortKind::TooLate), "{scheme}");
+        }
+        young.commit().unwrap();
+    }
+}
+
+/// Every thread gets its share through, whatever shape its transactions have, on rows that everybody wants.
+#[test]
+fn nobody_starves_on_hot_rows() {
+    const THREADS: u64 = 8;
+    const EACH: u64 = 300;
+    const ROWS: u64 = 4;
+    for scheme in single_version_schemes() {
+        let database = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let (table, by_value) = table(&database, Uniqueness::NonUnique);
+        database.run(|txn| (0..ROWS).try_for_each(|key| txn.insert(&table, &key, &0))).unwrap();
+        let (start, since, increments) = (Barrier::new(THREADS as usize), Instant::now(), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for number in 0..THREADS {
+                let (database, table, by_value, start, increments) =
+                    (&database, &table, &by_value, &start, &increments);
+                scope.spawn(move || {
+                    start.wait();
+                    for round in 0..EACH {
+                        let (key, other) = ((number + round) % ROWS, (number * round + 1) % ROWS);
+                        let done: Result<u64> = database.run(|txn| match round % 5 {
+                            // Read, then write: an upgrade where there are locks.
+                            0 | 1 => {
+                                let value = txn.get(table, &key)?.expect("rows stay");
+                                txn.put(table, &key, &(value + 1)).map(|()| 1)
+                            }
+                            // All rows in an order of one's own.
+                            2 => {
+                                (0..ROWS).try_for_each(|at| {
+                                    let key = if number % 2 == 0 { at } else { ROWS - 1 - at };
+                                    let value = txn.get(table, &key)?.expect("rows stay");
+                                    txn.put(table, &key, &(value + 1))
+                                })?;
+                                Ok(ROWS)
+                            }
+                            // A range, and a write into it.
+                            3 => {
+                                let rows = txn.scan(table, ..ROWS).collect()?;
+                                let row = rows.iter().find(|row| row.0 == other).expect("rows stay");
+                                txn.put(table, &other, &(row.1 + 1)).map(|()| 1)
+                            }
+                            // A row that comes and goes between the others' ranges, and the other index.
+                            _ => {
+                                txn.scan_by(by_value, ..).limit(3).collect()?;
+                                if !txn.delete(table, &(ROWS + number))? {
+                                    txn.insert(table, &(ROWS + number), &number)?;
+                                }
+                                Ok(0)
+                            }
+                        });
+                        increments.fetch_add(done.unwrap(), SeqCst);
+                        assert!(since.elapsed() < Duration::from_secs(60), "{scheme}: {number} is at {round}");
+                    }
+                });
+            }
+        });
+        let rows = database.run(|txn| txn.scan(&table, ..ROWS).collect()).unwrap();
+        assert_eq!(rows.iter().map(|row| row.1).sum::<u64>(), increments.into_inner(), "under {scheme}");
+        eprintln!("{scheme}: {:?}, {:?}", since.elapsed(), database.statistics());
+    }
+}
+
+/// Timestamps are used up again and again: each time all transactions end, all records are set back, and counting begins anew.
+/// No increment is lost, whichever side of that it falls on, and no row is missed by whoever looks for it.
+#[test]
+fn timestamps_begin_anew_beside_running_transactions() {
+    const THREADS: u64 = 8;
+    let mut options = Options::default().scheme(Scheme::Sto32);
+    options.timestamps_left = Some(500);
+    let database = Database::open_in_memory(options).unwrap();
+    let (table, _) = table(&database, Uniqueness::NonUnique);
+    database.run(|txn| (0..4_u64).try_for_each(|key| txn.insert(&table, &key, &0))).unwrap();
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (database, table) = (&database, &table);
+            scope.spawn(move || {
+                for round in 0..200 {
+                    let key = (number + round) % 4;
+                    let add = database.run(|txn| {
+                        let value = txn.get(table, &key)?.expect("rows stay");
+                        txn.put(table, &key, &(value + 1))?;
+                        txn.insert(table, &(100 + number * 1000 + round), &value)
+                    });
+                    add.unwrap();
+                }
+            });
+        }
+    });
+    let rows: Vec<(u64, u64)> = database.run(|txn| txn.scan(&table, ..).collect()).unwrap();
+    assert_eq!(rows.iter().filter(|row| row.0 < 4).map(|row| row.1).sum::<u64>(), THREADS * 200);
+    assert_eq!(rows.len() as u64, 4 + THREADS * 200);
+}
+
+/// What is refused is refused as a lost conflict, which may be run again.
+#[test]
+fn whoever_may_not_wait_loses() {
+    for scheme in single_version_schemes().filter(|&scheme| scheme != Scheme::Silo) {
+        let database = impatient(scheme);
+        let (table, _) = table(&database, Uniqueness::NonUnique);
+        database.run(|txn| txn.insert(&table, &1, &10)).unwrap();
+        let holder = database.begin(TxnOptions::default()).unwrap();
+        holder.put(&table, &1, &11).unwrap();
+        let refused = database.begin(TxnOptions::default()).and_then(|txn| txn.get(&table, &1));
+        assert!(matches!(refused, Err(Error::Abort(_))), "{scheme}: {refused:?}");
+        holder.commit().unwrap();
+        assert_eq!(database.run(|txn| txn.get(&table, &1)).unwrap(), Some(11));
+    }
+}
