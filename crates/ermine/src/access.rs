@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Which index of a table a scan walks: the primary one (0) or the n-th secondary one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct IndexOrdinal(pub(crate) u16);
 
 impl IndexOrdinal {

@@ -2,8 +2,8 @@
 //!
 //! Commit: put the log record together and announce it -> lock the words of all records that are written, in the order of their
 //! addresses -> bring their index entries up to date -> read the epoch, choose the TID -> let the scheme look at what was read ->
-//! look at the leaves -> append the log record -> put the values in and unlock -> let the scheme give up what it holds. Roll back: take out the index entries that nobody needs -> let the scheme give
-//! up what it holds; inserted keys leave like deleted ones.
+//! look at the leaves -> append the log record -> put the values in and unlock -> let the scheme give up what it holds. Roll
+//! back: take out the index entries that nobody needs -> let the scheme give up what it holds; inserted keys leave like deleted ones.
 //!
 //! Why the epochs of transactions are in serial order (SiloR 2.1): take T1 that writes what T2 has read. T2 reads the epoch, then
 //! finds the record not locked; T1 locks it, then reads the epoch. All four are sequentially consistent, so T1's lock comes after
@@ -27,6 +27,7 @@ use crate::{
         in_place::{InPlace, Ranges, stale},
     },
     sync::{Ordering, Spin},
+    txn::write_set::NeededEntry,
 };
 
 impl<P: InPlace> Operation<'_, P> {
@@ -88,11 +89,15 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Brings the entries of secondary indexes up to date.
     fn settle(&mut self) -> Result<()> {
+        let known = self.state.footprint.entries.len();
+        if known > 1 {
+            self.state.footprint.entries.sort_unstable_by_key(NeededEntry::group);
+        }
         for at in 0..self.state.footprint.writes.len() {
             let write = &self.state.footprint.writes[at];
             let table = self.engine.tables.get(write.place.table);
             if table.has_secondaries() && write.moves {
-                self.settle_entries(table, at)?;
+                self.settle_entries(table, at, known)?;
             }
         }
         Ok(())

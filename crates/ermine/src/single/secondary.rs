@@ -14,6 +14,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use smallvec::SmallVec;
+
 use super::{
     pending::Write,
     running::{Operation, TableOf},
@@ -27,7 +29,7 @@ use crate::{
     mutant::Mutant,
     rows::in_place::CommitTid,
     scheme::{
-        Conflict,
+        Conflict, Place,
         in_place::{InPlace, Ranges, stale},
     },
     table::NewEntries,
@@ -90,41 +92,58 @@ impl<P: InPlace> Operation<'_, P> {
         Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() })
     }
 
-    /// With a write: puts its entries into the indexes, and notes them for the end.
-    pub(super) fn add_entries(&mut self, table: &TableOf<P>, row: RowId, entries: &NewEntries) -> Result<()> {
+    /// With a write: puts its entries into the indexes, and notes them for the end. `rewrites`: the transaction has written
+    /// the row before.
+    pub(super) fn add_entries(
+        &mut self,
+        table: &TableOf<P>,
+        row: RowId,
+        entries: &NewEntries,
+        rewrites: bool,
+    ) -> Result<()> {
+        let known = self.state.footprint.entries.len();
         for entry in entries {
             let place = self.state.footprint.keep(table.id, &entry.key);
             self.state.footprint.entries.push(NeededEntry { row, index: entry.index, entry: place });
         }
-        for entry in entries {
-            if let Some(looked) = self.add_entry(table, entry.index, row, &entry.key)? {
-                // Who looked before the entry came in has not seen the row.
-                let place = self.state.footprint.note(table.id, &entry.key);
-                self.entered_gap(looked, place)?;
-            }
+        for (at, entry) in entries.iter().enumerate() {
+            let footprint = &self.state.footprint;
+            let is_same = |needed: &NeededEntry| {
+                needed.row == row && needed.index == entry.index && footprint.key(needed.entry) == &*entry.key
+            };
+            let again = rewrites && footprint.entries[..known].iter().any(is_same);
+            let place = footprint.entries[known + at].entry;
+            self.put_entry(table, entry.index, row, place, again)?;
         }
         Ok(())
     }
 
-    /// Puts an entry into an index; where it was there, gives who has looked at its leaf.
-    fn add_entry(
+    /// Puts an entry into an index. `again`: the transaction has done so before. If the entry is not there now, another writer of the
+    /// row has taken it out, and scans of the transaction may have missed its own row: so a leaf that changes now does not
+    /// stay seen.
+    fn put_entry(
         &mut self,
         table: &TableOf<P>,
         ordinal: IndexOrdinal,
         row: RowId,
-        entry: &[u8],
-    ) -> Result<Option<Stamp>> {
-        let place = self.state.footprint.note(table.id, entry);
+        place: Place,
+        again: bool,
+    ) -> Result<()> {
+        let entry = self.state.footprint.key(place);
         match table.index(ordinal).insert_if_absent(&self.nodes, entry, row) {
-            Insert::Done(inserted) => self.inserted(&inserted, place).map(|()| None),
-            Insert::Exists(existing, looked) if existing == row => Ok(Some(looked)),
+            Insert::Done(_) if again && P::RANGES == Ranges::AtCommit => Ok(()),
+            Insert::Done(inserted) => self.inserted(&inserted, place),
+            Insert::Exists(existing, _) if existing == row && again => Ok(()),
+            // Who looked before the entry came in has not seen the row.
+            Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, place),
             // Of a record with the same key that is being taken out.
             Insert::Exists(..) => Err(self.lose(Conflict::write(place, None))),
         }
     }
 
     /// With the record locked: makes sure that the entries of what will be there are there, and notes those that will go.
-    pub(super) fn settle_entries(&mut self, table: &TableOf<P>, at: usize) -> Result<()> {
+    /// The first `known` of the entries are those that it needed while it ran, sorted.
+    pub(super) fn settle_entries(&mut self, table: &TableOf<P>, at: usize, known: usize) -> Result<()> {
         let Write { record, row, place, value, word, .. } = self.state.footprint.writes[at];
         let key = KeyBuffer::from_slice(self.state.footprint.key(place));
         let mark = self.state.copies.mark();
@@ -139,18 +158,23 @@ impl<P: InPlace> Operation<'_, P> {
             let new = entry_of(value.map(|value| value.bytes(&self.nodes)))?;
             // Also of values that it has written over itself.
             let footprint = &self.state.footprint;
-            let own = footprint.entries.iter().filter(|needed| needed.row == row && needed.index == index);
-            let own: Vec<_> = own.filter(|needed| needed.entry.table == table.id).map(|needed| needed.entry).collect();
+            let known = &footprint.entries[..known];
+            let first = known.partition_point(|needed| needed.group() < (table.id, row, index));
+            let own = known[first..].iter().take_while(|needed| needed.group() == (table.id, row, index));
+            let own: SmallVec<[_; 2]> = own.map(|needed| needed.entry).collect();
             if let Some(new) = new.as_deref().filter(|_| old != new && !Mutant::EntriesNotSettled.is_on()) {
                 if secondary.uniqueness.is_unique() && !own.iter().any(|&entry| footprint.key(entry) == new) {
                     // The row had this key when it was written, so nobody has looked for a twin; it lost the key since.
                     return Err(self.lose(stale(place)));
                 }
-                self.settle_entry(table, index, row, new)?;
+                let entry = self.state.footprint.keep(table.id, new);
+                // First of all, so that a roll back finds it.
+                self.state.footprint.entries.push(NeededEntry { row, index, entry });
+                self.put_entry(table, index, row, entry, true)?;
             }
             let footprint = &mut self.state.footprint;
             let leaving = own.into_iter().filter(|&entry| Some(footprint.key(entry)) != new.as_deref());
-            let mut leaving: Vec<_> = leaving.collect();
+            let mut leaving: SmallVec<[_; 2]> = leaving.collect();
             if let Some(old) = old.filter(|old| Some(&**old) != new.as_deref()) {
                 leaving.push(footprint.keep(table.id, &old));
             }
@@ -159,19 +183,6 @@ impl<P: InPlace> Operation<'_, P> {
         }
         self.state.copies.rewind(mark);
         Ok(())
-    }
-
-    /// Makes sure that an entry is there. If it was not, another writer of the row has taken it out, and scans of the transaction
-    /// may have missed its own row: so a leaf that it changes now does not stay seen.
-    fn settle_entry(&mut self, table: &TableOf<P>, ordinal: IndexOrdinal, row: RowId, entry: &[u8]) -> Result<()> {
-        let place = self.state.footprint.keep(table.id, entry);
-        // First of all, so that a roll back finds it.
-        self.state.footprint.entries.push(NeededEntry { row, index: ordinal, entry: place });
-        match table.index(ordinal).insert_if_absent(&self.nodes, entry, row) {
-            Insert::Done(inserted) if P::RANGES == Ranges::Stamped => self.entered_gap(inserted.gap, place),
-            Insert::Exists(existing, _) if existing != row => Err(self.lose(Conflict::write(place, None))),
-            _ => Ok(()),
-        }
     }
 
     /// With the records still locked, and the writes in: takes out the entries that go.

@@ -144,7 +144,7 @@ impl<P: InPlace> Operation<'_, P> {
             self.note_write(table, request.key, before, request.value)?;
         }
         self.add_write(request, record, row, word, moves);
-        self.add_entries(table, row, &entries)?;
+        self.add_entries(table, row, &entries, false)?;
         Ok(Tried::Done(true))
     }
 
@@ -210,7 +210,7 @@ impl<P: InPlace> Operation<'_, P> {
         let write = &mut self.state.footprint.writes[at];
         write.moves |= !entries.is_empty() || value.is_none();
         write.value = value;
-        self.add_entries(table, row, &entries)?;
+        self.add_entries(table, row, &entries, true)?;
         Ok(Tried::Done(true))
     }
 
@@ -254,7 +254,7 @@ impl<P: InPlace> Operation<'_, P> {
                         return Err(self.lose(stale(place)));
                     }
                 }
-                self.add_entries(table, row, &entries)?;
+                self.add_entries(table, row, &entries, false)?;
                 Ok(Tried::Done(true))
             }
         }

@@ -22,6 +22,13 @@ pub(crate) struct NeededEntry {
     pub(crate) entry: Place,
 }
 
+impl NeededEntry {
+    /// What the entries of a row in one index have in common.
+    pub(crate) fn group(&self) -> (TableId, RowId, IndexOrdinal) {
+        (self.entry.table, self.row, self.index)
+    }
+}
+
 /// A leaf that a scan or a miss has looked at.
 pub(crate) struct LeafRead {
     pub(crate) index: IndexOrdinal,
