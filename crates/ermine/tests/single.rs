@@ -76,21 +76,26 @@ fn an_entry_that_another_writer_takes_back_hides_no_own_row() {
     assert!(seen == [(1, 20)] || committed.is_err(), "committed without having seen its own row: {seen:?}");
 }
 
-/// As above, and then it puts the entry there itself, by giving the row another value and that one again.
+/// As above, and then the entry is not needed any more, or put there again, because it writes the row once more.
 #[test]
-fn an_own_entry_that_comes_back_does_not_cover_that_it_was_missed() {
-    let database = impatient(Scheme::Silo);
-    let (table, by_value) = table(&database, Uniqueness::NonUnique);
-    database.run(|txn| txn.insert(&table, &1, &10)).unwrap();
-    let [first, second] = [(); 2].map(|()| database.begin(TxnOptions::default()).unwrap());
-    first.put(&table, &1, &20).unwrap();
-    second.put(&table, &1, &20).unwrap();
-    first.rollback();
-    let seen = second.scan_by(&by_value, 20..=20).collect().unwrap();
-    second.put(&table, &1, &30).unwrap();
-    second.put(&table, &1, &20).unwrap();
-    let committed = second.commit();
-    assert!(seen == [(1, 20)] || committed.is_err(), "committed without having seen its own row: {seen:?}");
+fn an_own_row_that_was_missed_stays_missed_whatever_is_written_then() {
+    type Then = fn(&ermine::Transaction<'_>, &Table<u64, u64>) -> Result<()>;
+    let back_again: Then = |txn, table| [30, 20].iter().try_for_each(|value| txn.put(table, &1, value));
+    let delete: Then = |txn, table| txn.delete(table, &1).map(drop);
+    let another: Then = |txn, table| txn.put(table, &1, &30);
+    for then in [back_again, delete, another] {
+        let database = impatient(Scheme::Silo);
+        let (table, by_value) = table(&database, Uniqueness::NonUnique);
+        database.run(|txn| txn.insert(&table, &1, &10)).unwrap();
+        let [first, second] = [(); 2].map(|()| database.begin(TxnOptions::default()).unwrap());
+        first.put(&table, &1, &20).unwrap();
+        second.put(&table, &1, &20).unwrap();
+        first.rollback();
+        let seen = second.scan_by(&by_value, 20..=20).collect().unwrap();
+        then(&second, &table).unwrap();
+        let committed = second.commit();
+        assert!(seen == [(1, 20)] || committed.is_err(), "committed without having seen its own row: {seen:?}");
+    }
 }
 
 /// A row is overwritten with the value that it has, so its index entry is there. Before the commit it is deleted; the commit puts the

@@ -73,16 +73,19 @@ impl<P: InPlace> Operation<'_, P> {
             let write = &mut footprint.writes[at];
             let word = write.record.lock();
             *locked = at + 1;
-            if word.is_gone() {
+            let has_moved = || {
+                // Another one has written since its entries were compared with those of the value.
+                let has_entries = self.engine.tables.get(write.place.table).has_secondaries();
+                has_entries && !write.word.says_same_as(word) && !Mutant::EntriesNotSettled.is_on()
+            };
+            let is_stale = word.is_gone() || has_moved();
+            // Also what rolling back unlocks it with.
+            write.word = word;
+            if is_stale {
                 let place = write.place;
-                // Unlocked by rolling back, with the word as it is now.
-                write.word = word;
                 return Err(self.lose(stale(place)));
             }
             *last_tid = (*last_tid).max(word.tid());
-            // Another one has written since its entries were compared with those of the value.
-            write.moves |= !write.word.says_same_as(word);
-            write.word = word;
         }
         Ok(())
     }

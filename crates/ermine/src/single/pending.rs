@@ -24,7 +24,7 @@ pub(crate) struct Write<C> {
     pub(crate) value: Option<Copied>,
     /// The record's word: what its index entries were compared under; once it is locked, what it was before.
     pub(crate) word: TidWord,
-    /// Whether entries of secondary indexes come or go with it, as far as has been seen.
+    /// Whether entries of secondary indexes come or go with it.
     pub(crate) moves: bool,
 }
 

@@ -4,7 +4,8 @@
 //! that is going to give it to the row. Entries of a row change under the lock of its record's word: a committing transaction puts
 //! its new ones in (once more: somebody who gave up may have taken one out) before it is decided, and takes the old ones out
 //! when its value is in; who rolls back takes out what nobody needs. What a running transaction adds earlier, without the lock, it
-//! adds for its own scans, and so that others' scans of the range fail or see the row.
+//! adds for its own scans, and so that others' scans of the range fail or see the row. Which entries come and go is told from what
+//! the record says at the write: at the commit it has to say the same.
 //!
 //! That no other row has the key of a unique index is looked up before a write and is part of what the transaction has read:
 //! the rows behind the entries there, and the leaves.
@@ -30,7 +31,7 @@ use crate::{
     rows::in_place::CommitTid,
     scheme::{
         Conflict, Place,
-        in_place::{InPlace, Ranges, stale},
+        in_place::{InPlace, Ranges},
     },
     table::NewEntries,
     txn::write_set::NeededEntry,
@@ -141,8 +142,9 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// With the record locked: makes sure that the entries of what will be there are there, and notes those that will go.
-    /// The first `known` of the entries are those that it needed while it ran, sorted.
+    /// With the record locked, and what it says unchanged since the write: makes sure that the entries which the transaction
+    /// needed are there, also those of values that it has written over itself, and notes those that will go. The first
+    /// `known` entries are those needed, sorted.
     pub(super) fn settle_entries(&mut self, table: &TableOf<P>, at: usize, known: usize) -> Result<()> {
         let Write { record, row, place, value, word, .. } = self.state.footprint.writes[at];
         let key = KeyBuffer::from_slice(self.state.footprint.key(place));
@@ -156,30 +158,22 @@ impl<P: InPlace> Operation<'_, P> {
             };
             let old = entry_of(before.map(|value| value.bytes(&self.nodes)))?;
             let new = entry_of(value.map(|value| value.bytes(&self.nodes)))?;
-            // Also of values that it has written over itself.
-            let footprint = &self.state.footprint;
-            let known = &footprint.entries[..known];
+            let known = &self.state.footprint.entries[..known];
             let first = known.partition_point(|needed| needed.group() < (table.id, row, index));
             let own = known[first..].iter().take_while(|needed| needed.group() == (table.id, row, index));
             let own: SmallVec<[_; 2]> = own.map(|needed| needed.entry).collect();
-            if let Some(new) = new.as_deref().filter(|_| old != new && !Mutant::EntriesNotSettled.is_on()) {
-                if secondary.uniqueness.is_unique() && !own.iter().any(|&entry| footprint.key(entry) == new) {
-                    // The row had this key when it was written, so nobody has looked for a twin; it lost the key since.
-                    return Err(self.lose(stale(place)));
+            for entry in own {
+                if !Mutant::EntriesNotSettled.is_on() {
+                    self.put_entry(table, index, row, entry, true)?;
                 }
-                let entry = self.state.footprint.keep(table.id, new);
-                // First of all, so that a roll back finds it.
-                self.state.footprint.entries.push(NeededEntry { row, index, entry });
-                self.put_entry(table, index, row, entry, true)?;
+                if Some(self.state.footprint.key(entry)) != new.as_deref() {
+                    self.state.stale_entries.push(StaleEntry { row, index, entry });
+                }
             }
-            let footprint = &mut self.state.footprint;
-            let leaving = own.into_iter().filter(|&entry| Some(footprint.key(entry)) != new.as_deref());
-            let mut leaving: SmallVec<[_; 2]> = leaving.collect();
             if let Some(old) = old.filter(|old| Some(&**old) != new.as_deref()) {
-                leaving.push(footprint.keep(table.id, &old));
+                let entry = self.state.footprint.keep(table.id, &old);
+                self.state.stale_entries.push(StaleEntry { row, index, entry });
             }
-            let leaving = leaving.into_iter().map(|entry| StaleEntry { row, index, entry });
-            self.state.stale_entries.extend(leaving);
         }
         self.state.copies.rewind(mark);
         Ok(())

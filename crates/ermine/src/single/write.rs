@@ -131,11 +131,6 @@ impl<P: InPlace> Operation<'_, P> {
                 Some(true) => {}
             }
         }
-        if self.is_observed() {
-            // Which entries the row gets and loses is told now, and that ranges show the row as the transaction's own: so what is
-            // overwritten has to stay what it is.
-            self.depend_on(request, record)?;
-        }
         let (word, before) = self.peek(table, record);
         let entries = self.new_entries(request, before)?;
         self.check_unique(table, Some(row), &entries)?;
@@ -174,7 +169,8 @@ impl<P: InPlace> Operation<'_, P> {
         Ok((word, value))
     }
 
-    /// What a record says, for the comparison of index entries: of a table that has none, nothing.
+    /// What a record says, for the comparison of index entries, which has to be true at the commit, too: of a table that has
+    /// none, nothing.
     fn peek(&mut self, table: &TableOf<P>, record: RecordOf<P>) -> (TidWord, Option<Copied>) {
         if !table.has_secondaries() {
             return (TidWord::UNBORN, None);
