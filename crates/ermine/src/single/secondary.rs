@@ -109,9 +109,8 @@ impl<P: InPlace> Operation<'_, P> {
         }
         for (at, entry) in entries.iter().enumerate() {
             let footprint = &self.state.footprint;
-            let is_same = |needed: &NeededEntry| {
-                needed.row == row && needed.index == entry.index && footprint.key(needed.entry) == &*entry.key
-            };
+            let group = (table.id, row, entry.index);
+            let is_same = |needed: &NeededEntry| needed.group() == group && footprint.key(needed.entry) == &*entry.key;
             let again = rewrites && footprint.entries[..known].iter().any(is_same);
             let place = footprint.entries[known + at].entry;
             self.put_entry(table, entry.index, row, place, again)?;
