@@ -83,7 +83,7 @@ fn pairs_are_overdrawn_under_snapshot_isolation_and_below() {
 fn no_report_of_a_closed_batch_turns_out_wrong_under_serializable_schemes() {
     for scheme in serializable() {
         assert_clean(scheme, &batch(scheme, false, terms()));
-        if scheme.has_versions() {
+        if scheme.has_snapshots() {
             assert_clean(scheme, &batch(scheme, true, terms()));
         }
     }

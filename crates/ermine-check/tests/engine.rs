@@ -44,7 +44,7 @@ fn step(txn: &Transaction<'_>, tables: &Tables, rng: &mut Rng) -> Result<()> {
 fn kind_of_transaction(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
     match rng.u8(..8) {
         0 => TxnOptions::read_only(),
-        1 if scheme.has_versions() => TxnOptions::snapshot(),
+        1 if scheme.has_snapshots() => TxnOptions::snapshot(),
         _ => TxnOptions::default(),
     }
 }

@@ -226,7 +226,8 @@ impl Database {
     }
 
     /// Begins a transaction that reads a safe snapshot: it sees what had been committed, is tracked nowhere and never loses
-    /// a conflict, however long it reads (SSN 5.2). See [`Options::snapshot_interval`] for how fresh it is.
+    /// a conflict, however long it reads (SSN 5.2). See [`Options::snapshot_interval`] for how fresh it is. An error under
+    /// schemes that have none ([`Scheme::has_snapshots`]).
     ///
     /// ```
     /// # use ermine::{Database, Options};

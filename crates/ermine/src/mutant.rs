@@ -54,12 +54,16 @@ pub enum Mutant {
     NoReadTimestamp,
     /// Who has copied a record does not look at its write timestamp again.
     NoSecondLook,
+    /// What a snapshot shows is not kept when it is overwritten.
+    NothingKept,
+    /// Index entries that a snapshot needs leave.
+    NoEntryLeft,
 }
 
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::NoTest,
         Self::NoLeafValidation,
         Self::NoGapStamp,
@@ -84,6 +88,8 @@ impl Mutant {
         Self::SharedBesideExclusive,
         Self::NoReadTimestamp,
         Self::NoSecondLook,
+        Self::NothingKept,
+        Self::NoEntryLeft,
     ];
 
     /// Whether this fault is in force.

@@ -21,7 +21,7 @@ pub struct Options {
     /// The concurrency control of every transaction.
     pub scheme: Scheme,
     /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]); zero: each shows everything committed
-    /// before it was asked for.
+    /// before it was asked for, as it always does under the schemes that keep one version a row.
     pub snapshot_interval: Duration,
     /// From which age on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads of stale versions
     /// are not tracked, which makes them cheap and can cost whoever overwrites one an abort (SSN 5.3). `None`: each table finds
@@ -381,7 +381,7 @@ impl Scheme {
         Self::Partitioned,
     ];
 
-    /// Whether rows have several versions, so that a transaction can read a snapshot.
+    /// Whether rows have several versions.
     pub fn has_versions(self) -> bool {
         matches!(self, Self::Rc | Self::Si | Self::RcSsn | Self::SiSsn | Self::SiSsi | Self::MvOcc)
     }
@@ -389,6 +389,12 @@ impl Scheme {
     /// Whether what commits is always as if it had run one after the other.
     pub fn is_serializable(self) -> bool {
         !matches!(self, Self::Rc | Self::Si)
+    }
+
+    /// Whether a transaction can read a snapshot without losing a conflict ([`crate::Database::snapshot`]). Under timestamp
+    /// ordering with one version a row, no moment shows everything that came before it and nothing after.
+    pub fn has_snapshots(self) -> bool {
+        !matches!(self, Self::Sto | Self::Sto32 | Self::Tso | Self::TsoValidate)
     }
 
     /// Whether all reads of a transaction see the snapshot of its beginning.
@@ -443,8 +449,8 @@ impl FromStr for Scheme {
 pub struct TxnOptions {
     /// The transaction will not write; a write is refused with [`Error::ReadOnly`].
     pub read_only: bool,
-    /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict, under any
-    /// scheme (SSN 5.2). Under schemes with a certifier a concurrent writer may lose instead. It does not write.
+    /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict (SSN 5.2), under any
+    /// scheme that has them ([`Scheme::has_snapshots`]). Under schemes with a certifier a concurrent writer may lose instead. It does not write.
     pub snapshot: bool,
     /// When it counts as committed; `None`: as the database was opened.
     pub durability: Option<Durability>,

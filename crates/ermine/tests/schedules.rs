@@ -149,7 +149,7 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
 /// Plays a transaction; says whether it has committed.
 fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record, bool) {
     let mut options = script.options.clone();
-    options.snapshot &= store.database.scheme().has_versions();
+    options.snapshot &= store.database.scheme().has_snapshots();
     let mut session = Session::begin(store, name, options);
     tell(name, || "begun".into());
     for operation in &script.operations {
@@ -390,6 +390,8 @@ mod faults {
             (Mutant::SharedBesideExclusive, vec![TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl]),
             (Mutant::NoReadTimestamp, vec![Sto, Sto32]),
             (Mutant::NoSecondLook, vec![Sto]),
+            (Mutant::NothingKept, vec![Silo, TwoPhaseNoWait]),
+            (Mutant::NoEntryLeft, vec![Silo]),
         ]
     }
 

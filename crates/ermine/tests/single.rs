@@ -153,6 +153,70 @@ fn a_key_that_somebody_is_going_to_write_does_not_leave() {
     }
 }
 
+/// What snapshots show that were begun between the writes of others, until the last one has ended.
+#[test]
+fn snapshots_show_rows_as_they_were() {
+    for scheme in single_version_schemes().filter(|scheme| scheme.has_snapshots()) {
+        let database = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let (table, by_value) = table(&database, Uniqueness::NonUnique);
+        let write = |change: &dyn Fn(&ermine::Transaction<'_>) -> Result<()>| database.run(|txn| change(txn)).unwrap();
+        write(&|txn| (1..=4).try_for_each(|key| txn.insert(&table, &key, &(key * 10))));
+        let mut open = vec![(database.snapshot().unwrap(), vec![(1, 10), (2, 20), (3, 30), (4, 40)])];
+        let mut then = |rows: &[(u64, u64)]| open.push((database.snapshot().unwrap(), rows.to_vec()));
+        write(&|txn| txn.put(&table, &1, &11));
+        write(&|txn| txn.delete(&table, &2).map(drop));
+        then(&[(1, 11), (3, 30), (4, 40)]);
+        write(&|txn| txn.insert(&table, &5, &50));
+        write(&|txn| txn.put(&table, &1, &10));
+        write(&|txn| txn.insert(&table, &2, &21));
+        then(&[(1, 10), (2, 21), (3, 30), (4, 40), (5, 50)]);
+        write(&|txn| (1..=5).try_for_each(|key| txn.delete(&table, &key).map(drop)));
+        then(&[]);
+        // Somebody adds an entry that a snapshot needs, and takes it back.
+        let undone = database.begin(TxnOptions::default()).unwrap();
+        undone.put(&table, &1, &11).unwrap();
+        undone.rollback();
+        write(&|txn| txn.insert(&table, &3, &33));
+        let all = [(1, 10), (2, 20), (3, 30), (4, 40)];
+        // The second one first, then the rest.
+        open.swap(0, 1);
+        while !open.is_empty() {
+            for _ in 0..200 {
+                database.run(|txn| txn.put(&table, &3, &33)).unwrap();
+            }
+            for (snapshot, rows) in &open {
+                assert_eq!(snapshot.scan(&table, ..).collect().unwrap(), *rows, "{scheme}");
+                assert_eq!(snapshot.scan_by(&by_value, ..).rev().collect().unwrap(), reversed(rows), "{scheme}");
+                for (key, _) in all {
+                    let value = rows.iter().find(|row| row.0 == key).map(|row| row.1);
+                    assert_eq!(snapshot.get(&table, &key).unwrap(), value, "{scheme}");
+                }
+                assert!(matches!(snapshot.put(&table, &1, &1), Err(Error::ReadOnly)));
+            }
+            let (snapshot, _) = open.remove(0);
+            snapshot.commit().unwrap();
+        }
+        assert_eq!(database.run(|txn| txn.scan_by(&by_value, ..).collect()).unwrap(), [(3, 33)]);
+        let patience = Instant::now() + Duration::from_secs(20);
+        while database.statistics().garbage_versions > 0 {
+            assert!(Instant::now() < patience, "what was kept for snapshots stays, under {scheme}");
+            thread::yield_now();
+        }
+    }
+}
+
+fn reversed(rows: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    rows.iter().rev().copied().collect()
+}
+
+/// Under the schemes where an old epoch is no serial prefix, asking for a snapshot is refused, in words.
+#[test]
+fn without_snapshots_the_error_says_so() {
+    let database = impatient(Scheme::Sto);
+    let error = database.snapshot().err().expect("sto has none");
+    assert!(error.to_string().contains("sto has no snapshots"), "{error}");
+}
+
 /// A young transaction finds nothing. An older one inserts there and comes too late, and leaves its record in the index, without
 /// a row. One that is older still finds that record, which the young one has never met.
 #[test]

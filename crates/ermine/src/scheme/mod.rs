@@ -14,6 +14,8 @@
 //! The path of a row (`txn`) and the commit path (`txn::commit`) are written once; a certifier fills in hooks. It sees
 //! versions, stamps and TIDs; it knows no table, no index, no log.
 
+#[cfg(not(loom))]
+mod by_hand;
 pub(crate) mod escalation;
 #[cfg(not(loom))]
 pub(crate) mod in_place;

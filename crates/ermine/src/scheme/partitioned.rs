@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use super::{
     Cause, Conflict, Place,
+    by_hand::ByHand,
     in_place::{Begun, InPlace, Ranges, Reach, Read, patience_ends},
-    serial::ByHand,
 };
 use crate::{
     error::{AbortKind, Dependency},

@@ -8,7 +8,7 @@
 //! | scheme | who asks for a lock that others hold or wait for |
 //! |---|---|
 //! | `2pl-nowait` | aborts |
-//! | `2pl-waitdie` | waits if it is older than all of them, and aborts otherwise (Rosenkrantz, Stearns, Lewis 1978) |
+//! | `2pl-waitdie` | waits if it is older than all of them, and than those in front of them, and aborts otherwise (Rosenkrantz, Stearns, Lewis 1978) |
 //! | `2pl-wdl` | waits if nobody waits for it and none of them waits; who holds the lock and waits itself is told to abort (wait-depth limiting with running priority: Franaszek, Robinson, Thomasian 1992) |
 //!
 //! So none can deadlock: without waiting there is none; under wait-die only older ones wait for younger ones; under wait-depth
@@ -200,11 +200,23 @@ impl Queue<'_> {
             }
             match upgrades {
                 true => other.is_held(),
-                false => {
-                    in_front
-                        && (request.is_exclusive() || other.is_exclusive() && !Mutant::SharedBesideExclusive.is_on())
-                }
+                false => in_front && request.clashes_with(other),
             }
+        })
+    }
+
+    /// Whether all that a request may have to wait for are younger: those in its way, and those in front of them, too, which may
+    /// hold the lock with others now and want it for themselves later.
+    fn is_oldest(&self, request: &Request) -> bool {
+        let is_younger = |other: &Request| request.age() < other.age();
+        if request.is_upgrading() {
+            return self.in_the_way(request).all(is_younger);
+        }
+        let mut all_younger = true;
+        let mut in_front = self.requests().take_while(|other| !std::ptr::eq(*other, request));
+        in_front.all(|other| {
+            all_younger &= is_younger(other);
+            all_younger || !request.clashes_with(other)
         })
     }
 }
@@ -221,6 +233,15 @@ impl Request {
     fn is_held(&self) -> bool {
         // Acquire: pairs with `let_through`; what the last holder did has happened.
         self.held.load(Ordering::Acquire) != WAITING
+    }
+
+    /// Whether one of them has to wait for the other.
+    fn clashes_with(&self, other: &Self) -> bool {
+        self.is_exclusive() || other.is_exclusive() && !Mutant::SharedBesideExclusive.is_on()
+    }
+
+    fn age(&self) -> u64 {
+        self.owner.age.load(Ordering::Relaxed)
     }
 
     /// It holds the lock with others and waits to have it alone.
@@ -319,8 +340,7 @@ impl Held {
         match W::WAITS {
             Waits::Nobody => Err(AbortKind::Lock),
             Waits::Older => {
-                let age = self.owner.age.load(Ordering::Relaxed);
-                let is_oldest = queue.in_the_way(request).all(|other| age < other.owner.age.load(Ordering::Relaxed));
+                let is_oldest = queue.is_oldest(request);
                 drop(queue);
                 if is_oldest { wait(request, shared.wait_max, || false) } else { Err(AbortKind::Lock) }
             }

@@ -26,13 +26,17 @@ use crate::{
         Cause, Conflict,
         in_place::{InPlace, Ranges, stale},
     },
-    sync::{Ordering, Spin},
+    sync::Spin,
     txn::write_set::NeededEntry,
 };
 
 impl<P: InPlace> Operation<'_, P> {
     /// Commits; gives the TID, and the epoch that has to be durable before anybody outside is told.
     pub(super) fn commit(&mut self) -> Result<(Stamp, u64)> {
+        if let Some(snapshot) = self.state.snapshot {
+            self.worker.presence.committed();
+            return Ok((Stamp(snapshot.stamp().0 - 1), self.read_from()));
+        }
         let last;
         let stamp = if self.state.footprint.writes.is_empty() {
             self.certify(0)?;
@@ -48,8 +52,7 @@ impl<P: InPlace> Operation<'_, P> {
             tid.stamp()
         };
         P::end(&self.engine.shared, &mut self.state.scheme, true);
-        // Relaxed: a statistic that only this worker writes.
-        self.worker.presence.commits.fetch_add(1, Ordering::Relaxed);
+        self.worker.presence.committed();
         Ok((stamp, last))
     }
 
@@ -141,6 +144,9 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Puts the values in and unlocks.
     fn put_in(&mut self, tid: CommitTid) {
+        if self.engine.snapshots.is_before(tid.epoch()) {
+            self.keep_for_snapshots(tid.epoch());
+        }
         let (engine, nodes) = (self.engine, &self.nodes);
         let State { footprint, arena, garbage, .. } = &mut *self.state;
         for write in &footprint.writes {
@@ -166,6 +172,19 @@ impl<P: InPlace> Operation<'_, P> {
                 let (table, key) = (write.place.table, footprint.key(write.place).into());
                 garbage.removals.push_back(Removal { table, row: write.row, key });
             }
+        }
+    }
+
+    /// Leaves the rows that it overwrites as they were, for snapshots.
+    #[cold]
+    fn keep_for_snapshots(&mut self, epoch: u64) {
+        let (engine, nodes) = (self.engine, &self.nodes);
+        let State { footprint, copies, .. } = &mut *self.state;
+        let mark = copies.mark();
+        for write in footprint.writes.iter().filter(|write| !write.word.is_absent()) {
+            let value = || write.record.copy_locked(copies).bytes(nodes).into();
+            engine.snapshots.keep((write.place.table, write.row), write.word, epoch, value);
+            copies.rewind(mark);
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
 use super::{
     epoch::CommitEpochs,
     running::Txn,
+    snapshots::Snapshots,
     worker::{Presence, Worker},
 };
 use crate::{
@@ -45,6 +46,7 @@ use crate::{
 pub(crate) struct Engine<P: InPlace> {
     pub(super) shared: P::Shared,
     pub(crate) epochs: CommitEpochs,
+    pub(super) snapshots: Snapshots,
     /// The epochs of transactions: index nodes, records, blocks, RowIds.
     pub(crate) nodes: Arc<EpochManager>,
     /// One a worker.
@@ -73,6 +75,7 @@ impl<P: InPlace> Engine<P> {
         Self {
             shared: P::shared(options),
             epochs: CommitEpochs::starting_at(first_epoch),
+            snapshots: Snapshots::new(),
             nodes,
             presences: boxcar::Vec::new(),
             gate: Gate::new(),
@@ -234,7 +237,7 @@ impl<P: InPlace> Engine<P> {
         let mut statistics = Statistics {
             version_bytes: self.memory.bytes(),
             row_bytes: self.tables.row_bytes(),
-            garbage_versions: self.garbage(),
+            garbage_versions: self.garbage() + self.snapshots.kept() as u64,
             ..Statistics::default()
         };
         if let Some(checkpoints) = &self.checkpoints {

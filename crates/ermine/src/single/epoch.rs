@@ -53,6 +53,11 @@ impl CommitEpochs {
         }
     }
 
+    /// Goes on to the next epoch at once; gives the one that ends.
+    pub(crate) fn end_one(&self) -> u64 {
+        self.clock.advance()
+    }
+
     /// A TID that is not below `tid` and above all that have been given out here: in an observed database no two transactions
     /// share one, and their order is one of commits.
     pub(crate) fn tell_apart(&self, tid: CommitTid) -> CommitTid {

@@ -9,6 +9,7 @@
 //! - `write`: insert, update, upsert, delete; `pending`: what has been written and not put in; `secondary`: index entries
 //! - `commit`: the end
 //! - `removal`: keys whose row is gone leave the index
+//! - `snapshots`: what is kept of rows for transactions that read them as they were
 //! - `notes`: what an observer is told
 //! - `epoch`: the epochs that commits are counted in; `journal`: what a commit leaves in the log
 //!
@@ -32,6 +33,7 @@ mod removal;
 mod running;
 mod scan;
 mod secondary;
+mod snapshots;
 mod worker;
 mod write;
 

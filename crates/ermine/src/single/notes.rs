@@ -28,7 +28,11 @@ impl<P: InPlace> Operation<'_, P> {
     /// Where an observed transaction looks from now on.
     #[inline]
     pub(super) fn observed_from(&self) -> Stamp {
-        if self.is_observed() { self.engine.epochs.told() } else { Stamp::ZERO }
+        match self.state.snapshot {
+            _ if !self.is_observed() => Stamp::ZERO,
+            Some(snapshot) => snapshot.stamp(),
+            None => self.engine.epochs.told(),
+        }
     }
 
     /// Where a look through a range is told that began at `at`. Entries leave with the commit that takes them from their row: who looked

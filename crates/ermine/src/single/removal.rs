@@ -57,8 +57,10 @@ impl Removal {
             garbage.retired.push(&engine.nodes, Retired::Key(self));
             return;
         }
-        // In a later epoch than that of the deletion, so that whoever inserts the key again gets a greater TID.
-        let is_past = word.tid().epoch() < engine.epochs.current();
+        // In a later epoch than that of the deletion, so that whoever inserts the key again gets a greater TID; and when no snapshot
+        // shows the row.
+        let deleted = word.tid().epoch();
+        let is_past = deleted < engine.epochs.current() && engine.snapshots.is_cleaned_up_to(deleted);
         if !is_past || !P::is_unclaimed(&engine.shared, record) {
             record.unlock(word);
             garbage.removals.push_back(self);

@@ -5,6 +5,7 @@ use std::{cell::RefMut, sync::Arc};
 use super::{
     engine::Engine,
     removal::Removal,
+    snapshots::Snapshot,
     worker::{State, Worker},
 };
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
     options::{Durability, TxnOptions},
     rows::{
         copies::Copied,
-        in_place::{CommitTid, RecordPtr, RecordSlot},
+        in_place::{CommitTid, RecordPtr, RecordSlot, TidWord},
     },
     scheme::{
         Conflict, Place,
@@ -47,10 +48,10 @@ pub(crate) struct Txn<'e, P: InPlace> {
 impl<'e, P: InPlace> Txn<'e, P> {
     /// Begins. `pinned`: the transaction runs through without waiting for anybody outside, as in `Database::run`.
     pub(crate) fn begin(engine: &'e Engine<P>, options: &TxnOptions, pinned: bool) -> Result<Self> {
-        if options.snapshot {
+        if options.snapshot && !engine.options.scheme.has_snapshots() {
             let scheme = engine.options.scheme;
             return Err(Error::Options(format!(
-                "scheme {scheme} keeps one version a row: there is no snapshot to read"
+                "scheme {scheme} has no snapshots: use a read-only transaction, or another scheme"
             )));
         }
         let worker = engine.workers.take().unwrap_or_else(|| Box::new(Worker::new(engine)));
@@ -58,8 +59,16 @@ impl<'e, P: InPlace> Txn<'e, P> {
         // The swap in `arrive` is the fence of the epoch.
         worker.nodes.pin_unfenced();
         worker.presence.arrive(pinned);
-        let txn = Self { engine, worker: Some(worker), read_only: options.read_only, durability };
+        let read_only = options.read_only || options.snapshot;
+        let txn = Self { engine, worker: Some(worker), read_only, durability };
         let mut operation = txn.operation()?;
+        if options.snapshot {
+            let snapshot = engine.snapshots.open(&engine.epochs);
+            operation.state.snapshot = Some(snapshot);
+            operation.state.begin = snapshot.stamp();
+            drop(operation);
+            return Ok(txn);
+        }
         operation.state.begin = operation.observed_from();
         let begun = P::begin(&engine.shared, &mut operation.state.scheme, pinned);
         match begun.map_err(|conflict| operation.lose(conflict))? {
@@ -124,6 +133,9 @@ impl<'e, P: InPlace> Txn<'e, P> {
     /// Gives everything back. The transaction has been committed or rolled back.
     fn finish(&mut self) {
         let Some(mut worker) = self.worker.take() else { return };
+        if let Some(snapshot) = worker.state.get_mut().snapshot.take() {
+            self.engine.close_snapshot(snapshot, &mut worker);
+        }
         let state = worker.state.get_mut();
         state.footprint.clear();
         state.positions.clear();
@@ -143,7 +155,9 @@ impl<P: InPlace> Drop for Txn<'_, P> {
         if self.worker.is_none() {
             return;
         }
-        if let Ok(mut operation) = self.operation() {
+        if let Ok(mut operation) = self.operation()
+            && operation.state.snapshot.is_none()
+        {
             operation.roll_back();
         }
         self.observe(Outcome::Aborted);
@@ -176,6 +190,9 @@ impl<P: InPlace> Operation<'_, P> {
         let Some(record) = table.rows.slot(row).record() else { return Ok(RowRead::Gone) };
         self.check_declared(table, Some(key), Some(record), false)?;
         let at = self.observed_from();
+        if let Some(snapshot) = self.state.snapshot {
+            return Ok(self.read_snapshot(table, row, key, record, snapshot));
+        }
         let State { scheme, footprint, positions, copies, last_tid, .. } = &mut *self.state;
         if let Some(own) = positions.find(&footprint.writes, record) {
             let value = footprint.writes[own].value;
@@ -197,6 +214,37 @@ impl<P: InPlace> Operation<'_, P> {
             self.note_read(table, key, at, word, value);
         }
         Ok(value.map_or(RowRead::Nothing, RowRead::Row))
+    }
+
+    /// Reads a row as it was at the end of the snapshot's epoch.
+    fn read_snapshot(
+        &mut self,
+        table: &TableOf<P>,
+        row: RowId,
+        key: &[u8],
+        record: RecordOf<P>,
+        snapshot: Snapshot,
+    ) -> RowRead {
+        let State { copies, last_tid, .. } = &mut *self.state;
+        let mark = copies.mark();
+        let (word, value) = record.read(copies);
+        if word.is_gone() {
+            return RowRead::Gone;
+        }
+        let (word, value) = if word.tid().epoch() <= snapshot.epoch {
+            (word, value)
+        } else {
+            copies.rewind(mark);
+            match self.engine.snapshots.read((table.id, row), snapshot, copies) {
+                Some((word, value)) => (word, Some(value)),
+                None => (TidWord::UNBORN, None),
+            }
+        };
+        *last_tid = (*last_tid).max(word.tid());
+        if self.is_observed() {
+            self.note_read(table, key, snapshot.stamp(), word, value);
+        }
+        value.map_or(RowRead::Nothing, RowRead::Row)
     }
 
     /// Finds the records of what the transaction will touch, and waits until it may. Keys that nobody has get records without a row.
@@ -270,6 +318,9 @@ impl<P: InPlace> Operation<'_, P> {
     }
 
     fn reach(&mut self, reach: Reach, place: Place) -> Result<()> {
+        if self.state.snapshot.is_some() {
+            return Ok(());
+        }
         let reached = P::reach(&self.engine.shared, &mut self.state.scheme, reach, place);
         reached.map_err(|conflict| self.lose(conflict))
     }
@@ -283,7 +334,7 @@ impl<P: InPlace> Operation<'_, P> {
         record: Option<RecordOf<P>>,
         writes: bool,
     ) -> Result<()> {
-        if !P::DECLARES || P::is_declared(&self.state.scheme, record, writes) {
+        if !P::DECLARES || self.state.snapshot.is_some() || P::is_declared(&self.state.scheme, record, writes) {
             return Ok(());
         }
         Err(Error::Undeclared { table: table.name.clone(), key: key.map(Into::into) })
@@ -299,6 +350,9 @@ impl<P: InPlace> Operation<'_, P> {
         place: Place,
     ) -> Result<bool> {
         self.state.met_gap = true;
+        if self.state.snapshot.is_some() {
+            return Ok(true);
+        }
         match P::RANGES {
             Ranges::Excluded => {}
             Ranges::AtCommit => {

@@ -18,17 +18,20 @@ use std::{
 use smallvec::SmallVec;
 
 use super::{
+    engine::Engine,
     pending::Write,
     running::{Operation, TableOf},
-    worker::StaleEntry,
+    snapshots::{LeftEntry, Snapshot},
+    worker::{StaleEntry, State, Worker},
 };
 use crate::{
     access::IndexOrdinal,
+    epoch::Guard,
     error::{Error, Result},
-    ids::{RowId, Stamp},
+    ids::{RowId, Stamp, TableId},
     index::{self, Insert},
     mutant::Mutant,
-    rows::in_place::CommitTid,
+    rows::{copies::Copies, in_place::CommitTid},
     scheme::{
         Conflict, Place,
         in_place::{InPlace, Ranges},
@@ -183,39 +186,70 @@ impl<P: InPlace> Operation<'_, P> {
         if !self.state.stale_entries.is_empty() {
             self.entry_leaves(tid);
         }
-        let state = &mut *self.state;
+        let (engine, state) = (self.engine, &mut *self.state);
+        let needs_them = engine.snapshots.is_before(tid.epoch());
         for StaleEntry { row, index, entry } in state.stale_entries.drain(..) {
-            let index = self.engine.tables.get(entry.table).index(index);
-            let removed = P::stamp(&state.scheme);
-            index.remove_if(&self.nodes, state.footprint.key(entry), row, Stamp::ZERO, removed, || true);
+            let key = state.footprint.key(entry);
+            let stays =
+                needs_them && engine.snapshots.leave(LeftEntry::new((entry.table, row), index, key, tid.epoch()));
+            if !stays {
+                let index = engine.tables.get(entry.table).index(index);
+                index.remove_if(&self.nodes, key, row, Stamp::ZERO, P::stamp(&state.scheme), || true);
+            }
         }
     }
 
     /// Rolling back: takes out the entries that the transaction has put in and that the row does not have.
     pub(super) fn take_back_entries(&mut self) {
         while let Some(NeededEntry { row, index, entry }) = self.state.footprint.entries.pop() {
-            let table = self.engine.tables.get(entry.table);
-            let state = &mut *self.state;
-            let entry = state.footprint.key(entry);
-            let Some(record) = table.rows.slot(row).record() else {
-                // A key that has left takes no entry along; nobody gets its RowId while the transaction is in the epoch.
-                table.index(index).remove_if(&self.nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
-                continue;
-            };
-            let word = record.lock();
-            let mark = state.copies.mark();
-            // What cannot be decoded is taken for a match, and so is what the application's key function panics at: the entry stays, the
-            // record is unlocked.
-            let is_needed = !word.is_absent() && {
-                let value = record.copy_locked(&mut state.copies);
-                let matches = || table.secondary(index).matches(entry, value.bytes(&self.nodes)).unwrap_or(true);
-                catch_unwind(AssertUnwindSafe(matches)).unwrap_or(true)
-            };
-            state.copies.rewind(mark);
-            if !is_needed {
-                table.index(index).remove_if(&self.nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
-            }
-            record.unlock(word);
+            let State { footprint, copies, .. } = &mut *self.state;
+            let key = footprint.key(entry);
+            self.engine.take_out_entry(&self.nodes, copies, (entry.table, row), index, key);
         }
+    }
+}
+
+impl<P: InPlace> Engine<P> {
+    /// Ends a snapshot: what was kept for it goes.
+    pub(super) fn close_snapshot(&self, snapshot: Snapshot, worker: &mut Worker<P>) {
+        let (nodes, copies) = (worker.nodes.enter(), &mut worker.state.get_mut().copies);
+        self.snapshots.close(snapshot, |left| {
+            self.take_out_entry(&nodes, copies, left.row, left.index, &left.entry);
+        });
+    }
+
+    /// Takes an entry out that its row may not need, if the row does not have it, nor had it for a snapshot.
+    fn take_out_entry(
+        &self,
+        nodes: &Guard<'_>,
+        copies: &mut Copies,
+        place: (TableId, RowId),
+        index: IndexOrdinal,
+        entry: &[u8],
+    ) {
+        let (table, row) = (self.tables.get(place.0), place.1);
+        let remove = || table.index(index).remove_if(nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
+        let Some(record) = table.rows.slot(row).record() else {
+            // A key that has left takes no entry along; nobody gets its RowId while the transaction is in the epoch.
+            remove();
+            return;
+        };
+        let word = record.lock();
+        let mark = copies.mark();
+        // What cannot be decoded is taken for a match, and so is what the application's key function panics at: the entry stays, the
+        // record is unlocked.
+        let is_needed = !word.is_absent() && {
+            let value = record.copy_locked(copies);
+            let matches = || table.secondary(index).matches(entry, value.bytes(nodes)).unwrap_or(true);
+            catch_unwind(AssertUnwindSafe(matches)).unwrap_or(true)
+        };
+        copies.rewind(mark);
+        let changed = word.tid().epoch();
+        let stays = is_needed
+            || self.snapshots.is_before(changed) && self.snapshots.leave(LeftEntry::new(place, index, entry, changed));
+        if !stays {
+            remove();
+        }
+        record.unlock(word);
     }
 }

@@ -7,6 +7,7 @@ use super::{
     journal::Journal,
     pending::{Positions, Write},
     removal::{Removal, Retired},
+    snapshots::Snapshot,
 };
 use crate::{
     access::IndexOrdinal,
@@ -66,6 +67,13 @@ impl Presence {
         self.running.swap(if runs_through { Self::RUNS_THROUGH } else { Self::OPEN }, Ordering::SeqCst);
     }
 
+    /// It has committed.
+    #[inline]
+    pub(crate) fn committed(&self) {
+        // Relaxed: a statistic that only this worker writes.
+        self.commits.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// It has ended.
     pub(crate) fn leave(&self) {
         // Release: everything the transaction did happened before.
@@ -98,6 +106,8 @@ pub(crate) struct State<P: InPlace> {
     pub(crate) positions: Positions,
     pub(crate) copies: Copies,
     pub(crate) arena: Arena,
+    /// What the transaction reads, if it reads a snapshot: it asks its scheme for nothing then.
+    pub(crate) snapshot: Option<Snapshot>,
     /// The greatest TID of a record that the transaction has met.
     pub(crate) last_tid: CommitTid,
     /// Of the last transaction that this worker has committed.
@@ -154,6 +164,7 @@ impl<P: InPlace> Worker<P> {
             positions: Positions::default(),
             copies: Copies::default(),
             arena: engine.memory.arena(),
+            snapshot: None,
             last_tid: CommitTid::default(),
             own_tid: CommitTid::default(),
             met_gap: false,

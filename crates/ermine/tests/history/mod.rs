@@ -68,7 +68,7 @@ pub fn seconds(otherwise: f64) -> std::time::Duration {
 pub fn random_options(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
     match rng.u8(..12) {
         0 => TxnOptions::read_only(),
-        1 if scheme.has_versions() => TxnOptions::snapshot(),
+        1 if scheme.has_snapshots() => TxnOptions::snapshot(),
         _ => TxnOptions::default(),
     }
 }

@@ -20,8 +20,8 @@ impl EpochClock {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Goes on to the next epoch.
-    pub(crate) fn advance(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+    /// Goes on to the next epoch; gives the one that ends.
+    pub(crate) fn advance(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
     }
 }

@@ -1,0 +1,221 @@
+//! Snapshots of single-version rows: what transactions read that never lose, and that nobody waits for (Silo 4.9, SiloR 2).
+//!
+//! A snapshot is the end of an epoch: all commits up to it, none after. In the paper one begins every second, and every writer
+//! keeps what it overwrites of an earlier one. Here a snapshot begins when somebody asks, which ends the current epoch, and only
+//! while there are snapshots is anything kept; so a snapshot shows everything committed before it.
+//!
+//! While a snapshot of epoch s is open:
+//! 1. Whoever overwrites a row of an epoch up to s, in an epoch above s, leaves the row as it was here, before it unlocks the
+//!    record. So a reader that finds a record of an epoch above s finds the row of its snapshot here, or there was none.
+//! 2. A secondary entry that a commit of an epoch above s takes from its row stays in the index, and is noted here.
+//! 3. A record without a row since an epoch above s stays in the index.
+//!
+//! Who commits in an epoch up to s has locked its records before that epoch has ended, so before the snapshot looks: a reader that
+//! finds a record not locked has everything of the snapshot that there will ever be. Who commits in an epoch above s has read the
+//! epoch after `open` raised it, and so finds the snapshot announced.
+//!
+//! That the commits up to an epoch are the beginning of a serial order is shown in `commit.rs`; under `sto` and `tso` they are
+//! not, and there are no snapshots.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher},
+};
+
+use smallvec::SmallVec;
+
+use super::epoch::CommitEpochs;
+use crate::{
+    access::IndexOrdinal,
+    ids::{RowId, Stamp, TableId},
+    mutant::Mutant,
+    rows::{
+        copies::{Copied, Copies},
+        in_place::{CommitTid, TidWord},
+    },
+    sync::{AtomicU64, Mutex, Ordering},
+};
+
+/// A snapshot that is being read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Snapshot {
+    /// Nothing that was overwritten in an epoch up to this one is kept for it.
+    from: u64,
+    /// The last epoch that it shows.
+    pub(super) epoch: u64,
+}
+
+impl Snapshot {
+    /// What it shows has a lower stamp.
+    pub(super) fn stamp(self) -> Stamp {
+        CommitTid::first(self.epoch + 1).stamp()
+    }
+}
+
+/// The open snapshots of a database, and what is kept for them.
+pub(crate) struct Snapshots {
+    open: Mutex<Vec<Snapshot>>,
+    /// Above all open ones; [`NONE_OPEN`] below all epochs.
+    newest: AtomicU64,
+    /// The least `from`; `u64::MAX`: none is open.
+    oldest: AtomicU64,
+    /// What was overwritten up to here is kept no more, and no entry of it is left.
+    cleaned: AtomicU64,
+    cleaning: Mutex<()>,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+/// Rows and entries that are shared out by row.
+#[derive(Default)]
+struct Shard {
+    rows: HashMap<(TableId, RowId), SmallVec<[Kept; 1]>, BuildHasherDefault<DefaultHasher>>,
+    entries: Vec<LeftEntry>,
+}
+
+/// A row as it was.
+struct Kept {
+    word: TidWord,
+    /// The epoch in which it was overwritten.
+    until: u64,
+    value: Box<[u8]>,
+}
+
+/// An entry of a secondary index that no row has any more.
+pub(crate) struct LeftEntry {
+    pub(super) row: (TableId, RowId),
+    pub(super) index: IndexOrdinal,
+    pub(super) entry: Box<[u8]>,
+    /// The epoch in which it was taken from its row.
+    since: u64,
+}
+
+impl LeftEntry {
+    pub(super) fn new(row: (TableId, RowId), index: IndexOrdinal, entry: &[u8], since: u64) -> Self {
+        Self { row, index, entry: entry.into(), since }
+    }
+}
+
+/// No epoch is as low.
+const NONE_OPEN: u64 = 0;
+
+/// Why the locks here are whole.
+const HELD: &str = "no code panics while it holds what is kept for snapshots";
+
+impl Snapshots {
+    const SHARDS: usize = if cfg!(shuttle) { 2 } else { 64 };
+
+    pub(super) fn new() -> Self {
+        Self {
+            open: Mutex::new(Vec::new()),
+            newest: AtomicU64::new(NONE_OPEN),
+            oldest: AtomicU64::new(u64::MAX),
+            cleaned: AtomicU64::new(u64::MAX),
+            cleaning: Mutex::new(()),
+            shards: (0..Self::SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+        }
+    }
+
+    /// Begins one, which shows everything that has been committed.
+    pub(super) fn open(&self, epochs: &CommitEpochs) -> Snapshot {
+        let mut open = self.open.lock().expect(HELD);
+        let from = epochs.current();
+        for least in [&self.oldest, &self.cleaned] {
+            // Written under the lock only.
+            least.store(least.load(Ordering::SeqCst).min(from), Ordering::SeqCst);
+        }
+        // Until it is known which epoch ends, everything is kept.
+        self.newest.store(u64::MAX, Ordering::SeqCst);
+        let snapshot = Snapshot { from, epoch: epochs.end_one() };
+        open.push(snapshot);
+        self.newest.store(snapshot.epoch, Ordering::SeqCst);
+        snapshot
+    }
+
+    /// Ends one. `take_out` gets the entries that nobody needs any more; costs time for all that was kept for it.
+    pub(super) fn close(&self, snapshot: Snapshot, mut take_out: impl FnMut(LeftEntry)) {
+        let _cleaning = self.cleaning.lock().expect(HELD);
+        let oldest = {
+            let mut open = self.open.lock().expect(HELD);
+            let at = open.iter().position(|other| (other.from, other.epoch) == (snapshot.from, snapshot.epoch));
+            open.swap_remove(at.expect("it is open until it is closed"));
+            let oldest = open.iter().map(|open| open.from).min().unwrap_or(u64::MAX);
+            self.newest.store(open.iter().map(|open| open.epoch).max().unwrap_or(NONE_OPEN), Ordering::SeqCst);
+            self.oldest.store(oldest, Ordering::SeqCst);
+            oldest
+        };
+        for shard in &self.shards {
+            let mut shard = shard.lock().expect(HELD);
+            shard.rows.retain(|_, kept| {
+                kept.retain(|kept| kept.until > oldest);
+                !kept.is_empty()
+            });
+            let left = shard.entries.extract_if(.., |left| left.since <= oldest).collect::<Vec<_>>();
+            drop(shard);
+            left.into_iter().for_each(&mut take_out);
+        }
+        let open = self.open.lock().expect(HELD);
+        self.cleaned.store(open.iter().map(|open| open.from).min().unwrap_or(u64::MAX).min(oldest), Ordering::SeqCst);
+    }
+
+    /// Whether there are any, as far as a commit of this epoch must know.
+    #[inline]
+    pub(super) fn is_before(&self, epoch: u64) -> bool {
+        // SeqCst: after the load of the epoch.
+        self.oldest.load(Ordering::SeqCst) < epoch
+    }
+
+    /// Whether what was overwritten or taken away in an epoch is kept no more.
+    pub(super) fn is_cleaned_up_to(&self, epoch: u64) -> bool {
+        // SeqCst: after the load of the epoch by which it is past.
+        epoch <= self.cleaned.load(Ordering::SeqCst)
+    }
+
+    /// A commit of epoch `until` is about to overwrite a row, whose record it has locked.
+    pub(super) fn keep(&self, row: (TableId, RowId), word: TidWord, until: u64, value: impl FnOnce() -> Box<[u8]>) {
+        let mut shard = self.shard(row).lock().expect(HELD);
+        // Under the lock, so that nothing is kept that was cleaned up.
+        let is_shown = word.tid().epoch() <= self.newest.load(Ordering::SeqCst) && self.is_before(until);
+        if is_shown && !Mutant::NothingKept.is_on() {
+            shard.rows.entry(row).or_default().push(Kept { word, until, value: value() });
+        }
+    }
+
+    /// An entry has been taken from its row, whose record is locked. Says whether a snapshot needs it; it stays then.
+    pub(super) fn leave(&self, left: LeftEntry) -> bool {
+        let mut shard = self.shard(left.row).lock().expect(HELD);
+        // Under the lock: as in `keep`.
+        let needed = self.is_before(left.since) && !Mutant::NoEntryLeft.is_on();
+        if needed {
+            shard.entries.push(left);
+        }
+        needed
+    }
+
+    /// A row as a snapshot shows it that has been overwritten since; `None`: there was none.
+    pub(super) fn read(
+        &self,
+        row: (TableId, RowId),
+        snapshot: Snapshot,
+        copies: &mut Copies,
+    ) -> Option<(TidWord, Copied)> {
+        let shard = self.shard(row).lock().expect(HELD);
+        let shows = |kept: &&Kept| kept.word.tid().epoch() <= snapshot.epoch && snapshot.epoch < kept.until;
+        let kept = shard.rows.get(&row)?.iter().find(shows)?;
+        Some((kept.word, copies.push_bytes(&kept.value)))
+    }
+
+    /// Rows and entries that are kept. Looks at all of them.
+    pub(super) fn kept(&self) -> usize {
+        let in_shard = |shard: &Mutex<Shard>| {
+            let shard = shard.lock().expect(HELD);
+            shard.entries.len() + shard.rows.values().map(SmallVec::len).sum::<usize>()
+        };
+        self.shards.iter().map(in_shard).sum()
+    }
+
+    fn shard(&self, row: (TableId, RowId)) -> &Mutex<Shard> {
+        let mut hasher = DefaultHasher::new();
+        row.hash(&mut hasher);
+        &self.shards[hasher.finish() as usize % Self::SHARDS]
+    }
+}
