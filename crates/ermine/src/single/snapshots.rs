@@ -134,17 +134,17 @@ impl Snapshots {
     /// Ends one. `take_out` gets the entries that nobody needs any more; costs time for all that was kept for it.
     pub(super) fn close(&self, snapshot: Snapshot, mut take_out: impl FnMut(LeftEntry)) {
         let _cleaning = self.cleaning.lock().expect(HELD);
-        let oldest = {
+        {
             let mut open = self.open.lock().expect(HELD);
-            let at = open.iter().position(|other| (other.from, other.epoch) == (snapshot.from, snapshot.epoch));
+            let at = open.iter().position(|other| other.epoch == snapshot.epoch);
             open.swap_remove(at.expect("it is open until it is closed"));
-            let oldest = open.iter().map(|open| open.from).min().unwrap_or(u64::MAX);
             self.newest.store(open.iter().map(|open| open.epoch).max().unwrap_or(NONE_OPEN), Ordering::SeqCst);
-            self.oldest.store(oldest, Ordering::SeqCst);
-            oldest
-        };
+            self.oldest.store(open.iter().map(|open| open.from).min().unwrap_or(u64::MAX), Ordering::SeqCst);
+        }
         for shard in &self.shards {
             let mut shard = shard.lock().expect(HELD);
+            // Under the lock: what is here was put here for snapshots that have been announced.
+            let oldest = self.oldest.load(Ordering::SeqCst);
             shard.rows.retain(|_, kept| {
                 kept.retain(|kept| kept.until > oldest);
                 !kept.is_empty()
@@ -153,8 +153,9 @@ impl Snapshots {
             drop(shard);
             left.into_iter().for_each(&mut take_out);
         }
-        let open = self.open.lock().expect(HELD);
-        self.cleaned.store(open.iter().map(|open| open.from).min().unwrap_or(u64::MAX).min(oldest), Ordering::SeqCst);
+        let _open = self.open.lock().expect(HELD);
+        // It has only fallen since the shards were cleaned.
+        self.cleaned.store(self.oldest.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// Whether there are any, as far as a commit of this epoch must know.
