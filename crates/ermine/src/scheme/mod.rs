@@ -1,6 +1,6 @@
 //! Concurrency control as values of two traits.
 //!
-//! A multi-version [`Scheme`] is a visibility rule x a [`Certifier`]:
+//! A single-version scheme is an [`in_place::InPlace`]. A multi-version [`Scheme`] is a visibility rule x a [`Certifier`]:
 //!
 //! | scheme | reads | certifier |
 //! |---|---|---|
@@ -15,30 +15,24 @@
 //! versions, stamps and TIDs; it knows no table, no index, no log.
 
 pub(crate) mod escalation;
-#[cfg(not(loom))]
 pub(crate) mod in_place;
+#[cfg(all(test, loom))]
+mod in_place_models;
 #[cfg(all(test, loom))]
 mod loom_models;
 pub(crate) mod occ;
-#[cfg(not(loom))]
 pub(crate) mod partitioned;
-#[cfg(not(loom))]
 pub(crate) mod serial;
-#[cfg(not(loom))]
 pub(crate) mod silo;
 pub(crate) mod snapshot;
 pub(crate) mod ssi;
 pub(crate) mod ssn;
 pub(crate) mod staleness;
-#[cfg(not(loom))]
 pub(crate) mod sto;
 mod tracking;
-#[cfg(not(loom))]
 pub(crate) mod tso;
-#[cfg(not(loom))]
 pub(crate) mod two_phase;
 mod untracked;
-#[cfg(not(loom))]
 pub(crate) mod vll;
 
 pub(crate) use tracking::Cause;
