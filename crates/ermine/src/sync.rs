@@ -63,11 +63,19 @@ pub(crate) struct Spin {
 impl Spin {
     #[cfg(not(shuttle))]
     const BUSY_TURNS: u32 = 6;
+    #[cfg(loom)]
+    const TURNS_EXPLORED: u32 = 8;
 
     /// Waits a little longer than the last time.
     pub(crate) fn wait(&mut self) {
         #[cfg(loom)]
-        loom::thread::yield_now();
+        {
+            // Two that wait can take turns for ever, and loom would follow them: it goes on from here in one way only.
+            if self.turns >= Self::TURNS_EXPLORED {
+                loom::skip_branch();
+            }
+            loom::thread::yield_now();
+        }
         #[cfg(shuttle)]
         scheduled::let_others_run();
         #[cfg(not(any(loom, shuttle)))]

@@ -9,7 +9,7 @@ pub(crate) struct Processor {
 impl Processor {
     /// Asks the processor.
     pub(crate) fn detect() -> Self {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         {
             use std::arch::x86_64::{__cpuid, __cpuid_count};
             let leaf_max = __cpuid(0).eax;
@@ -19,7 +19,7 @@ impl Processor {
             };
             Self { restricted_transactions }
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
         Self { restricted_transactions: false }
     }
 

@@ -495,3 +495,63 @@ impl<C: Control> RecordSlot<C> {
         self.0.store(raw, Ordering::Release);
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    //! What a reader believes to have copied is what one writer put there, and with the word of that writer.
+
+    use loom::thread;
+
+    use super::*;
+    use crate::rows::arena::Pool;
+
+    /// Writes a value that has its number in all bytes.
+    fn write(record: RecordPtr<()>, arena: &mut Arena, number: u64, bytes: usize) {
+        let word = record.lock();
+        let tid = word.tid().next_in(number).expect("each writes in an epoch of its own");
+        // A block that is outgrown stays as it is: nothing is freed before the pool is.
+        let _ = record.store(arena, &vec![number as u8; bytes]);
+        record.unlock(TidWord::written(tid, true));
+    }
+
+    /// One reads twice while another one writes values of so many bytes, one after the other.
+    fn copies_are_whole(lengths: [usize; 2]) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let pool = Pool::new();
+            let mut arena = pool.arena();
+            let record = RecordPtr::create(&mut arena, 16, ());
+            write(record, &mut arena, 1, 16);
+            let writing = thread::spawn(move || {
+                for (number, bytes) in (2..).zip(lengths) {
+                    write(record, &mut arena, number, bytes);
+                }
+            });
+            let mut copies = Copies::default();
+            let mut last = 1;
+            for _ in 0..2 {
+                let (word, copied) = record.read(&mut copies);
+                let number = word.tid().epoch();
+                let bytes = copied.expect("there is a row").bytes(&());
+                let length = [16].into_iter().chain(lengths).nth(number as usize - 1);
+                assert!(bytes.iter().all(|byte| u64::from(*byte) == number), "{word:?}: {bytes:?}");
+                assert_eq!(Some(bytes.len()), length);
+                assert!(number >= last, "a record does not go back");
+                last = number;
+            }
+            writing.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_copies_of_a_record_are_whole() {
+        copies_are_whole([16, 8]);
+    }
+
+    /// It moves into a block, and from there into another.
+    #[test]
+    fn loom_copies_of_a_record_that_is_outgrown_are_whole() {
+        copies_are_whole([24, 72]);
+    }
+}

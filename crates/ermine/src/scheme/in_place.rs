@@ -5,10 +5,11 @@
 //! uncommitted byte is ever in a record, and one commit serves all schemes. A scheme says who may look at a record, who may
 //! write it, and what has to be checked before the writes go in.
 
+use std::time::Duration;
+
 use crate::{
     error::{AbortKind, Dependency},
     ids::Stamp,
-    options::Options,
     rows::{
         copies::{Copied, Copies},
         in_place::{Control, RecordPtr, TidWord},
@@ -35,6 +36,14 @@ pub(crate) enum Reach {
     /// One partition.
     Partition(u64),
     Everything,
+}
+
+/// What schemes take from the options of a database.
+pub(crate) struct Limits {
+    /// For how long a transaction waits for others.
+    pub(crate) wait_max: Duration,
+    /// Timestamps that are left at the beginning of each round of them; `None`: as many as there are.
+    pub(crate) timestamps_left: Option<u64>,
 }
 
 /// What a transaction has declared that it will touch.
@@ -72,9 +81,8 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
     /// Whether a transaction has to say what it will touch (`enter`, `is_declared`).
     const DECLARES: bool = false;
 
-    fn shared(options: &Options) -> Self::Shared;
+    fn shared(limits: &Limits) -> Self::Shared;
 
-    /// A transaction begins.
     /// A transaction begins. `runs_through`: it ends by itself.
     fn begin(shared: &Self::Shared, state: &mut Self::State, runs_through: bool) -> Result<Begun, Conflict>;
 

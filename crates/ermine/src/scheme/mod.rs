@@ -1,6 +1,6 @@
 //! Concurrency control as values of two traits.
 //!
-//! A multi-version [`Scheme`] is a visibility rule x a [`Certifier`]:
+//! A single-version scheme is an [`in_place::InPlace`]. A multi-version [`Scheme`] is a visibility rule x a [`Certifier`]:
 //!
 //! | scheme | reads | certifier |
 //! |---|---|---|
@@ -14,33 +14,26 @@
 //! The path of a row (`txn`) and the commit path (`txn::commit`) are written once; a certifier fills in hooks. It sees
 //! versions, stamps and TIDs; it knows no table, no index, no log.
 
-#[cfg(not(loom))]
 mod by_hand;
 pub(crate) mod escalation;
-#[cfg(not(loom))]
 pub(crate) mod in_place;
+#[cfg(all(test, loom))]
+mod in_place_models;
 #[cfg(all(test, loom))]
 mod loom_models;
 pub(crate) mod occ;
-#[cfg(not(loom))]
 pub(crate) mod partitioned;
-#[cfg(not(loom))]
 pub(crate) mod serial;
-#[cfg(not(loom))]
 pub(crate) mod silo;
 pub(crate) mod snapshot;
 pub(crate) mod ssi;
 pub(crate) mod ssn;
 pub(crate) mod staleness;
-#[cfg(not(loom))]
 pub(crate) mod sto;
 mod tracking;
-#[cfg(not(loom))]
 pub(crate) mod tso;
-#[cfg(not(loom))]
 pub(crate) mod two_phase;
 mod untracked;
-#[cfg(not(loom))]
 pub(crate) mod vll;
 
 pub(crate) use tracking::Cause;

@@ -19,12 +19,11 @@ use std::time::Duration;
 use super::{
     Cause, Conflict, Place,
     by_hand::ByHand,
-    in_place::{Begun, InPlace, Ranges, Reach, Read, patience_ends},
+    in_place::{Begun, InPlace, Limits, Ranges, Reach, Read, patience_ends},
 };
 use crate::{
     error::{AbortKind, Dependency},
     ids::Stamp,
-    options::Options,
     rows::{copies::Copies, in_place::RecordPtr},
     sync::{
         AtomicU64, Ordering,
@@ -210,14 +209,14 @@ impl InPlace for Partitioned {
     const RANGES: Ranges = Ranges::Excluded;
     const PARTITIONS: bool = true;
 
-    fn shared(options: &Options) -> Locks {
+    fn shared(limits: &Limits) -> Locks {
         /// Partitions that have a lock of their own.
-        const PARTITIONS: usize = if cfg!(shuttle) { 4 } else { 256 };
+        const PARTITIONS: usize = if cfg!(any(loom, shuttle)) { 4 } else { 256 };
         Locks {
             database: DatabaseLock(AtomicU64::new(0)),
             partitions: (0..PARTITIONS).map(|_| McsLock::new()).collect(),
             by_hand: ByHand::default(),
-            wait_max: options.wait_max,
+            wait_max: limits.wait_max,
         }
     }
 

@@ -8,10 +8,9 @@ use std::time::Duration;
 use super::{
     Conflict, Place,
     by_hand::ByHand,
-    in_place::{Begun, InPlace, Ranges, Read, patience_ends},
+    in_place::{Begun, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
-    options::Options,
     rows::{copies::Copies, in_place::RecordPtr},
     sync::{
         mcs::{McsHeld, McsLock},
@@ -48,8 +47,8 @@ impl InPlace for Serial {
 
     const RANGES: Ranges = Ranges::Excluded;
 
-    fn shared(options: &Options) -> Lock {
-        Lock { lock: McsLock::new(), by_hand: ByHand::default(), wait_max: options.wait_max }
+    fn shared(limits: &Limits) -> Lock {
+        Lock { lock: McsLock::new(), by_hand: ByHand::default(), wait_max: limits.wait_max }
     }
 
     fn begin(lock: &Lock, has: &mut Has, runs_through: bool) -> Result<Begun, Conflict> {

@@ -8,15 +8,15 @@
 
 use super::{
     Conflict, Place,
-    in_place::{Begun, InPlace, Ranges, Read, stale},
+    in_place::{Begun, InPlace, Limits, Ranges, Read, stale},
 };
 use crate::{
     mutant::Mutant,
-    options::Options,
     rows::{
         copies::Copies,
         in_place::{RecordPtr, TidWord},
     },
+    sync::total_order,
 };
 
 /// `silo`.
@@ -33,7 +33,7 @@ impl InPlace for Silo {
 
     const RANGES: Ranges = Ranges::AtCommit;
 
-    fn shared(_: &Options) {}
+    fn shared(_: &Limits) {}
 
     #[inline]
     fn begin((): &(), _: &mut Reads, _: bool) -> Result<Begun, Conflict> {
@@ -64,6 +64,8 @@ impl InPlace for Silo {
         if Mutant::NoTest.is_on() {
             return Ok(());
         }
+        // Before the loads of words, after the epoch has been read (`single::commit`).
+        total_order();
         for &(record, seen, place) in &reads.0 {
             let word = record.word();
             if !word.says_same_as(seen) || word.is_locked() && !is_own(record) {

@@ -39,13 +39,12 @@ use std::{marker::PhantomData, time::Duration};
 
 use super::{
     Cause, Conflict, Place,
-    in_place::{Begun, InPlace, Ranges, Read, patience_ends},
+    in_place::{Begun, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
     error::{AbortKind, Dependency},
     ids::Stamp,
     mutant::Mutant,
-    options::Options,
     rows::{
         copies::Copies,
         in_place::{Control, RecordPtr},
@@ -223,9 +222,9 @@ impl<W: Width> InPlace for Sto<W> {
 
     const RANGES: Ranges = Ranges::Stamped;
 
-    fn shared(options: &Options) -> Clock {
-        let first = W::MAX.saturating_sub(options.timestamps_left.unwrap_or(u64::MAX)).max(1);
-        Clock { next: Next(AtomicU64::new(first)), first, round: AtomicU64::new(0), wait_max: options.wait_max }
+    fn shared(limits: &Limits) -> Clock {
+        let first = W::MAX.saturating_sub(limits.timestamps_left.unwrap_or(u64::MAX)).max(1);
+        Clock { next: Next(AtomicU64::new(first)), first, round: AtomicU64::new(0), wait_max: limits.wait_max }
     }
 
     fn begin(clock: &Clock, running: &mut Running<W>, _: bool) -> Result<Begun, Conflict> {

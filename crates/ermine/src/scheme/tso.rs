@@ -30,12 +30,11 @@ use std::{marker::PhantomData, sync::Arc};
 
 use super::{
     Cause, Conflict, Place,
-    in_place::{Begun, InPlace, Ranges, Read, stale},
+    in_place::{Begun, InPlace, Limits, Ranges, Read, stale},
 };
 use crate::{
     error::{AbortKind, Dependency},
     ids::{Stamp, Tid},
-    options::Options,
     platform::{cpu::Processor, rtm::Rtm},
     rows::{
         copies::Copies,
@@ -44,6 +43,7 @@ use crate::{
     sync::{
         AppendList, AtomicU64, Ordering,
         elided::{ElidedLatch, Elision, ElisionCounts},
+        total_order,
     },
 };
 
@@ -99,7 +99,14 @@ impl Shared {
     /// How often a hardware transaction is begun again before the latch is taken: the paper's figure 15 finds little left to gain
     /// after a few.
     const RETRIES_MAX: u32 = 7;
-    const LATCHES: usize = if cfg!(shuttle) { 4 } else { 1024 };
+    /// Under loom as many as keep neighbours apart, wherever they are: what shares a latch must not change from run to run.
+    const LATCHES: usize = if cfg!(shuttle) {
+        4
+    } else if cfg!(loom) {
+        32
+    } else {
+        1024
+    };
 
     fn latch(&self, record: RecordPtr<Timestamps>) -> &ElidedLatch {
         let hash = (record.address() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -164,7 +171,7 @@ impl<R: Reads> InPlace for Tso<R> {
 
     const RANGES: Ranges = if R::STAMPED { Ranges::Stamped } else { Ranges::AtCommit };
 
-    fn shared(_: &Options) -> Shared {
+    fn shared(_: &Limits) -> Shared {
         Shared {
             next: Next(AtomicU64::new(1)),
             seats: AppendList::new(),
@@ -200,6 +207,7 @@ impl<R: Reads> InPlace for Tso<R> {
                 let look = || {
                     if control.read.load(Ordering::SeqCst) < own {
                         control.read.store(own, Ordering::SeqCst);
+                        total_order();
                     }
                     control.write.load(Ordering::SeqCst)
                 };
@@ -285,6 +293,8 @@ impl<R: Reads> InPlace for Tso<R> {
 
     fn certify(_: &Shared, running: &mut Running, _: impl Fn(RecordPtr<Timestamps>) -> bool) -> Result<(), Conflict> {
         let own = running.timestamp;
+        // Before the loads of marks, after the epoch has been read: as `silo`, with marks for locks.
+        total_order();
         for &(record, seen, place) in &running.read {
             let write = record.control().write.load(Ordering::SeqCst);
             if write != seen && (write != own || Self::before(running, record) != Some(seen)) {
@@ -300,6 +310,8 @@ impl<R: Reads> InPlace for Tso<R> {
 
     fn last_looks(_: &Shared, record: RecordPtr<Timestamps>) -> (Stamp, Stamp) {
         let control = record.control();
+        // SeqCst: after the record has been locked; who has found it not locked has raised the read timestamp before.
+        total_order();
         (Stamp(control.read.load(Ordering::SeqCst)), Stamp(control.write.load(Ordering::SeqCst)))
     }
 

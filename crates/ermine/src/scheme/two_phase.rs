@@ -29,13 +29,12 @@ use std::{marker::PhantomData, ptr::NonNull, sync::Arc, time::Duration};
 
 use super::{
     Cause, Conflict, Place,
-    in_place::{Begun, InPlace, Ranges, Read},
+    in_place::{Begun, InPlace, Limits, Ranges, Read},
 };
 use crate::{
     error::{AbortKind, Dependency},
     ids::Stamp,
     mutant::Mutant,
-    options::Options,
     rows::{
         copies::Copies,
         in_place::{Control, RecordPtr},
@@ -413,8 +412,8 @@ impl<W: Policy> InPlace for TwoPhase<W> {
 
     const RANGES: Ranges = Ranges::AtCommit;
 
-    fn shared(options: &Options) -> Shared {
-        Shared { ages: Ages(AtomicU64::new(1)), wait_max: options.wait_max }
+    fn shared(limits: &Limits) -> Shared {
+        Shared { ages: Ages(AtomicU64::new(1)), wait_max: limits.wait_max }
     }
 
     fn begin(shared: &Shared, held: &mut Held, _: bool) -> Result<Begun, Conflict> {

@@ -22,10 +22,9 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::{
     Conflict, Place,
-    in_place::{Begun, Declared, InPlace, Ranges, Read, patience_ends},
+    in_place::{Begun, Declared, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
-    options::Options,
     rows::{
         copies::Copies,
         in_place::{Control, RecordPtr},
@@ -159,8 +158,8 @@ impl InPlace for Vll {
     const RANGES: Ranges = Ranges::Excluded;
     const DECLARES: bool = true;
 
-    fn shared(options: &Options) -> Shared {
-        Shared { queue: Mutex::new(VecDeque::new()), wait_max: options.wait_max }
+    fn shared(limits: &Limits) -> Shared {
+        Shared { queue: Mutex::new(VecDeque::new()), wait_max: limits.wait_max }
     }
 
     fn begin(_: &Shared, _: &mut Running, _: bool) -> Result<Begun, Conflict> {

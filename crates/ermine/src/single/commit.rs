@@ -7,7 +7,8 @@
 //!
 //! Why the epochs of transactions are in serial order (SiloR 2.1): take T1 that writes what T2 has read. T2 reads the epoch, then
 //! finds the record not locked; T1 locks it, then reads the epoch. All four are sequentially consistent, so T1's lock comes after
-//! T2's look, and T1's epoch is not below T2's. Where T2 reads or overwrites what T1 has written, it does so after T1 has unlocked.
+//! T2's look, and T1's epoch is not below T2's. (Under `tso-validate` T2 looks for T1's mark, which is there before the lock is.)
+//! Where T2 reads or overwrites what T1 has written, it does so after T1 has unlocked.
 //!
 //! Under `sto` and `tso` a reader is not looked at again at its commit, and may commit in a later epoch than who overwrote what it has
 //! read, after it in the order of timestamps. What is durable up to an epoch is closed under "read from" and "overwrote" there, too.

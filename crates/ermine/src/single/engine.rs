@@ -36,7 +36,7 @@ use crate::{
     pool::WorkerPool,
     rows::{arena::Pool, in_place::RecordSlot},
     run::Runs,
-    scheme::in_place::{InPlace, patience_ends},
+    scheme::in_place::{InPlace, Limits, patience_ends},
     sync::{Instant, Mutex, Ordering, Spin},
     table::{KeyOf, TableParts},
     tables::Tables,
@@ -73,7 +73,7 @@ impl<P: InPlace> Engine<P> {
 
     fn with_parts(options: &Options, first_epoch: u64, nodes: Arc<EpochManager>, memory: Arc<Pool>) -> Self {
         Self {
-            shared: P::shared(options),
+            shared: P::shared(&Limits { wait_max: options.wait_max, timestamps_left: options.timestamps_left }),
             epochs: CommitEpochs::starting_at(first_epoch),
             snapshots: Snapshots::new(),
             nodes,
