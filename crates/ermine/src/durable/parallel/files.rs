@@ -1,6 +1,6 @@
 //! Sorts the files of a database by what they are, and tells the two families of databases apart.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
 use super::{
     super::{copy::UNFINISHED, store::storage},
@@ -24,11 +24,24 @@ pub(crate) struct Places {
 
 impl Places {
     pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self> {
+        Self::with(directory, options, |path| RealDirectory::create(path))
+    }
+
+    /// As [`open`](Self::open), for somebody who only looks: no directory is made.
+    pub(crate) fn open_to_look(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self> {
+        Self::with(directory, options, |path| RealDirectory::open(path))
+    }
+
+    fn with(
+        directory: &Arc<dyn Directory>,
+        options: &Options,
+        real: impl Fn(&Path) -> io::Result<RealDirectory>,
+    ) -> Result<Self> {
         let wary = |directory: Arc<dyn Directory>| -> Arc<dyn Directory> { Arc::new(WaryDirectory::new(directory)) };
         let directory = wary(directory.clone());
         let mut devices: Vec<_> = options.log_directories_in.iter().cloned().map(wary).collect();
         for path in &options.log_directories {
-            devices.push(wary(Arc::new(RealDirectory::create(path).map_err(storage)?)));
+            devices.push(wary(Arc::new(real(path).map_err(storage)?)));
         }
         if devices.is_empty() {
             devices.push(directory.clone());
@@ -108,9 +121,14 @@ impl Role {
     }
 }
 
+/// Whether a directory with these files holds a database of a single-version scheme.
+pub(crate) fn is_in_place(names: &[String]) -> bool {
+    names.iter().any(|name| Family::of_file(name) == Some(Family::InPlace))
+}
+
 /// Fails for a directory that only single-version schemes can do something with.
 pub(crate) fn refuse_in_place(directory: &dyn Directory, names: &[String]) -> Result<()> {
-    if names.iter().any(|name| Family::of_file(name) == Some(Family::InPlace)) {
+    if is_in_place(names) {
         let path = directory.path();
         return Err(Error::Storage(format!(
             "{path} holds a database whose rows have one version: that is not supported for such databases"

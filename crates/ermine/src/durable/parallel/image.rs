@@ -224,13 +224,13 @@ impl RowsWriter {
     }
 }
 
-/// Shows every row of a file with its TID.
+/// Shows every row of a file with its TID; says how many blocks it has.
 pub(super) fn read_rows(
     places: &Places,
     manifest: &Manifest,
     number: u32,
     mut visit: impl FnMut(CommitTid, &Row<'_>) -> Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     let name = Role::Rows(manifest.epoch, number).name();
     let damaged = |offset: u64, what: &str| Error::Corrupt { file: name.clone(), offset, what: what.into() };
     let of = manifest.files[number as usize];
@@ -247,7 +247,7 @@ pub(super) fn read_rows(
     if first != head(manifest.epoch, number) {
         return Err(damaged(0, "it has no head"));
     }
-    let (mut at, mut rows, mut block) = (HEAD_BYTES as u64, 0, Vec::new());
+    let (mut at, mut rows, mut blocks, mut block) = (HEAD_BYTES as u64, 0, 0, Vec::new());
     while at < of.bytes {
         let broken = || damaged(at, "there is no whole block of rows");
         let mut front = [0; BLOCK_HEAD_BYTES];
@@ -271,9 +271,10 @@ pub(super) fn read_rows(
             visit(CommitTid::from_stamp(crate::ids::Stamp(u64::from_le_bytes(*tid))), &row)?;
         }
         rows += u64::from(count);
+        blocks += 1;
         at = end;
     }
-    if rows == of.rows { Ok(()) } else { Err(damaged(at, "it has not as many rows as the manifest says")) }
+    if rows == of.rows { Ok(blocks) } else { Err(damaged(at, "it has not as many rows as the manifest says")) }
 }
 
 #[cfg(test)]
