@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod inspect;
 mod inspect_checkpoint;
+mod inspect_parallel;
 mod restore;
 mod verify;
 mod watch;

@@ -1,4 +1,4 @@
-//! Goal: `verify` finds every damaged byte that counts in a directory of a single-version scheme, finds nothing in one that is whole,
+//! Goal: `verify` and `inspect` count what is there, and `verify` finds every damaged byte that counts in a directory of a single-version scheme, finds nothing in one that is whole,
 //! also after a crash, and changes nothing.
 //! Method: a database with a checkpoint and a log behind it in directories in memory; bits of all its files are flipped one by one,
 //! and it crashes at every operation.
@@ -11,6 +11,7 @@ use ermine::{
         Directory, Open,
         faulty::{FaultyDirectory, Keep},
     },
+    inspect::ParallelLog,
     verify_in,
 };
 
@@ -136,4 +137,37 @@ fn log_directories_are_looked_into_when_they_are_named() {
     assert!(verification.is_right() && verification.rows == 300, "{verification:?}");
     several.log_directories_in.pop();
     assert!(!verify_with(&directory, &several).is_right());
+}
+
+#[test]
+fn inspect_counts_what_verify_counts() {
+    let directory = FaultyDirectory::new();
+    build(&directory, options());
+    let of: Arc<dyn Directory> = Arc::new(directory.clone());
+    let log = ParallelLog::open_in(&of, &Options::default()).unwrap().unwrap();
+    let (mut records, mut rows) = (0, 0);
+    for file in log.files() {
+        let mut found = log.records(file).unwrap();
+        for record in &mut found {
+            let record = record.unwrap();
+            assert!((1..=file.persistent_epoch.unwrap()).contains(&record.epoch), "{record:?}");
+            (records, rows) = (records + 1, rows + record.rows);
+        }
+        assert_eq!(found.end(), file.durable_bytes);
+    }
+    let verification = verify(&directory);
+    assert_eq!(records, verification.log_records);
+    assert!(rows >= records);
+    let checkpoint = log.checkpoint().unwrap().unwrap();
+    assert_eq!(checkpoint.files.iter().map(|file| file.rows).sum::<u64>(), 311, "and one of the catalog");
+    assert_eq!(checkpoint.tables.last().map(String::as_str), Some("rows"));
+    let file = log.files().last().unwrap();
+    directory.flip(&file.file, file.durable_bytes / 2, 1).unwrap();
+    let mut found = log.records(file).unwrap();
+    assert!(found.by_ref().all(|record| record.is_ok()) && found.end() < file.durable_bytes);
+    // Of the other family.
+    let directory = FaultyDirectory::new();
+    drop(Database::open_in(Arc::new(directory.clone()), options().scheme(Scheme::Si)).unwrap());
+    let of: Arc<dyn Directory> = Arc::new(directory);
+    assert!(ParallelLog::open_in(&of, &Options::default()).unwrap().is_none());
 }

@@ -38,26 +38,26 @@ const BLOCK_BYTES: usize = 256 << 10;
 
 /// A file of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct RowsFile {
-    pub(super) device: usize,
-    pub(super) bytes: u64,
-    pub(super) rows: u64,
+pub(crate) struct RowsFile {
+    pub(crate) device: usize,
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
 }
 
 /// What a checkpoint is of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     /// Rows of this epoch and later ones are in the log only.
-    pub(super) epoch: u64,
+    pub(crate) epoch: u64,
     /// The last epoch whose changes the walk may have met.
-    pub(super) last_epoch: u64,
+    pub(crate) last_epoch: u64,
     /// The generation of the log, and the first of its files that is needed, by device. Of earlier ones none is.
-    pub(super) generation: u32,
-    pub(super) first: Vec<u32>,
+    pub(crate) generation: u32,
+    pub(crate) first: Vec<u32>,
     /// By number.
-    pub(super) files: Vec<RowsFile>,
+    pub(crate) files: Vec<RowsFile>,
     /// For people.
-    pub(super) tables: Vec<String>,
+    pub(crate) tables: Vec<String>,
 }
 
 impl Manifest {
