@@ -22,6 +22,7 @@ use crate::{
     random::Random,
     report::{Setting, grouped, mib, scheme_name},
     storage,
+    tuning::Tuning,
 };
 
 /// What to build and measure.
@@ -74,7 +75,7 @@ impl Options {
             outstanding: storage::Storage::OUTSTANDING,
             keep: true,
         };
-        storage::open(options, Some(&storage))
+        storage::open(options, Some(&storage), &Tuning::default())
     }
 
     fn value(&self, updates: u64) -> Vec<u8> {

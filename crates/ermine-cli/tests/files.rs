@@ -144,3 +144,34 @@ fn a_directory_of_a_single_version_scheme_is_verified_and_shown() {
     assert_eq!(code, Some(2));
     assert!(err.contains("not supported"), "{err}");
 }
+
+#[test]
+fn what_is_tuned_is_reported_and_works() {
+    let scratch = Scratch::new("tuned");
+    let micro =
+        "bench micro --scheme silo --records 1000 --operation mixed --index hash --threads 2 --warmup 0 --seconds 0.2";
+    let (code, out, err) = scratch.ermine(&format!(
+        "{micro} --dir db --log-dir first --log-dir second --epoch-interval 0.5 --checkpoint-after 64"
+    ));
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    assert!(out.contains("2 log directories, epochs of 500µs, a checkpoint after 64.0 MiB of log"), "{out}");
+    assert!(out.contains("Hash"), "{out}");
+    for directory in ["first", "second"] {
+        assert!(fs::read_dir(scratch.0.join(directory)).unwrap().count() > 0, "{directory}");
+    }
+    let (code, out, _) = scratch.ermine("verify db --log-dir first --log-dir second");
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.contains("1000 rows"), "{out}");
+    assert_eq!(scratch.ermine("verify db").0, Some(1));
+    let (code, _, err) = scratch.ermine(&format!("{micro} --dir another --log-dir first"));
+    assert_eq!(code, Some(2));
+    assert!(err.contains("first is not empty"), "{err}");
+    let (code, _, err) = scratch.ermine("bench micro --scheme si --dir another --log-dir another-log");
+    assert_eq!(code, Some(2));
+    assert!(err.contains("--log-dir means nothing under si"), "{err}");
+    let line =
+        "bench stock --records 1000 --reads 10 --scheme silo,2pl-wdl --rounds 1 --threads 2 --warmup 0 --seconds 0.2";
+    let (code, out, err) = scratch.ermine(&format!("{line} --dir several --log-dir several-log --wait-max 5"));
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    assert!(scratch.0.join("several-log/2pl-wdl").is_dir() && out.contains("waits of up to 5ms"), "{out}");
+}

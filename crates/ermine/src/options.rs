@@ -62,8 +62,7 @@ pub struct Options {
     /// As `archive`, for any implementation of a directory.
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
-    /// How long a transaction waits for others under schemes that wait (`2pl-waitdie`, `2pl-wdl`, `sto`, `vll`, `serial` and `partitioned`), before it aborts and
-    /// is run again. Such waits end by themselves, unless an application leaves a transaction open.
+    /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again. Such waits end by themselves, unless an application leaves a transaction open.
     pub wait_max: Duration,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
@@ -384,6 +383,20 @@ impl Scheme {
     /// Whether rows have several versions, so that a transaction can read a snapshot.
     pub fn has_versions(self) -> bool {
         matches!(self, Self::Rc | Self::Si | Self::RcSsn | Self::SiSsn | Self::SiSsi | Self::MvOcc)
+    }
+
+    /// Whether a transaction waits for others before it aborts, at most as long as [`Options::wait_max`] says.
+    pub fn waits(self) -> bool {
+        matches!(
+            self,
+            Self::TwoPhaseWaitDie
+                | Self::TwoPhaseWdl
+                | Self::Serial
+                | Self::Sto
+                | Self::Sto32
+                | Self::Vll
+                | Self::Partitioned
+        )
     }
 
     /// Whether what commits is always as if it had run one after the other.

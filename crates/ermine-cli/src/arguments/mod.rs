@@ -50,7 +50,7 @@ pub enum Command {
     /// Load a database, drive it with many threads, verify it, and report
     Bench {
         #[command(subcommand)]
-        workload: Workload,
+        workload: Box<Workload>,
     },
     /// Judge a recorded history: which isolation levels hold, and the smallest cycle of each anomaly
     ///
