@@ -21,6 +21,8 @@ pub struct Tuning {
     pub epoch_interval: Option<Duration>,
     /// Bytes of log between checkpoints.
     pub checkpoint_after: Option<u64>,
+    /// Compresses checkpoints. Single-version schemes.
+    pub compress_checkpoints: bool,
     /// How long a transaction waits for others. Schemes that wait.
     #[serde(serialize_with = "milliseconds", rename = "wait_max_ms")]
     pub wait_max: Option<Duration>,
@@ -44,6 +46,7 @@ impl Tuning {
         let is_single_version = |scheme: Scheme| !scheme.has_versions();
         needed(!self.log_directories.is_empty(), "--log-dir", is_single_version)?;
         needed(self.epoch_interval.is_some(), "--epoch-interval", is_single_version)?;
+        needed(self.compress_checkpoints, "--compress-checkpoints", is_single_version)?;
         needed(self.wait_max.is_some(), "--wait-max", Scheme::waits)?;
         self.apply(ermine::Options::default()).check()?;
         if keep {
@@ -67,7 +70,8 @@ impl Tuning {
 
     /// Options with what is said.
     pub(crate) fn apply(&self, options: ermine::Options) -> ermine::Options {
-        let mut options = options.log_directories(&self.log_directories);
+        let mut options =
+            options.log_directories(&self.log_directories).compress_checkpoints(self.compress_checkpoints);
         options.epoch_interval = self.epoch_interval.unwrap_or(options.epoch_interval);
         options.checkpoint_after = self.checkpoint_after.unwrap_or(options.checkpoint_after);
         options.wait_max = self.wait_max.unwrap_or(options.wait_max);
@@ -88,6 +92,9 @@ impl fmt::Display for Tuning {
         if let Some(bytes) = self.checkpoint_after {
             write!(f, ", a checkpoint after {} of log", mib(bytes))?;
         }
+        if self.compress_checkpoints {
+            f.write_str(", compressed checkpoints")?;
+        }
         if let Some(time) = self.wait_max {
             write!(f, ", waits of up to {time:?}")?;
         }
@@ -104,10 +111,11 @@ mod tests {
         let time = Some(Duration::from_millis(3));
         let epochs = Tuning { epoch_interval: time, ..Tuning::default() };
         let waits = Tuning { wait_max: time, ..Tuning::default() };
+        let compressed = Tuning { compress_checkpoints: true, ..Tuning::default() };
         let log = Tuning { log_directories: vec!["nowhere".into()], ..Tuning::default() };
         for scheme in Scheme::ALL {
             Tuning { checkpoint_after: Some(1), ..Tuning::default() }.check(&[scheme], false).unwrap();
-            for tuning in [&epochs, &log] {
+            for tuning in [&epochs, &log, &compressed] {
                 assert_eq!(tuning.check(&[scheme], false).is_ok(), !scheme.has_versions(), "{scheme}");
             }
             assert_eq!(waits.check(&[scheme], false).is_ok(), scheme.waits(), "{scheme}");

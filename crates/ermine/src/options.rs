@@ -53,6 +53,9 @@ pub struct Options {
     pub log_directories_in: Vec<Arc<dyn Directory>>,
     /// Under single-version schemes: how long an epoch lasts at least, up to a second. Commits become durable epoch by epoch.
     pub epoch_interval: Duration,
+    /// Under single-version schemes: checkpoints are compressed (LZ4). For a device that is so slow, or so full, that it is worth the
+    /// processor's time; SiloR found that it is not (6.2). A checkpoint is read whatever this says.
+    pub compress_checkpoints: bool,
     /// Under single-version schemes: when checkpoints sync what they have written. For measurements.
     #[doc(hidden)]
     pub checkpoint_syncs: CheckpointSyncs,
@@ -86,6 +89,7 @@ impl Default for Options {
             log_directories: Vec::new(),
             log_directories_in: Vec::new(),
             epoch_interval: Duration::from_millis(1),
+            compress_checkpoints: false,
             checkpoint_syncs: CheckpointSyncs::default(),
             archive: None,
             archive_in: None,
@@ -152,6 +156,12 @@ impl Options {
     /// The options with another length of epochs.
     pub fn epoch_interval(mut self, interval: Duration) -> Self {
         self.epoch_interval = interval;
+        self
+    }
+
+    /// The options with checkpoints that are compressed, or are not.
+    pub fn compress_checkpoints(mut self, compress: bool) -> Self {
+        self.compress_checkpoints = compress;
         self
     }
 

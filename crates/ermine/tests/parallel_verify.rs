@@ -70,8 +70,17 @@ fn a_whole_database_is_right_and_counted() {
 
 #[test]
 fn every_flipped_bit_is_found() {
+    find_flipped_bits(options());
+}
+
+#[test]
+fn every_flipped_bit_of_a_compressed_checkpoint_is_found() {
+    find_flipped_bits(options().compress_checkpoints(true));
+}
+
+fn find_flipped_bits(options: Options) {
     let directory = FaultyDirectory::new();
-    build(&directory, options());
+    build(&directory, options);
     for name in directory.list().unwrap() {
         let end = end(&directory, &name);
         let is_counted = |at: &u64| !name.starts_with("pepoch-") || at % 4096 < 48;

@@ -4,9 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use ermine::IndexKind;
-use ermine_bench::{churn, commit_latency, index, machine, micro, recovery};
+use ermine_bench::{churn, commit_latency, index, machine, micro, recovery, tuning::Tuning};
 
-use super::run::{Log, OneScheme, Run, positive_seconds, seconds};
+use super::run::{Compression, Log, OneScheme, Run, positive_seconds, seconds};
 
 #[derive(Debug, Args)]
 pub struct Micro {
@@ -202,6 +202,8 @@ pub struct Recovery {
     /// Rows that a transaction updates
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub updates: u64,
+    #[command(flatten)]
+    pub compression: Compression,
     /// Have the system forget all files before each opening and reading (Linux, as root)
     #[arg(long)]
     pub drop_caches: bool,
@@ -227,6 +229,7 @@ impl Recovery {
             updates: self.updates,
             drop_caches: self.drop_caches,
             seed: self.seed,
+            tuning: Tuning { compress_checkpoints: self.compression.compress_checkpoints, ..Tuning::default() },
         }
     }
 }

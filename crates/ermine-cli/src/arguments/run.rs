@@ -66,6 +66,8 @@ pub struct Run {
     /// Log in MiB after which a checkpoint is made in the background [default: 1024]
     #[arg(long, value_name = "MIB", requires = "dir", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub checkpoint_after: Option<u64>,
+    #[command(flatten)]
+    pub compression: Compression,
     /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (2pl-waitdie, 2pl-wdl,
     /// serial, sto, sto-32, vll, partitioned) [default: 1000]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
@@ -80,6 +82,7 @@ impl Run {
     pub(super) fn tuning(&self) -> Tuning {
         Tuning {
             checkpoint_after: self.checkpoint_after.map(|mib| mib << 20),
+            compress_checkpoints: self.compression.compress_checkpoints,
             wait_max: self.wait_max,
             ..self.log.tuning()
         }
@@ -99,6 +102,14 @@ impl Run {
             observer: None,
         }
     }
+}
+
+/// Of single-version schemes.
+#[derive(Clone, Debug, Args)]
+pub struct Compression {
+    /// Compress checkpoints (LZ4), under single-version schemes
+    #[arg(long, requires = "dir")]
+    pub compress_checkpoints: bool,
 }
 
 /// The parallel log of single-version schemes.

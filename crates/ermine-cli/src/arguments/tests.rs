@@ -73,6 +73,7 @@ fn what_cannot_work_is_refused() {
         "micro --index heap",
         "micro --epoch-interval 1",
         "micro --log-dir l",
+        "micro --compress-checkpoints",
         "micro --checkpoint-after 5",
         "micro --dir d --checkpoint-after 0",
         "micro --wait-max soon",
