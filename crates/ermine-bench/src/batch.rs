@@ -61,7 +61,7 @@ impl Options {
         if self.threads == 0 || self.receipts == 0 {
             return Err(crate::Error::Usage("at least one thread and one receipt a batch are needed".into()));
         }
-        self.terms.check()
+        self.terms.check(&[self.scheme])
     }
 }
 

@@ -36,6 +36,7 @@ use crate::{
     storage::{self, LogSummary, LogUse, Outstanding, Storage},
     tpcc::{Customer, District, Stock, Tables, last_name},
     trial,
+    tuning::Tuning,
 };
 
 /// What to run.
@@ -57,6 +58,8 @@ pub struct Options {
     pub explain_aborts: bool,
     /// Where the database lives; in memory where that is not said.
     pub storage: Option<Storage>,
+    /// What of the engine is set.
+    pub tuning: Tuning,
     /// Is told what every transaction did, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
@@ -83,7 +86,7 @@ impl Options {
         if self.duration < Duration::from_secs(SECONDS_MIN) {
             return usage(format!("at least {SECONDS_MIN} seconds are needed: the quarters of the run are compared"));
         }
-        self.storage.as_ref().map_or(Ok(()), Storage::check)
+        storage::check(&[self.scheme], self.storage.as_ref(), &self.tuning)
     }
 }
 
@@ -160,7 +163,7 @@ pub fn drive(
     watch: &mut dyn FnMut(&Sample),
 ) -> Result<Summary> {
     options.check()?;
-    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref())?;
+    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref(), &options.tuning)?;
     let tables = Tables::open(&db)?;
     let rows = Rows::split(options.rows, options.threads as u32);
     load(&db, &tables, rows, progress)?;
@@ -496,14 +499,14 @@ fn update_district<A: Access>(
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, threads, rows, duration, seed, storage, .. } = &self.options;
+        let Options { scheme, threads, rows, duration, seed, storage, tuning, .. } = &self.options;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
             "options      scheme {scheme}, {threads} threads, {} rows, {:.0} s, seed {seed}{}\n",
             grouped(u64::from(*rows)),
             duration.as_secs_f64(),
-            storage::in_words(storage.as_ref())
+            storage::in_words(storage.as_ref(), tuning)
         )?;
         let mut grid = Grid::new(&["seconds", "txn/s", "resident", "versions", "garbage versions"]);
         for Sample { seconds, per_second, memory } in &self.samples {
@@ -580,6 +583,7 @@ mod tests {
             seed: 0,
             explain_aborts: false,
             storage: None,
+            tuning: Tuning::default(),
             observer: None,
         };
         assert!(good.check().is_ok());

@@ -23,6 +23,7 @@ use crate::{
     random::Random,
     report::{Grid, Setting, grouped, scheme_name, seconds},
     storage::{self, LogSummary, LogUse, Storage},
+    tuning::Tuning,
 };
 
 /// What to run.
@@ -42,6 +43,8 @@ pub struct Options {
     pub measured: Duration,
     /// Seed of the times at half load.
     pub seed: u64,
+    /// What of the engine is set.
+    pub tuning: Tuning,
 }
 
 impl Options {
@@ -53,7 +56,7 @@ impl Options {
         if !(1..=ermine::MAX_VALUE_BYTES).contains(&self.value_bytes) {
             return Err(Error::Usage(format!("a value has between 1 and {} bytes", ermine::MAX_VALUE_BYTES)));
         }
-        self.storage().check()
+        storage::check(&[self.scheme], Some(&self.storage()), &self.tuning)
     }
 
     fn storage(&self) -> Storage {
@@ -120,7 +123,7 @@ type Rows = Table<u64, Vec<u8>>;
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(&Point)) -> Result<Summary> {
     options.check()?;
     let storage = options.storage().beside("database");
-    let db = storage::open(ermine::Options::default().scheme(options.scheme), Some(&storage))?;
+    let db = storage::open(ermine::Options::default().scheme(options.scheme), Some(&storage), &options.tuning)?;
     let rows: Rows = db.table("row")?;
     let bench = Bench { options, db: &db, rows: &rows };
     bench.load(1, None, WARMUP)?;
@@ -319,6 +322,7 @@ mod tests {
             value_bytes: 10,
             measured: Duration::from_millis(60),
             seed: 1,
+            tuning: Tuning::default(),
         };
         assert_eq!(options.points(), [1, 2, 4, 5]);
         let summary = drive(&Options { clients: 2, ..options }, Setting::here(), &mut |_| {}).unwrap();

@@ -117,7 +117,7 @@ pub(crate) mod tests {
 
     /// One as the engine makes it.
     pub(crate) fn write_conflict() -> Abort {
-        let db = crate::trial::open(Scheme::Si, None, None).unwrap();
+        let db = crate::trial::open(Scheme::Si, None, None, &Default::default()).unwrap();
         let table = db.table::<u32, u32>("stock").unwrap();
         let (first, second) = (db.begin(TxnOptions::default()).unwrap(), db.begin(TxnOptions::default()).unwrap());
         first.put(&table, &1, &1).unwrap();

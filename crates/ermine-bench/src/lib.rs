@@ -50,6 +50,7 @@ pub mod stock;
 pub mod storage;
 pub mod tpcc;
 pub mod trial;
+pub mod tuning;
 pub mod verdict;
 pub mod write_skew;
 pub mod zipf;

@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::{Access, Database, Job, Scheme, Table, Transaction, observer::Observer};
+use ermine::{Access, Database, IndexKind, Job, Scheme, Table, TableOptions, Transaction, observer::Observer};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -37,6 +37,7 @@ use crate::{
     report::{Grid, Setting, grouped, mib, scheme_name, seconds},
     storage::{self, LogSummary, LogUse, Outstanding, Storage},
     trial,
+    tuning::Tuning,
     zipf::Choice,
 };
 
@@ -114,15 +115,24 @@ pub struct Options {
     pub measured: Duration,
     /// What to measure, in this order.
     pub operations: Vec<Operation>,
+    /// How the table finds its rows.
+    #[serde(serialize_with = "index_name")]
+    pub index: IndexKind,
     /// Seed of all draws.
     pub seed: u64,
     /// Count aborts by shape.
     pub explain_aborts: bool,
     /// Where the database lives; in memory where that is not said.
     pub storage: Option<Storage>,
+    /// What of the engine is set.
+    pub tuning: Tuning,
     /// Is told what every transaction did, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
+}
+
+fn index_name<S: serde::Serializer>(index: &IndexKind, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{index:?}"))
 }
 
 impl Options {
@@ -141,10 +151,13 @@ impl Options {
         if !(0.0..1.0).contains(&self.theta) {
             return usage("theta lies between 0 (uniform) and 1 (not included); 0.99 is usual".into());
         }
+        if self.index == IndexKind::Hash && self.operations.contains(&Operation::Scan) {
+            return usage("a hash index has no order: choose an operation other than scan".into());
+        }
         if self.measured.is_zero() {
             return usage("nothing can be measured in zero seconds".into());
         }
-        self.storage.as_ref().map_or(Ok(()), Storage::check)
+        storage::check(&[self.scheme], self.storage.as_ref(), &self.tuning)
     }
 }
 
@@ -215,8 +228,8 @@ pub fn drive(
     watch: &mut dyn FnMut(Event),
 ) -> Result<Summary> {
     options.check()?;
-    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref())?;
-    let records: Records = db.table("records")?;
+    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref(), &options.tuning)?;
+    let records: Records = db.table_with("records", TableOptions::default().index(options.index))?;
 
     let (begin, before) = (Instant::now(), resident_bytes());
     load(&db, &records, options, progress)?;
@@ -545,17 +558,29 @@ job! {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, threads, records, value_bytes, theta, warmup, measured, seed, storage, .. } =
-            &self.options;
+        let Options {
+            scheme,
+            threads,
+            records,
+            index,
+            value_bytes,
+            theta,
+            warmup,
+            measured,
+            seed,
+            storage,
+            tuning,
+            ..
+        } = &self.options;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
-            "options      scheme {scheme}, {threads} threads, {} records of {value_bytes} bytes, theta {theta}, {:.1} s \
+            "options      scheme {scheme}, {threads} threads, {} records of {value_bytes} bytes, {index:?}, theta {theta}, {:.1} s \
              after {:.1} s of warm-up, seed {seed}{}",
             grouped(*records),
             measured.as_secs_f64(),
             warmup.as_secs_f64(),
-            storage::in_words(storage.as_ref())
+            storage::in_words(storage.as_ref(), tuning)
         )?;
         writeln!(f, "load         {:.1} s, {} resident\n", self.load.seconds, mib(self.load.resident_bytes))?;
         let mut grid = Grid::new(&[
@@ -625,9 +650,11 @@ mod tests {
             warmup: Duration::ZERO,
             measured: Duration::from_secs(1),
             operations: Operation::ALL.to_vec(),
+            index: IndexKind::BTree,
             seed: 0,
             explain_aborts: false,
             storage: None,
+            tuning: Tuning::default(),
             observer: None,
         };
         assert!(good.check().is_ok());

@@ -22,6 +22,7 @@ use crate::{
     random::Random,
     report::{Setting, grouped, mib, scheme_name},
     storage,
+    tuning::Tuning,
 };
 
 /// What to build and measure.
@@ -44,6 +45,8 @@ pub struct Options {
     pub drop_caches: bool,
     /// Seed of the updates.
     pub seed: u64,
+    /// What of the engine is set: how checkpoints are written.
+    pub tuning: Tuning,
 }
 
 /// The key of the row with the sum.
@@ -59,7 +62,7 @@ impl Options {
         if self.rows == 0 || self.updates == 0 || self.value_bytes < 8 {
             return Err(Error::Usage("at least one row, one update and values of 8 bytes are needed".into()));
         }
-        Ok(())
+        self.tuning.check(&[self.scheme], true)
     }
 
     fn open(&self) -> Result<Database> {
@@ -74,12 +77,19 @@ impl Options {
             outstanding: storage::Storage::OUTSTANDING,
             keep: true,
         };
-        storage::open(options, Some(&storage))
+        storage::open(options, Some(&storage), &self.tuning)
     }
 
-    fn value(&self, updates: u64) -> Vec<u8> {
-        let mut value = vec![updates as u8; self.value_bytes];
-        value[..8].copy_from_slice(&updates.to_le_bytes());
+    /// The count, and then half noise, half zeros, so that there is about as much to compress as in ordinary data.
+    fn value(&self, key: u64, updates: u64) -> Vec<u8> {
+        let mut value = vec![0; self.value_bytes];
+        let (count, rest) = value.split_at_mut(8);
+        count.copy_from_slice(&updates.to_le_bytes());
+        let mut random = Random::new(updates, key);
+        let noise = rest.len() / 2;
+        rest[..noise]
+            .chunks_mut(8)
+            .for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes()[..chunk.len()]));
         value
     }
 }
@@ -94,13 +104,12 @@ pub fn build(options: &Options, progress: &dyn Fn(u64, u64)) -> Result<Database>
     let rows: Rows = db.table("row")?;
     for first in (0..options.rows).step_by(LOADED_TOGETHER as usize) {
         let keys = first..options.rows.min(first + LOADED_TOGETHER);
-        let value = options.value(0);
         db.run_with(storage::loading(), |txn| {
-            keys.clone().try_for_each(|key| txn.insert(&rows, &key, value.as_slice()))
+            keys.clone().try_for_each(|key| txn.insert(&rows, &key, options.value(key, 0).as_slice()))
         })?;
         progress(first, options.rows);
     }
-    db.run(|txn| txn.insert(&rows, &SUM, options.value(0).as_slice()))?;
+    db.run(|txn| txn.insert(&rows, &SUM, options.value(SUM, 0).as_slice()))?;
     db.checkpoint()?;
     let begin = db.statistics().log_bytes;
     let mut random = Random::new(options.seed, 0);
@@ -117,14 +126,14 @@ pub fn build(options: &Options, progress: &dyn Fn(u64, u64)) -> Result<Database>
             db.run_with(relaxed, |txn| -> ermine::Result<()> {
                 for key in &keys {
                     let updates = txn.view(&rows, key)?.map_or(0, updates_of);
-                    txn.put(&rows, key, options.value(updates + 1).as_slice())?;
+                    txn.put(&rows, key, options.value(*key, updates + 1).as_slice())?;
                 }
                 Ok(())
             })?;
             sum += options.updates;
         }
     }
-    db.run(|txn| txn.put(&rows, &SUM, options.value(sum).as_slice()))?;
+    db.run(|txn| txn.put(&rows, &SUM, options.value(SUM, sum).as_slice()))?;
     Ok(db)
 }
 
@@ -145,8 +154,10 @@ pub struct Summary {
     pub read_replayed_seconds: f64,
     /// Reading all files, in seconds.
     pub read_all_seconds: f64,
-    /// Bytes of all files.
+    /// Bytes of all files, and of the checkpoint among them.
     pub file_bytes: u64,
+    /// See `file_bytes`.
+    pub checkpoint_bytes: u64,
 }
 
 /// One opening.
@@ -166,12 +177,13 @@ pub struct Opening {
 
 /// Opens what [`build`] left, and measures.
 pub fn measure(options: &Options, setting: Setting) -> Result<Summary> {
-    let file_bytes = bytes_of(&options.directory)?;
+    let file_bytes = bytes_of(&options.directory, |_| true)?;
+    let checkpoint_bytes = bytes_of(&options.directory, is_checkpoint)?;
     let (db, killed) = open(options)?;
     verify(options, &db)?;
     // Without what stopping would write.
     let files = Files::of(&options.directory)?;
-    let is_replayed = |name: &str| name.starts_with("log-") || name.starts_with("checkpoint-");
+    let is_replayed = |name: &str| is_log(name) || is_checkpoint(name);
     let read_replayed_seconds = files.read(options, is_replayed, killed.log_bytes)?;
     let read_all_seconds = files.read(options, |_| true, u64::MAX)?;
     let begin = Instant::now();
@@ -180,7 +192,17 @@ pub fn measure(options: &Options, setting: Setting) -> Result<Summary> {
     let (db, stopped) = open(options)?;
     verify(options, &db)?;
     let options = options.clone();
-    Ok(Summary { setting, options, killed, stopped, stop_seconds, read_replayed_seconds, read_all_seconds, file_bytes })
+    Ok(Summary {
+        setting,
+        options,
+        killed,
+        stopped,
+        stop_seconds,
+        read_replayed_seconds,
+        read_all_seconds,
+        file_bytes,
+        checkpoint_bytes,
+    })
 }
 
 fn open(options: &Options) -> Result<(Database, Opening)> {
@@ -229,10 +251,23 @@ fn forget(options: &Options) -> Result<()> {
     }
 }
 
-fn bytes_of(directory: &Path) -> Result<u64> {
+/// Of either family.
+fn is_log(name: &str) -> bool {
+    name.starts_with("log-") || name.starts_with("redo-")
+}
+
+/// See [`is_log`].
+fn is_checkpoint(name: &str) -> bool {
+    name.starts_with("checkpoint-") || name.starts_with("rows-")
+}
+
+fn bytes_of(directory: &Path, wanted: fn(&str) -> bool) -> Result<u64> {
     let failed = |source| Error::File { path: directory.into(), source };
     let entries = fs::read_dir(directory).map_err(failed)?;
-    let lengths = entries.map(|entry| Ok(entry?.metadata()?.len()));
+    let lengths = entries.map(|entry| {
+        let entry = entry?;
+        Ok(if wanted(&entry.file_name().to_string_lossy()) { entry.metadata()?.len() } else { 0 })
+    });
     lengths.sum::<io::Result<u64>>().map_err(failed)
 }
 
@@ -260,7 +295,7 @@ impl Files {
             if !wanted(name) {
                 continue;
             }
-            let is_log = name.starts_with("log-");
+            let is_log = is_log(name);
             let mut read = || -> io::Result<()> {
                 let mut file = fs::File::open(path)?;
                 while !is_log || left > 0 {
@@ -280,17 +315,17 @@ impl Files {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { scheme, rows, value_bytes, log_bytes, updates, drop_caches, seed, .. } = &self.options;
+        let Options { scheme, rows, value_bytes, log_bytes, updates, drop_caches, seed, tuning, .. } = &self.options;
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
             "options      scheme {scheme}, {} rows of {value_bytes} bytes, then {} of log by transactions of {updates} updates, \
-             files {}, seed {seed}",
+             files {}, seed {seed}{tuning}",
             grouped(*rows),
             mib(*log_bytes),
             if *drop_caches { "not in memory" } else { "in memory as far as they fit" },
         )?;
-        writeln!(f, "files        {}\n", mib(self.file_bytes))?;
+        writeln!(f, "files        {}, {} of them the checkpoint\n", mib(self.file_bytes), mib(self.checkpoint_bytes))?;
         for (name, opening) in [("after a kill", &self.killed), ("after a stop", &self.stopped)] {
             let Opening { first_seconds, loaded_seconds, log_bytes, transactions, rows } = opening;
             writeln!(

@@ -54,7 +54,8 @@ pub fn contenders<D>(
 ) -> Result<Vec<Contender<D>>> {
     let open = |&scheme: &Scheme| {
         let storage = terms.storage.as_ref().map(|storage| storage.beside(scheme.name()));
-        let db = Terms { storage, ..terms.clone() }.open(scheme)?;
+        let tuning = terms.tuning.beside(scheme.name());
+        let db = Terms { storage, tuning, ..terms.clone() }.open(scheme)?;
         let data = load(&db)?;
         Ok(Contender { scheme, db, data })
     };
@@ -73,7 +74,7 @@ pub fn check(schemes: &[Scheme], rounds: u32, terms: &Terms) -> Result<()> {
     if schemes.len() > 1 && terms.observer.is_some() {
         return usage("an observer watches one database: give one scheme");
     }
-    terms.check()
+    terms.check(schemes)
 }
 
 /// Runs every contender in each round, as `trial` says, for a share of the time; gives what was counted by contender, then

@@ -116,7 +116,7 @@ impl Options {
         if !(1..=CLIENTS_MAX).contains(&self.groups.iter().map(|group| group.clients).sum()) {
             return usage(format!("there are between 1 and {CLIENTS_MAX} clients"));
         }
-        self.terms.check()
+        self.terms.check(&[self.scheme])
     }
 }
 

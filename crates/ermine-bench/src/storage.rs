@@ -12,12 +12,13 @@ use std::{
     task::{Context, Waker},
 };
 
-use ermine::{Database, Durability, Receipt, TxnOptions};
+use ermine::{Database, Durability, Receipt, Scheme, TxnOptions};
 use serde::Serialize;
 
 use crate::{
     error::{Error, Result},
     report::grouped,
+    tuning::Tuning,
 };
 
 /// Where, and when a commit counts.
@@ -47,15 +48,7 @@ impl Storage {
         if self.outstanding == 0 {
             return Err(Error::Usage("a thread has at least one outstanding commit".into()));
         }
-        match self.keep || is_empty(&self.directory)? {
-            true => Ok(()),
-            false => {
-                let directory = self.directory.display();
-                Err(Error::Usage(format!(
-                    "{directory} is not empty: name a directory that is, or that is not there yet"
-                )))
-            }
-        }
+        if self.keep { Ok(()) } else { check_empty(&self.directory) }
     }
 
     /// The same for a database beside others.
@@ -75,23 +68,37 @@ impl fmt::Display for Storage {
     }
 }
 
-/// What a list of options says about it: nothing of a run in memory.
-pub(crate) fn in_words(storage: Option<&Storage>) -> String {
-    storage.map_or_else(String::new, |storage| format!(", in {storage}"))
+/// What a list of options says about it: nothing of a run in memory, but what is tuned.
+pub(crate) fn in_words(storage: Option<&Storage>, tuning: &Tuning) -> String {
+    let place = storage.map_or_else(String::new, |storage| format!(", in {storage}"));
+    format!("{place}{tuning}")
 }
 
-fn is_empty(directory: &Path) -> Result<bool> {
-    match fs::read_dir(directory) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(Error::Usage(format!("{}: {error}", directory.display()))),
+/// Fails for a directory that has something in it.
+pub(crate) fn check_empty(directory: &Path) -> Result<()> {
+    let path = directory.display();
+    match fs::read_dir(directory).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            Err(Error::Usage(format!("{path} is not empty: name a directory that is, or that is not there yet")))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::Usage(format!("{path}: {error}"))),
     }
 }
 
+/// Says what cannot work under these schemes.
+pub(crate) fn check(schemes: &[Scheme], storage: Option<&Storage>, tuning: &Tuning) -> Result<()> {
+    storage.map_or(Ok(()), Storage::check)?;
+    tuning.check(schemes, storage.is_some_and(|storage| storage.keep))
+}
+
 /// Opens the database of a run: in memory where no storage is given.
-pub fn open(options: ermine::Options, storage: Option<&Storage>) -> Result<Database> {
+pub fn open(options: ermine::Options, storage: Option<&Storage>, tuning: &Tuning) -> Result<Database> {
+    let options = tuning.apply(options);
     let Some(storage) = storage else { return Ok(Database::open_in_memory(options)?) };
     storage.check()?;
+    tuning.make_directories()?;
     fs::create_dir_all(&storage.directory).map_err(|source| Error::File { path: storage.directory.clone(), source })?;
     Ok(Database::open(&storage.directory, options.durability(storage.durability))?)
 }
@@ -278,7 +285,7 @@ mod tests {
     #[test]
     fn a_commit_is_acknowledged_when_it_is_durable_and_in_order() {
         let (_scratch, storage) = storage("outstanding", Durability::Durable, 10);
-        let db = open(ermine::Options::default(), Some(&storage)).unwrap();
+        let db = open(ermine::Options::default(), Some(&storage), &Tuning::default()).unwrap();
         let table = db.table::<u64, u64>("t").unwrap();
         let (mut outstanding, mut acknowledged) = (Outstanding::new(Some(&storage)), Vec::new());
         for key in 0..1_000 {
@@ -296,7 +303,7 @@ mod tests {
     fn nobody_waits_where_nothing_is_durable() {
         let (_scratch, storage) = storage("immediate", Durability::Async, 10);
         for storage in [None, Some(&storage)] {
-            let db = open(ermine::Options::default(), storage).unwrap();
+            let db = open(ermine::Options::default(), storage, &Tuning::default()).unwrap();
             let table = db.table::<u64, u64>("t").unwrap();
             let ((), receipt) = db.run_async(|txn| txn.put(&table, &1, &1)).unwrap();
             let (mut outstanding, mut acknowledged) = (Outstanding::new(storage), 0);
@@ -309,7 +316,7 @@ mod tests {
     fn a_directory_with_something_in_it_is_refused() {
         let (_scratch, storage) = storage("empty", Durability::None, 1);
         storage.check().unwrap();
-        drop(open(ermine::Options::default(), Some(&storage)).unwrap());
+        drop(open(ermine::Options::default(), Some(&storage), &Tuning::default()).unwrap());
         assert!(storage.check().unwrap_err().to_string().contains("is not empty"));
         Storage { keep: true, ..storage.clone() }.check().unwrap();
         storage.beside("si").check().unwrap();

@@ -24,14 +24,20 @@ use crate::{
     machine::processor_seconds,
     report::{Grid, Setting, grouped, seconds},
     storage::{self, LogSummary, LogUse, Outstanding, Storage},
+    tuning::Tuning,
     verdict::Check,
 };
 
 /// Opens the database of a run: in memory where no storage is given.
-pub fn open(scheme: Scheme, observer: Option<&Arc<dyn Observer>>, storage: Option<&Storage>) -> Result<Database> {
+pub fn open(
+    scheme: Scheme,
+    observer: Option<&Arc<dyn Observer>>,
+    storage: Option<&Storage>,
+    tuning: &Tuning,
+) -> Result<Database> {
     let mut options = ermine::Options::default().scheme(scheme);
     options.observer = observer.cloned();
-    storage::open(options, storage)
+    storage::open(options, storage, tuning)
 }
 
 /// Inserts the rows of numbers below `count`, in their order, some hundred in a transaction. They are durable at the end.
@@ -78,6 +84,8 @@ pub struct Terms {
     pub explain_aborts: bool,
     /// Where the database lives; in memory where that is not said.
     pub storage: Option<Storage>,
+    /// What of the engine is set.
+    pub tuning: Tuning,
     /// Is told what every transaction did, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
@@ -93,6 +101,7 @@ impl Default for Terms {
             stale_after: None,
             explain_aborts: false,
             storage: None,
+            tuning: Tuning::default(),
             observer: None,
         }
     }
@@ -104,15 +113,15 @@ impl Terms {
         let mut options = ermine::Options::default().scheme(scheme);
         options.stale_after = self.stale_after;
         options.observer = self.observer.clone();
-        storage::open(options, self.storage.as_ref())
+        storage::open(options, self.storage.as_ref(), &self.tuning)
     }
 
-    /// Says what cannot work.
-    pub fn check(&self) -> Result<()> {
+    /// Says what cannot work under these schemes.
+    pub fn check(&self, schemes: &[Scheme]) -> Result<()> {
         if self.measured.is_zero() {
             return Err(crate::Error::Usage("nothing can be measured in zero seconds".into()));
         }
-        self.storage.as_ref().map_or(Ok(()), Storage::check)
+        storage::check(schemes, self.storage.as_ref(), &self.tuning)
     }
 }
 
@@ -125,7 +134,7 @@ impl fmt::Display for Terms {
             Some(u64::MAX) => f.write_str(", every read tracked"),
             Some(bytes) => write!(f, ", stale after {bytes} bytes"),
         }?;
-        f.write_str(&storage::in_words(self.storage.as_ref()))
+        f.write_str(&storage::in_words(self.storage.as_ref(), &self.tuning))
     }
 }
 

@@ -50,7 +50,7 @@ impl Options {
         if self.threads == 0 || self.pairs == 0 {
             return Err(crate::Error::Usage("at least one thread and one pair are needed".into()));
         }
-        self.terms.check()
+        self.terms.check(&[self.scheme])
     }
 }
 

@@ -14,6 +14,7 @@ use ermine_bench::{
         CreditCheckRow, Home, Kind, Mix, Moment, Options, Retry, Scale, Tables, Text, Verdict, all_hold, check, drive,
         load, run,
     },
+    tuning::Tuning,
 };
 use indicatif::ProgressBar;
 
@@ -56,6 +57,7 @@ fn options(scheme: Scheme) -> Options {
         credit_pause: Pause::NONE,
         explain_aborts: false,
         storage: None,
+        tuning: Tuning::default(),
         acknowledge: None,
         expect: None,
         observer: None,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ermine::{Database, Error, Options};
+use ermine::{Database, Error, Options, inspect::ParallelLog};
 use ermine_bench::{Error as Failure, Result, report};
 
 use crate::check;
@@ -25,6 +25,12 @@ pub struct Arguments {
 pub fn backup(arguments: &Arguments) -> Result<bool> {
     let Arguments { directory, target, archive } = arguments;
     let names = std::fs::read_dir(directory).map_err(|error| usage(format!("{}: {error}", directory.display())))?;
+    if ParallelLog::open(directory, &Options::default())?.is_some() {
+        let path = directory.display();
+        return Err(usage(format!(
+            "{path} holds a database of a single-version scheme: backups are not supported for those"
+        )));
+    }
     let is_ours = |name: &str| name.starts_with("log-") || name.starts_with("checkpoint-");
     if !names.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_ours)) {
         return Err(usage(format!("{} holds no database", directory.display())));

@@ -6,31 +6,43 @@ use std::{
     io::{self, BufWriter, Write},
 };
 
-use ermine::inspect::{Block, Found, Hole, Log, Record, Segment};
+use ermine::inspect::{Block, Found, Hole, Log, ParallelLog, Record, Segment};
 use ermine_bench::{Error, Result, report::grouped};
 use serde::Serialize;
 
-use crate::arguments::InspectLog;
+use crate::{arguments::InspectLog, inspect_parallel};
 
 /// Shows a log; says whether all of it is right.
 pub fn log(arguments: &InspectLog) -> Result<bool> {
     let unreadable = |error: ermine::Error| Error::Usage(error.to_string());
+    if let Some(log) = ParallelLog::open(&arguments.directory, &arguments.log.options()).map_err(unreadable)? {
+        if arguments.records {
+            let why = "--records: not for logs of single-version schemes, whose records are shown without it";
+            return Err(Error::Usage(why.into()));
+        }
+        return shown(|out, damage| inspect_parallel::show_log(arguments, &log, out, damage));
+    }
     let log = Log::open(&arguments.directory).map_err(unreadable)?;
     let segments = match &arguments.segment {
         Some(file) => std::slice::from_ref(log.segment(file).map_err(unreadable)?),
         None => log.segments(),
     };
-    let mut show = Show { arguments, out: BufWriter::new(io::stdout().lock()), sums: BTreeMap::new(), damage: 0 };
-    match show.log(&log, segments) {
-        Ok(()) => Ok(show.damage == 0),
+    shown(|out, damage| Show { arguments, out, sums: BTreeMap::new(), damage }.log(&log, segments))
+}
+
+/// Shows something, with a count of the places where it is damaged; says whether there are none.
+fn shown(show: impl FnOnce(&mut dyn Write, &mut u64) -> Result<(), Stop>) -> Result<bool> {
+    let mut damage = 0;
+    match show(&mut BufWriter::new(io::stdout().lock()), &mut damage) {
+        Ok(()) => Ok(damage == 0),
         // Whoever reads has seen enough.
-        Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(show.damage == 0),
+        Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(damage == 0),
         Err(Stop::Output(source)) => Err(Error::File { path: "the standard output".into(), source }),
         Err(Stop::Engine(error)) => Err(error.into()),
     }
 }
 
-enum Stop {
+pub enum Stop {
     Output(io::Error),
     Engine(ermine::Error),
 }
@@ -52,7 +64,7 @@ struct Show<'a, W: Write> {
     out: W,
     /// By the name of the kind.
     sums: BTreeMap<&'static str, Sum>,
-    damage: u64,
+    damage: &'a mut u64,
 }
 
 /// What the blocks of a kind come to.
@@ -141,7 +153,7 @@ impl<W: Write> Show<'_, W> {
 
     fn segment(&mut self, segment: &Segment, follows: bool) -> io::Result<()> {
         let Segment { file, sequence, start, end, length, .. } = segment;
-        self.damage += u64::from(!follows);
+        *self.damage += u64::from(!follows);
         if self.arguments.json {
             let line = Line::Segment { file, sequence: *sequence, start: *start, end: *end, length: *length, follows };
             return self.line(&line);
@@ -168,7 +180,7 @@ impl<W: Write> Show<'_, W> {
         sum.header_bytes += HEADER_BYTES;
         sum.descriptor_bytes += block.descriptor_bytes;
         sum.payload_bytes += block.payload_bytes();
-        self.damage += u64::from(is_damage);
+        *self.damage += u64::from(is_damage);
         if self.arguments.summary && block.is_right {
             return Ok(());
         }
@@ -215,7 +227,7 @@ impl<W: Write> Show<'_, W> {
     }
 
     fn hole(&mut self, segment: &Segment, hole: &Hole, is_damage: bool) -> io::Result<()> {
-        self.damage += u64::from(is_damage);
+        *self.damage += u64::from(is_damage);
         let &Hole { position, offset, bytes, reason, .. } = hole;
         if self.arguments.json {
             let (file, reason) = (&segment.file[..], reason.to_string());
@@ -228,7 +240,7 @@ impl<W: Write> Show<'_, W> {
     fn sums(&mut self) -> io::Result<()> {
         if self.arguments.json {
             let kinds = std::mem::take(&mut self.sums);
-            return self.line(&Line::Sums { kinds: &kinds, damage: self.damage });
+            return self.line(&Line::Sums { kinds: &kinds, damage: *self.damage });
         }
         let mut grid =
             ermine_bench::report::Grid::new(&["kind", "blocks", "rows", "headers", "descriptors", "payloads"]);
@@ -238,7 +250,7 @@ impl<W: Write> Show<'_, W> {
             grid.row([(*kind).to_owned()].into_iter().chain(figures));
         }
         writeln!(self.out, "\n{grid}\n")?;
-        match self.damage {
+        match *self.damage {
             0 => writeln!(self.out, "nothing is damaged"),
             damage => {
                 writeln!(self.out, "DAMAGED in {damage} places: docs/design/log.md says how to save what is left")

@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ermine::KeyContents;
-use ermine_bench::{Result, report};
+use ermine::{KeyContents, inspect::ParallelLog};
+use ermine_bench::{Error, Result, report};
 
-use crate::restore::shown;
+use crate::{arguments::LogDirectories, inspect_parallel, restore::shown};
 
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The directory of the database
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    #[command(flatten)]
+    log: LogDirectories,
     /// Show every key and entry, with its row and the place of its value
     #[arg(long)]
     keys: bool,
@@ -20,6 +22,14 @@ pub struct Arguments {
 
 /// Shows it.
 pub fn inspect(arguments: &Arguments) -> Result<bool> {
+    let none = || println!("{} has no checkpoint: the log has everything", arguments.directory.display());
+    if let Some(log) = ParallelLog::open(&arguments.directory, &arguments.log.options())? {
+        if arguments.keys {
+            return Err(Error::Usage("--keys: not for checkpoints of single-version schemes".into()));
+        }
+        log.checkpoint()?.map_or_else(none, |checkpoint| inspect_parallel::show_checkpoint(&checkpoint));
+        return Ok(true);
+    }
     let mut visit = |of: KeyContents| {
         let key: String = of.key.iter().map(|byte| format!("{byte:02x}")).collect();
         let place = of.place.unwrap_or_default();
@@ -27,7 +37,7 @@ pub fn inspect(arguments: &Arguments) -> Result<bool> {
     };
     let visit = arguments.keys.then_some(&mut visit as &mut dyn FnMut(KeyContents));
     let Some(contents) = ermine::checkpoint_contents(&arguments.directory, visit)? else {
-        println!("{} has no checkpoint: the log has everything", arguments.directory.display());
+        none();
         return Ok(true);
     };
     println!("{}: {}, begun {}", contents.file, report::mib(contents.bytes), shown(contents.moment));

@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod inspect;
 mod inspect_checkpoint;
+mod inspect_parallel;
 mod restore;
 mod verify;
 mod watch;
@@ -21,7 +22,7 @@ use crate::arguments::{Command, Ermine, Inspect, Workload};
 fn main() -> ExitCode {
     let Ermine { command } = Ermine::parse();
     let done = match command {
-        Command::Bench { workload } => match workload {
+        Command::Bench { workload } => match *workload {
             Workload::Tpcc(arguments) => arguments.options().and_then(|options| bench::tpcc(options, &arguments.run)),
             Workload::CreditCheck(arguments) => {
                 arguments.options().and_then(|options| bench::tpcc(options, &arguments.tpcc.run))

@@ -7,13 +7,15 @@ use ermine::{Finding, Verification};
 use ermine_bench::{Result, report};
 use serde::Serialize;
 
-use crate::check;
+use crate::{arguments::LogDirectories, check};
 
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The directory of the database, or of a backup
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    #[command(flatten)]
+    log: LogDirectories,
     /// Write the findings as JSON to the standard output
     #[arg(long)]
     json: bool,
@@ -22,7 +24,7 @@ pub struct Arguments {
 /// Looks, and says what is wrong; whether nothing is.
 pub fn verify(arguments: &Arguments) -> Result<bool> {
     let bar = check::bar();
-    let verification = ermine::verify(&arguments.directory, &mut |progress| {
+    let verification = ermine::verify(&arguments.directory, &arguments.log.options(), &mut |progress| {
         bar.set_message(progress.step);
         bar.set_length(progress.total);
         bar.set_position(progress.done);
@@ -45,12 +47,17 @@ fn print(verification: &Verification) {
     if let Some(torn) = &verification.torn {
         println!("as after a crash: {}", line(torn));
     }
+    let log = match verification.persistent_epoch {
+        Some(epoch) => format!(", {} log records up to epoch {epoch}", verification.log_records),
+        None => String::new(),
+    };
     println!(
-        "{}: {} tables, {} rows, {} entries of indexes; {} blocks, {} in {:.1} s",
+        "{}: {} tables, {} rows, {} entries of indexes; {} files, {} blocks{log}, {} in {:.1} s",
         if verification.is_right() { "nothing is wrong" } else { "DAMAGED" },
         verification.tables,
         verification.rows,
         verification.entries,
+        verification.files,
         verification.blocks,
         report::mib(verification.bytes),
         verification.took.as_secs_f64()
@@ -75,7 +82,10 @@ struct Json<'v> {
     tables: u64,
     rows: u64,
     entries: u64,
+    files: u64,
     blocks: u64,
+    log_records: u64,
+    persistent_epoch: Option<u64>,
     bytes: u64,
     seconds: f64,
 }
@@ -99,7 +109,10 @@ impl<'v> From<&'v Verification> for Json<'v> {
             tables: of.tables,
             rows: of.rows,
             entries: of.entries,
+            files: of.files,
             blocks: of.blocks,
+            log_records: of.log_records,
+            persistent_epoch: of.persistent_epoch,
             bytes: of.bytes,
             seconds: of.took.as_secs_f64(),
         }

@@ -115,3 +115,63 @@ fn a_damaged_log_is_shown_and_the_exit_code_says_so() {
     assert_eq!(scratch.ermine("inspect log nowhere").0, Some(2));
     assert_eq!(scratch.ermine("inspect log db --segment nothing").0, Some(2));
 }
+
+#[test]
+fn a_directory_of_a_single_version_scheme_is_verified_and_shown() {
+    let scratch = Scratch::new("silo");
+    let (code, _, err) = scratch.ermine(&TPCC.replace("tpcc", "tpcc --scheme silo"));
+    assert_eq!(code, Some(0), "{err}");
+    let (code, out, err) = scratch.ermine("verify db");
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    assert!(out.contains("nothing is wrong: 9 tables") && out.contains("log records up to epoch"), "{out}");
+    let (code, out, err) = scratch.ermine("inspect log db --summary");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("generation 1, file 1") && out.contains("nothing is damaged"), "{out}");
+    let (code, _, err) = scratch.ermine("inspect checkpoint db");
+    assert_eq!(code, Some(0), "{err}");
+    let (_, out, _) = scratch.ermine("inspect log db --json");
+    let lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let record = lines.filter(|line| line["record"].is_object()).nth(100).unwrap();
+    let (file, position) = (record["record"]["file"].as_str().unwrap(), record["record"]["position"].as_u64().unwrap());
+    let log = fs::File::options().write(true).open(scratch.0.join("db").join(file)).unwrap();
+    log.write_all_at(b"\xff\xff", position + 5).unwrap();
+    for line in [format!("inspect log db --summary --segment {file}"), "verify db".into()] {
+        let (code, out, _) = scratch.ermine(&line);
+        assert_eq!(code, Some(1), "{out}");
+        assert!(out.contains("no whole record") && out.contains(&position.to_string()), "{out}");
+    }
+    let (code, _, err) = scratch.ermine("backup db copy");
+    assert_eq!(code, Some(2));
+    assert!(err.contains("not supported"), "{err}");
+}
+
+#[test]
+fn what_is_tuned_is_reported_and_works() {
+    let scratch = Scratch::new("tuned");
+    let micro =
+        "bench micro --scheme silo --records 1000 --operation mixed --index hash --threads 2 --warmup 0 --seconds 0.2";
+    let (code, out, err) = scratch.ermine(&format!(
+        "{micro} --dir db --log-dir first --log-dir second --epoch-interval 0.5 --checkpoint-after 64"
+    ));
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    assert!(out.contains("2 log directories, epochs of 500µs, a checkpoint after 64.0 MiB of log"), "{out}");
+    assert!(out.contains("Hash"), "{out}");
+    for directory in ["first", "second"] {
+        assert!(fs::read_dir(scratch.0.join(directory)).unwrap().count() > 0, "{directory}");
+    }
+    let (code, out, _) = scratch.ermine("verify db --log-dir first --log-dir second");
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.contains("1000 rows"), "{out}");
+    assert_eq!(scratch.ermine("verify db").0, Some(1));
+    let (code, _, err) = scratch.ermine(&format!("{micro} --dir another --log-dir first"));
+    assert_eq!(code, Some(2));
+    assert!(err.contains("first is not empty"), "{err}");
+    let (code, _, err) = scratch.ermine("bench micro --scheme si --dir another --log-dir another-log");
+    assert_eq!(code, Some(2));
+    assert!(err.contains("--log-dir means nothing under si"), "{err}");
+    let line =
+        "bench stock --records 1000 --reads 10 --scheme silo,2pl-wdl --rounds 1 --threads 2 --warmup 0 --seconds 0.2";
+    let (code, out, err) = scratch.ermine(&format!("{line} --dir several --log-dir several-log --wait-max 5"));
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    assert!(scratch.0.join("several-log/2pl-wdl").is_dir() && out.contains("waits of up to 5ms"), "{out}");
+}

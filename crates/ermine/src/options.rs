@@ -53,6 +53,9 @@ pub struct Options {
     pub log_directories_in: Vec<Arc<dyn Directory>>,
     /// Under single-version schemes: how long an epoch lasts at least, up to a second. Commits become durable epoch by epoch.
     pub epoch_interval: Duration,
+    /// Under single-version schemes: checkpoints are compressed (LZ4). For a device that is so slow, or so full, that it is worth the
+    /// processor's time; SiloR found that it is not (6.2). A checkpoint is read whatever this says.
+    pub compress_checkpoints: bool,
     /// Under single-version schemes: when checkpoints sync what they have written. For measurements.
     #[doc(hidden)]
     pub checkpoint_syncs: CheckpointSyncs,
@@ -62,8 +65,7 @@ pub struct Options {
     /// As `archive`, for any implementation of a directory.
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
-    /// How long a transaction waits for others under schemes that wait (`2pl-waitdie`, `2pl-wdl`, `sto`, `vll`, `serial` and `partitioned`), before it aborts and
-    /// is run again. Such waits end by themselves, unless an application leaves a transaction open.
+    /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again. Such waits end by themselves, unless an application leaves a transaction open.
     pub wait_max: Duration,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
@@ -87,6 +89,7 @@ impl Default for Options {
             log_directories: Vec::new(),
             log_directories_in: Vec::new(),
             epoch_interval: Duration::from_millis(1),
+            compress_checkpoints: false,
             checkpoint_syncs: CheckpointSyncs::default(),
             archive: None,
             archive_in: None,
@@ -153,6 +156,12 @@ impl Options {
     /// The options with another length of epochs.
     pub fn epoch_interval(mut self, interval: Duration) -> Self {
         self.epoch_interval = interval;
+        self
+    }
+
+    /// The options with checkpoints that are compressed, or are not.
+    pub fn compress_checkpoints(mut self, compress: bool) -> Self {
+        self.compress_checkpoints = compress;
         self
     }
 
@@ -384,6 +393,20 @@ impl Scheme {
     /// Whether rows have several versions.
     pub fn has_versions(self) -> bool {
         matches!(self, Self::Rc | Self::Si | Self::RcSsn | Self::SiSsn | Self::SiSsi | Self::MvOcc)
+    }
+
+    /// Whether a transaction waits for others before it aborts, at most as long as [`Options::wait_max`] says.
+    pub fn waits(self) -> bool {
+        matches!(
+            self,
+            Self::TwoPhaseWaitDie
+                | Self::TwoPhaseWdl
+                | Self::Serial
+                | Self::Sto
+                | Self::Sto32
+                | Self::Vll
+                | Self::Partitioned
+        )
     }
 
     /// Whether what commits is always as if it had run one after the other.

@@ -141,7 +141,7 @@ fn restore(
 }
 
 fn verify(directory: &FaultyDirectory) -> ermine::Verification {
-    verify_in(&(Arc::new(directory.clone()) as Arc<dyn Directory>), &mut |_| ()).unwrap()
+    verify_in(&(Arc::new(directory.clone()) as Arc<dyn Directory>), &Options::default(), &mut |_| ()).unwrap()
 }
 
 fn assert_right(directory: &FaultyDirectory, what: &str) {
@@ -510,7 +510,7 @@ fn every_flipped_bit_that_counts_is_found() {
     for name in names.iter().filter(|name| *name != "LOCK") {
         let damaged = copy(&directory);
         damaged.lose(name).unwrap();
-        let verification = verify_in(&(Arc::new(damaged) as Arc<dyn Directory>), &mut |_| ());
+        let verification = verify_in(&(Arc::new(damaged) as Arc<dyn Directory>), &Options::default(), &mut |_| ());
         let Ok(verification) = verification else { continue };
         // The last segment is missed by nobody, nor is a large value that was replaced since the checkpoint.
         if verification.is_right() {
@@ -534,7 +534,11 @@ fn a_torn_tail_is_no_damage() {
     for at in (0..trace.operations()).step_by(7) {
         for keep in [Keep::Nothing, Keep::Random(at as u64), Keep::Everything] {
             let crashed = trace.crash(at, keep);
-            let Ok(verification) = verify_in(&(Arc::new(crashed) as Arc<dyn Directory>), &mut |_| ()) else { continue };
+            let Ok(verification) =
+                verify_in(&(Arc::new(crashed) as Arc<dyn Directory>), &Options::default(), &mut |_| ())
+            else {
+                continue;
+            };
             assert!(verification.is_right(), "{at} {keep:?}: {verification:?}");
         }
     }

@@ -38,7 +38,7 @@ fn check(db: &Database, table: &Table<String, u64>, expected: impl Fn(u64) -> Op
 
 fn verified(directory: &FaultyDirectory) {
     let directory: Arc<dyn Directory> = Arc::new(directory.clone());
-    let verification = verify_in(&directory, &mut |_| {}).unwrap();
+    let verification = verify_in(&directory, &Options::default(), &mut |_| {}).unwrap();
     assert!(verification.findings.is_empty(), "{:?}", verification.findings);
 }
 

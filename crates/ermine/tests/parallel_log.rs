@@ -75,6 +75,27 @@ fn a_checkpoint_ends_old_files() {
 }
 
 #[test]
+fn compressed_and_plain_checkpoints_are_both_read() {
+    let (directory, mut expected) = (FaultyDirectory::new(), Vec::new());
+    let mut bytes = Vec::new();
+    for round in 0..4u8 {
+        // What a checkpoint was made with does not decide how the next one is.
+        let (db, rows) = open(&directory, options().compress_checkpoints(round % 2 == 0));
+        assert_eq!(content(&db, &rows), expected, "{round}");
+        expected = (0..2000).map(|key| (key, vec![round; 200])).collect();
+        // A value that no block has room for.
+        expected.push((2000, vec![round; 1 << 20]));
+        for (key, value) in &expected {
+            db.run_async(|txn| txn.put(&rows, key, value.as_slice())).map(drop).unwrap();
+        }
+        bytes.push(db.checkpoint().unwrap().bytes);
+    }
+    assert!(bytes[0] * 5 < bytes[1] && bytes[2] * 5 < bytes[3], "{bytes:?}");
+    let (db, rows) = open(&directory, options());
+    assert_eq!(content(&db, &rows), expected);
+}
+
+#[test]
 fn a_checkpoint_knows_the_entries_of_tables_that_nobody_has_opened() {
     let directory = FaultyDirectory::new();
     {

@@ -28,8 +28,9 @@ use crate::{
     pause::Pause,
     random::Random,
     report::{Memory, Setting, scheme_name, seconds},
-    storage::{LogUse, Outstanding, Storage},
+    storage::{self, LogUse, Outstanding, Storage},
     trial,
+    tuning::Tuning,
 };
 
 /// Which warehouse a transaction belongs to.
@@ -76,6 +77,8 @@ pub struct Options {
     pub explain_aborts: bool,
     /// Where the database lives; in memory where that is not said.
     pub storage: Option<Storage>,
+    /// What of the engine is set.
+    pub tuning: Tuning,
     /// Gets every new order that was acknowledged.
     #[serde(skip)]
     pub acknowledge: Option<OrderSink>,
@@ -100,7 +103,7 @@ impl Options {
         if self.remote_percent > 100 {
             return usage("the remote percentage lies between 0 and 100");
         }
-        self.storage.as_ref().map_or(Ok(()), Storage::check)
+        storage::check(&[self.scheme], self.storage.as_ref(), &self.tuning)
     }
 
     fn business(&self) -> Business {
@@ -129,7 +132,7 @@ pub fn drive(
 ) -> crate::Result<Summary> {
     options.check()?;
     let expected = options.expect.as_deref().map_or(Ok(Vec::new()), read_acknowledged)?;
-    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref())?;
+    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref(), &options.tuning)?;
     let tables = Tables::open_for(&db, options.mix)?;
 
     let begin = Instant::now();

@@ -265,6 +265,7 @@ impl fmt::Display for Summary {
             mix,
             credit_pause,
             storage,
+            tuning,
             ..
         } = &self.options;
         writeln!(f, "{}", self.benchmark)?;
@@ -277,7 +278,7 @@ impl fmt::Display for Summary {
             warmup.as_secs_f64(),
             if *scale == super::Scale::FULL { "" } else { ", reduced scale" },
             if *mix == Mix::Standard { String::new() } else { format!(", pause {credit_pause} in credit checks") },
-            storage::in_words(storage.as_ref())
+            storage::in_words(storage.as_ref(), tuning)
         )?;
         writeln!(f, "load         {:.1} s, {}", self.load_seconds, self.memory_after_load)?;
         writeln!(f, "after run    {}", self.memory_after_run)?;

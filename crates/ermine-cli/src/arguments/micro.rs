@@ -2,10 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::Args;
-use ermine_bench::{churn, commit_latency, index, machine, micro, recovery};
+use clap::{Args, ValueEnum};
+use ermine::IndexKind;
+use ermine_bench::{churn, commit_latency, index, machine, micro, recovery, tuning::Tuning};
 
-use super::run::{OneScheme, Run, positive_seconds, seconds};
+use super::run::{Compression, Log, OneScheme, Run, positive_seconds, seconds};
 
 #[derive(Debug, Args)]
 pub struct Micro {
@@ -26,6 +27,9 @@ pub struct Micro {
     /// random order. all: each of them in turn.
     #[arg(long, default_value = "all", value_name = "OPERATION", value_parser = operations)]
     pub operation: Operations,
+    /// How the table finds its rows: b-tree, art (a radix tree) or hash, which has no scans
+    #[arg(long, value_enum, default_value_t = Kind::BTree, value_name = "KIND")]
+    pub index: Kind,
     /// Skew of the keys drawn (Zipf); 0 is uniform, 0.99 is usual
     #[arg(long, default_value_t = 0.0, value_name = "THETA")]
     pub theta: f64,
@@ -35,6 +39,13 @@ pub struct Micro {
     /// Time before each, which does not count
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     pub warmup: Duration,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Kind {
+    BTree,
+    Art,
+    Hash,
 }
 
 /// One operation, or all.
@@ -63,9 +74,15 @@ impl Micro {
             warmup: self.warmup,
             measured: self.seconds,
             operations: self.operation.0.clone(),
+            index: match self.index {
+                Kind::BTree => IndexKind::BTree,
+                Kind::Art => IndexKind::Art,
+                Kind::Hash => IndexKind::Hash,
+            },
             seed: self.run.seed,
             explain_aborts: self.run.explain_aborts,
             storage: self.run.place.storage(false),
+            tuning: self.run.tuning(),
             observer: None,
         }
     }
@@ -95,6 +112,7 @@ impl Churn {
             seed: self.run.seed,
             explain_aborts: self.run.explain_aborts,
             storage: self.run.place.storage(false),
+            tuning: self.run.tuning(),
             observer: None,
         }
     }
@@ -132,6 +150,8 @@ pub struct CommitLatency {
     /// The database is made in this directory, which is empty or not there yet; beside it a plain file is measured
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
+    #[command(flatten)]
+    pub log: Log,
     /// Most clients, a thread each; 1, 2, 4 .. are measured up to it [default: four a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub clients: Option<u32>,
@@ -158,6 +178,7 @@ impl CommitLatency {
             value_bytes: self.value_bytes,
             measured: self.seconds,
             seed: self.seed,
+            tuning: self.log.tuning(),
         }
     }
 }
@@ -181,6 +202,8 @@ pub struct Recovery {
     /// Rows that a transaction updates
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub updates: u64,
+    #[command(flatten)]
+    pub compression: Compression,
     /// Have the system forget all files before each opening and reading (Linux, as root)
     #[arg(long)]
     pub drop_caches: bool,
@@ -206,6 +229,7 @@ impl Recovery {
             updates: self.updates,
             drop_caches: self.drop_caches,
             seed: self.seed,
+            tuning: Tuning { compress_checkpoints: self.compression.compress_checkpoints, ..Tuning::default() },
         }
     }
 }

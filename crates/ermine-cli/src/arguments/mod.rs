@@ -10,7 +10,9 @@ mod run;
 mod tests;
 mod tpcc;
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
 
 pub use self::{
     bench::Workload,
@@ -29,12 +31,26 @@ pub struct Ermine {
     pub command: Command,
 }
 
+/// Where a database has its log.
+#[derive(Clone, Debug, Args)]
+pub struct LogDirectories {
+    /// A directory of the log, where a database of a single-version scheme was given some; once for each of them, in the same order
+    #[arg(long = "log-dir", value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+}
+
+impl LogDirectories {
+    pub fn options(&self) -> ermine::Options {
+        ermine::Options::default().log_directories(&self.directories)
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Load a database, drive it with many threads, verify it, and report
     Bench {
         #[command(subcommand)]
-        workload: Workload,
+        workload: Box<Workload>,
     },
     /// Judge a recorded history: which isolation levels hold, and the smallest cycle of each anomaly
     ///
@@ -53,7 +69,8 @@ pub enum Command {
     Restore(crate::restore::Arguments),
     /// Look at every byte of a database that is not open: checksums, addresses, keys against rows
     ///
-    /// Changes nothing. Exit code 1 when something is wrong. A log that ends in the middle of what was not durable is no damage.
+    /// Changes nothing. Exit code 1 when something is wrong. A log that ends in the middle of what was not durable is no damage. A
+    /// database of a single-version scheme is brought up in memory for it, as by opening it.
     Verify(crate::verify::Arguments),
     /// Look into the files of a database without opening it
     Inspect {

@@ -8,12 +8,14 @@ use ermine_bench::{
     machine,
     storage::Storage,
     trial::{self, Terms},
+    tuning::Tuning,
 };
 
 /// Of workloads that run under one scheme.
 #[derive(Clone, Debug, Args)]
 pub struct OneScheme {
-    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc
+    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version scheme: silo, 2pl-nowait,
+    /// 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
     #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
 }
@@ -21,7 +23,7 @@ pub struct OneScheme {
 /// Of workloads that compare schemes.
 #[derive(Clone, Debug, Args)]
 pub struct Schemes {
-    /// Concurrency controls, with commas between: rc, si, or the serializable rc-ssn, si-ssn, si-ssi, mvocc
+    /// Concurrency controls, with commas between: rc, si, the serializable rc-ssn, si-ssn, si-ssi, mvocc, or single-version schemes
     #[arg(
         id = "schemes", long = "scheme", value_name = "SCHEME,..", value_delimiter = ',',
         default_values_t = [Scheme::Si, Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc]
@@ -59,11 +61,31 @@ pub struct Run {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub place: Place,
+    #[command(flatten)]
+    pub log: Log,
+    /// Log in MiB after which a checkpoint is made in the background [default: 1024]
+    #[arg(long, value_name = "MIB", requires = "dir", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub checkpoint_after: Option<u64>,
+    #[command(flatten)]
+    pub compression: Compression,
+    /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (2pl-waitdie, 2pl-wdl,
+    /// serial, sto, sto-32, vll, partitioned) [default: 1000]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub wait_max: Option<Duration>,
 }
 
 impl Run {
     pub fn threads(&self) -> usize {
         self.threads.map_or_else(machine::cores, |threads| threads as usize)
+    }
+
+    pub(super) fn tuning(&self) -> Tuning {
+        Tuning {
+            checkpoint_after: self.checkpoint_after.map(|mib| mib << 20),
+            compress_checkpoints: self.compression.compress_checkpoints,
+            wait_max: self.wait_max,
+            ..self.log.tuning()
+        }
     }
 
     /// The terms of a trial that takes this time.
@@ -76,8 +98,38 @@ impl Run {
             stale_after: time.stale_after,
             explain_aborts: self.explain_aborts,
             storage: self.place.storage(false),
+            tuning: self.tuning(),
             observer: None,
         }
+    }
+}
+
+/// Of single-version schemes.
+#[derive(Clone, Debug, Args)]
+pub struct Compression {
+    /// Compress checkpoints (LZ4), under single-version schemes
+    #[arg(long, requires = "dir")]
+    pub compress_checkpoints: bool,
+}
+
+/// The parallel log of single-version schemes.
+#[derive(Clone, Debug, Args)]
+pub struct Log {
+    /// A directory of the log, under single-version schemes; may be given several times, once a device [default: DIR]
+    ///
+    /// It is empty or not there yet. Where schemes are compared, each has a directory of its own in it.
+    #[arg(long = "log-dir", value_name = "DIR", requires = "dir")]
+    pub log_directories: Vec<PathBuf>,
+    /// Least length of an epoch in milliseconds, also a fraction of one, up to 1000, under single-version schemes: commits become
+    /// durable epoch by epoch [default: 1]
+    #[arg(long, value_name = "MS", requires = "dir", value_parser = milliseconds)]
+    pub epoch_interval: Option<Duration>,
+}
+
+impl Log {
+    pub(super) fn tuning(&self) -> Tuning {
+        let (log_directories, epoch_interval) = (self.log_directories.clone(), self.epoch_interval);
+        Tuning { log_directories, epoch_interval, ..Tuning::default() }
     }
 }
 
@@ -147,6 +199,11 @@ impl From<Retry> for trial::Retry {
             Retry::No => Self::No,
         }
     }
+}
+
+/// Milliseconds, with or without a fraction.
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    seconds(text).map(|time| time / 1000)
 }
 
 /// Seconds, with or without a fraction.

@@ -10,7 +10,7 @@ use super::*;
 
 fn parse(line: &str) -> Result<Workload, ErrorKind> {
     match Ermine::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())?.command {
-        Command::Bench { workload } => Ok(workload),
+        Command::Bench { workload } => Ok(*workload),
         other => panic!("{other:?}"),
     }
 }
@@ -70,6 +70,13 @@ fn what_cannot_work_is_refused() {
         "commit-latency",
         "micro --records 99",
         "micro --operation put",
+        "micro --index heap",
+        "micro --epoch-interval 1",
+        "micro --log-dir l",
+        "micro --compress-checkpoints",
+        "micro --checkpoint-after 5",
+        "micro --dir d --checkpoint-after 0",
+        "micro --wait-max soon",
         "churn --rows 10",
         "sibench --group 2:8-12",
         "sibench --threads 2 --group 2:8-12:3",
@@ -158,4 +165,23 @@ fn a_directory_comes_with_durability_and_outstanding_commits() {
     for workload in ["credit-check", "sibench", "write-skew", "batch", "stock", "read-mostly", "micro", "churn"] {
         assert!(parse(&format!("ermine bench {workload} --dir d --durability none")).is_ok(), "{workload}");
     }
+}
+
+#[test]
+fn what_is_tuned_arrives() {
+    let tuning =
+        tpcc("--dir d --log-dir a --log-dir b --epoch-interval 0.25 --checkpoint-after 64 --wait-max 20").tuning;
+    assert_eq!(tuning.log_directories, ["a", "b"].map(std::path::PathBuf::from));
+    assert_eq!(tuning.epoch_interval, Some(Duration::from_micros(250)));
+    assert_eq!((tuning.checkpoint_after, tuning.wait_max), (Some(64 << 20), Some(Duration::from_millis(20))));
+    let micro = |line: &str| match parse(line).unwrap() {
+        Workload::Micro(arguments) => arguments.options(),
+        other => panic!("{other:?}"),
+    };
+    let usage = |line: &str| micro(line).check().unwrap_err().to_string();
+    let error = usage("ermine bench micro --scheme si --dir nowhere --epoch-interval 2");
+    assert!(error.contains("--epoch-interval means nothing under si"), "{error}");
+    assert!(usage("ermine bench micro --scheme silo --wait-max 2").contains("--wait-max means nothing under silo"));
+    assert!(usage("ermine bench micro --index hash").contains("no order"));
+    assert!(micro("ermine bench micro --index hash --operation get").check().is_ok());
 }

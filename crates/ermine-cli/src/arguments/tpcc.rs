@@ -84,6 +84,7 @@ impl Tpcc {
             credit_pause: Pause::NONE,
             explain_aborts: self.run.explain_aborts,
             storage: self.run.place.storage(self.keep),
+            tuning: self.run.tuning(),
             acknowledge: self.acknowledge.as_deref().map(tpcc::OrderSink::to_path).transpose()?,
             expect: self.expect.clone(),
             observer: None,

@@ -7,6 +7,8 @@
 //! 3. Keys are held against rows: every row has one key, every key one row, and each entry of a secondary index ends with the key
 //!    of its row; each row has one entry in each. Which entry it should have, only the application knows.
 //!
+//! This is for databases whose rows have versions; those of single-version schemes are handed to [`super::parallel::verify`].
+//!
 //! A log ends where its blocks end; what was not durable when a machine stopped may be torn there, and that is no damage
 //! ([`Verification::torn`]). Everything else is a [`Finding`].
 
@@ -22,7 +24,7 @@ use super::{
     cold::{self, ColdFile},
     copy::Progress,
     image::{self, Image},
-    rebuild,
+    parallel, rebuild,
     recovery::{Found as Files, find, read_catalog_with, replay_all},
     replay::{Arrays, Notes, Replay, raise},
     row_set::RowSet,
@@ -41,6 +43,7 @@ use crate::{
         segment::{SegmentFiles, name_of},
         space::Span,
     },
+    options::Options,
     platform::file::{Directory, File, Open, real::RealDirectory},
     rows::array::ChainArray,
     scheme::{StampsOf, ssn::SiSsn},
@@ -82,8 +85,14 @@ pub struct Verification {
     pub rows: u64,
     /// Entries of secondary indexes.
     pub entries: u64,
+    /// Files that were read.
+    pub files: u64,
     /// Blocks whose checksums were computed.
     pub blocks: u64,
+    /// Records of the parallel log whose checksums were computed.
+    pub log_records: u64,
+    /// The epoch up to which a parallel log counts.
+    pub persistent_epoch: Option<u64>,
     /// Bytes read, of every file.
     pub bytes: u64,
     /// How long it took.
@@ -96,14 +105,14 @@ impl Verification {
         self.wrong == 0
     }
 
-    fn tell(&mut self, file: &str, offset: u64, what: impl Into<String>) {
+    pub(super) fn tell(&mut self, file: &str, offset: u64, what: impl Into<String>) {
         self.wrong += 1;
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(Finding { file: file.into(), offset, what: what.into() });
         }
     }
 
-    fn tell_error(&mut self, error: Error) {
+    pub(super) fn tell_error(&mut self, error: Error) {
         match error {
             Error::Corrupt { file, offset, what } => {
                 // The same place may be met by the replay and by the scan.
@@ -116,20 +125,29 @@ impl Verification {
     }
 }
 
-/// Verifies the database in a directory, which must not be open. An error: it cannot be looked at, because it is open, because it
-/// is none, or because the device fails.
-pub fn verify(path: impl AsRef<Path>, progress: &mut dyn FnMut(Progress)) -> Result<Verification> {
+/// Verifies the database in a directory, which must not be open. Of the options the log directories count. An error: it cannot be looked
+/// at, because it is open, because it is none, or because the device fails.
+pub fn verify(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Verification> {
     let directory = RealDirectory::open(path.as_ref()).map_err(storage)?;
     let _lock = directory.lock_to_look().map_err(storage)?;
-    verify_in(&(Arc::new(directory) as Arc<dyn Directory>), progress)
+    verify_in(&(Arc::new(directory) as Arc<dyn Directory>), options, progress)
 }
 
 /// As [`verify`], for any implementation of a directory that nobody uses meanwhile.
 #[doc(hidden)]
-pub fn verify_in(directory: &Arc<dyn Directory>, progress: &mut dyn FnMut(Progress)) -> Result<Verification> {
+pub fn verify_in(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Verification> {
     let began = Instant::now();
     let mut verification = Verification::default();
     let names = directory.list().map_err(storage)?;
+    if parallel::files::is_in_place(&names) {
+        parallel::verify::verify(directory, options, &mut verification, progress)?;
+        verification.took = began.elapsed();
+        return Ok(verification);
+    }
     let is_ours = |name: &String| image::begin_of(name).is_some() || crate::log::segment::span_of(name).is_some();
     if !names.iter().any(is_ours) {
         return Err(Error::Storage(format!("{} holds no database", directory.path())));
@@ -233,6 +251,7 @@ impl<'v> Check<'v> {
     fn read_image(&mut self) -> Result<bool> {
         let Some(image) = &self.found.image else { return Ok(true) };
         let before = self.verification.wrong;
+        self.verification.files += 1;
         self.verification.bytes += image.bytes();
         for section in &image.sections {
             let mut last: Option<image::KeyBytes> = None;
@@ -349,6 +368,7 @@ impl<'v> Check<'v> {
         extent: Extent,
         stop: Option<u64>,
     ) -> Result<()> {
+        self.verification.files += 1;
         let mut scan = Scan::new(file, extent, extent.start);
         loop {
             let at = scan.at();
@@ -683,7 +703,7 @@ fn row_name(table: TableId, row: RowId) -> String {
 }
 
 /// Whether there are only zeros from `at` on.
-fn is_blank(file: &dyn File, mut at: u64) -> Result<bool> {
+pub(super) fn is_blank(file: &dyn File, mut at: u64) -> Result<bool> {
     let mut buffer = vec![0; 1 << 20];
     loop {
         let read = file.read_at(at, &mut buffer).map_err(storage)?;

@@ -3,7 +3,8 @@
 //! Nothing is written and nothing is locked, so a database that is in use can be looked at: its log then ends somewhere. No
 //! content of a file makes this panic, and none makes it ask for more memory than a block may have.
 //!
-//! [`Log`] lists the segments of a log; [`Blocks`] goes through one of them and goes on behind damage.
+//! [`Log`] lists the segments of a log; [`Blocks`] goes through one of them and goes on behind damage. [`ParallelLog`] does for databases of
+//! single-version schemes.
 //!
 //! ```
 //! # use ermine::{Database, Options, inspect::{Found, Log}};
@@ -26,8 +27,10 @@
 
 mod blocks;
 mod log;
+mod parallel;
 
 pub use self::{
     blocks::{Block, BlockKind, Blocks, Found, Hole, Reason, Record},
     log::{Log, Segment},
+    parallel::{LogFile, LogRecord, LogRecords, ParallelCheckpoint, ParallelLog, RowsOfCheckpoint},
 };

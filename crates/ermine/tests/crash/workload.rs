@@ -43,7 +43,7 @@ pub struct Setting {
     pub durable: u32,
     pub scheme: Scheme,
     pub segment_bytes: u64,
-    /// More large transactions and checkpoints.
+    /// More large transactions and checkpoints, which are compressed where they can be.
     pub heavy: bool,
 }
 
@@ -65,7 +65,8 @@ impl Setting {
     }
 
     pub fn options(&self) -> Options {
-        Options::default().scheme(self.scheme).log_buffer_bytes(64 << 10).segment_bytes(self.segment_bytes)
+        let options = Options::default().scheme(self.scheme).compress_checkpoints(self.heavy);
+        options.log_buffer_bytes(64 << 10).segment_bytes(self.segment_bytes)
     }
 }
 

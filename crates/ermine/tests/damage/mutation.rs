@@ -322,7 +322,7 @@ pub fn check(files: &Files) -> bool {
             }
         }
     }
-    let verified = verify_in(&directory, &mut |_| ());
+    let verified = verify_in(&directory, &Options::default(), &mut |_| ());
     let is_right = verified.as_ref().is_ok_and(Verification::is_right);
     if let Err(error) = &verified {
         tell(error);

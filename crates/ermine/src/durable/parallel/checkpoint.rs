@@ -278,7 +278,8 @@ impl<P: InPlace> Walk<'_, P> {
     fn device(&self, device: usize) -> Result<Vec<RowsFile>> {
         let count = thread::available_parallelism().map_or(1, usize::from).min(64) as u32;
         let numbers = device as u32 * count..(device as u32 + 1) * count;
-        let files = numbers.map(|number| RowsWriter::create(self.places, device, self.epoch, number));
+        let compresses = self.engine.options.compress_checkpoints;
+        let files = numbers.map(|number| RowsWriter::create(self.places, device, self.epoch, number, compresses));
         let files = files.collect::<io::Result<Vec<_>>>().map_err(storage)?;
         let mut writer = Writer {
             files,

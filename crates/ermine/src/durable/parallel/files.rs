@@ -1,6 +1,11 @@
 //! Sorts the files of a database by what they are, and tells the two families of databases apart.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::Path,
+    sync::Arc,
+};
 
 use super::{
     super::{copy::UNFINISHED, store::storage},
@@ -24,11 +29,24 @@ pub(crate) struct Places {
 
 impl Places {
     pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self> {
+        Self::with(directory, options, |path| RealDirectory::create(path))
+    }
+
+    /// As [`open`](Self::open), for somebody who only looks: no directory is made.
+    pub(crate) fn open_to_look(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self> {
+        Self::with(directory, options, |path| RealDirectory::open(path))
+    }
+
+    fn with(
+        directory: &Arc<dyn Directory>,
+        options: &Options,
+        real: impl Fn(&Path) -> io::Result<RealDirectory>,
+    ) -> Result<Self> {
         let wary = |directory: Arc<dyn Directory>| -> Arc<dyn Directory> { Arc::new(WaryDirectory::new(directory)) };
         let directory = wary(directory.clone());
         let mut devices: Vec<_> = options.log_directories_in.iter().cloned().map(wary).collect();
         for path in &options.log_directories {
-            devices.push(wary(Arc::new(RealDirectory::create(path).map_err(storage)?)));
+            devices.push(wary(Arc::new(real(path).map_err(storage)?)));
         }
         if devices.is_empty() {
             devices.push(directory.clone());
@@ -78,7 +96,7 @@ pub(crate) fn check_family(directory: &dyn Directory, names: &[String], scheme: 
 
 /// What a file of a checkpoint is, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// Of the checkpoint that began in that epoch; its number.
     Rows(u64, u32),
     Manifest(u64),
@@ -87,7 +105,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Rows(epoch, number) => format!("rows-{epoch:016x}-{number:04x}"),
             Self::Manifest(epoch) => format!("manifest-{epoch:016x}"),
@@ -108,9 +126,14 @@ impl Role {
     }
 }
 
+/// Whether a directory with these files holds a database of a single-version scheme.
+pub(crate) fn is_in_place(names: &[String]) -> bool {
+    names.iter().any(|name| Family::of_file(name) == Some(Family::InPlace))
+}
+
 /// Fails for a directory that only single-version schemes can do something with.
 pub(crate) fn refuse_in_place(directory: &dyn Directory, names: &[String]) -> Result<()> {
-    if names.iter().any(|name| Family::of_file(name) == Some(Family::InPlace)) {
+    if is_in_place(names) {
         let path = directory.path();
         return Err(Error::Storage(format!(
             "{path} holds a database whose rows have one version: that is not supported for such databases"
@@ -156,11 +179,8 @@ pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
             places.directory.path()
         )));
     }
-    let mut found = Found::default();
     let roles = |names: &[String]| names.iter().filter_map(|name| Role::parse(name)).collect::<Vec<_>>();
-    let manifests =
-        roles(&names).into_iter().filter_map(|role| if let Role::Manifest(epoch) = role { Some(epoch) } else { None });
-    found.manifest = manifests.max().map(|epoch| Manifest::read(&*places.directory, epoch)).transpose()?;
+    let mut found = Found { manifest: newest_manifest(&*places.directory, &names)?, ..Found::default() };
     let counts = found.manifest.as_ref().map(|manifest| manifest.epoch);
     for role in roles(&names) {
         if !matches!(role, Role::Rows(..)) && Some(role) != counts.map(Role::Manifest) {
@@ -193,8 +213,7 @@ pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
             used.push(name.generation);
             match found.persistent.get(&name.generation) {
                 Some(persistent) => {
-                    let whole = persistent.reach.get(device).filter(|reach| reach.sequence == name.sequence);
-                    let (whole, limit) = (whole.map_or(0, |reach| reach.bytes), persistent.epoch);
+                    let (whole, limit) = (whole_to(places, device, name, persistent)?, persistent.epoch);
                     found.redo.push(Redo { device, name, whole, limit });
                 }
                 None => {
@@ -210,34 +229,49 @@ pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
     for generation in found.persistent.keys().chain(&unread).filter(|generation| !used.contains(generation)) {
         found.leftovers.push((None, pepoch::name_of(*generation)));
     }
-    check_complete(places, &mut found)?;
+    check_complete(places, &found)?;
     found.redo.sort_by_key(|redo| std::cmp::Reverse(redo.name));
     Ok(found)
 }
 
-/// Every file is there that was whole, from the first that is needed on; finds out up to where.
-fn check_complete(places: &Places, found: &mut Found) -> Result<()> {
+/// The checkpoint that counts.
+pub(crate) fn newest_manifest(directory: &dyn Directory, names: &[String]) -> Result<Option<Manifest>> {
+    let epochs = names.iter().filter_map(|name| match Role::parse(name)? {
+        Role::Manifest(epoch) => Some(epoch),
+        _ => None,
+    });
+    epochs.max().map(|epoch| Manifest::read(directory, epoch)).transpose()
+}
+
+/// Up to where a file of the log must be whole. Of the newest one its generation's persistent epoch says so, of another one the file
+/// after it; if that is damaged, or missing, it is found out there.
+pub(crate) fn whole_to(places: &Places, device: usize, name: FileName, persistent: &Persistent) -> Result<u64> {
+    let reach = persistent.reach.get(device).copied().unwrap_or_default();
+    if name.sequence >= reach.sequence {
+        return Ok(if name.sequence == reach.sequence { reach.bytes } else { 0 });
+    }
+    let next = FileName { sequence: name.sequence + 1, ..name };
+    match Records::open(&*places.devices[device], next) {
+        Ok((head, _)) => Ok(head.map_or(0, |head| head.before)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(storage(error)),
+    }
+}
+
+/// Every file is there that was whole, from the first that is needed on.
+fn check_complete(places: &Places, found: &Found) -> Result<()> {
     let (generation, first) =
         found.manifest.as_ref().map_or((0, &[][..]), |manifest| (manifest.generation, &manifest.first));
-    let places_of: BTreeMap<_, _> =
-        found.redo.iter().enumerate().map(|(at, redo)| ((redo.device, redo.name), at)).collect();
+    let there: BTreeSet<_> = found.redo.iter().map(|redo| (redo.device, redo.name)).collect();
     for (of, persistent) in found.persistent.range(generation..) {
         for (device, reach) in persistent.reach.iter().enumerate().filter(|(_, reach)| reach.sequence > 0) {
             let begin = if *of == generation { first.get(device).copied().unwrap_or(1).max(1) } else { 1 };
             for sequence in begin..=reach.sequence {
                 let name = FileName { generation: *of, sequence };
-                let Some(at) = places_of.get(&(device, name)) else {
+                if !there.contains(&(device, name)) {
                     let is_named = device < places.devices.len();
                     let missing = if is_named { "it is missing" } else { "its log directory was not named" };
                     return Err(Error::Corrupt { file: name.to_string(), offset: 0, what: missing.into() });
-                };
-                if sequence < reach.sequence {
-                    // Its end stands in the one after it; if that is damaged, or missing, it is found out there.
-                    let next = FileName { sequence: sequence + 1, ..name };
-                    if places_of.contains_key(&(device, next)) {
-                        let (head, _) = Records::open(&*places.devices[device], next).map_err(storage)?;
-                        found.redo[*at].whole = head.map_or(0, |head| head.before);
-                    }
                 }
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   rows-EPOCH-NUMBER   head: magic 8 bytes | epoch u64 | number u32 | crc u32
-//!                       blocks: length u32 | crc u32 | count of rows u32 | per row: TID u64, row as in the log
+//!                       blocks: length u32 | crc u32 | count of rows u32 | per row: TID u64, row as in the log;
+//!                       with the count's topmost bit: length of the rows u32 | the rows, compressed (LZ4)
 //!   manifest-EPOCH      magic 8 bytes | crc u32 | length u32 | epoch, last epoch, generation |
 //!                       devices: count, the first file needed of each | files: count, device, bytes, rows of each |
 //!                       tables: count, name of each
@@ -35,29 +36,33 @@ const BLOCK_HEAD_BYTES: usize = 12;
 const MANIFEST_HEAD_BYTES: usize = 16;
 /// Bytes of rows from which on a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
+/// In the count of rows: they are compressed.
+const COMPRESSED: u32 = 1 << 31;
+/// Bytes of the rows of a block, at most: the last one may be as long as a row can be.
+const UNPACKED_BYTES_MAX: usize = BLOCK_BYTES + 2 * crate::MAX_VALUE_BYTES;
 
 /// A file of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct RowsFile {
-    pub(super) device: usize,
-    pub(super) bytes: u64,
-    pub(super) rows: u64,
+pub(crate) struct RowsFile {
+    pub(crate) device: usize,
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
 }
 
 /// What a checkpoint is of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     /// Rows of this epoch and later ones are in the log only.
-    pub(super) epoch: u64,
+    pub(crate) epoch: u64,
     /// The last epoch whose changes the walk may have met.
-    pub(super) last_epoch: u64,
+    pub(crate) last_epoch: u64,
     /// The generation of the log, and the first of its files that is needed, by device. Of earlier ones none is.
-    pub(super) generation: u32,
-    pub(super) first: Vec<u32>,
+    pub(crate) generation: u32,
+    pub(crate) first: Vec<u32>,
     /// By number.
-    pub(super) files: Vec<RowsFile>,
+    pub(crate) files: Vec<RowsFile>,
     /// For people.
-    pub(super) tables: Vec<String>,
+    pub(crate) tables: Vec<String>,
 }
 
 impl Manifest {
@@ -188,25 +193,68 @@ pub(super) struct RowsWriter {
     file: Arc<dyn File>,
     pub(super) info: RowsFile,
     pub(super) is_synced: bool,
+    /// Where blocks are compressed.
+    packed: Option<Vec<u8>>,
+}
+
+/// Completes the head of a block that has room for it in front.
+fn seal(block: &mut [u8], count: u32) {
+    let length = (block.len() - BLOCK_HEAD_BYTES) as u32;
+    block[..4].copy_from_slice(&length.to_le_bytes());
+    block[8..12].copy_from_slice(&count.to_le_bytes());
+    let crc = crc32c::crc32c(&block[8..]);
+    block[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Compresses the rows of a block, and leaves room for a head in front; whether that made it shorter.
+fn pack(rows: &[u8], packed: &mut Vec<u8>) -> bool {
+    const FRONT_BYTES: usize = BLOCK_HEAD_BYTES + 4;
+    packed.resize(FRONT_BYTES + lz4_flex::block::get_maximum_output_size(rows.len()), 0);
+    packed[BLOCK_HEAD_BYTES..FRONT_BYTES].copy_from_slice(&(rows.len() as u32).to_le_bytes());
+    let length = lz4_flex::block::compress_into(rows, &mut packed[FRONT_BYTES..]).expect("there is room for the worst");
+    packed.truncate(FRONT_BYTES + length);
+    packed.len() < BLOCK_HEAD_BYTES + rows.len()
+}
+
+/// The rows of a block that was compressed; `None`: these bytes are none.
+fn unpack<'a>(packed: &[u8], rows: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    /// A byte never becomes more than so many.
+    const RATIO_MAX: usize = 255;
+    let (length, packed) = packed.split_first_chunk()?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > UNPACKED_BYTES_MAX || length > packed.len() * RATIO_MAX {
+        return None;
+    }
+    rows.resize(length, 0);
+    let unpacked = lz4_flex::block::decompress_into(packed, rows).ok()?;
+    (unpacked == length).then_some(&rows[..])
 }
 
 impl RowsWriter {
-    pub(super) fn create(places: &Places, device: usize, epoch: u64, number: u32) -> io::Result<Self> {
+    pub(super) fn create(
+        places: &Places,
+        device: usize,
+        epoch: u64,
+        number: u32,
+        compresses: bool,
+    ) -> io::Result<Self> {
         let file = places.devices[device].open(&Role::Rows(epoch, number).name(), Open::Create)?;
         file.write_at(0, &head(epoch, number))?;
-        Ok(Self { file, info: RowsFile { device, bytes: HEAD_BYTES as u64, rows: 0 }, is_synced: false })
+        let info = RowsFile { device, bytes: HEAD_BYTES as u64, rows: 0 };
+        Ok(Self { file, info, is_synced: false, packed: compresses.then(Vec::new) })
     }
 
     /// Writes the block, which is empty then; gives its length.
     pub(super) fn write(&mut self, block: &mut Block) -> io::Result<u64> {
         let Block { bytes, rows } = block;
-        let length = bytes.len() as u64;
-        let content = (bytes.len() - BLOCK_HEAD_BYTES) as u32;
-        bytes[..4].copy_from_slice(&content.to_le_bytes());
-        bytes[8..12].copy_from_slice(&rows.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[8..]);
-        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
-        self.file.write_at(self.info.bytes, bytes)?;
+        let is_packed = self.packed.as_mut().is_some_and(|packed| pack(&bytes[BLOCK_HEAD_BYTES..], packed));
+        let sealed = match &mut self.packed {
+            Some(packed) if is_packed => packed,
+            _ => &mut *bytes,
+        };
+        seal(sealed, if is_packed { *rows | COMPRESSED } else { *rows });
+        self.file.write_at(self.info.bytes, sealed)?;
+        let length = sealed.len() as u64;
         self.info.bytes += length;
         self.info.rows += u64::from(*rows);
         self.is_synced = false;
@@ -224,13 +272,13 @@ impl RowsWriter {
     }
 }
 
-/// Shows every row of a file with its TID.
+/// Shows every row of a file with its TID; says how many blocks it has.
 pub(super) fn read_rows(
     places: &Places,
     manifest: &Manifest,
     number: u32,
     mut visit: impl FnMut(CommitTid, &Row<'_>) -> Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     let name = Role::Rows(manifest.epoch, number).name();
     let damaged = |offset: u64, what: &str| Error::Corrupt { file: name.clone(), offset, what: what.into() };
     let of = manifest.files[number as usize];
@@ -247,7 +295,8 @@ pub(super) fn read_rows(
     if first != head(manifest.epoch, number) {
         return Err(damaged(0, "it has no head"));
     }
-    let (mut at, mut rows, mut block) = (HEAD_BYTES as u64, 0, Vec::new());
+    let (mut at, mut rows, mut blocks) = (HEAD_BYTES as u64, 0, 0);
+    let (mut block, mut unpacked) = (Vec::new(), Vec::new());
     while at < of.bytes {
         let broken = || damaged(at, "there is no whole block of rows");
         let mut front = [0; BLOCK_HEAD_BYTES];
@@ -263,7 +312,9 @@ pub(super) fn read_rows(
         if read != block.len() || crc32c::crc32c_append(crc32c::crc32c(&count.to_le_bytes()), &block) != crc {
             return Err(broken());
         }
-        let mut input = &block[..];
+        let is_compressed = count & COMPRESSED != 0;
+        let mut input = if is_compressed { unpack(&block, &mut unpacked).ok_or_else(broken)? } else { &block[..] };
+        let count = count & !COMPRESSED;
         for _ in 0..count {
             let (tid, rest) = input.split_first_chunk().ok_or_else(broken)?;
             input = rest;
@@ -271,14 +322,38 @@ pub(super) fn read_rows(
             visit(CommitTid::from_stamp(crate::ids::Stamp(u64::from_le_bytes(*tid))), &row)?;
         }
         rows += u64::from(count);
+        blocks += 1;
         at = end;
     }
-    if rows == of.rows { Ok(()) } else { Err(damaged(at, "it has not as many rows as the manifest says")) }
+    if rows == of.rows { Ok(blocks) } else { Err(damaged(at, "it has not as many rows as the manifest says")) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compressed_rows_come_back_or_are_found_out() {
+        let (mut packed, mut rows, mut random) = (Vec::new(), Vec::new(), fastrand::Rng::with_seed(7));
+        for length in [1, 100, 5_000, 300_000] {
+            let text: Vec<u8> = (0..length).map(|at| if at % 50 < 25 { random.u8(..) } else { 7 }).collect();
+            let is_shorter = pack(&text, &mut packed);
+            assert_eq!(is_shorter, length > 1, "{length}");
+            let packed = &packed[BLOCK_HEAD_BYTES..];
+            assert_eq!(unpack(packed, &mut rows), Some(&text[..]));
+            // The sum of a block is checked before; whatever has the right one does no harm.
+            for _ in 0..300 {
+                let mut damaged = packed.to_vec();
+                damaged[random.usize(..packed.len())] ^= 1 << random.u8(..8);
+                unpack(&damaged, &mut rows);
+                assert!(rows.len() <= UNPACKED_BYTES_MAX);
+                assert_eq!(unpack(&packed[..random.usize(..packed.len())], &mut rows), None);
+            }
+        }
+        // More rows than so few bytes can become.
+        assert_eq!(unpack(&[255, 255, 255, 1, 0, 0], &mut Vec::new()), None);
+        assert!(!pack(&(0..999).map(|_| random.u8(..)).collect::<Vec<_>>(), &mut packed), "noise stays as it is");
+    }
 
     #[test]
     fn a_manifest_comes_back_or_is_found_out() {

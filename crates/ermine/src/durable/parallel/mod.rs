@@ -10,9 +10,11 @@
 //! | `checkpoint` | walks over all tables while transactions go on |
 //! | `loading` | tables that come up: the largest TID wins |
 //! | `recovery` | the whole, from the names of files to a database |
+//! | `verify` | looks at every byte of a database that is not open |
 
 pub(crate) mod checkpoint;
 pub(crate) mod files;
 mod image;
 mod loading;
 pub(crate) mod recovery;
+pub(super) mod verify;

@@ -12,13 +12,7 @@
 //!    persistent epoch; that is written again and synced before anybody builds on it. What it speaks of was synced before it.
 //! 4. *Recovery changes nothing else* but to remove files that do not count, so that it can itself be cut short anywhere.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use super::{
     super::{recovery::Recovery, store::storage},
@@ -60,13 +54,17 @@ pub(crate) struct Recovered<C: Control> {
     pub(crate) summary: Recovery,
 }
 
-/// Counts of the threads that read.
+/// What was read of a file of the log.
 #[derive(Default)]
-struct Counts {
-    transactions: AtomicU64,
-    bytes: AtomicU64,
+pub(super) struct Replayed {
+    /// Records that count and are not in the checkpoint.
+    transactions: u64,
+    /// All of them.
+    pub(super) records: u64,
+    /// Where the last one ends.
+    pub(super) end: u64,
     /// The greatest epoch that was seen, also of what does not count.
-    epoch: AtomicU64,
+    last_epoch: u64,
 }
 
 /// Brings up what a directory holds.
@@ -83,7 +81,6 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
         ::log::info!("recovering {path} from {from} and {} files of the log", found.redo.len());
     }
     let loading = Loading::<C>::new();
-    let counts = Counts::default();
     if let Some(manifest) = &found.manifest {
         side_by_side(manifest.files.len(), |number| {
             let (participant, mut hand) = (loading.nodes.join_as("recovery"), loading.hand());
@@ -93,7 +90,10 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
         })?;
     }
     let from = found.manifest.as_ref().map_or(0, |manifest| manifest.epoch);
-    side_by_side(found.redo.len(), |at| replay(&places, &loading, &found.redo[at], from, &counts))?;
+    let replayed = side_by_side(found.redo.len(), |at| {
+        let (participant, mut hand) = (loading.nodes.join_as("recovery"), loading.hand());
+        replay(&places, &found.redo[at], from, |tid, row| loading.apply(&mut hand, &participant.enter(), tid, row))
+    })?;
     make_sure(&places, &found)?;
     let (nodes, memory) = (loading.nodes.clone(), loading.memory.clone());
     let tables = loading.finish(options)?;
@@ -101,13 +101,13 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
     let summary = Recovery {
         tables: tables.len() as u64 - 1,
         rows: tables[1..].iter().map(|(_, rows)| rows).sum(),
-        transactions: counts.transactions.into_inner(),
-        log_bytes: counts.bytes.into_inner(),
+        transactions: replayed.iter().map(|file| file.transactions).sum(),
+        log_bytes: replayed.iter().map(|file| file.end.saturating_sub(FILE_HEAD_BYTES as u64)).sum(),
         cut_at: None,
         took: began.elapsed(),
     };
     ::log::info!("{path} is open: {summary}");
-    let epoch = found.epoch.max(counts.epoch.into_inner()) + 1;
+    let epoch = replayed.iter().map(|file| file.last_epoch).fold(found.epoch, u64::max) + 1;
     let tables = tables.into_iter().map(|(table, _)| table).collect();
     let checkpoint_bytes = found.manifest.iter().flat_map(|manifest| &manifest.files).map(|file| file.bytes).sum();
     let generation = found.generation + 1;
@@ -115,8 +115,13 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
     Ok(Recovered { tables, nodes, memory, places, generation, epoch, checkpoint_bytes, generations, summary })
 }
 
-/// Puts in what a file of the log says, but for what is in the checkpoint: epochs below `from`.
-fn replay<C: Control>(places: &Places, loading: &Loading<C>, redo: &Redo, from: u64, counts: &Counts) -> Result<()> {
+/// Shows every row of a file of the log that counts with its TID, but for what is in the checkpoint: epochs below `from`.
+pub(super) fn replay(
+    places: &Places,
+    redo: &Redo,
+    from: u64,
+    mut visit: impl FnMut(CommitTid, &Row<'_>) -> Result<()>,
+) -> Result<Replayed> {
     let Redo { device, name, whole, limit } = *redo;
     let damaged = |offset: u64, what: &str| Error::Corrupt { file: name.to_string(), offset, what: what.into() };
     let (head, mut records) = Records::open(&*places.devices[device], name).map_err(storage)?;
@@ -129,33 +134,29 @@ fn replay<C: Control>(places: &Places, loading: &Loading<C>, redo: &Redo, from: 
             return Err(damaged(0, &what));
         }
         None if whole > 0 => return Err(damaged(0, "it has no head")),
-        None => return Ok(()),
+        None => return Ok(Replayed::default()),
     }
-    let participant = loading.nodes.join_as("recovery");
-    let mut hand = loading.hand();
-    let (mut transactions, mut last) = (0, 0);
+    let mut replayed = Replayed::default();
     loop {
         let at = records.at();
         let Some((tid, mut rows)) = records.next().map_err(storage)? else { break };
         let tid = CommitTid::from_stamp(Stamp(tid));
-        last = tid.epoch().max(last);
+        replayed.records += 1;
+        replayed.last_epoch = tid.epoch().max(replayed.last_epoch);
         if tid.epoch() > limit || tid.epoch() < from {
             continue;
         }
-        transactions += 1;
-        let nodes = participant.enter();
+        replayed.transactions += 1;
         while !rows.is_empty() {
             let row = Row::take(&mut rows).ok_or_else(|| damaged(at, "a record has what is no row"))?;
-            loading.apply(&mut hand, &nodes, tid, &row)?;
+            visit(tid, &row)?;
         }
     }
-    if records.at() < whole {
-        return Err(damaged(records.at(), "there is no whole record where one was durable"));
+    replayed.end = records.at();
+    if replayed.end < whole {
+        return Err(damaged(replayed.end, "there is no whole record where one was durable"));
     }
-    counts.transactions.fetch_add(transactions, Ordering::Relaxed);
-    counts.bytes.fetch_add(records.at() - FILE_HEAD_BYTES as u64, Ordering::Relaxed);
-    counts.epoch.fetch_max(last, Ordering::Relaxed);
-    Ok(())
+    Ok(replayed)
 }
 
 /// Makes durable what was read (invariant 3): the newest generation may have said more than it made sure of, and the manifest

@@ -27,6 +27,10 @@ const DEVICE_BYTES: usize = 16;
 /// Devices that a database can have.
 pub(crate) const DEVICES_MAX: usize = 16;
 
+const SLOT_BYTES_MAX: usize = SLOT_HEAD_BYTES + DEVICES_MAX * DEVICE_BYTES;
+// A slot is in one sector.
+const _: () = assert!(SLOT_BYTES_MAX <= 512);
+
 /// How far the log of one device is whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reach {
@@ -131,14 +135,27 @@ pub(crate) fn make_sure(directory: &dyn Directory, generation: u32) -> io::Resul
     Ok(())
 }
 
+/// Where slots stand that are not whole. Once the generation has a file of the log both are: each lies in one sector, which no crash
+/// tears.
+pub(crate) fn damaged_slots(directory: &dyn Directory, generation: u32) -> io::Result<Vec<u64>> {
+    let file = directory.open(&name_of(generation), Open::Read)?;
+    let slots = slots(&*file)?.into_iter().zip([0, SLOT_DISTANCE]);
+    Ok(slots.filter(|(slot, _)| slot.is_none()).map(|(_, at)| at).collect())
+}
+
 fn newest(file: &dyn File) -> io::Result<Option<(u64, Persistent)>> {
-    let mut slots = Vec::new();
-    for slot in 0..2 {
-        let mut bytes = vec![0; SLOT_HEAD_BYTES + DEVICES_MAX * DEVICE_BYTES];
-        let read = file.read_at(slot * SLOT_DISTANCE, &mut bytes)?;
-        slots.extend(decode(&bytes[..read]).filter(|(serial, _)| serial % 2 == slot));
+    Ok(slots(file)?.into_iter().flatten().max_by_key(|(serial, _)| *serial))
+}
+
+/// Both slots with their serials; `None`: that one is not whole.
+fn slots(file: &dyn File) -> io::Result<[Option<(u64, Persistent)>; 2]> {
+    let mut slots = [None, None];
+    for (number, slot) in (0..).zip(&mut slots) {
+        let mut bytes = [0; SLOT_BYTES_MAX];
+        let read = file.read_at(number * SLOT_DISTANCE, &mut bytes)?;
+        *slot = decode(&bytes[..read]).filter(|(serial, _)| serial % 2 == number);
     }
-    Ok(slots.into_iter().max_by_key(|(serial, _)| *serial))
+    Ok(slots)
 }
 
 #[cfg(test)]

@@ -1,0 +1,131 @@
+//! Options of the engine that a run sets, where its own are not meant; they stand in reports.
+
+use std::{fmt, fs, path::PathBuf, time::Duration};
+
+use ermine::Scheme;
+use serde::Serialize;
+
+use crate::{
+    error::{Error, Result},
+    report::{listed, mib},
+    storage::check_empty,
+};
+
+/// What is said differs from what the engine does by itself.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Tuning {
+    /// Directories of the log, one a device; of several databases, those above theirs. Single-version schemes.
+    pub log_directories: Vec<PathBuf>,
+    /// How long an epoch lasts at least. Single-version schemes.
+    #[serde(serialize_with = "milliseconds", rename = "epoch_interval_ms")]
+    pub epoch_interval: Option<Duration>,
+    /// Bytes of log between checkpoints.
+    pub checkpoint_after: Option<u64>,
+    /// Compresses checkpoints. Single-version schemes.
+    pub compress_checkpoints: bool,
+    /// How long a transaction waits for others. Schemes that wait.
+    #[serde(serialize_with = "milliseconds", rename = "wait_max_ms")]
+    pub wait_max: Option<Duration>,
+}
+
+fn milliseconds<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    Serialize::serialize(&time.map(|time| time.as_secs_f64() * 1e3), to)
+}
+
+impl Tuning {
+    /// Says what cannot work: each thing that is said must mean something under one of the schemes.
+    pub fn check(&self, schemes: &[Scheme], keep: bool) -> Result<()> {
+        let needed = |is_said: bool, flag: &str, applies: fn(Scheme) -> bool| {
+            if !is_said || schemes.iter().any(|scheme| applies(*scheme)) {
+                return Ok(());
+            }
+            let fitting: Vec<_> = Scheme::ALL.into_iter().filter(|scheme| applies(*scheme)).collect();
+            let (schemes, fitting) = (listed(schemes), listed(&fitting));
+            Err(Error::Usage(format!("{flag} means nothing under {schemes}: it is for {fitting}")))
+        };
+        let is_single_version = |scheme: Scheme| !scheme.has_versions();
+        needed(!self.log_directories.is_empty(), "--log-dir", is_single_version)?;
+        needed(self.epoch_interval.is_some(), "--epoch-interval", is_single_version)?;
+        needed(self.compress_checkpoints, "--compress-checkpoints", is_single_version)?;
+        needed(self.wait_max.is_some(), "--wait-max", Scheme::waits)?;
+        self.apply(ermine::Options::default()).check()?;
+        if keep {
+            return Ok(());
+        }
+        self.log_directories.iter().try_for_each(|directory| check_empty(directory))
+    }
+
+    /// The same for a database beside others.
+    pub fn beside(&self, name: &str) -> Self {
+        let log_directories = self.log_directories.iter().map(|directory| directory.join(name)).collect();
+        Self { log_directories, ..self.clone() }
+    }
+
+    /// Makes the directories of the log, and those above them.
+    pub(crate) fn make_directories(&self) -> Result<()> {
+        let make =
+            |path: &PathBuf| fs::create_dir_all(path).map_err(|source| Error::File { path: path.clone(), source });
+        self.log_directories.iter().try_for_each(make)
+    }
+
+    /// Options with what is said.
+    pub(crate) fn apply(&self, options: ermine::Options) -> ermine::Options {
+        let mut options =
+            options.log_directories(&self.log_directories).compress_checkpoints(self.compress_checkpoints);
+        options.epoch_interval = self.epoch_interval.unwrap_or(options.epoch_interval);
+        options.checkpoint_after = self.checkpoint_after.unwrap_or(options.checkpoint_after);
+        options.wait_max = self.wait_max.unwrap_or(options.wait_max);
+        options
+    }
+}
+
+impl fmt::Display for Tuning {
+    /// As the end of a list.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.log_directories.len() {
+            0 => {}
+            count => write!(f, ", {count} log directories")?,
+        }
+        if let Some(time) = self.epoch_interval {
+            write!(f, ", epochs of {time:?}")?;
+        }
+        if let Some(bytes) = self.checkpoint_after {
+            write!(f, ", a checkpoint after {} of log", mib(bytes))?;
+        }
+        if self.compress_checkpoints {
+            f.write_str(", compressed checkpoints")?;
+        }
+        if let Some(time) = self.wait_max {
+            write!(f, ", waits of up to {time:?}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_means_nothing_under_a_scheme_is_refused() {
+        let time = Some(Duration::from_millis(3));
+        let epochs = Tuning { epoch_interval: time, ..Tuning::default() };
+        let waits = Tuning { wait_max: time, ..Tuning::default() };
+        let compressed = Tuning { compress_checkpoints: true, ..Tuning::default() };
+        let log = Tuning { log_directories: vec!["nowhere".into()], ..Tuning::default() };
+        for scheme in Scheme::ALL {
+            Tuning { checkpoint_after: Some(1), ..Tuning::default() }.check(&[scheme], false).unwrap();
+            for tuning in [&epochs, &log, &compressed] {
+                assert_eq!(tuning.check(&[scheme], false).is_ok(), !scheme.has_versions(), "{scheme}");
+            }
+            assert_eq!(waits.check(&[scheme], false).is_ok(), scheme.waits(), "{scheme}");
+        }
+        let error = waits.check(&[Scheme::Silo, Scheme::Si], false).unwrap_err().to_string();
+        assert!(error.contains("--wait-max means nothing under silo, si: it is for 2pl-waitdie"), "{error}");
+        epochs.check(&[Scheme::Si, Scheme::Silo], false).unwrap();
+        let long = Tuning { epoch_interval: Some(Duration::from_secs(2)), ..Tuning::default() };
+        assert!(long.check(&[Scheme::Silo], false).is_err());
+        assert_eq!(log.beside("silo").log_directories, [std::path::Path::new("nowhere/silo")]);
+        assert_eq!(format!("{epochs}{waits}{log}"), ", epochs of 3ms, waits of up to 3ms, 1 log directories");
+    }
+}

@@ -1,0 +1,215 @@
+//! The files of a database of a single-version scheme: the parallel log, and what its checkpoint says.
+
+use std::{path::Path, sync::Arc};
+
+use crate::{
+    durable::{
+        parallel::files::{Places, Role, is_in_place, newest_manifest, whole_to},
+        store::storage,
+    },
+    error::{Error, Result},
+    ids::Stamp,
+    log::parallel::{
+        file::{FileName, Records},
+        pepoch,
+        record::Row,
+    },
+    options::Options,
+    platform::file::{Directory, Open, real::RealDirectory},
+    rows::in_place::CommitTid,
+};
+
+/// The parallel log of a database, by the names of its files.
+pub struct ParallelLog {
+    places: Places,
+    names: Vec<String>,
+    files: Vec<LogFile>,
+}
+
+/// A file of the parallel log.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LogFile {
+    /// Its name.
+    pub file: String,
+    /// In which log directory it is, from 0.
+    pub device: usize,
+    /// The time that the database was open in which it was written, from 1.
+    pub generation: u32,
+    /// Its number among those of its generation and device, from 1.
+    pub sequence: u32,
+    /// How long it is.
+    pub length: u64,
+    /// Up to where its content was durable.
+    pub durable_bytes: u64,
+    /// The last epoch whose records count; `None`: that cannot be read.
+    pub persistent_epoch: Option<u64>,
+    name: FileName,
+}
+
+/// Goes through the records of a file, up to the first one that is not whole.
+pub struct LogRecords {
+    /// `None`: it has no head.
+    records: Option<Records>,
+}
+
+/// What a transaction left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogRecord {
+    /// Where in the file, in bytes.
+    pub position: u64,
+    /// All bytes of it.
+    pub bytes: u64,
+    /// The epoch of its transaction.
+    pub epoch: u64,
+    /// The transaction's TID, which has the epoch in front.
+    pub tid: u64,
+    /// Rows that it wrote, those that are gone among them.
+    pub rows: u64,
+}
+
+/// The newest checkpoint.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ParallelCheckpoint {
+    /// The file that says so.
+    pub file: String,
+    /// The epoch in which it began: rows of that and later epochs are in the log only.
+    pub epoch: u64,
+    /// The last epoch whose changes it may have met.
+    pub last_epoch: u64,
+    /// The generation of the log that is replayed on top of it, and later ones.
+    pub generation: u32,
+    /// The first file of that generation that is needed, by device.
+    pub first: Vec<u32>,
+    /// Files with its rows.
+    pub files: Vec<RowsOfCheckpoint>,
+    /// Names of the tables, the catalog first.
+    pub tables: Vec<String>,
+}
+
+/// A file with rows.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RowsOfCheckpoint {
+    /// Its name.
+    pub file: String,
+    /// In which log directory it is, from 0.
+    pub device: usize,
+    /// Its length.
+    pub bytes: u64,
+    /// Rows in it.
+    pub rows: u64,
+}
+
+impl ParallelLog {
+    /// Looks into the directory of a database; `None`: it holds none of a single-version scheme. Of the options the log directories count.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Option<Self>> {
+        Self::open_in(&(Arc::new(RealDirectory::open(path).map_err(storage)?) as Arc<dyn Directory>), options)
+    }
+
+    /// As [`ParallelLog::open`] for any implementation of a directory.
+    #[doc(hidden)]
+    pub fn open_in(directory: &Arc<dyn Directory>, options: &Options) -> Result<Option<Self>> {
+        let names = directory.list().map_err(storage)?;
+        if !is_in_place(&names) {
+            return Ok(None);
+        }
+        let places = Places::open_to_look(directory, options)?;
+        let mut files = Vec::new();
+        for (device, of) in places.devices.iter().enumerate() {
+            for name in of.list().map_err(storage)?.iter().filter_map(|name| FileName::parse(name)) {
+                files.push(LogFile::look(&places, device, name, &names)?);
+            }
+        }
+        files.sort_unstable_by_key(|file| (file.name, file.device));
+        Ok(Some(Self { places, names, files }))
+    }
+
+    /// The files, oldest first.
+    pub fn files(&self) -> &[LogFile] {
+        &self.files
+    }
+
+    /// Goes through a file.
+    pub fn records(&self, file: &LogFile) -> Result<LogRecords> {
+        let (head, records) = Records::open(&*self.places.devices[file.device], file.name).map_err(storage)?;
+        let is_its_own = head.is_some_and(|head| head.name == file.name && head.device as usize == file.device);
+        Ok(LogRecords { records: is_its_own.then_some(records) })
+    }
+
+    /// What the newest checkpoint says; `None`: there is none.
+    pub fn checkpoint(&self) -> Result<Option<ParallelCheckpoint>> {
+        let Some(manifest) = newest_manifest(&*self.places.directory, &self.names)? else { return Ok(None) };
+        let rows = (0..).zip(&manifest.files).map(|(number, of)| RowsOfCheckpoint {
+            file: Role::Rows(manifest.epoch, number).name(),
+            device: of.device,
+            bytes: of.bytes,
+            rows: of.rows,
+        });
+        Ok(Some(ParallelCheckpoint {
+            file: Role::Manifest(manifest.epoch).name(),
+            epoch: manifest.epoch,
+            last_epoch: manifest.last_epoch,
+            generation: manifest.generation,
+            files: rows.collect(),
+            first: manifest.first,
+            tables: manifest.tables,
+        }))
+    }
+}
+
+impl LogFile {
+    /// `names`: of the files in the database's directory.
+    fn look(places: &Places, device: usize, name: FileName, names: &[String]) -> Result<Self> {
+        let length = places.devices[device].open(&name.to_string(), Open::Read).and_then(|file| file.length());
+        let persistent = match names.contains(&pepoch::name_of(name.generation)) {
+            true => pepoch::read(&*places.directory, name.generation).map_err(storage)?,
+            false => None,
+        };
+        let whole = persistent.as_ref().map(|persistent| whole_to(places, device, name, persistent)).transpose()?;
+        Ok(Self {
+            file: name.to_string(),
+            device,
+            generation: name.generation,
+            sequence: name.sequence,
+            length: length.map_err(storage)?,
+            durable_bytes: whole.unwrap_or(0),
+            persistent_epoch: persistent.map(|persistent| persistent.epoch),
+            name,
+        })
+    }
+}
+
+impl LogRecords {
+    /// Where the records end, as far as they have been gone through; zero where the file has no head.
+    pub fn end(&self) -> u64 {
+        self.records.as_ref().map_or(0, Records::at)
+    }
+}
+
+impl Iterator for LogRecords {
+    type Item = Result<LogRecord>;
+
+    fn next(&mut self) -> Option<Result<LogRecord>> {
+        let records = self.records.as_mut()?;
+        let position = records.at();
+        let (tid, rows) = match records.next().map_err(storage).transpose()? {
+            Ok((tid, mut bytes)) => {
+                let mut rows = 0;
+                while !bytes.is_empty() {
+                    if Row::take(&mut bytes).is_none() {
+                        let what = format!("a record at byte {position} has what is no row");
+                        return Some(Err(Error::Storage(what)));
+                    }
+                    rows += 1;
+                }
+                (CommitTid::from_stamp(Stamp(tid)), rows)
+            }
+            Err(error) => return Some(Err(error)),
+        };
+        let (epoch, bytes) = (tid.epoch(), records.at() - position);
+        Some(Ok(LogRecord { position, bytes, epoch, tid: tid.stamp().as_u64(), rows }))
+    }
+}
