@@ -6,7 +6,7 @@
 //! certification has committed by then and cannot close the same cycle again; an exclusion with the same opponent would break
 //! that. A write conflict with the same opponent only says that it had not ended when the transaction was run again.
 
-use ermine::{Abort, AbortKind, Access, Job, Transaction};
+use ermine::{Abort, AbortKind, Access, Job, Transaction, TxnOptions};
 
 use crate::abort_shapes::AbortShapes;
 
@@ -94,6 +94,11 @@ impl<J: Job> Job for Counted<'_, J> {
     type Error = J::Error;
 
     #[inline]
+    fn options(&self) -> TxnOptions {
+        self.job.options()
+    }
+
+    #[inline]
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<J::Output, J::Error> {
         self.job.run(txn)
     }
@@ -111,7 +116,7 @@ impl<J: Job> Job for Counted<'_, J> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use ermine::{Error, Scheme, TxnOptions};
+    use ermine::{Error, Scheme};
 
     use super::*;
 

@@ -10,6 +10,8 @@
 //! | `rmw10` | ten read-modify-writes |
 //! | `insert` | a new row; keys come in random order |
 //!
+//! Under `vll` all but scans declare what they touch.
+//!
 //! Every thread draws its keys while it runs. One transaction in sixteen is timed, the others only counted: two clock
 //! readings would be a tenth of a point read.
 
@@ -22,7 +24,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::{Access, Database, IndexKind, Job, Scheme, Table, TableOptions, Transaction, observer::Observer};
+use ermine::{
+    Access, AccessSet, Database, IndexKind, Job, Scheme, Table, TableOptions, Transaction, TxnOptions,
+    observer::Observer,
+};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -378,24 +383,24 @@ impl<'a> Client<'a> {
         match self.operation {
             Operation::Get => {
                 let key = choice.draw(random);
-                self.execute(Get { records, key }).map(drop)
+                self.execute(Get { records, options: self.declare(&[key], false), key }).map(drop)
             }
             Operation::Get10 => {
                 let keys = std::array::from_fn(|_| choice.draw(random));
-                self.execute(GetMany { records, keys }).map(drop)
+                self.execute(GetMany { records, options: self.declare(&keys, false), keys }).map(drop)
             }
             Operation::Scan => {
                 // Near the end a scan would be shorter.
                 let first = choice.draw(random).min(self.scan_starts - 1);
-                self.execute(ScanRows { records, first }).map(drop)
+                self.execute(ScanRows { records, options: TxnOptions::default(), first }).map(drop)
             }
             Operation::Mixed => {
                 let key = choice.draw(random);
                 if random.percent(70) {
-                    return self.execute(Get { records, key }).map(drop);
+                    return self.execute(Get { records, options: self.declare(&[key], false), key }).map(drop);
                 }
-                let value = self.next_value();
-                let result = self.execute(Put { records, key, value: &value }).map(drop);
+                let (options, value) = (self.declare(&[key], true), self.next_value());
+                let result = self.execute(Put { records, options, key, value: &value }).map(drop);
                 self.value = value;
                 result
             }
@@ -404,8 +409,8 @@ impl<'a> Client<'a> {
             Operation::Insert => {
                 let key = new_key(self.inserts * self.threads + self.number);
                 self.inserts += 1;
-                let value = self.next_value();
-                let result = self.execute(Insert { records, key, value: &value }).map(drop);
+                let (options, value) = (self.declare(&[key], true), self.next_value());
+                let result = self.execute(Insert { records, options, key, value: &value }).map(drop);
                 self.value = value;
                 result
             }
@@ -415,11 +420,37 @@ impl<'a> Client<'a> {
     /// Ten steps, some of which write.
     fn steps(&mut self, writes: impl Fn(usize) -> bool) -> Result<()> {
         let (choice, random) = (self.choice, &mut self.random);
-        let steps = std::array::from_fn(|number| Step { key: choice.draw(random), write: writes(number) });
-        let value = self.next_value();
-        let records = self.records;
-        self.value = self.execute(Steps { records, steps, value })?.value;
+        let steps: [Step; 10] = std::array::from_fn(|number| Step { key: choice.draw(random), write: writes(number) });
+        let options = self.declare_all(|set| {
+            let declare = |set: AccessSet, step: &Step| match step.write {
+                true => set.write(self.records, &step.key),
+                false => set.read(self.records, &step.key),
+            };
+            steps.iter().fold(set, declare)
+        });
+        let (records, value) = (self.records, self.next_value());
+        self.value = self.execute(Steps { records, options, steps, value })?.value;
         Ok(())
+    }
+
+    /// Declares keys that will all be read, or all be written.
+    fn declare(&self, keys: &[u64], write: bool) -> TxnOptions {
+        self.declare_all(|set| {
+            let declare = |set: AccessSet, key: &u64| match write {
+                true => set.write(self.records, key),
+                false => set.read(self.records, key),
+            };
+            keys.iter().fold(set, declare)
+        })
+    }
+
+    /// Where the scheme wants to know what a transaction touches, says so.
+    #[inline]
+    fn declare_all(&self, touched: impl FnOnce(AccessSet) -> AccessSet) -> TxnOptions {
+        if self.db.scheme() != Scheme::Vll {
+            return TxnOptions::default();
+        }
+        TxnOptions::declared(touched(AccessSet::new()))
     }
 
     /// The value to write, different from the last one; put back afterwards, so that it is allocated once.
@@ -483,11 +514,16 @@ impl Worker for Client<'_> {
 macro_rules! job {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } |$job:ident, $txn:ident| $body:block) => {
         $(#[$doc])*
-        struct $name<'a> { records: &'a Records, $($field: $type,)* }
+        struct $name<'a> { records: &'a Records, options: TxnOptions, $($field: $type,)* }
 
         impl Job for $name<'_> {
             type Output = ();
             type Error = ermine::Error;
+
+            #[inline]
+            fn options(&self) -> TxnOptions {
+                self.options.clone()
+            }
 
             #[inline]
             fn run<A: Access>(&mut self, $txn: &Transaction<'_, A>) -> ermine::Result<()> {

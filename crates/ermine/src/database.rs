@@ -278,7 +278,7 @@ impl Database {
 
     /// As [`Database::run_async`] for a [`Job`].
     pub fn run_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
-        self.engine.run_job(TxnOptions::default(), job, true)
+        self.engine.run_job(job.options(), job, true)
     }
 
     /// One attempt of a job: a lost conflict comes back as [`Error::Abort`].
@@ -290,7 +290,7 @@ impl Database {
 
     /// As [`Database::try_job`], without waiting for the device.
     pub fn try_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
-        self.engine.run_job(TxnOptions::default(), job, false)
+        self.engine.run_job(job.options(), job, false)
     }
 
     /// Waits until everything that has been committed so far is durable, whatever its transactions asked for. Returns at once

@@ -3,11 +3,12 @@
 use crate::{
     access::Access,
     error::{Abort, Error},
+    options::TxnOptions,
     transaction::Transaction,
 };
 
-/// A transaction as a value: its body is compiled for the schemes with versions and for `silo`, and once for all others, so that the scheme is chosen once a transaction
-/// instead of once an operation.
+/// A transaction as a value: its body is compiled for the schemes with versions and for `silo`, and once for all others, so that
+/// the scheme is chosen once a transaction instead of once an operation.
 ///
 /// The body may run several times: it must not keep anything of a failed attempt.
 pub trait Job {
@@ -15,6 +16,12 @@ pub trait Job {
     type Output;
     /// What makes it fail for good.
     type Error: From<Error>;
+
+    /// What the transaction says of itself, asked once, before the first attempt.
+    #[inline]
+    fn options(&self) -> TxnOptions {
+        TxnOptions::default()
+    }
 
     /// The body.
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<Self::Output, Self::Error>;

@@ -205,6 +205,26 @@ fn snapshots_show_rows_as_they_were() {
     }
 }
 
+/// A row gets a value back whose index entry is there for a snapshot only, which ends before the transaction does.
+#[test]
+fn an_entry_that_leaves_with_a_snapshot_hides_no_own_row() {
+    for scheme in single_version_schemes().filter(|scheme| scheme.has_snapshots()) {
+        let database = impatient(scheme);
+        let (table, by_value) = table(&database, Uniqueness::NonUnique);
+        database.run(|txn| txn.insert(&table, &1, &10)).unwrap();
+        let snapshot = database.snapshot().unwrap();
+        database.run(|txn| txn.put(&table, &1, &11)).unwrap();
+        let back = database.begin(TxnOptions::default()).unwrap();
+        back.put(&table, &1, &10).unwrap();
+        snapshot.commit().unwrap();
+        let seen = back.scan_by(&by_value, ..).collect().unwrap();
+        let committed = back.commit();
+        assert!(seen == [(1, 10)] || committed.is_err(), "{scheme}: committed without having seen its own row");
+        database.run(|txn| txn.put(&table, &1, &10)).unwrap();
+        assert_eq!(database.run(|txn| txn.scan_by(&by_value, ..).collect()).unwrap(), [(1, 10)], "{scheme}");
+    }
+}
+
 fn reversed(rows: &[(u64, u64)]) -> Vec<(u64, u64)> {
     rows.iter().rev().copied().collect()
 }

@@ -358,16 +358,17 @@ impl<C: Control> RecordPtr<C> {
         self.unlock(word.gone());
     }
 
-    /// Copies what is there at one moment: the word, and the payload where there is a row. Waits while somebody changes it.
+    /// What is there at one moment: the word, and a copy of the payload, where there is a row and the copy is wanted. Waits while
+    /// somebody changes it.
     #[inline]
-    pub(crate) fn read(self, copies: &mut Copies) -> (TidWord, Option<Copied>) {
+    pub(crate) fn read(self, mut copies: Option<&mut Copies>) -> (TidWord, Option<Copied>) {
         let mut spin = Spin::default();
         loop {
             let word = self.word();
             if !word.is_locked() {
-                if word.is_absent() {
+                let Some(copies) = copies.as_deref_mut().filter(|_| !word.is_absent()) else {
                     return (word, None);
-                }
+                };
                 let mark = copies.mark();
                 let copied = self.copy(copies);
                 // Pairs with the fence in `try_lock`.
@@ -531,7 +532,7 @@ mod loom_models {
             let mut copies = Copies::default();
             let mut last = 1;
             for _ in 0..2 {
-                let (word, copied) = record.read(&mut copies);
+                let (word, copied) = record.read(Some(&mut copies));
                 let number = word.tid().epoch();
                 let bytes = copied.expect("there is a row").bytes(&());
                 let length = [16].into_iter().chain(lengths).nth(number as usize - 1);

@@ -61,7 +61,7 @@ pub(crate) enum Begun {
     Exhausted,
 }
 
-/// What a read found: the record's word, and the payload where there is a row.
+/// What a read found: the record's word, and the payload where there is a row and a copy was asked for.
 pub(crate) type Read = (TidWord, Option<Copied>);
 
 /// A single-version scheme.
@@ -108,13 +108,13 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         true
     }
 
-    /// Reads a record. One that is gone is left alone.
+    /// Reads a record; without `copies` only its word. One that is gone is left alone.
     fn read(
         shared: &Self::Shared,
         state: &mut Self::State,
         record: RecordPtr<Self::Control>,
         place: Place,
-        copies: &mut Copies,
+        copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict>;
 
     /// The transaction is going to write a record. Once a record.

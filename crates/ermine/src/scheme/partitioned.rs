@@ -245,7 +245,7 @@ impl InPlace for Partitioned {
         _: &mut Running,
         record: RecordPtr<()>,
         _: Place,
-        copies: &mut Copies,
+        copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         Ok(record.read(copies))
     }

@@ -70,7 +70,13 @@ impl InPlace for Serial {
     }
 
     #[inline]
-    fn read(_: &Lock, _: &mut Has, record: RecordPtr<()>, _: Place, copies: &mut Copies) -> Result<Read, Conflict> {
+    fn read(
+        _: &Lock,
+        _: &mut Has,
+        record: RecordPtr<()>,
+        _: Place,
+        copies: Option<&mut Copies>,
+    ) -> Result<Read, Conflict> {
         Ok(record.read(copies))
     }
 

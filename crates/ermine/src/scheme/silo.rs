@@ -46,7 +46,7 @@ impl InPlace for Silo {
         reads: &mut Reads,
         record: RecordPtr<()>,
         place: Place,
-        copies: &mut Copies,
+        copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         let (word, copied) = record.read(copies);
         if !word.is_gone() {

@@ -244,7 +244,7 @@ impl<W: Width> InPlace for Sto<W> {
         running: &mut Running<W>,
         record: RecordPtr<Timestamps<W>>,
         place: Place,
-        copies: &mut Copies,
+        mut copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         let (control, own) = (record.control(), running.timestamp);
         loop {
@@ -263,12 +263,14 @@ impl<W: Width> InPlace for Sto<W> {
                 running.give_way(write, control, clock, place)?;
                 continue;
             }
-            let mark = copies.mark();
-            let read = record.read(copies);
+            let mark = copies.as_deref().map(Copies::mark);
+            let read = record.read(copies.as_deref_mut());
             if control.write() == write || Mutant::NoSecondLook.is_on() {
                 return Ok(read);
             }
-            copies.rewind(mark);
+            if let Some((copies, mark)) = copies.as_deref_mut().zip(mark) {
+                copies.rewind(mark);
+            }
         }
     }
 

@@ -199,7 +199,7 @@ impl<R: Reads> InPlace for Tso<R> {
         running: &mut Running,
         record: RecordPtr<Timestamps>,
         place: Place,
-        copies: &mut Copies,
+        mut copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         let (control, own) = (record.control(), running.timestamp);
         loop {
@@ -218,15 +218,17 @@ impl<R: Reads> InPlace for Tso<R> {
             if !running.admits(shared, write) {
                 return Err(running.conflict(write, place));
             }
-            let mark = copies.mark();
-            let (word, copied) = record.read(copies);
+            let mark = copies.as_deref().map(Copies::mark);
+            let (word, copied) = record.read(copies.as_deref_mut());
             if control.write.load(Ordering::SeqCst) == write {
                 if !R::STAMPED && write != own && !word.is_gone() {
                     running.read.push((record, write, place));
                 }
                 return Ok((word, copied));
             }
-            copies.rewind(mark);
+            if let Some((copies, mark)) = copies.as_deref_mut().zip(mark) {
+                copies.rewind(mark);
+            }
         }
     }
 

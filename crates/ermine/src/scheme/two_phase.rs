@@ -429,7 +429,7 @@ impl<W: Policy> InPlace for TwoPhase<W> {
         held: &mut Held,
         record: RecordPtr<Locks>,
         place: Place,
-        copies: &mut Copies,
+        copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         held.lock::<W>(shared, record, Mode::Shared, place)?;
         Ok(record.read(copies))

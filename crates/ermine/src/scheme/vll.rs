@@ -205,7 +205,7 @@ impl InPlace for Vll {
         _: &mut Running,
         record: RecordPtr<Counters>,
         _: Place,
-        copies: &mut Copies,
+        copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         Ok(record.read(copies))
     }

@@ -201,7 +201,7 @@ impl<P: InPlace> Operation<'_, P> {
             }
             return Ok(value.map_or(RowRead::Nothing, RowRead::Row));
         }
-        let read = P::read(&self.engine.shared, scheme, record, place, copies);
+        let read = P::read(&self.engine.shared, scheme, record, place, Some(copies));
         let (word, value) = match read {
             Ok(read) => read,
             Err(conflict) => return Err(self.lose(conflict)),
@@ -227,7 +227,7 @@ impl<P: InPlace> Operation<'_, P> {
     ) -> RowRead {
         let State { copies, last_tid, .. } = &mut *self.state;
         let mark = copies.mark();
-        let (word, value) = record.read(copies);
+        let (word, value) = record.read(Some(copies));
         if word.is_gone() {
             return RowRead::Gone;
         }

@@ -34,7 +34,7 @@ use crate::{
     rows::{copies::Copies, in_place::CommitTid},
     scheme::{
         Conflict, Place,
-        in_place::{InPlace, Ranges},
+        in_place::{InPlace, Ranges, stale},
     },
     table::NewEntries,
     txn::write_set::NeededEntry,
@@ -122,8 +122,8 @@ impl<P: InPlace> Operation<'_, P> {
     }
 
     /// Puts an entry into an index. `again`: the transaction has done so before. If the entry is not there now, another writer of the
-    /// row has taken it out, and scans of the transaction may have missed its own row: so a leaf that changes now does not
-    /// stay seen.
+    /// row has taken it out, or a snapshot that it was there for has ended, and scans of the transaction may have missed its own
+    /// row: so a leaf that changes now does not stay seen. Where leaves are not looked at, the transaction loses.
     fn put_entry(
         &mut self,
         table: &TableOf<P>,
@@ -135,6 +135,7 @@ impl<P: InPlace> Operation<'_, P> {
         let entry = self.state.footprint.key(place);
         match table.index(ordinal).insert_if_absent(&self.nodes, entry, row) {
             Insert::Done(_) if again && P::RANGES == Ranges::AtCommit => Ok(()),
+            Insert::Done(_) if again && P::RANGES == Ranges::Excluded => Err(self.lose(stale(place))),
             Insert::Done(inserted) => self.inserted(&inserted, place),
             Insert::Exists(existing, _) if existing == row && again => Ok(()),
             // Who looked before the entry came in has not seen the row.

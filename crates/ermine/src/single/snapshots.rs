@@ -7,7 +7,9 @@
 //! While a snapshot of epoch s is open:
 //! 1. Whoever overwrites a row of an epoch up to s, in an epoch above s, leaves the row as it was here, before it unlocks the
 //!    record. So a reader that finds a record of an epoch above s finds the row of its snapshot here, or there was none.
-//! 2. A secondary entry that a commit of an epoch above s takes from its row stays in the index, and is noted here.
+//! 2. A secondary entry that a commit of an epoch above s takes from its row stays in the index, and is noted here. It goes when
+//!    the snapshot ends, also where a running transaction has written the row so that it will have that entry: the transaction
+//!    finds out at its commit (`secondary::put_entry`).
 //! 3. A record without a row since an epoch above s stays in the index.
 //!
 //! Who commits in an epoch up to s has locked its records before that epoch has ended, so before the snapshot looks: a reader that

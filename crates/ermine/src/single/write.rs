@@ -115,8 +115,11 @@ impl<P: InPlace> Operation<'_, P> {
         if let Some(at) = self.state.positions.find(&self.state.footprint.writes, record) {
             return self.rewrite(request, at);
         }
-        if how == Put::Insert && self.is_row(request, record)?.is_some_and(|is_row| is_row) {
-            return Err(key_exists(request));
+        if how == Put::Insert {
+            let (word, _) = self.look(request, record)?;
+            if !word.is_absent() {
+                return Err(key_exists(request));
+            }
         }
         let claimed = P::claim(&self.engine.shared, &mut self.state.scheme, record, place);
         claimed.map_err(|conflict| self.lose(conflict))?;
@@ -124,14 +127,16 @@ impl<P: InPlace> Operation<'_, P> {
         if record.want().is_gone() {
             return Ok(Tried::Again);
         }
-        if how == Put::Update {
-            match self.is_row(request, record)? {
-                None => return Ok(Tried::Again),
-                Some(false) => return Ok(Tried::Done(false)),
-                Some(true) => {}
-            }
+        let (word, before) = match how {
+            Put::Update => self.look(request, record)?,
+            _ if table.has_secondaries() => record.read(Some(&mut self.state.copies)),
+            _ => (TidWord::UNBORN, None),
+        };
+        match how {
+            Put::Update if word.is_gone() => return Ok(Tried::Again),
+            Put::Update if word.is_absent() => return Ok(Tried::Done(false)),
+            _ => {}
         }
-        let (word, before) = self.peek(table, record);
         let entries = self.new_entries(request, before)?;
         self.check_unique(table, Some(row), &entries)?;
         let moves = !entries.is_empty() || request.value.is_none();
@@ -143,39 +148,28 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(Tried::Done(true))
     }
 
-    /// Whether there is a row, as the transaction sees it; it depends on the answer. `None`: the record is gone.
-    fn is_row(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Option<bool>> {
+    /// As [`Self::depend_on`], and an observer is told.
+    fn look(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Read> {
         let at = self.observed_from();
-        let mark = self.state.copies.mark();
         let (word, value) = self.depend_on(request, record)?;
-        if word.is_gone() {
-            return Ok(None);
-        }
-        if self.is_observed() {
+        if self.is_observed() && !word.is_gone() {
             self.note_read(request.table, request.key, at, word, value);
         }
-        self.state.copies.rewind(mark);
-        Ok(Some(value.is_some()))
+        Ok((word, value))
     }
 
-    /// The transaction depends on what a record says.
+    /// The transaction depends on whether there is a row. Its bytes are read where somebody asks for them: index entries, or an
+    /// observer.
     fn depend_on(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Read> {
+        let wants_bytes = request.table.has_secondaries() || self.is_observed();
         let State { scheme, copies, last_tid, .. } = &mut *self.state;
+        let copies = wants_bytes.then_some(copies);
         let (word, value) = match P::read(&self.engine.shared, scheme, record, request.place, copies) {
             Ok(read) => read,
             Err(conflict) => return Err(self.lose(conflict)),
         };
         *last_tid = (*last_tid).max(word.tid());
         Ok((word, value))
-    }
-
-    /// What a record says, for the comparison of index entries, which has to be true at the commit, too: of a table that has
-    /// none, nothing.
-    fn peek(&mut self, table: &TableOf<P>, record: RecordOf<P>) -> (TidWord, Option<Copied>) {
-        if !table.has_secondaries() {
-            return (TidWord::UNBORN, None);
-        }
-        record.read(&mut self.state.copies)
     }
 
     /// What entries the write needs that the row does not have.

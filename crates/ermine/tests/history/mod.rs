@@ -490,8 +490,10 @@ impl<'s> Session<'s> {
         for (&(_, key), &written) in self.record.writes.range((table, 0)..=(table, u64::MAX)) {
             let shown = seen.iter().find(|row| row.0 == key).map(|row| row.1);
             let expected = written.filter(|&value| inside(key, value));
-            // Without locks and snapshots, an entry that a transaction shares with another writer of the row leaves with that one.
-            let may_miss = self.store.database.scheme() == Scheme::Silo && through == Through::ByGroup;
+            // An entry that a transaction shares leaves with whom it shares it with: another writer of the row, where writers do
+            // not lock, or a snapshot.
+            let scheme = self.store.database.scheme();
+            let may_miss = !scheme.has_versions() && scheme.has_snapshots() && through == Through::ByGroup;
             if may_miss && shown.is_none() && expected.is_some() {
                 self.must_fail = true;
                 own.push(key);

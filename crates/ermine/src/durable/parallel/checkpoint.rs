@@ -330,7 +330,7 @@ impl<P: InPlace> Walk<'_, P> {
             let (key, row) = (batch.key(at), batch.row(at));
             let Some(record) = table.rows.slot(row).record() else { continue };
             let mark = copies.mark();
-            let (word, value) = record.read(&mut copies);
+            let (word, value) = record.read(Some(&mut copies));
             if let Some(value) = value.filter(|_| word.tid().epoch() < self.epoch) {
                 let value = value.bytes(nodes);
                 entries.clear();

@@ -239,7 +239,7 @@ impl<C: Control> Growing<C> {
         let nodes = participant.enter();
         let (mut entries, mut copies) = (Vec::new(), Copies::default());
         self.for_each_key(&nodes, |key, row| {
-            if let (_, Some(value)) = self.record(row).read(&mut copies) {
+            if let (_, Some(value)) = self.record(row).read(Some(&mut copies)) {
                 let entry = TableEntry::decode(value.bytes(&nodes))?;
                 if entry.name.as_bytes() != key {
                     return Err(Error::Storage(format!("the catalog has table {} under another name", entry.name)));

@@ -188,7 +188,7 @@ impl<P: Modelled> Actor<P> {
     pub(super) fn read(&mut self, row: usize) -> Result<(), Conflict> {
         self.reach(row)?;
         let Self { rows, state, copies, .. } = self;
-        let (word, value) = P::read(&rows.shared, state, rows.records[row], PLACE, copies)?;
+        let (word, value) = P::read(&rows.shared, state, rows.records[row], PLACE, Some(copies))?;
         self.last_tid = self.last_tid.max(word.tid());
         self.read.push((row, value.expect("no model deletes a row").bytes(&())[0]));
         rows.touch(row, false);

@@ -158,7 +158,7 @@ fn removal<P: Modelled>() -> BTreeSet<[bool; 2]> {
         let mut reader = Actor::new(&rows, 1).begin();
         let reading = thread::spawn(move || {
             let Actor { rows, state, copies, .. } = &mut reader;
-            let (word, _) = P::read(&rows.shared, state, rows.records[A], PLACE, copies).unwrap();
+            let (word, _) = P::read(&rows.shared, state, rows.records[A], PLACE, Some(copies)).unwrap();
             (reader, word)
         });
         let word = record.lock();
