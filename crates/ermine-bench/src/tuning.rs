@@ -2,7 +2,7 @@
 
 use std::{fmt, fs, path::PathBuf, time::Duration};
 
-use ermine::Scheme;
+use ermine::{CheckpointSyncs, Scheme};
 use serde::Serialize;
 
 use crate::{
@@ -23,6 +23,9 @@ pub struct Tuning {
     pub checkpoint_after: Option<u64>,
     /// Compresses checkpoints. Single-version schemes.
     pub compress_checkpoints: bool,
+    /// When checkpoints sync. Single-version schemes.
+    #[serde(serialize_with = "in_words")]
+    pub checkpoint_syncs: Option<CheckpointSyncs>,
     /// How long a transaction waits for others. Schemes that wait.
     #[serde(serialize_with = "milliseconds", rename = "wait_max_ms")]
     pub wait_max: Option<Duration>,
@@ -30,6 +33,10 @@ pub struct Tuning {
 
 fn milliseconds<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     Serialize::serialize(&time.map(|time| time.as_secs_f64() * 1e3), to)
+}
+
+fn in_words<S: serde::Serializer>(syncs: &Option<CheckpointSyncs>, to: S) -> Result<S::Ok, S::Error> {
+    Serialize::serialize(&syncs.map(|syncs| format!("{syncs:?}")), to)
 }
 
 impl Tuning {
@@ -47,6 +54,7 @@ impl Tuning {
         needed(!self.log_directories.is_empty(), "--log-dir", is_single_version)?;
         needed(self.epoch_interval.is_some(), "--epoch-interval", is_single_version)?;
         needed(self.compress_checkpoints, "--compress-checkpoints", is_single_version)?;
+        needed(self.checkpoint_syncs.is_some(), "--checkpoint-syncs", is_single_version)?;
         needed(self.wait_max.is_some(), "--wait-max", Scheme::waits)?;
         self.apply(ermine::Options::default()).check()?;
         if keep {
@@ -74,6 +82,7 @@ impl Tuning {
             options.log_directories(&self.log_directories).compress_checkpoints(self.compress_checkpoints);
         options.epoch_interval = self.epoch_interval.unwrap_or(options.epoch_interval);
         options.checkpoint_after = self.checkpoint_after.unwrap_or(options.checkpoint_after);
+        options.checkpoint_syncs = self.checkpoint_syncs.unwrap_or(options.checkpoint_syncs);
         options.wait_max = self.wait_max.unwrap_or(options.wait_max);
         options
     }
@@ -94,6 +103,9 @@ impl fmt::Display for Tuning {
         }
         if self.compress_checkpoints {
             f.write_str(", compressed checkpoints")?;
+        }
+        if let Some(syncs) = self.checkpoint_syncs {
+            write!(f, ", checkpoints synced: {syncs:?}")?;
         }
         if let Some(time) = self.wait_max {
             write!(f, ", waits of up to {time:?}")?;

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use ermine::{Durability, Scheme};
+use ermine::{CheckpointSyncs, Durability, Scheme};
 use ermine_bench::{
     machine,
     storage::Storage,
@@ -68,6 +68,10 @@ pub struct Run {
     pub checkpoint_after: Option<u64>,
     #[command(flatten)]
     pub compression: Compression,
+    /// When a checkpoint syncs, under single-version schemes: a number of MiB, each time a thread has written as much; end, once; sleep:MS, once, and its
+    /// threads sleep so long after each block (SiloR, figure 4) [default: 32]
+    #[arg(long, value_name = "WHEN", requires = "dir", value_parser = checkpoint_syncs)]
+    pub checkpoint_syncs: Option<CheckpointSyncs>,
     /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (2pl-waitdie, 2pl-wdl,
     /// serial, sto, sto-32, vll, partitioned) [default: 1000]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
@@ -83,6 +87,7 @@ impl Run {
         Tuning {
             checkpoint_after: self.checkpoint_after.map(|mib| mib << 20),
             compress_checkpoints: self.compression.compress_checkpoints,
+            checkpoint_syncs: self.checkpoint_syncs,
             wait_max: self.wait_max,
             ..self.log.tuning()
         }
@@ -101,6 +106,17 @@ impl Run {
             tuning: self.tuning(),
             observer: None,
         }
+    }
+}
+
+fn checkpoint_syncs(when: &str) -> Result<CheckpointSyncs, String> {
+    match (when, when.strip_prefix("sleep:")) {
+        ("end", _) => Ok(CheckpointSyncs::AtEnd),
+        (_, Some(time)) => milliseconds(time).map(CheckpointSyncs::Sleeping),
+        _ => match when.parse() {
+            Ok(mib @ 1..=1_048_576_u64) => Ok(CheckpointSyncs::Every(mib << 20)),
+            _ => Err("use a number of MiB, end, or sleep:MS".into()),
+        },
     }
 }
 
