@@ -340,6 +340,11 @@ impl Held {
             Waits::Nobody => Err(AbortKind::Lock),
             Waits::Older => {
                 let is_oldest = queue.is_oldest(request);
+                if !is_oldest && request.is_upgrading() {
+                    // Refused, it keeps the lock as it has it. Marked for more, it would let a younger one wait for it alone that
+                    // then waits for older ones, which hold the lock behind it and want it for themselves.
+                    request.exclusive.store(0, Ordering::Relaxed);
+                }
                 drop(queue);
                 if is_oldest { wait(request, shared.wait_max, || false) } else { Err(AbortKind::Lock) }
             }

@@ -182,8 +182,9 @@ impl<P: InPlace> Operation<'_, P> {
         let (engine, nodes) = (self.engine, &self.nodes);
         let State { footprint, copies, .. } = &mut *self.state;
         let mark = copies.mark();
-        for write in footprint.writes.iter().filter(|write| !write.word.is_absent()) {
-            let value = || write.record.copy_locked(copies).bytes(nodes).into();
+        for write in footprint.writes.iter().filter(|write| !write.word.is_unborn()) {
+            let is_row = !write.word.is_absent();
+            let value = || is_row.then(|| write.record.copy_locked(copies).bytes(nodes).into());
             engine.snapshots.keep((write.place.table, write.row), write.word, epoch, value);
             copies.rewind(mark);
         }

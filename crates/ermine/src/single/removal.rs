@@ -45,6 +45,10 @@ impl Removal {
         let table = engine.tables.get(self.table);
         let slot = table.rows.slot(self.row);
         let Some(record) = slot.record() else { return };
+        if !engine.snapshots.is_cleaned_up_to(record.word().tid().epoch()) {
+            garbage.removals.push_back(self);
+            return;
+        }
         let Some(word) = record.try_lock() else {
             garbage.removals.push_back(self);
             return;

@@ -235,10 +235,7 @@ impl<P: InPlace> Operation<'_, P> {
             (word, value)
         } else {
             copies.rewind(mark);
-            match self.engine.snapshots.read((table.id, row), snapshot, copies) {
-                Some((word, value)) => (word, Some(value)),
-                None => (TidWord::UNBORN, None),
-            }
+            self.engine.snapshots.read((table.id, row), snapshot, copies).unwrap_or((TidWord::UNBORN, None))
         };
         *last_tid = (*last_tid).max(word.tid());
         if self.is_observed() {

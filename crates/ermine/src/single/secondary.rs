@@ -214,7 +214,7 @@ impl<P: InPlace> Engine<P> {
     /// Ends a snapshot: what was kept for it goes.
     pub(super) fn close_snapshot(&self, snapshot: Snapshot, worker: &mut Worker<P>) {
         let (nodes, copies) = (worker.nodes.enter(), &mut worker.state.get_mut().copies);
-        self.snapshots.close(snapshot, |left| {
+        self.snapshots.close(snapshot, &self.epochs, |left| {
             self.take_out_entry(&nodes, copies, left.row, left.index, &left.entry);
         });
     }

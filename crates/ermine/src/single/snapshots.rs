@@ -6,7 +6,8 @@
 //!
 //! While a snapshot of epoch s is open:
 //! 1. Whoever overwrites a row of an epoch up to s, in an epoch above s, leaves the row as it was here, before it unlocks the
-//!    record. So a reader that finds a record of an epoch above s finds the row of its snapshot here, or there was none.
+//!    record, be it that there was none. So a reader that finds a record of an epoch above s finds its snapshot's row here, or
+//!    there had never been one.
 //! 2. A secondary entry that a commit of an epoch above s takes from its row stays in the index, and is noted here. It goes when
 //!    the snapshot ends, also where a running transaction has written the row so that it will have that entry: the transaction
 //!    finds out at its commit (`secondary::put_entry`).
@@ -74,12 +75,19 @@ struct Shard {
     entries: Vec<LeftEntry>,
 }
 
-/// A row as it was.
+/// A row as it was, or that there was none.
 struct Kept {
     word: TidWord,
     /// The epoch in which it was overwritten.
     until: u64,
-    value: Box<[u8]>,
+    value: Option<Box<[u8]>>,
+}
+
+impl Kept {
+    /// Whether it is what the end of an epoch shows.
+    fn is_shown_at(&self, epoch: u64) -> bool {
+        self.word.tid().epoch() <= epoch && epoch < self.until
+    }
 }
 
 /// An entry of a secondary index that no row has any more.
@@ -133,25 +141,31 @@ impl Snapshots {
         snapshot
     }
 
-    /// Ends one. `take_out` gets the entries that nobody needs any more; costs time for all that was kept for it.
-    pub(super) fn close(&self, snapshot: Snapshot, mut take_out: impl FnMut(LeftEntry)) {
+    /// Ends one. `take_out` gets the entries that nobody needs any more; costs time for all that is kept.
+    pub(super) fn close(&self, snapshot: Snapshot, epochs: &CommitEpochs, mut take_out: impl FnMut(LeftEntry)) {
         let _cleaning = self.cleaning.lock().expect(HELD);
-        {
+        let (shown, now) = {
             let mut open = self.open.lock().expect(HELD);
             let at = open.iter().position(|other| other.epoch == snapshot.epoch);
             open.swap_remove(at.expect("it is open until it is closed"));
             self.newest.store(open.iter().map(|open| open.epoch).max().unwrap_or(NONE_OPEN), Ordering::SeqCst);
             self.oldest.store(open.iter().map(|open| open.from).min().unwrap_or(u64::MAX), Ordering::SeqCst);
-        }
+            // Those that are begun from now on end this epoch or a later one.
+            (open.iter().map(|open| open.epoch).collect::<Vec<_>>(), epochs.current())
+        };
         for shard in &self.shards {
             let mut shard = shard.lock().expect(HELD);
-            // Under the lock: what is here was put here for snapshots that have been announced.
-            let oldest = self.oldest.load(Ordering::SeqCst);
             shard.rows.retain(|_, kept| {
-                kept.retain(|kept| kept.until > oldest);
+                kept.retain(|kept| kept.until > now || shown.iter().any(|&epoch| kept.is_shown_at(epoch)));
                 !kept.is_empty()
             });
+            // Under the lock: what is here was put here for snapshots that have been announced.
+            let oldest = self.oldest.load(Ordering::SeqCst);
             let left = shard.entries.extract_if(.., |left| left.since <= oldest).collect::<Vec<_>>();
+            if shard.rows.is_empty() && shard.entries.is_empty() {
+                // With the memory that many rows have taken.
+                *shard = Shard::default();
+            }
             drop(shard);
             left.into_iter().for_each(&mut take_out);
         }
@@ -174,7 +188,13 @@ impl Snapshots {
     }
 
     /// A commit of epoch `until` is about to overwrite a row, whose record it has locked.
-    pub(super) fn keep(&self, row: (TableId, RowId), word: TidWord, until: u64, value: impl FnOnce() -> Box<[u8]>) {
+    pub(super) fn keep(
+        &self,
+        row: (TableId, RowId),
+        word: TidWord,
+        until: u64,
+        value: impl FnOnce() -> Option<Box<[u8]>>,
+    ) {
         let mut shard = self.shard(row).lock().expect(HELD);
         // Under the lock, so that nothing is kept that was cleaned up.
         let is_shown = word.tid().epoch() <= self.newest.load(Ordering::SeqCst) && self.is_before(until);
@@ -194,17 +214,16 @@ impl Snapshots {
         needed
     }
 
-    /// A row as a snapshot shows it that has been overwritten since; `None`: there was none.
+    /// A row, or that there was none, as a snapshot shows it that has been overwritten since; `None`: the key had never been there.
     pub(super) fn read(
         &self,
         row: (TableId, RowId),
         snapshot: Snapshot,
         copies: &mut Copies,
-    ) -> Option<(TidWord, Copied)> {
+    ) -> Option<(TidWord, Option<Copied>)> {
         let shard = self.shard(row).lock().expect(HELD);
-        let shows = |kept: &&Kept| kept.word.tid().epoch() <= snapshot.epoch && snapshot.epoch < kept.until;
-        let kept = shard.rows.get(&row)?.iter().find(shows)?;
-        Some((kept.word, copies.push_bytes(&kept.value)))
+        let kept = shard.rows.get(&row)?.iter().find(|kept| kept.is_shown_at(snapshot.epoch))?;
+        Some((kept.word, kept.value.as_ref().map(|value| copies.push_bytes(value))))
     }
 
     /// Rows and entries that are kept. Looks at all of them.
