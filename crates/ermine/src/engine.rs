@@ -4,7 +4,7 @@ use std::{any::TypeId, sync::Arc};
 
 use crate::{
     access::{IndexOrdinal, Put},
-    catalog::{CATALOG, IndexEntry, TableEntry},
+    catalog::{CATALOG, IndexEntry},
     clock::LogOffset,
     database::{Statistics, Uniqueness},
     durable::{
@@ -147,13 +147,8 @@ impl<S: Scheme> Engine<S> {
         if self.log.is_none() {
             return Ok(());
         }
-        let [key_type, value_type] = table.type_names.clone();
-        let known = table.secondaries().map(|(_, secondary)| secondary.entry());
-        let indexes = known.chain(more.cloned()).collect();
-        let (name, kind) = (table.name.to_string(), table.primary.kind());
-        let entry = TableEntry { id: table.id, name, key_type, value_type, kind, indexes };
         let txn = Txn::begin(self, TxnOptions::default().durability(Durability::Durable), true)?;
-        txn.put(CATALOG, table.name.as_bytes(), &entry.encode(), Put::Upsert)?;
+        txn.put(CATALOG, table.name.as_bytes(), &table.catalog_entry(more).encode(), Put::Upsert)?;
         txn.commit().map(drop)
     }
 
@@ -171,7 +166,7 @@ impl<S: Scheme> Engine<S> {
 
     /// The database is about to be closed: what goes on in the background need not be gentle.
     pub(crate) fn hurry(&self) {
-        self.store.iter().for_each(|store| store.checkpoints.hurry());
+        self.store.iter().for_each(|store| store.checkpoints.upkeep.hurry());
     }
 
     /// Makes everything durable, so that the next opening has little to do. No transaction runs any more.
@@ -231,7 +226,7 @@ impl<S: Scheme> Engine<S> {
             ..Statistics::default()
         };
         if let Some(store) = &self.store {
-            let (made, failure) = store.checkpoints.statistics();
+            let (made, failure) = store.checkpoints.upkeep.statistics();
             statistics.checkpoints = made;
             statistics.checkpoint_failure = failure.or_else(|| store.removals.failure());
         }

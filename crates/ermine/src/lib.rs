@@ -66,6 +66,8 @@ mod job;
 #[cfg(not(loom))]
 mod maintenance;
 #[cfg(not(loom))]
+mod noting;
+#[cfg(not(loom))]
 pub mod observer;
 #[cfg(not(loom))]
 mod options;

@@ -65,7 +65,8 @@ pub struct Options {
     /// As `archive`, for any implementation of a directory.
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
-    /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again. Such waits end by themselves, unless an application leaves a transaction open.
+    /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again.
+    /// Such waits end by themselves, unless an application leaves a transaction open.
     pub wait_max: Duration,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::{
     access::IndexOrdinal,
-    catalog::IndexEntry,
+    catalog::{IndexEntry, TableEntry},
     database::Uniqueness,
     epoch::Guard,
     error::{Error, Result},
@@ -329,6 +329,15 @@ impl<F: Family> TableParts<F> {
             }
         }
         Ok(())
+    }
+
+    /// The table as the catalog has it, with an index that it will get.
+    pub(crate) fn catalog_entry(&self, more: Option<&IndexEntry>) -> TableEntry {
+        let [key_type, value_type] = self.type_names.clone();
+        let known = self.secondaries().map(|(_, secondary)| secondary.entry());
+        let indexes = known.chain(more.cloned()).collect();
+        let (name, kind) = (self.name.to_string(), self.primary.kind());
+        TableEntry { id: self.id, name, key_type, value_type, kind, indexes }
     }
 
     /// Fails while an index could not be kept up to date.

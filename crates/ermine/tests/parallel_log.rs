@@ -216,6 +216,32 @@ fn what_was_never_persistent_does_not_come_back() {
     assert!(lost > 0);
 }
 
+/// A reader of a snapshot is told that what it read is durable when it is, be it that a row was gone that is there again.
+#[test]
+fn a_snapshot_waits_for_what_it_shows() {
+    let options = || options().durability(Durability::Durable);
+    for shown in [None, Some(b"changed".as_slice())] {
+        let directory = FaultyDirectory::new();
+        let (db, rows) = open(&directory, options());
+        for turn in 0..20 {
+            db.run(|txn| txn.put(&rows, &1, b"old".as_slice())).unwrap();
+            let change = |txn: &ermine::Transaction<'_>| match shown {
+                None => txn.delete(&rows, &1).map(drop),
+                Some(value) => txn.put(&rows, &1, value),
+            };
+            db.run_async(change).map(drop).unwrap();
+            let snapshot = db.snapshot().unwrap();
+            db.run_async(|txn| txn.put(&rows, &1, b"new".as_slice())).map(drop).unwrap();
+            assert_eq!(snapshot.get(&rows, &1).unwrap().as_deref(), shown);
+            snapshot.commit_async().unwrap().wait().unwrap();
+            let trace = directory.trace();
+            let (db, rows) = open(&trace.crash(trace.operations(), Keep::Nothing), options());
+            let found = db.run(|txn| txn.get(&rows, &1)).unwrap();
+            assert_ne!(found.as_deref(), Some(b"old".as_slice()), "{shown:?}, turn {turn}");
+        }
+    }
+}
+
 #[test]
 fn damage_is_named() {
     let directory = FaultyDirectory::new();

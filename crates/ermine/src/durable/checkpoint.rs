@@ -19,9 +19,7 @@
 //!    or else the row's home in the cold store.
 
 use std::{
-    io,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    thread,
+    io, thread,
     time::{Duration, Instant},
 };
 
@@ -29,6 +27,7 @@ use super::{
     cold::{ColdFile, ColdWriter},
     image::{Head, ImageWriter, Marker, begin_of, now_micros},
     store::{Store, StoredRecord, storage},
+    upkeep::Upkeep,
 };
 use crate::{
     access::IndexOrdinal,
@@ -63,10 +62,7 @@ const BATCH_ENTRIES: usize = 64;
 /// What checkpoints remember from one to the next.
 pub(crate) struct Checkpoints {
     state: Mutex<State>,
-    /// Somebody waits for the one that is being made.
-    hurry: AtomicBool,
-    made: AtomicU64,
-    failure: Mutex<Option<String>>,
+    pub(crate) upkeep: Upkeep,
 }
 
 struct State {
@@ -105,23 +101,7 @@ pub(crate) enum Pace {
 
 impl Checkpoints {
     pub(crate) fn new(newest: Option<(Marker, u64)>, begin: u64) -> Self {
-        Self {
-            state: Mutex::new(State { newest, begin }),
-            hurry: AtomicBool::new(false),
-            made: AtomicU64::new(0),
-            failure: Mutex::new(None),
-        }
-    }
-
-    /// Whoever makes one need not be gentle any more.
-    pub(crate) fn hurry(&self) {
-        self.hurry.store(true, Ordering::Relaxed);
-    }
-
-    /// How many have been made, and why the last one failed, if it did.
-    pub(crate) fn statistics(&self) -> (u64, Option<String>) {
-        let failure = self.failure.lock().expect("no code panics while it holds the failure").clone();
-        (self.made.load(Ordering::Relaxed), failure)
+        Self { state: Mutex::new(State { newest, begin }), upkeep: Upkeep::default() }
     }
 
     /// Whether there is one.
@@ -202,13 +182,7 @@ impl<S: Scheme> Engine<S> {
         if distance < self.options.checkpoint_after.max(2 * size) && !log.is_crowded() {
             return Ok(());
         }
-        let made = self.checkpoint(Pace::Gentle);
-        let failure = made.as_ref().err().map(ToString::to_string);
-        if let Some(failure) = &failure {
-            ::log::warn!("a checkpoint failed, the next one is tried in some seconds: {failure}");
-        }
-        *store.checkpoints.failure.lock().expect("no code panics while it holds the failure") = failure;
-        made.map(drop)
+        store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
     }
 
     /// Makes a checkpoint and frees what it makes free. One at a time; a second caller waits, and makes another.
@@ -280,7 +254,7 @@ impl<S: Scheme> Engine<S> {
         // From here on it counts, whatever happens to older ones: its file must stay as it is.
         state.newest = Some((marker, bytes));
         state.begin = begin;
-        store.checkpoints.made.fetch_add(1, Ordering::Relaxed);
+        store.checkpoints.upkeep.count();
         report.bytes = bytes;
         let older = older_than(&*store.directory, marker).map_err(storage)?;
         // From here on nothing refers to what goes, but who has read an address before.
@@ -373,7 +347,7 @@ impl<S: Scheme> Walk<'_, S> {
             if self.cold.is_full() {
                 self.write_moved()?;
             }
-            pacer.step(|| self.log.is_crowded() || self.store.checkpoints.hurry.load(Ordering::Relaxed));
+            pacer.step(|| self.log.is_crowded() || self.store.checkpoints.upkeep.is_hurried());
         }
     }
 

@@ -24,6 +24,7 @@
 //! | `restore` | a database as of a moment, from a backup and an archive |
 //! | `contents` | what a checkpoint says, for people |
 //! | `parallel` | the other family: files of single-version schemes |
+//! | `upkeep` | what is known of checkpoints from one to the next |
 //! | `verify` | looks at every byte of a database that is not open |
 
 mod archive;
@@ -46,4 +47,5 @@ mod replay;
 pub(crate) mod restore;
 mod row_set;
 pub(crate) mod store;
+pub(crate) mod upkeep;
 pub(crate) mod verify;

@@ -81,13 +81,13 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
     /// Whether a transaction has to say what it will touch (`enter`, `is_declared`).
     const DECLARES: bool = false;
 
+    /// Whether it has to know what an operation reaches (`reach`).
+    const PARTITIONS: bool = false;
+
     fn shared(limits: &Limits) -> Self::Shared;
 
     /// A transaction begins. `runs_through`: it ends by itself.
     fn begin(shared: &Self::Shared, state: &mut Self::State, runs_through: bool) -> Result<Begun, Conflict>;
-
-    /// Whether it has to know what an operation reaches (`reach`).
-    const PARTITIONS: bool = false;
 
     /// The transaction is about to look at, or write, what is in a part of the database.
     fn reach(_shared: &Self::Shared, _state: &mut Self::State, _reach: Reach, _place: Place) -> Result<(), Conflict> {

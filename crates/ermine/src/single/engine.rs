@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     access::{IndexOrdinal, Put},
-    catalog::{CATALOG, IndexEntry, TableEntry},
+    catalog::{CATALOG, IndexEntry},
     database::Statistics,
     durable::{
         backup::BackupReport,
@@ -116,13 +116,8 @@ impl<P: InPlace> Engine<P> {
         if self.log.is_none() {
             return Ok(());
         }
-        let [key_type, value_type] = table.type_names.clone();
-        let known = table.secondaries().map(|(_, secondary)| secondary.entry());
-        let indexes = known.chain(more.cloned()).collect();
-        let (name, kind) = (table.name.to_string(), table.primary.kind());
-        let entry = TableEntry { id: table.id, name, key_type, value_type, kind, indexes };
         let txn = Txn::begin(self, &TxnOptions::default().durability(Durability::Durable), true)?;
-        txn.put(CATALOG, table.name.as_bytes(), &entry.encode(), Put::Upsert)?;
+        txn.put(CATALOG, table.name.as_bytes(), &table.catalog_entry(more).encode(), Put::Upsert)?;
         txn.commit().map(drop)
     }
 
@@ -162,7 +157,7 @@ impl<P: InPlace> Engine<P> {
 
     /// The database is about to be closed: what goes on in the background need not be gentle.
     pub(crate) fn hurry(&self) {
-        self.checkpoints.iter().for_each(Checkpoints::hurry);
+        self.checkpoints.iter().for_each(|checkpoints| checkpoints.upkeep.hurry());
     }
 
     /// Makes everything durable. No transaction runs any more.
@@ -241,7 +236,7 @@ impl<P: InPlace> Engine<P> {
             ..Statistics::default()
         };
         if let Some(checkpoints) = &self.checkpoints {
-            (statistics.checkpoints, statistics.checkpoint_failure) = checkpoints.statistics();
+            (statistics.checkpoints, statistics.checkpoint_failure) = checkpoints.upkeep.statistics();
         }
         if let Some(log) = &self.log {
             (statistics.log_bytes, statistics.log_flushes) = log.written();

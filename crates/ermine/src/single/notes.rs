@@ -8,10 +8,10 @@ use crate::{
     access::{IndexOrdinal, ScanRange, Visit},
     error::Result,
     ids::{Stamp, TableId},
-    observer::{Action, Digest, IndexId, Observed, Outcome, ReadVersion},
+    noting::{self, note_entries, watch_scan},
+    observer::{Action, Digest, IndexId, Outcome, ReadVersion},
     rows::{copies::Copied, in_place::TidWord},
     scheme::in_place::{InPlace, Ranges},
-    types::KeyBuffer,
 };
 
 impl<P: InPlace> Operation<'_, P> {
@@ -84,12 +84,7 @@ impl<P: InPlace> Operation<'_, P> {
         let Self { state, nodes, .. } = self;
         let notes = state.notes.as_mut().expect("only an observed transaction notes");
         let before = before.map(|value| value.bytes(nodes));
-        table.changed_entries(key, before, value, |ordinal, old, new| {
-            let index = IndexId { table: table.id, ordinal: ordinal.0 };
-            for (entry, present) in [(old, false), (new, true)] {
-                entry.into_iter().for_each(|entry| notes.note(Action::Entry { index, entry, present }));
-            }
-        })
+        note_entries(notes, table, key, before, value)
     }
 
     /// It looked through a range, from `at` on.
@@ -111,21 +106,17 @@ impl<P: InPlace> Txn<'_, P> {
     #[cold]
     pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let at = self.operation()?.observed_from();
-        let (mut shown, mut last, mut broke) = (0, KeyBuffer::new(), false);
-        let result = self.scan_rows(range, &mut |key, value| {
-            shown += 1;
-            last = KeyBuffer::from_slice(key);
-            let flow = visit(key, value);
-            broke = !matches!(&flow, Ok(flow) if flow.is_continue());
-            flow
-        });
-        if let Some((lower, upper)) = range.looked_through(shown, &mut last, broke)
-            && let Ok(mut operation) = self.operation()
-        {
-            let at = operation.looked_at(at);
-            operation.note_range(range.table, range.index, lower, upper, at);
-        }
-        result
+        watch_scan(
+            range,
+            |visit| self.scan_rows(range, visit),
+            visit,
+            |lower, upper| {
+                if let Ok(mut operation) = self.operation() {
+                    let at = operation.looked_at(at);
+                    operation.note_range(range.table, range.index, lower, upper, at);
+                }
+            },
+        )
     }
 
     /// Shows the observer what the transaction did.
@@ -134,7 +125,6 @@ impl<P: InPlace> Txn<'_, P> {
         let mut state = self.worker().state.borrow_mut();
         let begin = state.begin;
         let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
-        observer.ended(&Observed::new(begin, outcome, notes));
-        notes.clear();
+        noting::show(&**observer, begin, outcome, notes);
     }
 }

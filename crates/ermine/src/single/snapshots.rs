@@ -129,6 +129,8 @@ impl Snapshots {
     pub(super) fn open(&self, epochs: &CommitEpochs) -> Snapshot {
         let mut open = self.open.lock().expect(HELD);
         let from = epochs.current();
+        // SeqCst: before the epoch ends; whoever commits in a later one loads its epoch first, then `oldest` (`is_before`), `newest`
+        // (`keep`) or `cleaned` (`is_cleaned_up_to`), and so finds what stands here.
         for least in [&self.oldest, &self.cleaned] {
             // Written under the lock only.
             least.store(least.load(Ordering::SeqCst).min(from), Ordering::SeqCst);
@@ -150,6 +152,7 @@ impl Snapshots {
             open.swap_remove(at.expect("it is open until it is closed"));
             self.newest.store(open.iter().map(|open| open.epoch).max().unwrap_or(NONE_OPEN), Ordering::SeqCst);
             self.oldest.store(open.iter().map(|open| open.from).min().unwrap_or(u64::MAX), Ordering::SeqCst);
+            // Who loads these as they were keeps what nobody reads, until the next one ends.
             // Those that are begun from now on end this epoch or a later one.
             (open.iter().map(|open| open.epoch).collect::<Vec<_>>(), epochs.current())
         };

@@ -13,13 +13,13 @@ use crate::{
     access::{IndexOrdinal, ScanRange, Visit},
     error::Result,
     ids::{Stamp, TableId},
-    observer::{Action, Digest, IndexId, Observed, Outcome, ReadVersion},
+    noting::{self, note_entries, watch_scan},
+    observer::{Action, Digest, IndexId, Outcome, ReadVersion},
     rows::chain::{CertifierStamps, Kind, Origin, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
     txn::{table::Inquiry, visible::Seen},
-    types::KeyBuffer,
 };
 
 /// Under which entry of which index a row is looked for.
@@ -137,12 +137,7 @@ impl<S: Scheme> Operation<'_, S> {
         let Self { state, entered, .. } = self;
         let notes = state.notes.as_mut().expect("only an observed transaction notes");
         let before = before.map(|version| version.payload(&entered.versions));
-        table.changed_entries(key, before, content.value(), |ordinal, old, new| {
-            let index = IndexId { table: table.id, ordinal: ordinal.0 };
-            for (entry, present) in [(old, false), (new, true)] {
-                entry.into_iter().for_each(|entry| notes.note(Action::Entry { index, entry, present }));
-            }
-        })
+        note_entries(notes, table, key, before, content.value())
     }
 
     /// It looked through a range, from `at` on.
@@ -164,22 +159,17 @@ impl<S: Scheme> Txn<'_, S> {
     #[cold]
     pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let at = self.operation()?.observed_from();
-        let outer = self.scanning_from(at);
-        let (mut shown, mut last, mut broke) = (0, KeyBuffer::new(), false);
-        let result = self.scan_rows(range, &mut |key, value| {
-            shown += 1;
-            last = KeyBuffer::from_slice(key);
-            let flow = visit(key, value);
-            broke = !matches!(&flow, Ok(flow) if flow.is_continue());
-            flow
-        });
-        self.scanning_from(outer);
-        if let Some((lower, upper)) = range.looked_through(shown, &mut last, broke)
-            && let Ok(mut operation) = self.operation()
-        {
-            operation.note_range(range.table, range.index, lower, upper, at);
-        }
-        result
+        let scan = |visit: &mut Visit<'_, 't>| {
+            let outer = self.scanning_from(at);
+            let result = self.scan_rows(range, visit);
+            self.scanning_from(outer);
+            result
+        };
+        watch_scan(range, scan, visit, |lower, upper| {
+            if let Ok(mut operation) = self.operation() {
+                operation.note_range(range.table, range.index, lower, upper, at);
+            }
+        })
     }
 
     fn scanning_from(&self, at: Stamp) -> Stamp {
@@ -194,8 +184,7 @@ impl<S: Scheme> Txn<'_, S> {
         let mut state = self.worker().state.borrow_mut();
         let begin = state.begin;
         let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
-        observer.ended(&Observed::new(begin, outcome, notes));
-        notes.clear();
+        noting::show(&**observer, begin, outcome, notes);
     }
 }
 

@@ -17,10 +17,7 @@
 use std::{
     collections::HashMap,
     io,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
@@ -29,6 +26,7 @@ use super::{
     super::{
         checkpoint::{CheckpointReport, Pace, Pacer},
         store::storage,
+        upkeep::Upkeep,
     },
     files::{Places, Role, remove},
     image::{Block, Manifest, RowsFile, RowsWriter},
@@ -79,9 +77,7 @@ impl Default for CheckpointSyncs {
 pub(crate) struct Checkpoints {
     pub(crate) places: Places,
     state: Mutex<State>,
-    hurry: AtomicBool,
-    made: AtomicU64,
-    failure: Mutex<Option<String>>,
+    pub(crate) upkeep: Upkeep,
 }
 
 struct State {
@@ -97,24 +93,7 @@ struct State {
 impl Checkpoints {
     /// After a recovery from a checkpoint of so many bytes, and so many bytes and generations of log.
     pub(crate) fn new(places: Places, bytes: u64, replayed: u64, generations: usize) -> Self {
-        Self {
-            places,
-            state: Mutex::new(State { bytes, begin: 0, replayed, generations }),
-            hurry: AtomicBool::new(false),
-            made: AtomicU64::new(0),
-            failure: Mutex::new(None),
-        }
-    }
-
-    /// Whoever makes one need not be gentle any more.
-    pub(crate) fn hurry(&self) {
-        self.hurry.store(true, Ordering::Relaxed);
-    }
-
-    /// How many have been made, and why the last one failed, if it did.
-    pub(crate) fn statistics(&self) -> (u64, Option<String>) {
-        let failure = self.failure.lock().expect("no code panics while it holds the failure").clone();
-        (self.made.load(Ordering::Relaxed), failure)
+        Self { places, state: Mutex::new(State { bytes, begin: 0, replayed, generations }), upkeep: Upkeep::default() }
     }
 
     /// Whether more generations of the log are there than should be, each with files of its own.
@@ -136,7 +115,7 @@ struct Walk<'e, P: InPlace> {
     places: &'e Places,
     epoch: u64,
     pace: Pace,
-    hurry: &'e AtomicBool,
+    upkeep: &'e Upkeep,
     /// By table.
     slices: Vec<Slices>,
 }
@@ -158,13 +137,7 @@ impl<P: InPlace> Engine<P> {
         if distance < self.options.checkpoint_after.max(2 * bytes) && !checkpoints.has_many_generations() {
             return Ok(());
         }
-        let made = self.checkpoint(Pace::Gentle);
-        let failure = made.as_ref().err().map(ToString::to_string);
-        if let Some(failure) = &failure {
-            ::log::warn!("a checkpoint failed, the next one is tried in some seconds: {failure}");
-        }
-        *checkpoints.failure.lock().expect("no code panics while it holds the failure") = failure;
-        made.map(drop)
+        checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
     }
 
     /// Makes a checkpoint and removes what it makes needless. One at a time; a second caller waits, and makes another.
@@ -189,7 +162,7 @@ impl<P: InPlace> Engine<P> {
             places,
             epoch,
             pace,
-            hurry: &checkpoints.hurry,
+            upkeep: &checkpoints.upkeep,
             slices: self.tables.iter().map(|_| Slices::default()).collect(),
         };
         let files = walk.run().inspect_err(|_| remove_unfinished(places, epoch))?;
@@ -214,7 +187,7 @@ impl<P: InPlace> Engine<P> {
             ..CheckpointReport::default()
         };
         *state = State { bytes: report.bytes, begin: written, replayed: 0, generations: 0 };
-        checkpoints.made.fetch_add(1, Ordering::Relaxed);
+        checkpoints.upkeep.count();
         log.forget_before(&manifest.first);
         let freed = remove_older(places, &manifest)?;
         Ok(CheckpointReport { freed_segments: freed, took: began.elapsed(), ..report })
@@ -292,7 +265,7 @@ impl<P: InPlace> Walk<'_, P> {
         let participant = self.engine.nodes.join_as("checkpoint");
         for (table, slices) in self.engine.tables.iter().zip(&self.slices) {
             while self.slice(table, slices, &participant.enter(), &mut writer)? {
-                pacer.step(|| self.hurry.load(Ordering::Relaxed));
+                pacer.step(|| self.upkeep.is_hurried());
             }
             writer.end_block().map_err(storage)?;
         }

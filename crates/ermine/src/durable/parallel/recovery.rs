@@ -1,7 +1,8 @@
 //! From the files of a directory to a database: the same way after a crash and after a clean stop (SiloR 5).
 //!
-//! Names give the files; the manifest says what is the checkpoint, persistent epochs what of the log counts. All processors read them: the checkpoint first, then the log, newest first, so that
-//! most of what has been overwritten is never put in. Then the catalog's rows say what the tables are.
+//! Names give the files; the manifest says what is the checkpoint, persistent epochs what of the log counts. All processors read
+//! them: the checkpoint first, then the log, newest first, so that most of what has been overwritten is never put in. Then the
+//! catalog's rows say what the tables are.
 //!
 //! Invariants
 //! 1. *Nothing unsaid counts*: records above the persistent epoch of their generation are ignored, now and for ever: a new

@@ -1,0 +1,53 @@
+//! What transactions of both families note for an observer in the same way.
+
+use crate::{
+    access::{ScanRange, Visit},
+    error::Result,
+    ids::Stamp,
+    observer::{Action, IndexId, Notes, Observed, Observer, Outcome},
+    table::{Family, TableParts},
+    types::KeyBuffer,
+};
+
+/// The entries that a write takes from a row, and gives it.
+pub(crate) fn note_entries<F: Family>(
+    notes: &mut Notes,
+    table: &TableParts<F>,
+    key: &[u8],
+    before: Option<&[u8]>,
+    value: Option<&[u8]>,
+) -> Result<()> {
+    table.changed_entries(key, before, value, |ordinal, old, new| {
+        let index = IndexId { table: table.id, ordinal: ordinal.0 };
+        for (entry, present) in [(old, false), (new, true)] {
+            entry.into_iter().for_each(|entry| notes.note(Action::Entry { index, entry, present }));
+        }
+    })
+}
+
+/// Scans, and tells how much of the range was looked through, where the scan came to anything.
+pub(crate) fn watch_scan<'t>(
+    range: ScanRange<'_>,
+    scan: impl FnOnce(&mut Visit<'_, 't>) -> Result<()>,
+    visit: &mut Visit<'_, 't>,
+    tell: impl FnOnce(&[u8], Option<&[u8]>),
+) -> Result<()> {
+    let (mut shown, mut last, mut broke) = (0, KeyBuffer::new(), false);
+    let result = scan(&mut |key, value| {
+        shown += 1;
+        last = KeyBuffer::from_slice(key);
+        let flow = visit(key, value);
+        broke = !matches!(&flow, Ok(flow) if flow.is_continue());
+        flow
+    });
+    if let Some((lower, upper)) = range.looked_through(shown, &mut last, broke) {
+        tell(lower, upper);
+    }
+    result
+}
+
+/// Shows the observer what a transaction did, which is forgotten then.
+pub(crate) fn show(observer: &dyn Observer, begin: Stamp, outcome: Outcome, notes: &mut Notes) {
+    observer.ended(&Observed::new(begin, outcome, notes));
+    notes.clear();
+}
