@@ -1,8 +1,10 @@
 //! What is known of checkpoints from one to the next, whatever they are made of.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 
-use crate::sync::Mutex;
 #[cfg(not(shuttle))]
 use crate::{durable::checkpoint::CheckpointReport, error::Result};
 
