@@ -72,6 +72,8 @@ pub mod observer;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
+mod owned;
+#[cfg(not(loom))]
 mod partition;
 #[cfg(not(loom))]
 mod pool;
@@ -119,6 +121,7 @@ pub use {
     job::Job,
     log::Receipt,
     options::{Durability, Options, Scheme, TableOptions, TxnOptions},
+    owned::{OwnedReceipt, OwnedTransaction},
     sequence::Sequence,
     transaction::{Scan, Transaction},
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
