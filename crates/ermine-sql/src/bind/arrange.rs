@@ -1,0 +1,170 @@
+//! The order in which sources are looped over, and what is looked at where.
+//!
+//! Of sources that are joined without LEFT JOIN the next one is always that whose rows are found best by what is known so far
+//! (`path`). A condition is looked at as soon as all that it depends on is known.
+
+use super::{path, source::From};
+use crate::{
+    expr::Expr,
+    query::{Body, Join, Query, Select, SortKey, Source, SourceKind},
+    types::Value,
+};
+
+/// Whether a query looks at rows so many levels around it, or further.
+pub(super) fn uses_outer(query: &Query, level: usize) -> bool {
+    let mut found = false;
+    visit_query(query, &mut |expr| match expr {
+        Expr::Outer(levels, _) => found |= *levels >= level,
+        Expr::Subquery(subquery) => found |= uses_outer(&subquery.query, level + 1),
+        _ => {}
+    });
+    found
+}
+
+/// Shows all expressions of a query, those of queries it is made from too, but not those of queries in expressions.
+fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
+    query.limit.iter().chain(&query.offset).for_each(|expr| expr.visit(see));
+    match &query.body {
+        Body::Select(select) => visit_select(select, see),
+        Body::Values(rows) => rows.iter().flatten().for_each(|expr| expr.visit(see)),
+        Body::Set { sides, .. } => sides.iter().for_each(|side| visit_query(side, see)),
+    }
+}
+
+fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
+    for source in &select.sources {
+        source.on.iter().chain(&source.filter).for_each(|expr| expr.visit(see));
+        match &source.kind {
+            SourceKind::Table(table) => {
+                let access = &table.access;
+                let sides = [&access.lower, &access.upper].into_iter().flatten().map(|(_, bound)| bound);
+                access.equal.iter().chain(sides).for_each(|bound| bound.value.visit(see));
+            }
+            SourceKind::Derived(query) => visit_query(query, see),
+            SourceKind::Series(bounds) => bounds.iter().for_each(|expr| expr.visit(see)),
+            SourceKind::Unnest(array) => array.visit(see),
+            SourceKind::System(_) => {}
+        }
+    }
+    select.before.iter().for_each(|expr| expr.visit(see));
+    if let Some(group) = &select.group {
+        group.keys.iter().chain(&group.having).for_each(|expr| expr.visit(see));
+        for call in &group.aggregates {
+            call.arguments
+                .iter()
+                .chain(&call.filter)
+                .chain(call.order.iter().map(|key| &key.0))
+                .for_each(|expr| expr.visit(see));
+        }
+    }
+    // Of groups these are places of keys and aggregates, beside what is looked at around.
+    select.output.iter().for_each(|expr| expr.visit(see));
+}
+
+/// The order of the loops, what each looks at, and how it finds its rows. Says whether rows come in the wanted order.
+pub(super) fn arrange(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
+    let mut rest: Vec<Source> = std::mem::take(&mut from.sources);
+    let mut conditions: Vec<Option<Expr>> = filter.into_iter().map(Some).collect();
+    if rest.iter().all(|source| source.join == Join::Inner) {
+        // Where a condition was written does not matter.
+        rest.iter_mut().for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
+    }
+    let may_reorder = rest.iter().all(|source| source.join == Join::Inner);
+    let mut known: Vec<(usize, usize)> = Vec::new();
+    let mut is_ordered = wanted.is_empty();
+    place(&mut conditions, &known, rest.is_empty(), &mut select.before);
+    while !rest.is_empty() {
+        let is_first = known.is_empty();
+        let candidates = if may_reorder { rest.len() } else { 1 };
+        let best = (0..candidates)
+            .map(|at| (at, path_of(&rest[at], &conditions, &known, is_first.then_some((wanted, &select.output)))))
+            .max_by_key(|(at, chosen)| (chosen.as_ref().map(|chosen| chosen.score), std::cmp::Reverse(*at)));
+        let (at, chosen) = best.expect("there is one at least");
+        let mut source = rest.remove(at);
+        known.push((source.first, source.first + source.width));
+        if let (SourceKind::Table(table), Some(chosen)) = (&mut source.kind, chosen) {
+            is_ordered |= is_first && chosen.is_ordered;
+            table.access = chosen.access;
+            let on = source.on.len();
+            let mut kept = 0;
+            let implied: Vec<_> = chosen.implied;
+            source.on.retain(|_| {
+                kept += 1;
+                !implied.contains(&(kept - 1))
+            });
+            if source.join == Join::Inner {
+                implied.iter().filter_map(|at| at.checked_sub(on)).for_each(|at| conditions[at] = None);
+            }
+        }
+        place(&mut conditions, &known, rest.is_empty(), &mut source.filter);
+        select.sources.push(source);
+    }
+    is_ordered
+}
+
+/// Whether a value depends on nothing but rows that are known.
+fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
+    let mut is_known = true;
+    expr.visit(&mut |inner| {
+        is_known &= match inner {
+            Expr::Column(at) => known.iter().any(|(first, end)| (*first..*end).contains(at)),
+            Expr::Subquery(subquery) => !subquery.is_correlated,
+            Expr::Next(_) | Expr::LastGiven(_) | Expr::SetNext(..) | Expr::Aggregate(_) => false,
+            Expr::Call(function, _) => !function.is_volatile,
+            _ => true,
+        }
+    });
+    is_known
+}
+
+/// The best way to a source's rows, where it is a table. Conditions of the join count before those of the query.
+fn path_of(
+    source: &Source,
+    conditions: &[Option<Expr>],
+    known: &[(usize, usize)],
+    order: Option<(&[SortKey], &Vec<Expr>)>,
+) -> Option<path::Chosen> {
+    let SourceKind::Table(table) = &source.kind else { return None };
+    let never = Expr::Constant(Value::Null);
+    let mut all: Vec<&Expr> = source.on.iter().collect();
+    if source.join == Join::Inner {
+        all.extend(conditions.iter().map(|condition| condition.as_ref().unwrap_or(&never)));
+    }
+    let wanted = order.and_then(|(keys, output)| {
+        let column = |key: &SortKey| match output.get(key.at)? {
+            Expr::Column(at) => at.checked_sub(source.first).filter(|at| *at < source.width).map(|at| (at, *key)),
+            _ => None,
+        };
+        let keys = keys.iter().map(column).collect::<Option<Vec<_>>>()?;
+        (!keys.is_empty()).then_some(path::WantedOrder(keys))
+    });
+    Some(path::choose(&table.table, source.first, &all, &|value| is_known(value, known), wanted.as_ref()))
+}
+
+/// Takes the conditions that can be looked at once these rows are known.
+fn place(conditions: &mut [Option<Expr>], known: &[(usize, usize)], is_last: bool, to: &mut Vec<Expr>) {
+    for condition in conditions {
+        if is_last || condition.as_ref().is_some_and(|condition| is_known(condition, known)) {
+            to.extend(condition.take());
+        }
+    }
+}
+
+/// Finds out which columns of tables are asked for.
+pub(super) fn need(select: &mut Select) {
+    let mut places = std::collections::BTreeSet::new();
+    let mut all = false;
+    visit_select(select, &mut |expr| match expr {
+        Expr::Column(at) => {
+            places.insert(*at);
+        }
+        Expr::Subquery(subquery) => all |= subquery.is_correlated,
+        _ => {}
+    });
+    for source in &mut select.sources {
+        if let SourceKind::Table(table) = &mut source.kind {
+            let own = source.first..source.first + source.width;
+            table.needed = own.filter(|at| all || places.contains(at)).map(|at| at - source.first).collect();
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Calls of functions and aggregates.
+
+use std::cmp::Ordering;
+
+use sqlparser::ast::{
+    self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+};
+
+use super::{Binder, Typed, names};
+use crate::{
+    catalog::Relation,
+    error::{Result, SqlError, SqlState},
+    expr::{Comparison, Expr, Function, NextOf, SubqueryKind},
+    functions,
+    query::AggregateCall,
+    types::{SqlType, Value},
+};
+
+impl Binder<'_> {
+    /// A function by name, of expressions.
+    pub(super) fn call_with(&mut self, name: &str, arguments: &[&ast::Expr]) -> Result<Typed> {
+        let arguments = arguments.iter().map(|argument| self.expr(argument)).collect::<Result<_>>()?;
+        self.call_of(name, arguments)
+    }
+
+    /// A function by name, of values.
+    pub(super) fn call_of(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
+        let types: Vec<_> = arguments.iter().map(|argument| argument.ty).collect();
+        let resolved = functions::resolve(name, &types)?;
+        let mut values = Vec::new();
+        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
+            values.push(self.coerce(argument, *ty)?);
+        }
+        let function = Function {
+            name: name.into(),
+            is_strict: resolved.is_strict,
+            is_immutable: resolved.volatility == functions::Volatility::Immutable,
+            is_volatile: resolved.volatility == functions::Volatility::Volatile,
+            eval: resolved.function,
+            result: resolved.result,
+        };
+        Ok(Typed::new(Expr::Call(function, values), resolved.result))
+    }
+
+    pub(super) fn function(&mut self, function: &ast::Function) -> Result<Typed> {
+        let (schema, name) = names::relation_of(&function.name)?;
+        if schema.is_some_and(|schema| schema != "pg_catalog") {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function {} does not exist", function.name),
+            ));
+        }
+        if function.over.is_some() {
+            return Err(SqlError::unsupported(format_args!("the window function {name}")));
+        }
+        if !function.within_group.is_empty() {
+            return Err(SqlError::unsupported("WITHIN GROUP"));
+        }
+        let list = match &function.args {
+            FunctionArguments::None => return self.plain_function(&name, &[]),
+            FunctionArguments::Subquery(query) if name == "array" => {
+                let (subquery, columns) = self.subquery(query, SubqueryKind::Exists)?;
+                let [column] = &columns[..] else {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
+                };
+                let Expr::Subquery(subquery) = subquery else { unreachable!("a query gives a query") };
+                let kind = SubqueryKind::Array(column.ty);
+                return Ok(Typed::new(Expr::Subquery(crate::expr::Subquery { kind, ..subquery }), column.ty.array()));
+            }
+            FunctionArguments::Subquery(_) => return Err(SqlError::unsupported("a query as an argument")),
+            FunctionArguments::List(list) => list,
+        };
+        let mut arguments = Vec::new();
+        let mut is_star = false;
+        for argument in &list.args {
+            match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => arguments.push(expr),
+                FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => is_star = true,
+                other => return Err(SqlError::unsupported(format_args!("the argument {other}"))),
+            }
+        }
+        if functions::is_aggregate(&name) {
+            return self.aggregate(&name, function, list, &arguments, is_star);
+        }
+        if is_star || list.duplicate_treatment.is_some() || !list.clauses.is_empty() || function.filter.is_some() {
+            let message = format!("{name} is not an aggregate function");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        self.plain_function(&name, &arguments)
+    }
+
+    fn plain_function(&mut self, name: &str, arguments: &[&ast::Expr]) -> Result<Typed> {
+        let mut all = Vec::new();
+        for argument in arguments {
+            all.push(self.expr(argument)?);
+        }
+        match (name, &all[..]) {
+            ("coalesce", [_, ..]) => {
+                let (all, ty) = self.common(all, "COALESCE")?;
+                Ok(Typed::new(Expr::Coalesce(all), ty))
+            }
+            ("greatest", [_, ..]) => {
+                let (all, ty) = self.common(all, "GREATEST")?;
+                Ok(Typed::new(Expr::Extreme(Ordering::Greater, all), ty))
+            }
+            ("least", [_, ..]) => {
+                let (all, ty) = self.common(all, "LEAST")?;
+                Ok(Typed::new(Expr::Extreme(Ordering::Less, all), ty))
+            }
+            ("nullif", [left, right]) => {
+                let ty = left.ty.or(right.ty).unwrap_or(SqlType::TEXT);
+                match self.compare(Comparison::Equal, left.clone(), right.clone())? {
+                    Expr::Compare(_, operands) => Ok(Typed::new(Expr::NullIf(operands), ty)),
+                    _ => Err(SqlError::unsupported("NULLIF between these types")),
+                }
+            }
+            ("nextval", [of]) => {
+                let sequence = self.sequence(of)?;
+                Ok(Typed::new(Expr::Next(sequence), SqlType::INT8))
+            }
+            ("currval", [of]) => {
+                let sequence = self.sequence(of)?;
+                Ok(Typed::new(Expr::LastGiven(Some(sequence)), SqlType::INT8))
+            }
+            ("lastval", []) => Ok(Typed::new(Expr::LastGiven(None), SqlType::INT8)),
+            ("setval", [of, ..]) if matches!(all.len(), 2 | 3) => {
+                let sequence = self.sequence(of)?;
+                let is_called = match all.get(2) {
+                    Some(is_called) => self.coerce(is_called.clone(), SqlType::BOOL)?,
+                    None => Expr::TRUE,
+                };
+                let number = self.coerce(all[1].clone(), SqlType::INT8)?;
+                Ok(Typed::new(Expr::SetNext(sequence, Box::new([number, is_called])), SqlType::INT8))
+            }
+            _ => self.call_of(name, all),
+        }
+    }
+
+    /// The sequence that an argument names.
+    fn sequence(&mut self, argument: &Typed) -> Result<NextOf> {
+        let found = match &argument.expr {
+            Expr::Constant(Value::Text(name)) => {
+                let object = crate::session::parse::object_name(name)?;
+                self.relation(&object)?.ok_or_else(|| {
+                    SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+                })?
+            }
+            Expr::Constant(Value::Oid(id)) => match self.catalog.sequence(*id) {
+                Some(sequence) => Relation::Sequence(sequence.clone()),
+                None => return Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("there is no sequence {id}"))),
+            },
+            _ => return Err(SqlError::unsupported("a sequence whose name is no literal")),
+        };
+        match found {
+            Relation::Sequence(sequence) => Ok(NextOf(sequence, SqlType::INT8)),
+            Relation::Table(_) | Relation::Index(..) => {
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "the relation is not a sequence"))
+            }
+        }
+    }
+
+    fn aggregate(
+        &mut self,
+        name: &str,
+        function: &ast::Function,
+        list: &ast::FunctionArgumentList,
+        arguments: &[&ast::Expr],
+        is_star: bool,
+    ) -> Result<Typed> {
+        let misplaced = |message: &str| Err(SqlError::new(SqlState::GROUPING_ERROR, message));
+        let Some(scope) = self.scopes.last_mut() else {
+            return misplaced("aggregate functions are not allowed here");
+        };
+        if scope.in_aggregate {
+            return misplaced("aggregate function calls cannot be nested");
+        }
+        if scope.aggregates.is_none() {
+            return misplaced("aggregate functions are not allowed here");
+        }
+        scope.in_aggregate = true;
+        let bound = self.aggregate_call(name, function, list, arguments, is_star);
+        let scope = self.scopes.last_mut().expect("the same as before");
+        scope.in_aggregate = false;
+        let call = bound?;
+        let result = call.aggregate.result;
+        let aggregates = scope.aggregates.as_mut().expect("looked at before");
+        aggregates.push(call);
+        Ok(Typed::new(Expr::Aggregate(aggregates.len() - 1), result))
+    }
+
+    fn aggregate_call(
+        &mut self,
+        name: &str,
+        function: &ast::Function,
+        list: &ast::FunctionArgumentList,
+        arguments: &[&ast::Expr],
+        is_star: bool,
+    ) -> Result<AggregateCall> {
+        let mut values = Vec::new();
+        for argument in arguments {
+            values.push(self.expr(argument)?);
+        }
+        if is_star && name != "count" {
+            let message = format!("function {name}() does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        }
+        if name == "count" {
+            // Whatever it is: it is only looked at for NULL.
+            for value in &mut values {
+                let (expr, ty) = self.settle(value.clone())?;
+                *value = Typed::new(expr, ty);
+            }
+        }
+        let aggregate = functions::aggregate(name, values.first().and_then(|value| value.ty))?;
+        if aggregate.arguments.len() != values.len() {
+            let message = format!("function {name} does not take {} arguments", values.len());
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        }
+        let mut bound = Vec::new();
+        for (value, ty) in values.into_iter().zip(&aggregate.arguments) {
+            bound.push(self.coerce(value, *ty)?);
+        }
+        let mut order = Vec::new();
+        for clause in &list.clauses {
+            let FunctionArgumentClause::OrderBy(keys) = clause else {
+                return Err(SqlError::unsupported(format_args!("{clause} in an aggregate")));
+            };
+            for key in keys {
+                let typed = self.expr(&key.expr)?;
+                let descending = super::select::is_descending(&key.options)?;
+                order.push((self.settle(typed)?.0, descending, key.options.nulls_first.unwrap_or(descending)));
+            }
+        }
+        let filter = function.filter.as_deref().map(|filter| self.condition(filter, "FILTER")).transpose()?;
+        let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        Ok(AggregateCall { aggregate, arguments: bound, is_distinct, filter, order })
+    }
+}

@@ -1,0 +1,611 @@
+//! Expressions.
+
+use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
+
+use super::{
+    Binder, DEPTH_MAX, ScopeColumn, Typed,
+    names::{name_of, type_of},
+};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    expr::{Comparison, Elementwise, Expr, Function, Subquery, SubqueryKind},
+    operators,
+    types::{Numeric, SqlType, Value, cast::Context},
+};
+
+impl Binder<'_> {
+    /// An expression.
+    pub(crate) fn expr(&mut self, expr: &ast::Expr) -> Result<Typed> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the expression is nested too deeply"));
+        }
+        let bound = self.expr_inside(expr);
+        self.depth -= 1;
+        bound
+    }
+
+    /// A condition.
+    pub(crate) fn condition(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
+        let typed = self.expr(expr)?;
+        match typed.ty {
+            Some(SqlType::BOOL) | None => self.coerce(typed, SqlType::BOOL),
+            Some(ty) => {
+                let message = format!("argument of {clause} must be type boolean, not type {}", ty.name());
+                Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+            }
+        }
+    }
+
+    fn expr_inside(&mut self, expr: &ast::Expr) -> Result<Typed> {
+        let boolean = |expr| Ok(Typed::new(expr, SqlType::BOOL));
+        let negate = |expr, negated| if negated { Expr::Not(Box::new(expr)) } else { expr };
+        match expr {
+            ast::Expr::Nested(inner) => self.expr(inner),
+            ast::Expr::Identifier(ident) => self.column(None, &name_of(ident)),
+            ast::Expr::CompoundIdentifier(idents) => {
+                let mut parts: Vec<_> = idents.iter().map(name_of).collect();
+                let own = parts.pop().unwrap_or_default();
+                self.column(parts.pop().as_deref(), &own)
+            }
+            ast::Expr::Value(value) => self.literal(&value.value),
+            ast::Expr::TypedString(typed) => {
+                let literal = self.literal(&typed.value.value)?;
+                self.cast(literal, &typed.data_type)
+            }
+            ast::Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, .. } => {
+                let operand = self.expr(expr)?;
+                self.cast(operand, data_type)
+            }
+            ast::Expr::Interval(interval) => {
+                let literal = self.expr(&interval.value)?;
+                let literal = match (literal, &interval.leading_field) {
+                    (Typed { expr: Expr::Constant(Value::Text(text)), .. }, Some(field)) => {
+                        let text = format!("{text} {field}");
+                        Typed { expr: Expr::Constant(Value::Text(text.into())), ty: None, modifier: -1 }
+                    }
+                    (literal, _) => literal,
+                };
+                Ok(Typed::new(self.convert(literal, SqlType::INTERVAL, -1, Context::Explicit)?, SqlType::INTERVAL))
+            }
+            ast::Expr::UnaryOp { op, expr } => self.unary(*op, expr),
+            ast::Expr::BinaryOp { left, op, right } => self.binary_op(left, op, right),
+            ast::Expr::IsNull(operand) | ast::Expr::IsUnknown(operand) => {
+                boolean(Expr::IsNull(Box::new(self.any(operand)?)))
+            }
+            ast::Expr::IsNotNull(operand) | ast::Expr::IsNotUnknown(operand) => {
+                boolean(negate(Expr::IsNull(Box::new(self.any(operand)?)), true))
+            }
+            ast::Expr::IsTrue(operand) => boolean(Expr::IsBool(Box::new(self.condition(operand, "IS TRUE")?), true)),
+            ast::Expr::IsNotTrue(operand) => {
+                boolean(negate(Expr::IsBool(Box::new(self.condition(operand, "IS NOT TRUE")?), true), true))
+            }
+            ast::Expr::IsFalse(operand) => boolean(Expr::IsBool(Box::new(self.condition(operand, "IS FALSE")?), false)),
+            ast::Expr::IsNotFalse(operand) => {
+                boolean(negate(Expr::IsBool(Box::new(self.condition(operand, "IS NOT FALSE")?), false), true))
+            }
+            ast::Expr::IsDistinctFrom(left, right) => boolean(self.distinct(left, right)?),
+            ast::Expr::IsNotDistinctFrom(left, right) => boolean(negate(self.distinct(left, right)?, true)),
+            ast::Expr::InList { expr, list, negated } => boolean(negate(self.in_list(expr, list)?, *negated)),
+            ast::Expr::Between { expr, negated, low, high } => {
+                let (operand, low, high) = (self.expr(expr)?, self.expr(low)?, self.expr(high)?);
+                let lower = self.compare(Comparison::GreaterOrEqual, operand.clone(), low)?;
+                let upper = self.compare(Comparison::LessOrEqual, operand, high)?;
+                boolean(negate(Expr::And(vec![lower, upper]), *negated))
+            }
+            ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+                self.like(if *negated { "!~~" } else { "~~" }, expr, pattern, escape_char.as_deref())
+            }
+            ast::Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+                self.like(if *negated { "!~~*" } else { "~~*" }, expr, pattern, escape_char.as_deref())
+            }
+            ast::Expr::AnyOp { left, compare_op, right, .. } => self.any_of(left, compare_op, right, false),
+            ast::Expr::AllOp { left, compare_op, right } => self.any_of(left, compare_op, right, true),
+            ast::Expr::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            ast::Expr::Exists { subquery, negated } => {
+                let (subquery, _) = self.subquery(subquery, SubqueryKind::Exists)?;
+                boolean(negate(subquery, *negated))
+            }
+            ast::Expr::Subquery(query) => {
+                let (subquery, columns) = self.subquery(query, SubqueryKind::Value)?;
+                let [column] = &columns[..] else { return Err(one_column()) };
+                Ok(Typed { expr: subquery, ty: Some(column.ty), modifier: column.modifier })
+            }
+            ast::Expr::InSubquery { expr, subquery, negated } => {
+                let holds = self.holds(expr, Comparison::Equal, subquery, false)?;
+                boolean(negate(holds, *negated))
+            }
+            ast::Expr::Array(array) => self.array(&array.elem),
+            ast::Expr::Collate { expr, collation } => {
+                let collation = super::names::relation_of(collation)?.1;
+                if !matches!(&*collation, "C" | "POSIX" | "default" | "ucs_basic" | "c") {
+                    return Err(SqlError::unsupported(format_args!("collation \"{collation}\"")));
+                }
+                self.expr(expr)
+            }
+            ast::Expr::AtTimeZone { timestamp, time_zone } => self.call_with("timezone", &[time_zone, timestamp]),
+            ast::Expr::Extract { field, expr, .. } => {
+                let field = Typed::new(text_constant(&field.to_string().to_lowercase()), SqlType::TEXT);
+                let operand = self.expr(expr)?;
+                self.call_of("extract", vec![field, operand])
+            }
+            ast::Expr::Ceil { expr, .. } => self.call_with("ceil", &[expr]),
+            ast::Expr::Floor { expr, .. } => self.call_with("floor", &[expr]),
+            ast::Expr::Position { expr, r#in } => self.call_with("position", &[r#in, expr]),
+            ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
+                let mut arguments = vec![self.expr(expr)?];
+                match substring_from {
+                    Some(from) => arguments.push(self.expr(from)?),
+                    None => arguments.push(Typed::new(Expr::Constant(Value::Int4(1)), SqlType::INT4)),
+                }
+                if let Some(length) = substring_for {
+                    arguments.push(self.expr(length)?);
+                }
+                self.call_of("substring", arguments)
+            }
+            ast::Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+                let name = match trim_where {
+                    Some(ast::TrimWhereField::Leading) => "ltrim",
+                    Some(ast::TrimWhereField::Trailing) => "rtrim",
+                    _ => "btrim",
+                };
+                let mut arguments = vec![self.expr(expr)?];
+                for characters in trim_what.as_deref().into_iter().chain(trim_characters.iter().flatten()) {
+                    arguments.push(self.expr(characters)?);
+                }
+                self.call_of(name, arguments)
+            }
+            ast::Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let mut arguments = vec![&**expr, overlay_what, overlay_from];
+                arguments.extend(overlay_for.as_deref());
+                self.call_with("overlay", &arguments)
+            }
+            ast::Expr::Function(function) => self.function(function),
+            ast::Expr::CompoundFieldAccess { root, access_chain } => self.element(root, access_chain),
+            other => Err(SqlError::unsupported(format_args!("the expression {other}"))),
+        }
+    }
+
+    /// An expression of any type.
+    fn any(&mut self, expr: &ast::Expr) -> Result<Expr> {
+        let typed = self.expr(expr)?;
+        Ok(self.settle(typed)?.0)
+    }
+
+    fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
+        Ok(match value {
+            ast::Value::Number(digits, _) => number(digits)?,
+            ast::Value::Boolean(truth) => Typed::new(Expr::Constant(Value::Bool(*truth)), SqlType::BOOL),
+            ast::Value::Null => Typed { expr: Expr::Constant(Value::Null), ty: None, modifier: -1 },
+            ast::Value::Placeholder(name) => self.parameter(name)?,
+            ast::Value::HexStringLiteral(_) | ast::Value::SingleQuotedByteStringLiteral(_) => {
+                return Err(SqlError::unsupported("a bit string"));
+            }
+            ast::Value::DollarQuotedString(quoted) => untyped(&quoted.value),
+            other => match other.clone().into_string() {
+                Some(text) => untyped(&text),
+                None => return Err(SqlError::unsupported(format_args!("the literal {other}"))),
+            },
+        })
+    }
+
+    fn parameter(&mut self, name: &str) -> Result<Typed> {
+        let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+        let Some(at) = number.filter(|number| (1..=65535).contains(number)).map(|number| number - 1) else {
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {name}")));
+        };
+        if self.parameters.len() <= at {
+            self.parameters.resize(at + 1, None);
+        }
+        Ok(Typed { expr: Expr::Parameter(at), ty: self.parameters[at], modifier: -1 })
+    }
+
+    /// The column that a name stands for.
+    fn column(&mut self, source: Option<&str>, name: &str) -> Result<Typed> {
+        for level in 0..self.scopes.len() {
+            let at = self.scopes.len() - 1 - level;
+            let scope = &mut self.scopes[at];
+            let is_meant = |column: &ScopeColumn| {
+                column.name == name
+                    && match source {
+                        None => !column.is_merged,
+                        Some(source) => scope.sources[column.source] == source,
+                    }
+            };
+            let mut found = scope.columns.iter().filter(|column| is_meant(column));
+            let Some(column) = found.next().cloned() else { continue };
+            if found.next().is_some() {
+                let message = format!("column reference \"{name}\" is ambiguous");
+                return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
+            }
+            let expr = if level == 0 { Expr::Column(column.at) } else { Expr::Outer(level, column.at) };
+            if level > 0 {
+                // Whoever stands between looks around, too.
+                self.scopes[at..].iter_mut().skip(1).for_each(|inner| inner.is_looked_at = true);
+            }
+            return Ok(Typed { expr, ty: Some(column.ty), modifier: column.modifier });
+        }
+        let is_source = |source: &str| self.scopes.iter().any(|scope| scope.sources.iter().any(|own| own == source));
+        Err(match source {
+            Some(source) if !is_source(source) => {
+                SqlError::new(SqlState::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{source}\""))
+            }
+            Some(source) => SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {source}.{name} does not exist")),
+            None if matches!(
+                name,
+                "current_user"
+                    | "session_user"
+                    | "user"
+                    | "current_date"
+                    | "current_timestamp"
+                    | "current_time"
+                    | "localtime"
+                    | "localtimestamp"
+                    | "current_schema"
+                    | "current_catalog"
+                    | "current_role"
+            ) =>
+            {
+                return self.call_of(name, Vec::new());
+            }
+            None => SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")),
+        })
+    }
+
+    pub(super) fn cast(&mut self, operand: Typed, to: &ast::DataType) -> Result<Typed> {
+        let (ty, modifier) = type_of(to)?;
+        // The name of a relation.
+        if let (ast::DataType::Regclass, Expr::Constant(Value::Text(name))) = (to, &operand.expr) {
+            let name = crate::session::parse::object_name(name)?;
+            let relation = self.relation(&name)?;
+            let id = relation.map(|relation| crate::system::oid_of(&relation)).ok_or_else(|| {
+                SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+            })?;
+            return Ok(Typed::new(Expr::Constant(Value::Oid(id)), SqlType::OID));
+        }
+        let expr = self.convert(operand, ty, modifier, Context::Explicit)?;
+        Ok(Typed { expr, ty: Some(ty), modifier })
+    }
+
+    fn unary(&mut self, operator: UnaryOperator, operand: &ast::Expr) -> Result<Typed> {
+        let name = match operator {
+            UnaryOperator::Not => {
+                let operand = self.condition(operand, "NOT")?;
+                return Ok(Typed::new(Expr::Not(Box::new(operand)), SqlType::BOOL));
+            }
+            UnaryOperator::Minus => {
+                // The least numbers can only be written with their sign.
+                if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. }) = operand {
+                    return number(&format!("-{digits}"));
+                }
+                "-"
+            }
+            UnaryOperator::Plus => "+",
+            UnaryOperator::BitwiseNot => "~",
+            UnaryOperator::PGAbs => "@",
+            UnaryOperator::PGSquareRoot => "|/",
+            other => return Err(SqlError::unsupported(format_args!("the operator {other}"))),
+        };
+        let operand = self.expr(operand)?;
+        let resolved = operators::resolve_prefix(name, operand.ty)?;
+        let operand = self.coerce(operand, resolved.operand)?;
+        let function = Function {
+            name: name.into(),
+            is_strict: true,
+            is_immutable: true,
+            is_volatile: false,
+            eval: resolved.function,
+            result: resolved.result,
+        };
+        Ok(Typed::new(Expr::Prefix(function, Box::new(operand)), resolved.result))
+    }
+
+    fn binary_op(&mut self, left: &ast::Expr, operator: &BinaryOperator, right: &ast::Expr) -> Result<Typed> {
+        match operator {
+            BinaryOperator::And | BinaryOperator::Or => {
+                // A long chain is one list, not deep.
+                let mut operands = Vec::new();
+                let mut rest = left;
+                operands.push(right);
+                while let ast::Expr::BinaryOp { left, op, right } = rest
+                    && op == operator
+                {
+                    operands.push(right);
+                    rest = left;
+                }
+                operands.push(rest);
+                let name = if *operator == BinaryOperator::And { "AND" } else { "OR" };
+                let bound = operands
+                    .into_iter()
+                    .rev()
+                    .map(|operand| self.condition(operand, name))
+                    .collect::<Result<Vec<_>>>()?;
+                let all = if *operator == BinaryOperator::And { Expr::And(bound) } else { Expr::Or(bound) };
+                Ok(Typed::new(all, SqlType::BOOL))
+            }
+            operator => {
+                let name = match operator {
+                    BinaryOperator::PGCustomBinaryOperator(parts) => parts.last().cloned().unwrap_or_default(),
+                    BinaryOperator::NotEq => "<>".to_owned(),
+                    other => other.to_string(),
+                };
+                if let (ast::Expr::Tuple(left), ast::Expr::Tuple(right)) = (left, right) {
+                    return self.rows(&name, left, right);
+                }
+                let (left, right) = (self.expr(left)?, self.expr(right)?);
+                self.binary(&name, left, right)
+            }
+        }
+    }
+
+    /// Rows that are compared.
+    fn rows(&mut self, operator: &str, left: &[ast::Expr], right: &[ast::Expr]) -> Result<Typed> {
+        if left.len() != right.len() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
+        }
+        let mut pairs = Vec::new();
+        for (left, right) in left.iter().zip(right) {
+            pairs.push((self.expr(left)?, self.expr(right)?));
+        }
+        let comparison = Comparison::parse(operator)
+            .ok_or_else(|| SqlError::unsupported(format_args!("the operator {operator} between rows")))?;
+        let mut conditions = Vec::new();
+        match comparison {
+            Comparison::Equal | Comparison::NotEqual => {
+                for (left, right) in pairs {
+                    conditions.push(self.compare(Comparison::Equal, left, right)?);
+                }
+                let equal = Expr::And(conditions);
+                let expr = if comparison == Comparison::Equal { equal } else { Expr::Not(Box::new(equal)) };
+                Ok(Typed::new(expr, SqlType::BOOL))
+            }
+            _ => {
+                // a < c OR a = c AND b < d
+                let strict = match comparison {
+                    Comparison::Less | Comparison::LessOrEqual => Comparison::Less,
+                    _ => Comparison::Greater,
+                };
+                let last = pairs.len() - 1;
+                for at in 0..=last {
+                    let mut all = Vec::new();
+                    for (left, right) in &pairs[..at] {
+                        all.push(self.compare(Comparison::Equal, left.clone(), right.clone())?);
+                    }
+                    let (left, right) = pairs[at].clone();
+                    all.push(self.compare(if at == last { comparison } else { strict }, left, right)?);
+                    conditions.push(Expr::And(all));
+                }
+                Ok(Typed::new(Expr::Or(conditions), SqlType::BOOL))
+            }
+        }
+    }
+
+    /// An operator between two values.
+    pub(super) fn binary(&mut self, name: &str, left: Typed, right: Typed) -> Result<Typed> {
+        if let Some(comparison) = Comparison::parse(name) {
+            return Ok(Typed::new(self.compare(comparison, left, right)?, SqlType::BOOL));
+        }
+        let resolved = operators::resolve_binary(name, left.ty, right.ty)?;
+        let (left, right) = (self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?);
+        let function = Function {
+            name: name.into(),
+            is_strict: true,
+            is_immutable: true,
+            is_volatile: false,
+            eval: resolved.function,
+            result: resolved.result,
+        };
+        Ok(Typed::new(Expr::Binary(function, Box::new([left, right])), resolved.result))
+    }
+
+    /// A comparison between two values.
+    pub(super) fn compare(&mut self, comparison: Comparison, left: Typed, right: Typed) -> Result<Expr> {
+        let resolved = operators::resolve_binary(comparison.name(), left.ty, right.ty)?;
+        let (left, right) = (self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?);
+        let operands = Box::new([left, right]);
+        if resolved.left == resolved.right {
+            if resolved.left == SqlType::CHAR {
+                // Blanks at the end do not count: as texts, which have none.
+                let [left, right] = *operands;
+                let left = self.coerce(Typed::new(left, SqlType::CHAR), SqlType::TEXT)?;
+                let right = self.coerce(Typed::new(right, SqlType::CHAR), SqlType::TEXT)?;
+                return Ok(Expr::Compare(comparison, Box::new([left, right])));
+            }
+            return Ok(Expr::Compare(comparison, operands));
+        }
+        let function = Function {
+            name: comparison.name().into(),
+            is_strict: true,
+            is_immutable: true,
+            is_volatile: false,
+            eval: resolved.function,
+            result: resolved.result,
+        };
+        Ok(Expr::Binary(function, operands))
+    }
+
+    fn distinct(&mut self, left: &ast::Expr, right: &ast::Expr) -> Result<Expr> {
+        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        match self.compare(Comparison::Equal, left, right)? {
+            Expr::Compare(_, operands) => Ok(Expr::Distinct(operands)),
+            _ => Err(SqlError::unsupported("IS DISTINCT FROM between these types")),
+        }
+    }
+
+    fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr]) -> Result<Expr> {
+        if let ast::Expr::Tuple(left) = operand {
+            let mut any = Vec::new();
+            for element in list {
+                let ast::Expr::Tuple(right) = element else {
+                    return Err(SqlError::unsupported("a row in a list of values"));
+                };
+                any.push(self.rows("=", left, right)?.expr);
+            }
+            return Ok(Expr::Or(any));
+        }
+        let operand = self.expr(operand)?;
+        let mut all = vec![operand];
+        for element in list {
+            all.push(self.expr(element)?);
+        }
+        let (mut all, _) = self.common(all, "IN")?;
+        let list = all.split_off(1);
+        Ok(Expr::In(Box::new(all.remove(0)), list))
+    }
+
+    fn like(
+        &mut self,
+        name: &str,
+        operand: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let (operand, mut pattern) = (self.expr(operand)?, self.expr(pattern)?);
+        if let Some(escape) = escape {
+            let escape = self.expr(escape)?;
+            pattern = self.call_of("like_escape", vec![pattern, escape])?;
+        }
+        self.binary(name, operand, pattern)
+    }
+
+    fn any_of(&mut self, left: &ast::Expr, operator: &BinaryOperator, right: &ast::Expr, all: bool) -> Result<Typed> {
+        let name = operator.to_string();
+        let comparison = Comparison::parse(&name);
+        if let ast::Expr::Subquery(query) = right {
+            let comparison = comparison.ok_or_else(|| SqlError::unsupported("this operator over a query"))?;
+            return Ok(Typed::new(self.holds(left, comparison, query, all)?, SqlType::BOOL));
+        }
+        let (left, array) = (self.expr(left)?, self.expr(right)?);
+        let element = match (array.ty, left.ty) {
+            (Some(ty), _) if ty.is_array => ty.element(),
+            (None, left) => left,
+            (Some(_), _) => {
+                let message = "op ANY/ALL (array) requires array on right side";
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+        };
+        let resolved = operators::resolve_binary(&name, left.ty, element)?;
+        let left = self.coerce(left, resolved.left)?;
+        let array = self.coerce(array, resolved.right.array())?;
+        let operator = match comparison {
+            Some(comparison) if resolved.left == resolved.right => Elementwise::Compare(comparison),
+            _ => Elementwise::Binary(Function {
+                name: (&*name).into(),
+                is_strict: true,
+                is_immutable: true,
+                is_volatile: false,
+                eval: resolved.function,
+                result: resolved.result,
+            }),
+        };
+        Ok(Typed::new(Expr::Any { operator, operands: Box::new([left, array]), all }, SqlType::BOOL))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        let (mut tests, mut results) = (Vec::new(), Vec::new());
+        for ast::CaseWhen { condition, result } in conditions {
+            tests.push(match &operand {
+                None => self.condition(condition, "CASE/WHEN")?,
+                Some(operand) => {
+                    let value = self.expr(condition)?;
+                    self.compare(Comparison::Equal, operand.clone(), value)?
+                }
+            });
+            results.push(self.expr(result)?);
+        }
+        results.push(match otherwise {
+            Some(otherwise) => self.expr(otherwise)?,
+            None => Typed { expr: Expr::Constant(Value::Null), ty: None, modifier: -1 },
+        });
+        let (mut results, ty) = self.common(results, "CASE")?;
+        let otherwise = results.pop().expect("at least what comes otherwise");
+        Ok(Typed::new(Expr::Case(tests.into_iter().zip(results).collect(), Box::new(otherwise)), ty))
+    }
+
+    fn array(&mut self, elements: &[ast::Expr]) -> Result<Typed> {
+        let elements = elements.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
+        if elements.is_empty() {
+            return Ok(Typed { expr: text_constant("{}"), ty: None, modifier: -1 });
+        }
+        let (elements, ty) = self.common(elements, "ARRAY")?;
+        if ty.is_array {
+            return Err(SqlError::unsupported("ARRAY of arrays; write it as a literal"));
+        }
+        Ok(Typed::new(Expr::Array(ty, elements), ty.array()))
+    }
+
+    /// Elements of an array.
+    fn element(&mut self, array: &ast::Expr, places: &[ast::AccessExpr]) -> Result<Typed> {
+        let array = self.expr(array)?;
+        let Some(element) = array.ty.and_then(SqlType::element) else {
+            let name = array.ty.map_or("unknown", SqlType::name);
+            let message = format!("cannot subscript type {name} because it does not support subscripting");
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+        };
+        let mut operands = vec![array.expr];
+        for place in places {
+            let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = place else {
+                return Err(SqlError::unsupported(format_args!("{place} behind an expression")));
+            };
+            let typed = self.expr(index)?;
+            operands.push(self.convert(typed, SqlType::INT4, -1, Context::Assignment)?);
+        }
+        Ok(Typed::new(Expr::Element(operands), element))
+    }
+
+    /// Whether a value is among those of a query.
+    fn holds(&mut self, operand: &ast::Expr, comparison: Comparison, query: &ast::Query, all: bool) -> Result<Expr> {
+        let operand = self.expr(operand)?;
+        let (subquery, columns) = self.subquery(query, SubqueryKind::Exists)?;
+        let [column] = &columns[..] else { return Err(one_column()) };
+        let resolved = operators::resolve_binary(comparison.name(), operand.ty, Some(column.ty))?;
+        if resolved.right != column.ty || resolved.left != resolved.right {
+            // The column is not changed: the operand has to be of its type.
+            let operand = self.convert(operand, column.ty, -1, Context::Assignment)?;
+            return Ok(with_kind(subquery, SubqueryKind::Holds { operand: Box::new(operand), comparison, all }));
+        }
+        let operand = self.coerce(operand, resolved.left)?;
+        Ok(with_kind(subquery, SubqueryKind::Holds { operand: Box::new(operand), comparison, all }))
+    }
+}
+
+fn with_kind(subquery: Expr, kind: SubqueryKind) -> Expr {
+    match subquery {
+        Expr::Subquery(subquery) => Expr::Subquery(Subquery { kind, ..subquery }),
+        other => other,
+    }
+}
+
+fn one_column() -> SqlError {
+    SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column")
+}
+
+pub(super) fn text_constant(text: &str) -> Expr {
+    Expr::Constant(Value::Text(text.into()))
+}
+
+/// A literal in quotes.
+fn untyped(text: &str) -> Typed {
+    Typed { expr: text_constant(text), ty: None, modifier: -1 }
+}
+
+/// The smallest of integer, bigint and numeric.
+fn number(digits: &str) -> Result<Typed> {
+    if let Ok(number) = digits.parse::<i32>() {
+        return Ok(Typed::new(Expr::Constant(Value::Int4(number)), SqlType::INT4));
+    }
+    if let Ok(number) = digits.parse::<i64>() {
+        return Ok(Typed::new(Expr::Constant(Value::Int8(number)), SqlType::INT8));
+    }
+    let invalid = |_| SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid number: {digits}"));
+    let number: Numeric = digits.parse().map_err(invalid)?;
+    Ok(Typed::new(Expr::Constant(Value::Numeric(number)), SqlType::NUMERIC))
+}

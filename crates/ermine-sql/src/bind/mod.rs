@@ -1,0 +1,273 @@
+//! Binding: from the tree of a statement to what the executor runs.
+//!
+//! Names become places, operators functions, and every value gets a type. A literal in quotes and a parameter have no type of
+//! their own ([`Typed::ty`] is `None`): they take the one that is expected where they stand.
+
+mod arrange;
+mod call;
+mod expr;
+pub(crate) mod names;
+pub(crate) mod path;
+mod select;
+mod source;
+pub(crate) mod write;
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use crate::{
+    catalog::{Catalog, Relation, Table},
+    error::{Result, SqlError, SqlState},
+    expr::{Conversion, Expr},
+    query::{AggregateCall, Query},
+    session::Column,
+    types::{
+        Environment, SqlType, Value,
+        cast::{self, Context},
+        text,
+    },
+};
+
+/// What binding is done against.
+pub(crate) struct Binder<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) environment: &'a Environment,
+    /// Schemas in which names are looked for, in this order.
+    pub(crate) search_path: &'a [String],
+    /// Types of parameters, as far as they are known.
+    pub(crate) parameters: Vec<Option<SqlType>>,
+    /// The tables that the statement uses.
+    pub(crate) tables: Vec<Arc<Table>>,
+    /// Of the queries around, the innermost last.
+    scopes: Vec<Scope>,
+    /// Queries that names stand for.
+    named: Vec<Named>,
+    /// How deep expressions are nested.
+    depth: usize,
+}
+
+/// A query with a name (WITH).
+struct Named {
+    name: String,
+    query: Arc<Query>,
+    columns: Vec<Column>,
+}
+
+/// Deeper expressions are refused, rather than running out of stack.
+const DEPTH_MAX: usize = 200;
+
+/// An expression and its type.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    /// `None`: of a literal or parameter that takes what is expected.
+    pub(crate) ty: Option<SqlType>,
+    pub(crate) modifier: i32,
+}
+
+impl Typed {
+    pub(crate) fn new(expr: Expr, ty: SqlType) -> Self {
+        Self { expr, ty: Some(ty), modifier: -1 }
+    }
+}
+
+/// The columns that names may stand for in a query.
+#[derive(Default)]
+pub(crate) struct Scope {
+    columns: Vec<ScopeColumn>,
+    /// Aliases of sources, in their order.
+    sources: Vec<String>,
+    /// Whether an expression looked at it from a query inside.
+    is_looked_at: bool,
+    /// Where aggregates may stand, those found so far.
+    aggregates: Option<Vec<AggregateCall>>,
+    /// Inside the arguments of an aggregate.
+    in_aggregate: bool,
+}
+
+#[derive(Clone)]
+struct ScopeColumn {
+    source: usize,
+    name: String,
+    at: usize,
+    ty: SqlType,
+    modifier: i32,
+    /// Table and number.
+    origin: (u32, i16),
+    /// Joined by USING with one of the same name before it: only its source's name finds it.
+    is_merged: bool,
+}
+
+impl<'a> Binder<'a> {
+    pub(crate) fn new(
+        catalog: &'a Catalog,
+        environment: &'a Environment,
+        search_path: &'a [String],
+        parameters: &[Option<SqlType>],
+    ) -> Self {
+        Self {
+            catalog,
+            environment,
+            search_path,
+            parameters: parameters.to_vec(),
+            tables: Vec::new(),
+            scopes: Vec::new(),
+            named: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// The types of all parameters, at the end.
+    pub(crate) fn parameter_types(&self) -> Result<Vec<SqlType>> {
+        let typed = |(at, ty): (usize, &Option<SqlType>)| {
+            ty.ok_or_else(|| {
+                let message = format!("could not determine data type of parameter ${}", at + 1);
+                SqlError::new(SqlState::INDETERMINATE_DATATYPE, message)
+            })
+        };
+        self.parameters.iter().enumerate().map(typed).collect()
+    }
+
+    /// The relation that a name stands for.
+    pub(crate) fn relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
+        let (schema, own) = names::relation_of(name)?;
+        Ok(match schema {
+            Some(schema) => self.catalog.find(&schema, &own),
+            None => self.search_path.iter().find_map(|schema| self.catalog.find(schema, &own)),
+        })
+    }
+
+    /// The table that a name stands for; the statement uses it.
+    pub(crate) fn table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+        let missing =
+            || SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", plain(name)));
+        match self.relation(name)?.ok_or_else(missing)? {
+            Relation::Table(table) => {
+                if !self.tables.iter().any(|used| used.def.id == table.def.id) {
+                    self.tables.push(table.clone());
+                }
+                Ok(table)
+            }
+            Relation::Sequence(_) | Relation::Index(..) => {
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", plain(name))))
+            }
+        }
+    }
+
+    /// A literal or parameter gets its type; anything else keeps its own, and `text` is what is left without any.
+    pub(crate) fn settle(&mut self, typed: Typed) -> Result<(Expr, SqlType)> {
+        match typed.ty {
+            Some(ty) => Ok((typed.expr, ty)),
+            None => Ok((self.take(typed, SqlType::TEXT, -1)?, SqlType::TEXT)),
+        }
+    }
+
+    /// Makes a value be of a type, if that is possible without saying so.
+    pub(crate) fn coerce(&mut self, typed: Typed, to: SqlType) -> Result<Expr> {
+        self.convert(typed, to, -1, Context::Implicit)
+    }
+
+    /// As for a value that is stored in a column.
+    pub(crate) fn assign(&mut self, typed: Typed, to: SqlType, modifier: i32, column: &str) -> Result<Expr> {
+        let from = typed.ty;
+        self.convert(typed, to, modifier, Context::Assignment).map_err(|error| match from {
+            Some(from) if error.state() == SqlState::CANNOT_COERCE => {
+                let message =
+                    format!("column \"{column}\" is of type {} but expression is of type {}", to.name(), from.name());
+                SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+                    .hint("You will need to rewrite or cast the expression.")
+            }
+            _ => error,
+        })
+    }
+
+    pub(crate) fn convert(&mut self, typed: Typed, to: SqlType, modifier: i32, context: Context) -> Result<Expr> {
+        let is_explicit = context == Context::Explicit;
+        let Some(from) = typed.ty else {
+            if !is_explicit || modifier == -1 {
+                return self.take(typed, to, modifier);
+            }
+            // What is too long is cut where the cast is said.
+            let expr = self.take(typed, to, -1)?;
+            return self.convert(Typed::new(expr, to), to, modifier, context);
+        };
+        if from == to && (modifier == -1 || modifier == typed.modifier) {
+            return Ok(typed.expr);
+        }
+        if from != to && cast::context(from, to).is_none_or(|needed| needed > context) {
+            let message = format!("cannot cast type {} to {}", from.name(), to.name());
+            return Err(SqlError::new(SqlState::CANNOT_COERCE, message));
+        }
+        let conversion = Conversion { from, to, modifier, is_explicit };
+        if let Expr::Constant(value) = &typed.expr {
+            let value = match value {
+                Value::Null => Value::Null,
+                value => cast::cast(value.clone(), from, to, modifier, is_explicit, self.environment)?,
+            };
+            return Ok(Expr::Constant(value));
+        }
+        Ok(Expr::Cast(Box::new(typed.expr), conversion))
+    }
+
+    /// A literal or parameter without a type gets this one.
+    fn take(&mut self, typed: Typed, ty: SqlType, modifier: i32) -> Result<Expr> {
+        match typed.expr {
+            Expr::Constant(Value::Text(literal)) if ty.is_datetime() && depends_on_now(&literal) => {
+                let conversion = Conversion { from: SqlType::TEXT, to: ty, modifier, is_explicit: true };
+                Ok(Expr::Cast(Box::new(Expr::Constant(Value::Text(literal))), conversion))
+            }
+            Expr::Constant(Value::Text(literal)) => {
+                text::parse(ty, modifier, &literal, self.environment).map(Expr::Constant)
+            }
+            Expr::Parameter(at) => {
+                let known = *self.parameters[at].get_or_insert(ty);
+                let typed = Typed::new(Expr::Parameter(at), known);
+                if known == ty && modifier == -1 {
+                    Ok(typed.expr)
+                } else {
+                    self.convert(typed, ty, modifier, Context::Assignment)
+                }
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Two values that are to be of one type.
+    pub(crate) fn common(&mut self, all: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, SqlType)> {
+        let mut ty: Option<SqlType> = None;
+        for own in all.iter().filter_map(|typed| typed.ty) {
+            ty = Some(match ty {
+                None => own,
+                Some(ty) if ty == own => ty,
+                Some(ty) if cast::context(own, ty) == Some(Context::Implicit) && !is_better(own, ty) => ty,
+                Some(ty) if cast::context(ty, own) == Some(Context::Implicit) => own,
+                Some(ty) => {
+                    let message = format!("{what} types {} and {} cannot be matched", ty.name(), own.name());
+                    return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+                }
+            });
+        }
+        let ty = ty.unwrap_or(SqlType::TEXT);
+        let all = all.into_iter().map(|typed| self.coerce(typed, ty)).collect::<Result<_>>()?;
+        Ok((all, ty))
+    }
+}
+
+/// Whether a literal means another time each day, or each moment.
+fn depends_on_now(literal: &str) -> bool {
+    let lower = literal.to_lowercase();
+    ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word))
+}
+
+/// Whether the second of two types that can be cast to each other gives way to the first.
+fn is_better(own: SqlType, so_far: SqlType) -> bool {
+    (own == SqlType::TEXT && so_far != SqlType::TEXT) && cast::context(so_far, own) == Some(Context::Implicit)
+}
+
+pub(crate) use select::is_descending;
+
+/// A name as people wrote it.
+pub(crate) fn plain(name: &ast::ObjectName) -> String {
+    names::parts_of(name).map_or_else(|_| name.to_string(), |parts| parts.join("."))
+}

@@ -1,0 +1,169 @@
+//! Names and types as statements write them.
+
+use sqlparser::{
+    ast::{
+        ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
+    },
+    tokenizer::Location,
+};
+
+use crate::{
+    error::{Result, SqlError, SqlState},
+    types::SqlType,
+};
+
+/// The longest name; longer ones are cut, as PostgreSQL does.
+const NAME_MAX: usize = 63;
+
+/// A name: in lower case, unless it is quoted.
+pub(crate) fn name_of(ident: &Ident) -> String {
+    let mut name = if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() };
+    if name.len() > NAME_MAX {
+        let end = (0..=NAME_MAX).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
+        name.truncate(end);
+    }
+    name
+}
+
+/// The parts of a name.
+pub(crate) fn parts_of(name: &ObjectName) -> Result<Vec<String>> {
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(ident) => Ok(name_of(ident)),
+        ObjectNamePart::Function(_) => Err(SqlError::unsupported("a function as a name")),
+    };
+    name.0.iter().map(part).collect()
+}
+
+/// A name of a relation: its schema, where that is said, and its own.
+pub(crate) fn relation_of(name: &ObjectName) -> Result<(Option<String>, String)> {
+    let mut parts = parts_of(name)?;
+    let own = parts.pop().unwrap_or_default();
+    match &mut parts[..] {
+        [] => Ok((None, own)),
+        // The first one of three is the database.
+        [schema] | [_, schema] => Ok((Some(std::mem::take(schema)), own)),
+        _ => {
+            let message = format!("improper relation name (too many dotted names): {name}");
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+        }
+    }
+}
+
+/// A name without a schema.
+pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
+    match &mut parts_of(name)?[..] {
+        [own] => Ok(std::mem::take(own)),
+        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("a name without dots was expected: {name}"))),
+    }
+}
+
+/// A place in a text, in characters from 1 on.
+pub(crate) fn position(text: &str, location: Location) -> Option<usize> {
+    if location.line == 0 {
+        return None;
+    }
+    let before = text.split('\n').take(location.line as usize - 1).map(|line| line.chars().count() + 1).sum::<usize>();
+    Some(before + location.column as usize)
+}
+
+/// A type with its modifier.
+pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
+    let plain = |ty| Ok((ty, -1));
+    match data_type {
+        DataType::Bool | DataType::Boolean => plain(SqlType::BOOL),
+        DataType::SmallInt(_) | DataType::Int2(_) => plain(SqlType::INT2),
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => plain(SqlType::INT4),
+        DataType::BigInt(_) | DataType::Int8(_) => plain(SqlType::INT8),
+        DataType::Real | DataType::Float4 => plain(SqlType::FLOAT4),
+        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 => plain(SqlType::FLOAT8),
+        DataType::Float(ExactNumberInfo::Precision(digits)) if *digits <= 24 => plain(SqlType::FLOAT4),
+        DataType::Float(_) => plain(SqlType::FLOAT8),
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {
+            Ok((SqlType::NUMERIC, numeric_modifier(info)?))
+        }
+        DataType::Char(length) | DataType::Character(length) => {
+            Ok((SqlType::CHAR, length_modifier(length.as_ref(), Some(1))?))
+        }
+        DataType::Varchar(length) | DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
+            Ok((SqlType::VARCHAR, length_modifier(length.as_ref(), None)?))
+        }
+        DataType::Text | DataType::String(None) => plain(SqlType::TEXT),
+        DataType::Bytea => plain(SqlType::BYTEA),
+        DataType::Date => plain(SqlType::DATE),
+        DataType::Time(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            Ok((SqlType::TIME, precision_modifier(*precision)))
+        }
+        DataType::Timestamp(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            Ok((SqlType::TIMESTAMP, precision_modifier(*precision)))
+        }
+        DataType::Timestamp(precision, _) => Ok((SqlType::TIMESTAMPTZ, precision_modifier(*precision))),
+        DataType::Interval { .. } => plain(SqlType::INTERVAL),
+        DataType::Uuid => plain(SqlType::UUID),
+        DataType::JSONB | DataType::JSON => plain(SqlType::JSONB),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
+            let (element, modifier) = type_of(element)?;
+            Ok((element.array(), modifier))
+        }
+        DataType::Custom(name, modifiers) => match (&*simple_type_name(name)?, &modifiers[..]) {
+            ("oid" | "regclass" | "regtype" | "regproc", _) => plain(SqlType::OID),
+            ("name", _) => plain(SqlType::NAME),
+            ("bpchar", [length]) => Ok((SqlType::CHAR, length.parse::<i32>().map_or(-1, |length| length + 4))),
+            ("bpchar" | "char", _) => plain(SqlType::CHAR),
+            ("timestamptz", [precision]) => Ok((SqlType::TIMESTAMPTZ, precision.parse().unwrap_or(-1))),
+            ("timestamptz", _) => plain(SqlType::TIMESTAMPTZ),
+            (unknown, _) => {
+                Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{unknown}\" does not exist")))
+            }
+        },
+        DataType::Regclass => plain(SqlType::OID),
+        other => Err(SqlError::unsupported(format_args!("type {other}"))),
+    }
+}
+
+/// The name of a type that the grammar has no word for.
+pub(crate) fn simple_type_name(name: &ObjectName) -> Result<String> {
+    let (schema, own) = relation_of(name)?;
+    match schema.as_deref() {
+        None | Some("pg_catalog") => Ok(own),
+        Some(schema) => {
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{schema}.{own}\" does not exist")))
+        }
+    }
+}
+
+fn numeric_modifier(info: &ExactNumberInfo) -> Result<i32> {
+    let (precision, scale) = match *info {
+        ExactNumberInfo::None => return Ok(-1),
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    if !(1..=1000).contains(&precision) {
+        let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    if !(-1000..=1000).contains(&scale) {
+        let message = format!("NUMERIC scale {scale} must be between -1000 and 1000");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    Ok(((precision as i32) << 16 | (scale as i32 & 0x7ff)) + 4)
+}
+
+fn length_modifier(length: Option<&CharacterLength>, usual: Option<u64>) -> Result<i32> {
+    let length = match length {
+        Some(CharacterLength::IntegerLength { length, .. }) => Some(*length),
+        Some(CharacterLength::Max) => None,
+        None => usual,
+    };
+    match length {
+        None => Ok(-1),
+        Some(length @ 1..=10_485_760) => Ok(length as i32 + 4),
+        Some(length) => {
+            let message = format!("length for type varchar must be between 1 and 10485760, not {length}");
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
+}
+
+fn precision_modifier(precision: Option<u64>) -> i32 {
+    precision.map_or(-1, |digits| digits.min(6) as i32)
+}

@@ -1,0 +1,177 @@
+//! How the rows of a table are found: which index, and which part of it.
+//!
+//! There are no statistics. A path is better the more it is bounded by values that are known when it is taken: all columns of a
+//! unique one, then the number of columns that are equal to something, then a range on the next one, then that it gives the order
+//! that is asked for. The primary key is better than an index that is bounded as well, which leads to it.
+
+use crate::{
+    catalog::Table,
+    expr::{Comparison, Conversion, Expr},
+    query::{Access, Bound, Path, SortKey},
+    types::SqlType,
+};
+
+/// A condition that bounds a column: by its number, what it is compared with, and of which type that is.
+struct Bounding<'c> {
+    /// Which of the conditions.
+    at: usize,
+    column: usize,
+    comparison: Comparison,
+    value: &'c Expr,
+    from: SqlType,
+}
+
+/// A path with what it makes needless.
+pub(crate) struct Chosen {
+    pub(crate) access: Access,
+    /// Conditions that hold for all that the path finds.
+    pub(crate) implied: Vec<usize>,
+    /// Whether it gives the wanted order.
+    pub(crate) is_ordered: bool,
+    pub(crate) score: Score,
+}
+
+/// Greater is better.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct Score {
+    is_point: bool,
+    equal: usize,
+    has_range: bool,
+    is_ordered: bool,
+    is_primary: bool,
+}
+
+/// An order of a table's rows that is wanted: numbers of columns.
+pub(crate) struct WantedOrder(pub(crate) Vec<(usize, SortKey)>);
+
+/// The best path for rows of a table whose columns begin at place `first`, under conditions of which those count that compare with
+/// something `known`.
+pub(crate) fn choose(
+    table: &Table,
+    first: usize,
+    conditions: &[&Expr],
+    known: &dyn Fn(&Expr) -> bool,
+    order: Option<&WantedOrder>,
+) -> Chosen {
+    let bounding: Vec<_> =
+        conditions.iter().enumerate().flat_map(|(at, condition)| bounds(at, condition, table, first, known)).collect();
+    let indexes = table.def.indexes.iter().enumerate();
+    let usable = indexes.filter(|(_, index)| index.is_complete && index.predicate.is_none());
+    let paths = [Path::Primary].into_iter().chain(usable.map(|(at, _)| Path::Index(at)));
+    let chosen = paths.map(|path| along(table, path, &bounding, order)).max_by_key(|chosen| chosen.score);
+    chosen.expect("the primary path is always there")
+}
+
+/// The columns of a path, and whether each runs down.
+fn columns_of(table: &Table, path: Path) -> Vec<(usize, bool)> {
+    match path {
+        Path::Primary => {
+            table.def.primary_key.iter().flat_map(|key| &key.columns).map(|&column| (column, false)).collect()
+        }
+        Path::Index(at) => table.def.indexes[at].columns.clone(),
+    }
+}
+
+fn along(table: &Table, path: Path, bounding: &[Bounding<'_>], order: Option<&WantedOrder>) -> Chosen {
+    let columns = columns_of(table, path);
+    let is_unique = match path {
+        Path::Primary => true,
+        Path::Index(at) => table.def.indexes[at].is_unique,
+    };
+    let mut access = Access::full(path);
+    let mut implied = Vec::new();
+    let mut rest = &columns[..];
+    let bound = |found: &Bounding<'_>, descending| Bound {
+        value: found.value.clone(),
+        from: found.from,
+        column: table.types[found.column],
+        descending,
+    };
+    while let [(column, descending), left @ ..] = rest
+        && let Some(found) =
+            bounding.iter().find(|found| found.column == *column && found.comparison == Comparison::Equal)
+    {
+        access.equal.push(bound(found, *descending));
+        if found.from == table.types[*column] {
+            implied.push(found.at);
+        }
+        rest = left;
+    }
+    access.is_point = is_unique && rest.is_empty() && !columns.is_empty();
+    if let [(column, descending), ..] = rest {
+        for found in bounding.iter().filter(|found| found.column == *column) {
+            let side = match found.comparison {
+                Comparison::Greater | Comparison::GreaterOrEqual => &mut access.lower,
+                Comparison::Less | Comparison::LessOrEqual => &mut access.upper,
+                _ => continue,
+            };
+            if side.is_none() {
+                *side = Some((found.comparison, bound(found, *descending)));
+                if found.from == table.types[*column] {
+                    implied.push(found.at);
+                }
+            }
+        }
+    }
+    let reverse = order.and_then(|order| direction(table, order, &columns, access.equal.len()));
+    access.reverse = reverse.unwrap_or(false);
+    let score = Score {
+        is_point: access.is_point,
+        equal: access.equal.len(),
+        has_range: access.lower.is_some() || access.upper.is_some(),
+        is_ordered: reverse.is_some(),
+        is_primary: path == Path::Primary,
+    };
+    Chosen { access, implied, is_ordered: order.is_some() && (reverse.is_some() || score.is_point), score }
+}
+
+/// Whether a path gives an order, forwards (`false`) or backwards (`true`); its first columns have one value each.
+fn direction(table: &Table, order: &WantedOrder, columns: &[(usize, bool)], fixed: usize) -> Option<bool> {
+    let is_fixed = |column: usize| columns[..fixed].iter().any(|(own, _)| *own == column);
+    let mut rest = columns[fixed..].iter();
+    let mut reverse = None;
+    for (column, key) in order.0.iter().filter(|(column, _)| !is_fixed(*column)) {
+        let (own, runs_down) = rest.next()?;
+        let turned = key.descending != *runs_down;
+        // Ascending paths have NULLs last, descending ones first.
+        let nulls_fit = table.def.columns[*column].not_null || key.nulls_first == (*runs_down != turned);
+        if own != column || !nulls_fit || reverse.is_some_and(|reverse| reverse != turned) {
+            return None;
+        }
+        reverse = Some(turned);
+    }
+    Some(reverse.unwrap_or(false))
+}
+
+/// What a condition says of a column of the table.
+fn bounds<'c>(
+    at: usize,
+    condition: &'c Expr,
+    table: &Table,
+    first: usize,
+    known: &dyn Fn(&Expr) -> bool,
+) -> Option<Bounding<'c>> {
+    let Expr::Compare(comparison, operands) = condition else { return None };
+    let [left, right] = &**operands;
+    let bounding = |column: &Expr, comparison: Comparison, value: &'c Expr| {
+        let (place, compared_as) = match column {
+            Expr::Column(place) => (*place, None),
+            // A column that was made wider for the comparison.
+            Expr::Cast(inner, Conversion { from, to, .. }) if widens(*from, *to) => match **inner {
+                Expr::Column(place) => (place, Some(*to)),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let column = place.checked_sub(first).filter(|column| *column < table.types.len())?;
+        let from = compared_as.unwrap_or(table.types[column]);
+        (known(value) && comparison != Comparison::NotEqual).then_some(Bounding { at, column, comparison, value, from })
+    };
+    bounding(left, *comparison, right).or_else(|| bounding(right, comparison.turned(), left))
+}
+
+/// Whether values of a type are found by values of a wider one.
+fn widens(from: SqlType, to: SqlType) -> bool {
+    let is_integer = |ty| matches!(ty, SqlType::INT2 | SqlType::INT4 | SqlType::INT8);
+    is_integer(from) && is_integer(to) || from.is_text() && to.is_text() && from != SqlType::CHAR && to != SqlType::CHAR
+}

@@ -1,0 +1,491 @@
+//! Queries.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{
+    self, Distinct as AstDistinct, GroupByExpr, LimitClause, OrderByKind, OrderBySort, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+};
+
+use super::{
+    Binder, Named, Scope, Typed,
+    arrange::{arrange, need, uses_outer},
+    names::name_of,
+};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    expr::{Expr, Subquery, SubqueryKind},
+    query::{Body, Distinct, Group, Query, Select, SetOperation, SortKey},
+    session::Column,
+    types::{SqlType, Value},
+};
+
+/// The items of a projection: what is shown, and its columns.
+#[derive(Default)]
+struct Output {
+    exprs: Vec<Expr>,
+    columns: Vec<Column>,
+}
+
+impl Binder<'_> {
+    /// A query and the columns of its result.
+    pub(crate) fn query(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
+        let outside = self.named.len();
+        let bound = self.query_with(query);
+        self.named.truncate(outside);
+        bound
+    }
+
+    fn query_with(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
+        if let Some(with) = &query.with {
+            if with.recursive {
+                return Err(SqlError::unsupported("WITH RECURSIVE"));
+            }
+            for table in &with.cte_tables {
+                let (query, mut columns) = self.query(&table.query)?;
+                if uses_outer(&query, 1) {
+                    return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
+                }
+                for (column, name) in columns.iter_mut().zip(&table.alias.columns) {
+                    column.name = name_of(&name.name);
+                }
+                self.named.push(Named { name: name_of(&table.alias.name), query: Arc::new(query), columns });
+            }
+        }
+        let keys = match query.order_by.as_ref().map(|order| &order.kind) {
+            None => &[][..],
+            Some(OrderByKind::Expressions(keys)) => keys,
+            Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
+        };
+        if let Some(lock) = query.locks.first() {
+            let hint = "Under a serializable scheme a plain SELECT is as safe: a transaction that loses a conflict fails with 40001.";
+            return Err(SqlError::unsupported(lock).hint(hint));
+        }
+        let (mut bound, columns) = match &*query.body {
+            SetExpr::Select(select) => self.select(select, keys)?,
+            body => {
+                let (mut bound, columns) = self.body(body)?;
+                for key in keys {
+                    let at = self
+                        .output_place(&key.expr, &columns)?
+                        .ok_or_else(|| SqlError::unsupported("ORDER BY of an expression after UNION or VALUES"))?;
+                    bound.order.push(sort_key(at, &key.options)?);
+                }
+                (bound, columns)
+            }
+        };
+        let (limit, offset) = match &query.limit_clause {
+            None => (None, None),
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
+        };
+        bound.limit = limit.map(|limit| self.count(limit, "LIMIT")).transpose()?;
+        bound.offset = offset.map(|offset| self.count(offset, "OFFSET")).transpose()?;
+        if let Some(fetch) = &query.fetch {
+            if fetch.with_ties || fetch.percent {
+                return Err(SqlError::unsupported("FETCH WITH TIES"));
+            }
+            bound.limit = Some(match &fetch.quantity {
+                None => Expr::Constant(Value::Int8(1)),
+                Some(rows) => self.count(rows, "FETCH")?,
+            });
+        }
+        Ok((bound, columns))
+    }
+
+    /// A number of rows.
+    fn count(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
+        self.scopes.push(Scope::default());
+        let typed = self.expr(expr);
+        self.scopes.pop();
+        let typed = typed?;
+        match typed.ty {
+            None | Some(SqlType::INT2 | SqlType::INT4 | SqlType::INT8) => self.coerce(typed, SqlType::INT8),
+            Some(ty) => {
+                let message = format!("argument of {clause} must be type bigint, not type {}", ty.name());
+                Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+            }
+        }
+    }
+
+    fn body(&mut self, body: &SetExpr) -> Result<(Query, Vec<Column>)> {
+        match body {
+            SetExpr::Select(select) => self.select(select, &[]),
+            SetExpr::Query(query) => self.query(query),
+            SetExpr::Values(values) => self.values(values),
+            SetExpr::SetOperation { op, set_quantifier, left, right } => {
+                let operation = match op {
+                    SetOperator::Union => SetOperation::Union,
+                    SetOperator::Intersect => SetOperation::Intersect,
+                    SetOperator::Except | SetOperator::Minus => SetOperation::Except,
+                };
+                let all = *set_quantifier == SetQuantifier::All;
+                let ((left, mut columns), (right, others)) = (self.body(left)?, self.body(right)?);
+                if columns.len() != others.len() {
+                    let message = format!("each {op} query must have the same number of columns");
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                }
+                let mut sides = [left, right];
+                for (at, other) in others.iter().enumerate() {
+                    let column = &mut columns[at];
+                    if column.ty != other.ty {
+                        let typed = |ty| Typed::new(Expr::Column(at), ty);
+                        let (_, ty) = self.common(vec![typed(column.ty), typed(other.ty)], &op.to_string())?;
+                        for (side, from) in sides.iter_mut().zip([column.ty, other.ty]) {
+                            self.change_output(side, at, from, ty)?;
+                        }
+                        (column.ty, column.modifier) = (ty, -1);
+                    }
+                    column.source = (0, 0);
+                }
+                let width = columns.len();
+                let body = Body::Set { operation, all, sides: Box::new(sides) };
+                Ok((Query { body, order: Vec::new(), width, limit: None, offset: None }, columns))
+            }
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+                Err(SqlError::unsupported("a statement that writes inside a query"))
+            }
+            SetExpr::Table(_) => Err(SqlError::unsupported("TABLE")),
+        }
+    }
+
+    /// Makes a column of a query be of another type.
+    fn change_output(&mut self, query: &mut Query, at: usize, from: SqlType, to: SqlType) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        let mut change = |expr: &mut Expr| {
+            let typed = Typed::new(std::mem::replace(expr, Expr::TRUE), from);
+            *expr = self.coerce(typed, to)?;
+            Ok::<_, SqlError>(())
+        };
+        match &mut query.body {
+            Body::Select(select) => change(&mut select.output[at]),
+            Body::Values(rows) => rows.iter_mut().try_for_each(|row| change(&mut row[at])),
+            Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| self.change_output(side, at, from, to)),
+        }
+    }
+
+    fn values(&mut self, values: &ast::Values) -> Result<(Query, Vec<Column>)> {
+        self.scopes.push(Scope::default());
+        let bound = self.value_rows(values);
+        self.scopes.pop();
+        let rows = bound?;
+        let width = rows[0].len();
+        let mut columns: Vec<Vec<Typed>> = (0..width).map(|_| Vec::new()).collect();
+        for row in rows {
+            row.into_iter().zip(&mut columns).for_each(|(value, column)| column.push(value));
+        }
+        let mut shown = Vec::new();
+        let mut all: Vec<Vec<Expr>> = Vec::new();
+        for (at, column) in columns.into_iter().enumerate() {
+            let (values, ty) = self.common(column, "VALUES")?;
+            shown.push(Column { name: format!("column{}", at + 1), ty, modifier: -1, source: (0, 0) });
+            all.resize_with(values.len(), Vec::new);
+            all.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
+        }
+        Ok((Query { body: Body::Values(all), order: Vec::new(), width, limit: None, offset: None }, shown))
+    }
+
+    /// The rows of VALUES, all as long.
+    pub(super) fn value_rows(&mut self, values: &ast::Values) -> Result<Vec<Vec<Typed>>> {
+        let mut rows = Vec::new();
+        for row in &values.rows {
+            rows.push(row.content.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>>>()?);
+        }
+        if rows.is_empty() || rows.iter().any(|row| row.len() != rows[0].len()) {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+        }
+        Ok(rows)
+    }
+
+    /// A query in an expression.
+    pub(super) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
+        let looked_at: Vec<_> = self.scopes.iter_mut().map(|scope| std::mem::take(&mut scope.is_looked_at)).collect();
+        let depth = self.scopes.len();
+        // A scope of its own, that says whether it was looked around.
+        let (query, columns) = self.query(query)?;
+        let is_correlated = depth > 0 && uses_outer(&query, 1);
+        for (scope, before) in self.scopes.iter_mut().zip(looked_at) {
+            scope.is_looked_at |= before;
+        }
+        Ok((Expr::Subquery(Subquery { query: Arc::new(query), kind, is_correlated }), columns))
+    }
+
+    fn select(&mut self, select: &ast::Select, keys: &[ast::OrderByExpr]) -> Result<(Query, Vec<Column>)> {
+        if select.into.is_some() || !select.lateral_views.is_empty() || select.qualify.is_some() || select.top.is_some()
+        {
+            return Err(SqlError::unsupported("this clause of SELECT"));
+        }
+        if !select.named_window.is_empty() {
+            return Err(SqlError::unsupported("WINDOW"));
+        }
+        self.scopes.push(Scope::default());
+        let bound = self.select_inside(select, keys);
+        self.scopes.pop();
+        bound
+    }
+
+    fn select_inside(&mut self, select: &ast::Select, keys: &[ast::OrderByExpr]) -> Result<(Query, Vec<Column>)> {
+        let mut from = self.from(&select.from)?;
+        let filter = match &select.selection {
+            Some(condition) => self.condition(condition, "WHERE")?.conjuncts(),
+            None => Vec::new(),
+        };
+        let scope = self.scopes.last_mut().expect("a query has a scope");
+        scope.aggregates = Some(Vec::new());
+        let mut output = self.projection(&select.projection)?;
+        let width = output.exprs.len();
+        let having = select.having.as_ref().map(|having| self.condition(having, "HAVING")).transpose()?;
+        let mut order = Vec::new();
+        for key in keys {
+            let at = match self.output_place(&key.expr, &output.columns)? {
+                Some(at) => at,
+                None => {
+                    let typed = self.expr(&key.expr)?;
+                    let (expr, _) = self.settle(typed)?;
+                    match output.exprs.iter().position(|shown| *shown == expr) {
+                        Some(at) => at,
+                        None => {
+                            output.exprs.push(expr);
+                            output.exprs.len() - 1
+                        }
+                    }
+                }
+            };
+            order.push(sort_key(at, &key.options)?);
+        }
+        let distinct = self.distinct_by(select.distinct.as_ref(), &mut output, width)?;
+        let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.take()).unwrap_or_default();
+        let groups = self.group_keys(&select.group_by, &output)?;
+        let group = match groups.is_empty() && aggregates.is_empty() && having.is_none() {
+            true => None,
+            false => {
+                let exprs = std::mem::take(&mut output.exprs);
+                output.exprs = exprs.into_iter().map(|expr| grouped(expr, &groups)).collect::<Result<_>>()?;
+                let having = having.map(|having| grouped(having, &groups)).transpose()?;
+                Some(Group { keys: groups, aggregates, having })
+            }
+        };
+        let mut bound = Select { before: Vec::new(), sources: Vec::new(), group, output: output.exprs, distinct };
+        // Groups come in no order, and DISTINCT sees rows before they are sorted.
+        let may_be_ordered = bound.group.is_none() && matches!(bound.distinct, Distinct::No);
+        let is_ordered = arrange(&mut bound, &mut from, filter, if may_be_ordered { &order } else { &[] });
+        if may_be_ordered && is_ordered {
+            order.clear();
+        }
+        need(&mut bound);
+        let query = Query { body: Body::Select(Box::new(bound)), order, width, limit: None, offset: None };
+        Ok((query, output.columns))
+    }
+
+    /// The items of a projection.
+    fn projection(&mut self, items: &[SelectItem]) -> Result<Output> {
+        let mut output = Output::default();
+        for item in items {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let name = name_of_item(expr);
+                    self.item(&mut output, expr, name)?;
+                }
+                SelectItem::ExprWithAlias { expr, alias } => self.item(&mut output, expr, name_of(alias))?,
+                SelectItem::Wildcard(_) => self.all_columns(&mut output, None)?,
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let name = super::names::relation_of(name)?.1;
+                    self.all_columns(&mut output, Some(&name))?;
+                }
+                other => return Err(SqlError::unsupported(format_args!("{other} in a list of results"))),
+            }
+        }
+        Ok(output)
+    }
+
+    fn item(&mut self, output: &mut Output, expr: &ast::Expr, name: String) -> Result<()> {
+        let typed = self.expr(expr)?;
+        let modifier = typed.modifier;
+        let source = match &typed.expr {
+            Expr::Column(at) => {
+                self.scopes.last().and_then(|scope| scope.columns.iter().find(|column| column.at == *at))
+            }
+            _ => None,
+        };
+        let source = source.map_or((0, 0), |column| column.origin);
+        let (expr, ty) = self.settle(typed)?;
+        output.exprs.push(expr);
+        output.columns.push(Column { name, ty, modifier, source });
+        Ok(())
+    }
+
+    fn all_columns(&mut self, output: &mut Output, source: Option<&str>) -> Result<()> {
+        let scope = self.scopes.last().expect("a query has a scope");
+        if let Some(source) = source.filter(|source| !scope.sources.iter().any(|own| own == source)) {
+            let message = format!("missing FROM-clause entry for table \"{source}\"");
+            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
+        }
+        if scope.sources.is_empty() {
+            let message = "SELECT * with no tables specified is not valid";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        for column in &scope.columns {
+            let is_meant = match source {
+                Some(source) => scope.sources[column.source] == source,
+                None => !column.is_merged,
+            };
+            if is_meant {
+                output.exprs.push(Expr::Column(column.at));
+                let (name, ty, modifier, source) = (column.name.clone(), column.ty, column.modifier, column.origin);
+                output.columns.push(Column { name, ty, modifier, source });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is returned of the rows that a statement writes.
+    pub(super) fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<Column>)> {
+        let output = self.projection(items)?;
+        if output.exprs.iter().any(Expr::has_query) {
+            return Err(SqlError::unsupported("a query in RETURNING"));
+        }
+        Ok((output.exprs, output.columns))
+    }
+
+    /// The place among the results that ORDER BY or GROUP BY means by a number or a name.
+    fn output_place(&mut self, expr: &ast::Expr, columns: &[Column]) -> Result<Option<usize>> {
+        match expr {
+            ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. }) => {
+                let place = digits.parse::<usize>().ok().filter(|place| (1..=columns.len()).contains(place));
+                let missing = || {
+                    let message = format!("ORDER BY position {digits} is not in select list");
+                    SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+                };
+                place.map(|place| Some(place - 1)).ok_or_else(missing)
+            }
+            ast::Expr::Identifier(ident) => {
+                let name = name_of(ident);
+                let mut found = columns.iter().enumerate().filter(|(_, column)| column.name == name);
+                let first = found.next().map(|(at, _)| at);
+                Ok(first)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn distinct_by(&mut self, distinct: Option<&AstDistinct>, output: &mut Output, width: usize) -> Result<Distinct> {
+        match distinct {
+            None | Some(AstDistinct::All) => Ok(Distinct::No),
+            Some(AstDistinct::Distinct) if output.exprs.len() > width => {
+                let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+                Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
+            }
+            Some(AstDistinct::Distinct) => Ok(Distinct::Rows),
+            Some(AstDistinct::On(keys)) => {
+                let mut places = Vec::new();
+                for key in keys {
+                    if let Some(at) = self.output_place(key, &output.columns)? {
+                        places.push(at);
+                        continue;
+                    }
+                    let typed = self.expr(key)?;
+                    output.exprs.push(self.settle(typed)?.0);
+                    places.push(output.exprs.len() - 1);
+                }
+                Ok(Distinct::On(places))
+            }
+        }
+    }
+
+    fn group_keys(&mut self, group: &GroupByExpr, output: &Output) -> Result<Vec<Expr>> {
+        let GroupByExpr::Expressions(keys, modifiers) = group else {
+            return Err(SqlError::unsupported("GROUP BY ALL"));
+        };
+        if !modifiers.is_empty() {
+            return Err(SqlError::unsupported("GROUP BY with a modifier"));
+        }
+        let mut bound: Vec<Expr> = Vec::new();
+        for key in keys {
+            // A column comes before a result of the same name.
+            let as_column = match key {
+                ast::Expr::Value(_) => None,
+                key => self.expr(key).ok(),
+            };
+            let expr = match as_column {
+                Some(typed) => self.settle(typed)?.0,
+                None => match self.output_place(key, &output.columns)? {
+                    Some(at) => output.exprs[at].clone(),
+                    None => {
+                        let typed = self.expr(key)?;
+                        self.settle(typed)?.0
+                    }
+                },
+            };
+            if !bound.contains(&expr) {
+                bound.push(expr);
+            }
+        }
+        Ok(bound)
+    }
+}
+
+/// The same on the rows of groups: keys, then aggregates.
+fn grouped(expr: Expr, keys: &[Expr]) -> Result<Expr> {
+    if let Some(at) = keys.iter().position(|key| *key == expr) {
+        return Ok(Expr::Column(at));
+    }
+    match expr {
+        Expr::Aggregate(at) => Ok(Expr::Column(keys.len() + at)),
+        Expr::Column(_) => {
+            let message = "a column must appear in the GROUP BY clause or be used in an aggregate function";
+            Err(SqlError::new(SqlState::GROUPING_ERROR, message))
+        }
+        Expr::Subquery(subquery) if subquery.is_correlated => {
+            Err(SqlError::unsupported("a query that looks at rows of groups"))
+        }
+        other => other.map(&mut |inner| grouped(inner, keys)),
+    }
+}
+
+pub(crate) fn is_descending(options: &ast::OrderByOptions) -> Result<bool> {
+    match &options.sort {
+        None | Some(OrderBySort::Asc) => Ok(false),
+        Some(OrderBySort::Desc) => Ok(true),
+        Some(OrderBySort::Using(operator)) => Err(SqlError::unsupported(format_args!("ORDER BY USING {operator}"))),
+    }
+}
+
+fn sort_key(at: usize, options: &ast::OrderByOptions) -> Result<SortKey> {
+    let descending = is_descending(options)?;
+    Ok(SortKey { at, descending, nulls_first: options.nulls_first.unwrap_or(descending) })
+}
+
+/// The name of a result that has no other.
+fn name_of_item(expr: &ast::Expr) -> String {
+    match expr {
+        ast::Expr::Identifier(ident) => name_of(ident),
+        ast::Expr::CompoundIdentifier(idents) => idents.last().map(name_of).unwrap_or_default(),
+        ast::Expr::Function(function) => {
+            super::names::relation_of(&function.name).map_or_else(|_| "?column?".into(), |name| name.1)
+        }
+        ast::Expr::Nested(inner) => name_of_item(inner),
+        ast::Expr::Cast { expr, data_type, .. } => match name_of_item(expr) {
+            name if name == "?column?" => super::names::type_of(data_type).map_or(name, |(ty, _)| ty.typname().into()),
+            name => name,
+        },
+        ast::Expr::TypedString(typed) => {
+            super::names::type_of(&typed.data_type).map_or_else(|_| "?column?".into(), |(ty, _)| ty.typname().into())
+        }
+        ast::Expr::Interval(_) => "interval".into(),
+        ast::Expr::Case { .. } => "case".into(),
+        ast::Expr::Exists { .. } => "exists".into(),
+        ast::Expr::Array(_) => "array".into(),
+        ast::Expr::Extract { .. } => "extract".into(),
+        ast::Expr::Substring { .. } => "substring".into(),
+        ast::Expr::Position { .. } => "position".into(),
+        ast::Expr::Ceil { .. } => "ceil".into(),
+        ast::Expr::Floor { .. } => "floor".into(),
+        ast::Expr::Trim { .. } => "btrim".into(),
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Boolean(_), .. }) => "bool".into(),
+        _ => "?column?".into(),
+    }
+}

@@ -1,0 +1,266 @@
+//! What rows come from: tables, queries, functions, and how they are joined.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, TableFactor};
+
+use super::{
+    Binder, Scope, ScopeColumn, Typed,
+    names::{name_of, relation_of, simple_name},
+};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    expr::{Comparison, Expr},
+    query::{Access, Join, Path, Source, SourceKind, TableSource},
+    session::Column,
+    system::SystemTable,
+    types::{SqlType, Value},
+};
+
+/// What stands behind FROM.
+#[derive(Default)]
+pub(super) struct From {
+    pub(super) sources: Vec<Source>,
+    pub(super) width: usize,
+}
+
+impl Binder<'_> {
+    /// Binds the sources of a query; their columns come into the innermost scope.
+    pub(super) fn from(&mut self, tables: &[ast::TableWithJoins]) -> Result<From> {
+        let mut from = From::default();
+        self.more_sources(&mut from, tables)?;
+        Ok(from)
+    }
+
+    /// Binds sources behind others.
+    pub(super) fn more_sources(&mut self, from: &mut From, tables: &[ast::TableWithJoins]) -> Result<()> {
+        for table in tables {
+            self.source(from, &table.relation, Join::Inner)?;
+            table.joins.iter().try_for_each(|join| self.join(from, join))?;
+        }
+        Ok(())
+    }
+
+    fn scope(&mut self) -> &mut Scope {
+        self.scopes.last_mut().expect("a query has a scope")
+    }
+
+    fn join(&mut self, from: &mut From, join: &ast::Join) -> Result<()> {
+        let (kind, constraint) = match &join.join_operator {
+            JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) | JoinOperator::CrossJoin(constraint) => {
+                (Join::Inner, constraint)
+            }
+            JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (Join::Left, constraint),
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => {
+                return Err(SqlError::unsupported("RIGHT JOIN").hint("Turn it round: write it as a LEFT JOIN."));
+            }
+            JoinOperator::FullOuter(_) => return Err(SqlError::unsupported("FULL JOIN")),
+            _ => return Err(SqlError::unsupported("this kind of join")),
+        };
+        let before = self.scope().columns.len();
+        self.source(from, &join.relation, kind)?;
+        let on = match constraint {
+            JoinConstraint::None => Vec::new(),
+            JoinConstraint::On(condition) => self.condition(condition, "JOIN/ON")?.conjuncts(),
+            JoinConstraint::Using(names) => {
+                let names = names.iter().map(simple_name).collect::<Result<Vec<_>>>()?;
+                self.merge(before, &names)?
+            }
+            JoinConstraint::Natural => {
+                let columns = &self.scope().columns;
+                let (left, right) = columns.split_at(before);
+                let is_left = |name: &str| left.iter().any(|column| column.name == name && !column.is_merged);
+                let names: Vec<_> =
+                    right.iter().filter(|column| is_left(&column.name)).map(|column| column.name.clone()).collect();
+                self.merge(before, &names)?
+            }
+        };
+        from.sources.last_mut().expect("it has just been added").on = on;
+        Ok(())
+    }
+
+    /// The conditions of USING; the columns from `before` on are those of the right side.
+    fn merge(&mut self, before: usize, names: &[String]) -> Result<Vec<Expr>> {
+        let mut conditions = Vec::new();
+        for name in names {
+            let columns = &mut self.scope().columns;
+            let missing = |side: &str| {
+                let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
+                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+            };
+            let left = columns[..before].iter().find(|column| column.name == *name && !column.is_merged);
+            let left = left.cloned().ok_or_else(|| missing("left"))?;
+            let right =
+                columns[before..].iter_mut().find(|column| column.name == *name).ok_or_else(|| missing("right"))?;
+            right.is_merged = true;
+            let right = right.clone();
+            let typed = |column: &ScopeColumn| Typed::new(Expr::Column(column.at), column.ty);
+            conditions.push(self.compare(Comparison::Equal, typed(&left), typed(&right))?);
+        }
+        Ok(conditions)
+    }
+
+    fn source(&mut self, from: &mut From, factor: &TableFactor, join: Join) -> Result<()> {
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let (schema, own) = relation_of(name)?;
+                let named = self.named.iter().rev().find(|named| schema.is_none() && named.name == own);
+                if let Some(named) = named {
+                    let (kind, columns) = (SourceKind::Derived(named.query.clone()), named.columns.clone());
+                    return self.add(from, kind, &columns, &own, alias.as_ref(), join);
+                }
+                if let Some(system) = SystemTable::find(schema.as_deref(), &own) {
+                    let columns = system.columns();
+                    return self.add(from, SourceKind::System(system), &columns, &own, alias.as_ref(), join);
+                }
+                let table = self.table(name)?;
+                let columns: Vec<_> = table
+                    .def
+                    .columns
+                    .iter()
+                    .enumerate()
+                    .map(|(at, column)| Column {
+                        name: column.name.clone(),
+                        ty: column.ty,
+                        modifier: column.modifier,
+                        source: (table.def.id, at as i16 + 1),
+                    })
+                    .collect();
+                let source =
+                    TableSource { table, access: Access::full(Path::Primary), needed: Vec::new(), key_at: None };
+                self.add(from, SourceKind::Table(source), &columns, &own, alias.as_ref(), join)
+            }
+            TableFactor::Derived { lateral: false, subquery, alias, .. } => {
+                // It sees the queries around this one, but not its other sources.
+                let own = self.scopes.pop().expect("a query has a scope");
+                let bound = self.query(subquery);
+                self.scopes.push(own);
+                let (query, columns) = bound?;
+                self.add(from, SourceKind::Derived(Arc::new(query)), &columns, "", alias.as_ref(), join)
+            }
+            TableFactor::Derived { lateral: true, .. } => Err(SqlError::unsupported("LATERAL")),
+            TableFactor::Table { name, alias, args: Some(args), .. } => {
+                let name = relation_of(name)?.1;
+                self.function_source(from, &name, &args.args, alias.as_ref(), join)
+            }
+            TableFactor::Function { name, args, alias, .. } => {
+                let name = relation_of(name)?.1;
+                self.function_source(from, &name, args, alias.as_ref(), join)
+            }
+            TableFactor::UNNEST { alias, array_exprs, .. } => match &array_exprs[..] {
+                [array] => {
+                    let array = self.expr(array)?;
+                    self.unnest(from, array, alias.as_ref(), join)
+                }
+                _ => Err(SqlError::unsupported("unnest of several arrays")),
+            },
+            TableFactor::NestedJoin { table_with_joins, alias: None }
+                if join == Join::Inner && table_with_joins.joins.is_empty() =>
+            {
+                self.source(from, &table_with_joins.relation, join)
+            }
+            TableFactor::NestedJoin { .. } => Err(SqlError::unsupported("a join in parentheses")),
+            other => Err(SqlError::unsupported(format_args!("{other} as a source of rows"))),
+        }
+    }
+
+    fn function_source(
+        &mut self,
+        from: &mut From,
+        name: &str,
+        arguments: &[FunctionArg],
+        alias: Option<&ast::TableAlias>,
+        join: Join,
+    ) -> Result<()> {
+        let mut bound = Vec::new();
+        for argument in arguments {
+            let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument else {
+                return Err(SqlError::unsupported(format_args!("the argument {argument}")));
+            };
+            bound.push(self.expr(argument)?);
+        }
+        let one = |ty| [Column { name: name.to_owned(), ty, modifier: -1, source: (0, 0) }];
+        match (name, bound.len()) {
+            ("generate_series", 2 | 3) => {
+                if bound.len() == 2 {
+                    bound.push(Typed::new(Expr::Constant(Value::Int4(1)), SqlType::INT4));
+                }
+                let is_long = bound.iter().any(|bound| bound.ty == Some(SqlType::INT8));
+                let ty = if is_long { SqlType::INT8 } else { SqlType::INT4 };
+                let bound = bound.into_iter().map(|bound| self.coerce(bound, ty)).collect::<Result<Vec<_>>>()?;
+                let bound = bound.try_into().expect("there are three");
+                self.add(from, SourceKind::Series(bound), &one(ty), name, alias, join)
+            }
+            ("unnest", 1) => {
+                let array = bound.pop().expect("there is one");
+                self.unnest(from, array, alias, join)
+            }
+            _ => Err(SqlError::unsupported(format_args!("the function {name} as a source of rows"))),
+        }
+    }
+
+    fn unnest(&mut self, from: &mut From, array: Typed, alias: Option<&ast::TableAlias>, join: Join) -> Result<()> {
+        let Some(element) = array.ty.and_then(SqlType::element) else {
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "unnest needs an array"));
+        };
+        let column = Column { name: "unnest".into(), ty: element, modifier: -1, source: (0, 0) };
+        self.add(from, SourceKind::Unnest(array.expr), &[column], "unnest", alias, join)
+    }
+
+    /// Adds a source with its columns.
+    fn add(
+        &mut self,
+        from: &mut From,
+        kind: SourceKind,
+        columns: &[Column],
+        name: &str,
+        alias: Option<&ast::TableAlias>,
+        join: Join,
+    ) -> Result<()> {
+        let name = alias.map_or_else(|| name.to_owned(), |alias| name_of(&alias.name));
+        let is_function = matches!(kind, SourceKind::Series(_) | SourceKind::Unnest(_));
+        let scope = self.scope();
+        if !name.is_empty() && scope.sources.contains(&name) {
+            let message = format!("table name \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, message));
+        }
+        let renamed = alias.map_or(&[][..], |alias| &alias.columns);
+        // Columns that were dropped have places, and no names.
+        let named: Vec<usize> = match &kind {
+            SourceKind::Table(source) => source.table.def.live_columns().map(|(at, _)| at).collect(),
+            _ => (0..columns.len()).collect(),
+        };
+        if renamed.len() > named.len() {
+            let message = format!(
+                "table \"{name}\" has {} columns available but {} columns specified",
+                named.len(),
+                renamed.len()
+            );
+            return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+        let source = scope.sources.len();
+        for (number, at) in named.into_iter().enumerate() {
+            let column = &columns[at];
+            let own = match renamed.get(number) {
+                Some(renamed) => name_of(&renamed.name),
+                // A function with one column gives it the name of its source.
+                None if is_function && alias.is_some() => name.clone(),
+                None => column.name.clone(),
+            };
+            scope.columns.push(ScopeColumn {
+                source,
+                name: own,
+                at: from.width + at,
+                ty: column.ty,
+                modifier: column.modifier,
+                origin: column.source,
+                is_merged: false,
+            });
+        }
+        scope.sources.push(name.clone());
+        let first = from.width;
+        from.width += columns.len();
+        from.sources.push(Source { first, width: columns.len(), kind, join, on: Vec::new(), filter: Vec::new(), name });
+        Ok(())
+    }
+}

@@ -1,0 +1,474 @@
+//! Statements that write rows.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{
+    self, AssignmentTarget, ConflictTarget, FromTable, OnConflictAction, OnInsert, SelectItem, SetExpr, TableFactor,
+    TableObject, UpdateTableFromKind,
+};
+
+use super::{
+    Binder, Scope, ScopeColumn, Typed,
+    arrange::arrange,
+    names::{name_of, simple_name},
+};
+use crate::{
+    catalog::{
+        Table,
+        definition::{ColumnDef, DefaultDef, Identity},
+    },
+    error::{Result, SqlError, SqlState},
+    expr::{Expr, NextOf},
+    query::{Body, Path, Query, Select, SourceKind},
+    session::{Column, parse},
+    types::Value,
+};
+
+/// What has to hold for the rows of a table, and which indexes they are in.
+pub(crate) struct Rules {
+    /// On the row.
+    pub(crate) checks: Vec<(String, Expr)>,
+    /// By index: the condition of a partial one.
+    pub(crate) predicates: Vec<Option<Expr>>,
+}
+
+/// INSERT
+pub(crate) struct Insert {
+    pub(crate) table: Arc<Table>,
+    pub(crate) rules: Rules,
+    pub(crate) source: InsertSource,
+    pub(crate) conflict: Option<OnConflict>,
+    /// On the row.
+    pub(crate) returning: Option<Vec<Expr>>,
+}
+
+pub(crate) enum InsertSource {
+    /// Whole rows of the table.
+    Rows(Vec<Vec<Expr>>),
+    /// A query, and whole rows of the table on its rows.
+    Query(Query, Vec<Expr>),
+}
+
+/// What is done where a row would violate a unique index.
+pub(crate) struct OnConflict {
+    /// Which ones are meant; empty: all.
+    pub(crate) paths: Vec<Path>,
+    pub(crate) update: Option<ConflictUpdate>,
+}
+
+/// DO UPDATE: on the row that is there, and behind it the one that was to come.
+pub(crate) struct ConflictUpdate {
+    pub(crate) assignments: Vec<(usize, Expr)>,
+    pub(crate) condition: Option<Expr>,
+}
+
+/// UPDATE or DELETE
+pub(crate) struct Change {
+    pub(crate) table: Arc<Table>,
+    pub(crate) rules: Rules,
+    /// Rows of all sources, among them the row of the table from place 0 on, and its key behind the table's columns.
+    pub(crate) rows: Query,
+    pub(crate) key_at: usize,
+    /// The new values of columns; `None`: the row goes.
+    pub(crate) assignments: Option<Vec<(usize, Expr)>>,
+    /// On the rows of all sources.
+    pub(crate) returning: Option<Vec<Expr>>,
+}
+
+/// What is returned of written rows, and its columns.
+type Returned = (Option<Vec<Expr>>, Option<Vec<Column>>);
+
+impl Binder<'_> {
+    pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<(Insert, Option<Vec<Column>>)> {
+        let TableObject::TableName(name) = &insert.table else {
+            return Err(SqlError::unsupported("INSERT into anything but a table"));
+        };
+        let table = self.table(name)?;
+        let targets = match &insert.columns[..] {
+            [] => table.def.live_columns().map(|(at, _)| at).collect(),
+            names => {
+                let mut targets = Vec::new();
+                for name in names {
+                    let at = column_of(&table, &simple_name(name)?)?;
+                    if targets.contains(&at) {
+                        let message = format!("column \"{}\" specified more than once", table.def.columns[at].name);
+                        return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+                    }
+                    targets.push(at);
+                }
+                targets
+            }
+        };
+        let is_listed = !insert.columns.is_empty();
+        let source = match insert.source.as_deref() {
+            None => InsertSource::Rows(vec![self.whole_row(&table, Vec::new())?]),
+            Some(query) => match &*query.body {
+                SetExpr::Values(values)
+                    if query.order_by.is_none() && query.limit_clause.is_none() && query.with.is_none() =>
+                {
+                    let mut rows = Vec::new();
+                    for row in &values.rows {
+                        rows.push(self.inserted_row(&table, &targets, is_listed, &row.content)?);
+                    }
+                    InsertSource::Rows(rows)
+                }
+                _ => self.inserted_query(&table, &targets, is_listed, query)?,
+            },
+        };
+        let rules = self.rules(&table)?;
+        let conflict = match &insert.on {
+            None => None,
+            Some(OnInsert::OnConflict(conflict)) => {
+                let alias = insert.table_alias.as_ref().map(|alias| name_of(&alias.alias));
+                Some(self.on_conflict(&table, alias, conflict)?)
+            }
+            Some(_) => {
+                return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE").hint("Write ON CONFLICT ... DO UPDATE."));
+            }
+        };
+        let alias = insert.table_alias.as_ref().map(|alias| name_of(&alias.alias));
+        let (returning, columns) = self.returning_of(&table, alias, insert.returning.as_deref())?;
+        Ok((Insert { table, rules, source, conflict, returning }, columns))
+    }
+
+    /// A row of VALUES for the target columns.
+    fn inserted_row(
+        &mut self,
+        table: &Table,
+        targets: &[usize],
+        is_listed: bool,
+        row: &[ast::Expr],
+    ) -> Result<Vec<Expr>> {
+        check_width(targets, is_listed, row.len())?;
+        let mut given = Vec::new();
+        for (&at, value) in targets.iter().zip(row) {
+            if matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+            {
+                continue;
+            }
+            let column = &table.def.columns[at];
+            if column.identity == Some(Identity::Always) {
+                let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+                let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
+                return Err(SqlError::new(SqlState("428C9"), message).detail(detail));
+            }
+            let typed = self.expr(value)?;
+            given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
+        }
+        self.whole_row(table, given)
+    }
+
+    fn inserted_query(
+        &mut self,
+        table: &Table,
+        targets: &[usize],
+        is_listed: bool,
+        query: &ast::Query,
+    ) -> Result<InsertSource> {
+        let (query, columns) = self.query(query)?;
+        check_width(targets, is_listed, columns.len())?;
+        let mut given = Vec::new();
+        for (place, (&at, from)) in targets.iter().zip(&columns).enumerate() {
+            let column = &table.def.columns[at];
+            check_identity(column)?;
+            let typed = Typed { expr: Expr::Column(place), ty: Some(from.ty), modifier: from.modifier };
+            given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
+        }
+        Ok(InsertSource::Query(query, self.whole_row(table, given)?))
+    }
+
+    /// A value for each column: what is given, or what it gets otherwise.
+    fn whole_row(&mut self, table: &Table, mut given: Vec<(usize, Expr)>) -> Result<Vec<Expr>> {
+        let mut row = Vec::new();
+        for at in 0..table.def.columns.len() {
+            row.push(match given.iter().position(|(column, _)| *column == at) {
+                Some(found) => given.swap_remove(found).1,
+                None => self.default_of(table, at)?,
+            });
+        }
+        Ok(row)
+    }
+
+    /// What a column gets that is not mentioned.
+    pub(crate) fn default_of(&mut self, table: &Table, at: usize) -> Result<Expr> {
+        let column = &table.def.columns[at];
+        match column.default.as_ref().filter(|_| !column.is_dropped) {
+            None => Ok(Expr::Constant(Value::Null)),
+            Some(DefaultDef::NextOf(sequence)) => {
+                let missing = || SqlError::new(SqlState::UNDEFINED_TABLE, "the sequence of the column does not exist");
+                let sequence = self.catalog.sequence(*sequence).ok_or_else(missing)?;
+                Ok(Expr::Next(NextOf(sequence.clone(), column.ty)))
+            }
+            Some(DefaultDef::Expression(text)) => {
+                let expr = parse::expression(text)?;
+                self.scopes.push(Scope::default());
+                let typed = self.expr(&expr);
+                self.scopes.pop();
+                let bound = self.assign(typed?, column.ty, column.modifier, &column.name)?;
+                if bound.has_query() {
+                    return Err(SqlError::unsupported("a query in a DEFAULT"));
+                }
+                Ok(bound)
+            }
+        }
+    }
+
+    /// What has to hold for a table's rows.
+    pub(crate) fn rules(&mut self, table: &Arc<Table>) -> Result<Rules> {
+        let checks =
+            table.def.checks.iter().map(|check| Ok((check.name.clone(), self.on_row(table, &check.condition)?)));
+        let checks: Vec<(String, Expr)> = checks.collect::<Result<_>>()?;
+        if checks.iter().any(|(_, check)| check.has_query()) {
+            return Err(SqlError::unsupported("a query in a CHECK constraint"));
+        }
+        let predicates = table.def.indexes.iter();
+        let predicates =
+            predicates.map(|index| index.predicate.as_ref().map(|text| self.on_row(table, text)).transpose());
+        let predicates: Vec<Option<Expr>> = predicates.collect::<Result<_>>()?;
+        if !predicates.iter().flatten().all(Expr::is_immutable) {
+            let message = "functions in index predicate must be marked IMMUTABLE";
+            return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+        }
+        Ok(Rules { checks, predicates })
+    }
+
+    /// A condition of a table's definition, on its rows.
+    fn on_row(&mut self, table: &Table, text: &str) -> Result<Expr> {
+        let expr = parse::expression(text)?;
+        self.scopes.push(scope_of(&[(table, table.name())]));
+        let condition = self.condition(&expr, "CHECK");
+        self.scopes.pop();
+        condition
+    }
+
+    fn on_conflict(&mut self, table: &Table, alias: Option<String>, conflict: &ast::OnConflict) -> Result<OnConflict> {
+        let paths = match &conflict.conflict_target {
+            None => Vec::new(),
+            Some(ConflictTarget::Columns(names)) => {
+                let mut columns =
+                    names.iter().map(|name| column_of(table, &name_of(name))).collect::<Result<Vec<_>>>()?;
+                columns.sort_unstable();
+                let same = |own: &mut dyn Iterator<Item = usize>| {
+                    let mut own: Vec<_> = own.collect();
+                    own.sort_unstable();
+                    own == columns
+                };
+                let primary = table.def.primary_key.iter().filter(|key| same(&mut key.columns.iter().copied()));
+                let primary = primary.map(|_| Path::Primary);
+                let indexes = table.def.indexes.iter().enumerate();
+                let indexes = indexes
+                    .filter(|(_, index)| index.is_unique && same(&mut index.columns.iter().map(|column| column.0)));
+                primary.chain(indexes.map(|(at, _)| Path::Index(at))).collect()
+            }
+            Some(ConflictTarget::OnConstraint(name)) => {
+                let name = simple_name(name)?;
+                let primary = table.def.primary_key.iter().filter(|key| key.name == name).map(|_| Path::Primary);
+                let indexes = table.def.indexes.iter().enumerate().filter(|(_, index)| index.name == name);
+                primary.chain(indexes.map(|(at, _)| Path::Index(at))).collect()
+            }
+        };
+        if conflict.conflict_target.is_some() && paths.is_empty() {
+            let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+            return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+        let update = match &conflict.action {
+            OnConflictAction::DoNothing => None,
+            OnConflictAction::DoUpdate(_) if paths.is_empty() => {
+                let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+            OnConflictAction::DoUpdate(update) => {
+                let own = alias.as_deref().unwrap_or(table.name());
+                self.scopes.push(scope_of(&[(table, own), (table, "excluded")]));
+                let bound = self.conflict_update(table, update);
+                self.scopes.pop();
+                Some(bound?)
+            }
+        };
+        Ok(OnConflict { paths, update })
+    }
+
+    fn conflict_update(&mut self, table: &Table, update: &ast::DoUpdate) -> Result<ConflictUpdate> {
+        let assignments = self.assignments(table, &update.assignments)?;
+        let condition = update.selection.as_ref().map(|condition| self.condition(condition, "WHERE")).transpose()?;
+        if assignments.iter().map(|(_, expr)| expr).chain(&condition).any(Expr::has_query) {
+            return Err(SqlError::unsupported("a query in ON CONFLICT DO UPDATE"));
+        }
+        Ok(ConflictUpdate { assignments, condition })
+    }
+
+    fn assignments(&mut self, table: &Table, assignments: &[ast::Assignment]) -> Result<Vec<(usize, Expr)>> {
+        let mut bound: Vec<(usize, Expr)> = Vec::new();
+        let mut one = |binder: &mut Self, name: &ast::ObjectName, value: &ast::Expr| {
+            let at = column_of(table, &simple_name(name)?)?;
+            let column = &table.def.columns[at];
+            if bound.iter().any(|(own, _)| *own == at) {
+                let message = format!("multiple assignments to same column \"{}\"", column.name);
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+            let is_default = matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
+            let expr = if is_default {
+                binder.default_of(table, at)?
+            } else {
+                check_identity(column)?;
+                let typed = binder.expr(value)?;
+                binder.assign(typed, column.ty, column.modifier, &column.name)?
+            };
+            bound.push((at, expr));
+            Ok(())
+        };
+        for assignment in assignments {
+            match (&assignment.target, &assignment.value) {
+                (AssignmentTarget::ColumnName(name), value) => one(self, name, value)?,
+                (AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) if names.len() == values.len() => {
+                    names.iter().zip(values).try_for_each(|(name, value)| one(self, name, value))?;
+                }
+                (AssignmentTarget::Tuple(_), _) => {
+                    return Err(SqlError::unsupported("assigning a query to several columns"));
+                }
+            }
+        }
+        Ok(bound)
+    }
+
+    fn returning_of(&mut self, table: &Table, alias: Option<String>, items: Option<&[SelectItem]>) -> Result<Returned> {
+        let Some(items) = items else { return Ok((None, None)) };
+        self.scopes.push(scope_of(&[(table, alias.as_deref().unwrap_or(table.name()))]));
+        let bound = self.returning(items);
+        self.scopes.pop();
+        let (exprs, columns) = bound?;
+        Ok((Some(exprs), Some(columns)))
+    }
+
+    pub(crate) fn update(&mut self, update: &ast::Update) -> Result<(Change, Option<Vec<Column>>)> {
+        if !update.table.joins.is_empty() || update.limit.is_some() || !update.order_by.is_empty() {
+            return Err(SqlError::unsupported("this form of UPDATE"));
+        }
+        let others = match &update.from {
+            None => &[][..],
+            Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => from,
+        };
+        let (target, filter) = (&update.table.relation, update.selection.as_ref());
+        self.change(target, others, filter, Some(&update.assignments), update.returning.as_deref())
+    }
+
+    pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Result<(Change, Option<Vec<Column>>)> {
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let [ast::TableWithJoins { relation, joins }] = &from[..] else {
+            return Err(SqlError::unsupported("DELETE from several tables"));
+        };
+        if !joins.is_empty() || delete.limit.is_some() || !delete.order_by.is_empty() || !delete.tables.is_empty() {
+            return Err(SqlError::unsupported("this form of DELETE"));
+        }
+        let others = delete.using.as_deref().unwrap_or(&[]);
+        self.change(relation, others, delete.selection.as_ref(), None, delete.returning.as_deref())
+    }
+
+    fn change(
+        &mut self,
+        target: &TableFactor,
+        others: &[ast::TableWithJoins],
+        filter: Option<&ast::Expr>,
+        assignments: Option<&[ast::Assignment]>,
+        returning: Option<&[SelectItem]>,
+    ) -> Result<(Change, Option<Vec<Column>>)> {
+        self.scopes.push(Scope::default());
+        let bound = self.change_inside(target, others, filter, assignments, returning);
+        self.scopes.pop();
+        bound
+    }
+
+    fn change_inside(
+        &mut self,
+        target: &TableFactor,
+        others: &[ast::TableWithJoins],
+        filter: Option<&ast::Expr>,
+        assignments: Option<&[ast::Assignment]>,
+        returning: Option<&[SelectItem]>,
+    ) -> Result<(Change, Option<Vec<Column>>)> {
+        let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
+        let mut from = self.from(&alone)?;
+        let (table, key_at) = match &mut from.sources[0].kind {
+            SourceKind::Table(source) => {
+                source.key_at = Some(from.width);
+                (source.table.clone(), from.width)
+            }
+            _ => return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "only the rows of a table can be changed")),
+        };
+        from.width += 1;
+        from.sources[0].width += 1;
+        self.more_sources(&mut from, others)?;
+        let filter =
+            filter.map(|filter| self.condition(filter, "WHERE")).transpose()?.map_or(Vec::new(), Expr::conjuncts);
+        let assignments = assignments.map(|assignments| self.assignments(&table, assignments)).transpose()?;
+        let (returning, columns) = match returning {
+            None => (None, None),
+            Some(items) => {
+                let (exprs, columns) = self.returning(items)?;
+                (Some(exprs), Some(columns))
+            }
+        };
+        let rules = self.rules(&table)?;
+        let width = from.width;
+        let output = (0..width).map(Expr::Column).collect();
+        let mut select = Select { output, ..Select::default() };
+        arrange(&mut select, &mut from, filter, &[]);
+        for source in &mut select.sources {
+            if let SourceKind::Table(table) = &mut source.kind {
+                table.needed = (0..table.table.types.len()).collect();
+            }
+        }
+        let rows = Query { body: Body::Select(Box::new(select)), order: Vec::new(), width, limit: None, offset: None };
+        Ok((Change { table, rules, rows, key_at, assignments, returning }, columns))
+    }
+}
+
+fn column_of(table: &Table, name: &str) -> Result<usize> {
+    table.def.column(name).ok_or_else(|| {
+        let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name());
+        SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+    })
+}
+
+/// Fails for a column whose values are always given by its sequence.
+fn check_identity(column: &ColumnDef) -> Result<()> {
+    if column.identity != Some(Identity::Always) {
+        return Ok(());
+    }
+    let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+    let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
+    Err(SqlError::new(SqlState("428C9"), message).detail(detail))
+}
+
+fn check_width(targets: &[usize], is_listed: bool, width: usize) -> Result<()> {
+    if width > targets.len() {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
+    }
+    if is_listed && width < targets.len() {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
+    }
+    Ok(())
+}
+
+/// The columns of tables, one behind the other.
+fn scope_of(tables: &[(&Table, &str)]) -> Scope {
+    let mut scope = Scope::default();
+    let mut first = 0;
+    for (source, (table, name)) in tables.iter().enumerate() {
+        scope.sources.push((*name).to_owned());
+        for (at, column) in table.def.live_columns() {
+            scope.columns.push(ScopeColumn {
+                source,
+                name: column.name.clone(),
+                at: first + at,
+                ty: column.ty,
+                modifier: column.modifier,
+                origin: (table.def.id, at as i16 + 1),
+                // What an insert would have put there is only meant where that is said.
+                is_merged: source > 0,
+            });
+        }
+        first += table.def.columns.len();
+    }
+    scope
+}

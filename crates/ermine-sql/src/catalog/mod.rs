@@ -1,0 +1,389 @@
+//! Schemas, tables, indexes and sequences: rows of a table of the engine, and what is known of them in memory.
+//!
+//! ```text
+//!   engine table "sql catalog"                       in memory
+//!   0                      next number               Arc<Catalog>: all objects as of the last change
+//!   1 schema 00 name   ->  number of the object        Arc<Table>: definition, handles of the engine's tables, latch
+//!   2 number           ->  definition                  Arc<Sequence>
+//! ```
+//!
+//! A statement is bound against one `Catalog`; a change makes another one, which others get when the transaction that made it
+//! has committed. Whoever has made changes sees them at once ([`Catalog::with`]).
+//!
+//! Invariants
+//! 1. *Who uses a table knows it as it is*: a transaction shares the table's latch from its first use to its end, and looks at
+//!    whether its definition is still the newest once it has it; who changes a table has the latch alone (`latch`).
+//! 2. *Numbers are never used again*: they are taken by transactions of their own, before anything has them.
+
+pub(crate) mod definition;
+pub(crate) mod latch;
+pub(crate) mod sequence;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use ermine::{Database, KeyBuffer, OwnedTransaction};
+
+use self::{
+    definition::{Definition, FIRST_OBJECT, ObjectId, SchemaDef, SequenceDef, TableDef},
+    latch::Latch,
+    sequence::Sequence,
+};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    failure::of_engine,
+    storage::{RawRange, Rows},
+    types::SqlType,
+};
+
+/// The schema that is there from the beginning.
+pub(crate) const PUBLIC: &str = "public";
+
+/// A table, ready for use.
+pub(crate) struct Table {
+    pub(crate) def: TableDef,
+    pub(crate) types: Vec<SqlType>,
+    pub(crate) rows: Rows,
+    /// Of the indexes, in the order of the definition.
+    pub(crate) indexes: Vec<Rows>,
+    pub(crate) shared: Arc<SharedTable>,
+}
+
+/// What all definitions of a table share.
+pub(crate) struct SharedTable {
+    pub(crate) latch: Latch,
+    /// Of the catalog in which the newest definition came.
+    pub(crate) changed: AtomicU64,
+    /// The next number of a row, where the table has no primary key.
+    next_row: AtomicU64,
+}
+
+/// All objects at some time.
+#[derive(Clone, Default)]
+pub(crate) struct Catalog {
+    /// Grows with every change.
+    pub(crate) version: u64,
+    schemas: BTreeMap<String, ObjectId>,
+    names: HashMap<String, HashMap<String, ObjectId>>,
+    tables: HashMap<ObjectId, Arc<Table>>,
+    sequences: HashMap<ObjectId, Arc<Sequence>>,
+}
+
+/// What a name of a relation stands for.
+#[derive(Clone)]
+pub(crate) enum Relation {
+    Table(Arc<Table>),
+    Sequence(Arc<Sequence>),
+    /// Of a table, and its number there; `None`: the primary key.
+    Index(Arc<Table>, Option<usize>),
+}
+
+/// A change of one object.
+#[derive(Clone)]
+pub(crate) enum Change {
+    Put(Definition),
+    Drop(Definition),
+}
+
+/// The catalog of a database.
+pub(crate) struct CatalogStore {
+    database: Arc<Database>,
+    rows: Rows,
+    current: RwLock<Arc<Catalog>>,
+    /// Of `current`.
+    version: AtomicU64,
+    numbers: Mutex<()>,
+}
+
+const NEXT: u8 = 0;
+const BY_NUMBER: u8 = 2;
+
+fn key_of(number: ObjectId) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[BY_NUMBER]);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The name of a relation, so that two transactions cannot make the same one: both write its row.
+fn key_of_name(schema: &str, name: &str) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[1]);
+    key.extend_from_slice(schema.as_bytes());
+    key.push(0);
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+impl CatalogStore {
+    /// Reads the catalog of a database.
+    pub(crate) fn open(database: Arc<Database>) -> Result<Self> {
+        let rows: Rows = database.table("sql catalog").map_err(of_engine)?;
+        let store =
+            Self { database, rows, current: RwLock::default(), version: AtomicU64::new(0), numbers: Mutex::new(()) };
+        let stored = store
+            .database
+            .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());
+        let mut changes = Vec::new();
+        for (_, bytes) in stored.map_err(of_engine)? {
+            changes.push(Change::Put(decode(&bytes)?));
+        }
+        let mut catalog = Catalog::default();
+        if changes.is_empty() {
+            let public = Definition::Schema(SchemaDef { id: store.number()?, name: PUBLIC.into() });
+            let txn = store.database.begin_owned(Default::default()).map_err(of_engine)?;
+            let change = [Change::Put(public)];
+            store.write(&txn, &change)?;
+            txn.commit().map_err(of_engine)?;
+            catalog = catalog.with(&store.database, &change)?;
+        }
+        let catalog = catalog.with(&store.database, &changes)?;
+        store.version.store(catalog.version, Ordering::Release);
+        *store.current.write().expect("no code panics while it holds the catalog") = Arc::new(catalog);
+        Ok(store)
+    }
+
+    /// As of the last change.
+    pub(crate) fn current(&self) -> Arc<Catalog> {
+        self.current.read().expect("no code panics while it holds the catalog").clone()
+    }
+
+    /// Of the current one.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        // Acquire: pairs with the release of `publish`; what is found afterwards is as new.
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// A number that no object has or had.
+    pub(crate) fn number(&self) -> Result<ObjectId> {
+        let _one = self.numbers.lock().expect("no code panics while it holds the lock");
+        let taken = self.database.run(|txn| {
+            let stored = txn.get(&self.rows, &[NEXT][..])?;
+            let next = stored.and_then(|bytes| bytes.try_into().ok()).map_or(FIRST_OBJECT, u32::from_be_bytes);
+            txn.put(&self.rows, &[NEXT][..], &(next + 1).to_be_bytes()[..])?;
+            ermine::Result::Ok(next)
+        });
+        taken.map_err(of_engine)
+    }
+
+    /// Writes changes down, in a transaction that has just made them.
+    pub(crate) fn write(&self, txn: &OwnedTransaction, changes: &[Change]) -> Result<()> {
+        for change in changes {
+            match change {
+                Change::Put(definition) => {
+                    let bytes = postcard::to_stdvec(definition)
+                        .map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))?;
+                    txn.put(&self.rows, &key_of(definition.id())[..], &bytes[..]).map_err(of_engine)?;
+                }
+                Change::Drop(definition) => {
+                    txn.delete(&self.rows, &key_of(definition.id())[..]).map_err(of_engine)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a name for a relation, or gives it back; two transactions that want the same one have a conflict.
+    pub(crate) fn take_name(&self, txn: &OwnedTransaction, schema: &str, name: &str, is_taken: bool) -> Result<()> {
+        let key = key_of_name(schema, name);
+        let done =
+            if is_taken { txn.put(&self.rows, &key[..], &[][..]) } else { txn.delete(&self.rows, &key[..]).map(drop) };
+        done.map_err(of_engine)
+    }
+
+    /// An object is made in a schema, which must stay.
+    pub(crate) fn use_schema(&self, txn: &OwnedTransaction, schema: &str) -> Result<()> {
+        txn.contains(&self.rows, &key_of_name("", schema)[..]).map(drop).map_err(of_engine)
+    }
+
+    /// A schema goes, into which nobody may put anything meanwhile.
+    pub(crate) fn watch_schema(&self, txn: &OwnedTransaction, schema: &str) -> Result<()> {
+        let names = RawRange::prefix(key_of_name(schema, ""));
+        txn.scan(&self.rows, names).for_each(|_, _| Ok(std::ops::ControlFlow::Continue(()))).map_err(of_engine)
+    }
+
+    /// Shows changes to everybody; the transaction that made them has committed, and holds the latches of what it changed.
+    pub(crate) fn publish(&self, changes: &[Change]) -> Result<()> {
+        let mut current = self.current.write().expect("no code panics while it holds the catalog");
+        let next = current.with(&self.database, changes)?;
+        let version = next.version;
+        for change in changes {
+            let (Change::Put(definition) | Change::Drop(definition)) = change;
+            let (old, new) = (current.tables.get(&definition.id()), next.tables.get(&definition.id()));
+            old.into_iter().chain(new).for_each(|table| table.shared.changed.store(version, Ordering::Release));
+        }
+        *current = Arc::new(next);
+        // Release: pairs with `version`.
+        self.version.store(version, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<Definition> {
+    let damaged = |_| {
+        SqlError::new(SqlState::DATA_CORRUPTED, "the catalog has a definition that this version cannot read")
+            .hint("Open the database with the version that wrote it.")
+    };
+    postcard::from_bytes(bytes).map_err(damaged)
+}
+
+impl Catalog {
+    /// The catalog after some changes.
+    pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
+        let mut next = self.clone();
+        next.version += 1;
+        for change in changes {
+            match change {
+                Change::Drop(definition) => next.forget(definition.id()),
+                Change::Put(definition) => {
+                    let shared = next.tables.get(&definition.id()).map(|table| table.shared.clone());
+                    let known = next.sequences.get(&definition.id()).cloned();
+                    next.forget(definition.id());
+                    next.add(database, definition, shared, known)?;
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    fn forget(&mut self, id: ObjectId) {
+        self.schemas.retain(|_, schema| *schema != id);
+        self.tables.remove(&id);
+        self.sequences.remove(&id);
+        self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
+    }
+
+    fn add(
+        &mut self,
+        database: &Arc<Database>,
+        definition: &Definition,
+        shared: Option<Arc<SharedTable>>,
+        known: Option<Arc<Sequence>>,
+    ) -> Result<()> {
+        let mut name = |schema: &str, name: &str, id| {
+            self.names.entry(schema.to_owned()).or_default().insert(name.to_owned(), id);
+        };
+        match definition {
+            Definition::Schema(SchemaDef { id, name }) => {
+                self.schemas.insert(name.clone(), *id);
+            }
+            Definition::Table(def) => {
+                name(&def.schema, &def.name, def.id);
+                for index in
+                    def.primary_key.iter().map(|key| &key.name).chain(def.indexes.iter().map(|index| &index.name))
+                {
+                    name(&def.schema, index, def.id);
+                }
+                self.tables.insert(def.id, Arc::new(Table::open(database, def.clone(), shared)?));
+            }
+            Definition::Sequence(def) => {
+                name(&def.schema, &def.name, def.id);
+                let sequence = match known {
+                    Some(known) if known.def == *def => known,
+                    _ => Arc::new(Sequence::open(database, def.clone())?),
+                };
+                self.sequences.insert(def.id, sequence);
+            }
+        }
+        Ok(())
+    }
+
+    /// The relation of that name.
+    pub(crate) fn find(&self, schema: &str, name: &str) -> Option<Relation> {
+        let id = self.names.get(schema)?.get(name)?;
+        if let Some(sequence) = self.sequences.get(id) {
+            return Some(Relation::Sequence(sequence.clone()));
+        }
+        let table = self.tables.get(id)?;
+        if table.def.name == name {
+            return Some(Relation::Table(table.clone()));
+        }
+        Some(Relation::Index(table.clone(), table.def.indexes.iter().position(|index| index.name == name)))
+    }
+
+    /// The error of a conflict, which the engine tells with the names of its own tables, with those of SQL.
+    pub(crate) fn named(&self, error: SqlError) -> SqlError {
+        let Some(detail) = error.report().detail.as_ref().filter(|detail| detail.contains("table sql ")) else {
+            return error;
+        };
+        let mut named = detail.clone();
+        for Table { def, .. } in self.tables.values().map(|table| &**table) {
+            named = named.replace(&format!("table sql {} ", def.storage), &format!("table \"{}\" ", def.name));
+            for index in &def.indexes {
+                named = named.replace(&format!("table sql {} ", index.id), &format!("index \"{}\" ", index.name));
+            }
+        }
+        error.detail(named)
+    }
+
+    pub(crate) fn table(&self, id: ObjectId) -> Option<&Arc<Table>> {
+        self.tables.get(&id)
+    }
+
+    pub(crate) fn sequence(&self, id: ObjectId) -> Option<&Arc<Sequence>> {
+        self.sequences.get(&id)
+    }
+
+    pub(crate) fn schema(&self, name: &str) -> Option<ObjectId> {
+        self.schemas.get(name).copied()
+    }
+
+    pub(crate) fn schemas(&self) -> impl Iterator<Item = (&str, ObjectId)> {
+        self.schemas.iter().map(|(name, id)| (&**name, *id))
+    }
+
+    /// All tables, by number.
+    pub(crate) fn tables(&self) -> Vec<&Arc<Table>> {
+        let mut tables: Vec<_> = self.tables.values().collect();
+        tables.sort_by_key(|table| table.def.id);
+        tables
+    }
+
+    /// All sequences, by number.
+    pub(crate) fn sequences(&self) -> Vec<&Arc<Sequence>> {
+        let mut sequences: Vec<_> = self.sequences.values().collect();
+        sequences.sort_by_key(|sequence| sequence.def.id);
+        sequences
+    }
+
+    /// The sequences that belong to a table's columns.
+    pub(crate) fn owned_by(&self, table: ObjectId) -> impl Iterator<Item = &SequenceDef> {
+        let all = self.sequences.values().map(|sequence| &sequence.def);
+        all.filter(move |sequence| sequence.owner.is_some_and(|(owner, _)| owner == table))
+    }
+}
+
+impl Table {
+    fn open(database: &Arc<Database>, def: TableDef, shared: Option<Arc<SharedTable>>) -> Result<Self> {
+        let rows = |number: ObjectId| -> Result<Rows> { database.table(&format!("sql {number}")).map_err(of_engine) };
+        let (own, indexes) =
+            (rows(def.storage)?, def.indexes.iter().map(|index| rows(index.id)).collect::<Result<_>>()?);
+        let shared = match shared {
+            Some(shared) => shared,
+            None => {
+                let last = match def.primary_key {
+                    Some(_) => None,
+                    None => database.run(|txn| txn.scan(&own, ..).rev().first()).map_err(of_engine)?,
+                };
+                let last = last.and_then(|(key, _)| <[u8; 8]>::try_from(&key.0[..]).ok());
+                let next_row = AtomicU64::new(last.map_or(0, u64::from_be_bytes) + 1);
+                Arc::new(SharedTable { latch: Latch::default(), changed: AtomicU64::new(0), next_row })
+            }
+        };
+        Ok(Self { types: def.types(), def, rows: own, indexes, shared })
+    }
+
+    /// A number for a row of a table without primary key.
+    pub(crate) fn next_row(&self) -> u64 {
+        self.shared.next_row.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// As statements write it.
+    pub(crate) fn name(&self) -> &str {
+        &self.def.name
+    }
+}

@@ -1,0 +1,111 @@
+//! Sequences: numbers that no two callers get, whatever becomes of their transactions.
+//!
+//! A sequence is a row of the table `sql sequences`: the last number that may have been given. Numbers are taken from it in runs by
+//! transactions of their own; those of a run that nobody has asked for before the database is closed are lost, as PostgreSQL
+//! loses those that it has logged ahead.
+
+use std::sync::{Arc, Mutex};
+
+use ermine::{Database, KeyBuffer};
+
+use super::definition::SequenceDef;
+use crate::{
+    error::{Result, SqlError, SqlState},
+    failure::of_engine,
+    storage::Rows,
+};
+
+/// A sequence.
+pub(crate) struct Sequence {
+    pub(crate) def: SequenceDef,
+    database: Arc<Database>,
+    rows: Rows,
+    run: Mutex<Run>,
+}
+
+/// Numbers that are taken and not given yet.
+#[derive(Default)]
+struct Run {
+    next: i64,
+    left: u64,
+}
+
+/// Numbers taken at a time.
+const RUN: u64 = 32;
+
+impl Sequence {
+    pub(super) fn open(database: &Arc<Database>, def: SequenceDef) -> Result<Self> {
+        let rows = database.table("sql sequences").map_err(of_engine)?;
+        Ok(Self { def, database: database.clone(), rows, run: Mutex::default() })
+    }
+
+    fn key(&self) -> KeyBuffer {
+        KeyBuffer::from_slice(&self.def.id.to_be_bytes())
+    }
+
+    /// The next number.
+    pub(crate) fn next(&self) -> Result<i64> {
+        let mut run = self.run.lock().expect("no code panics while it holds a sequence");
+        if run.left == 0 {
+            (run.next, run.left) = self.take_run()?;
+        }
+        let number = run.next;
+        run.left -= 1;
+        run.next = number.wrapping_add(self.def.increment);
+        Ok(number)
+    }
+
+    /// Sets what comes: `number` itself, or what follows it.
+    pub(crate) fn set(&self, number: i64, is_called: bool) -> Result<()> {
+        let SequenceDef { least, greatest, name, .. } = &self.def;
+        if !(*least..=*greatest).contains(&number) {
+            let message =
+                format!("setval: value {number} is out of bounds for sequence \"{name}\" ({least}..{greatest})");
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+        }
+        let mut run = self.run.lock().expect("no code panics while it holds a sequence");
+        let state = encode(number, is_called);
+        self.database.run(|txn| txn.put(&self.rows, &self.key()[..], &state[..])).map_err(of_engine)?;
+        *run = Run::default();
+        Ok(())
+    }
+
+    fn take_run(&self) -> Result<(i64, u64)> {
+        let SequenceDef { start, increment, least, greatest, cycles, name, .. } = &self.def;
+        let taken = self.database.run(|txn| {
+            let stored = txn.get(&self.rows, &self.key()[..])?.and_then(|bytes| decode(&bytes));
+            let after = |number: i64| number.checked_add(*increment).filter(|next| (*least..=*greatest).contains(next));
+            let first = match stored {
+                None => Some(*start),
+                Some((number, false)) => Some(number),
+                Some((number, true)) => after(number),
+            };
+            let wrapped = || if *increment > 0 { *least } else { *greatest };
+            let Some(first) = first.or_else(|| cycles.then(wrapped)) else { return ermine::Result::Ok(None) };
+            let (mut last, mut count) = (first, 1);
+            while count < RUN
+                && let Some(next) = after(last)
+            {
+                (last, count) = (next, count + 1);
+            }
+            txn.put(&self.rows, &self.key()[..], &encode(last, true)[..])?;
+            Ok(Some((first, count)))
+        });
+        taken.map_err(of_engine)?.ok_or_else(|| {
+            let (what, bound) = if *increment > 0 { ("maximum", greatest) } else { ("minimum", least) };
+            let message = format!("nextval: reached {what} value of sequence \"{name}\" ({bound})");
+            SqlError::new(SqlState("2200H"), message)
+        })
+    }
+}
+
+fn encode(number: i64, is_called: bool) -> [u8; 9] {
+    let mut bytes = [u8::from(is_called); 9];
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<(i64, bool)> {
+    let (number, is_called) = bytes.split_first_chunk()?;
+    Some((i64::from_be_bytes(*number), is_called == [1]))
+}

@@ -1,0 +1,474 @@
+//! CREATE TABLE, INDEX, SEQUENCE, SCHEMA.
+
+use sqlparser::ast::{self, ColumnOption, GeneratedAs, SequenceOptions, Statement, TableConstraint};
+
+use super::skip;
+use crate::{
+    bind::{
+        Binder,
+        names::{name_of, relation_of, simple_name, simple_type_name, type_of},
+    },
+    catalog::{
+        Change, Relation, Table,
+        definition::{
+            CheckDef, ColumnDef, DefaultDef, Definition, Identity, IndexDef, KeyDef, SchemaDef, SequenceDef, TableDef,
+        },
+    },
+    error::{Result, SqlError, SqlState},
+    exec::{Run, check_rows, fill_index},
+    session::{Rows, Session, transaction::Open},
+    types::SqlType,
+};
+
+/// What a statement says of a table besides its columns.
+#[derive(Default)]
+pub(super) struct Constraints {
+    primary: Option<(Option<String>, Vec<String>)>,
+    unique: Vec<(Option<String>, Vec<String>)>,
+    checks: Vec<(Option<String>, ast::Expr)>,
+}
+
+impl Session {
+    pub(super) fn create_table(
+        &mut self,
+        open: &mut Open,
+        create: &ast::CreateTable,
+        rows: &mut dyn Rows,
+    ) -> Result<String> {
+        let ast::CreateTable { name, columns, constraints, if_not_exists, query, like, inherits, partition_by, .. } =
+            create;
+        if query.is_some() || like.is_some() || inherits.is_some() || partition_by.is_some() || create.temporary {
+            return Err(SqlError::unsupported("this form of CREATE TABLE"));
+        }
+        let (schema, own) = self.place_of(open, name)?;
+        if open.catalog.find(&schema, &own).is_some() {
+            let message = format!("relation \"{own}\" already exists");
+            if *if_not_exists {
+                skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
+                return Ok("CREATE TABLE".into());
+            }
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+        }
+        let id = self.catalog_number()?;
+        let mut all = Constraints::default();
+        let (mut defined, mut sequences) = (Vec::new(), Vec::new());
+        for column in columns {
+            let (column, sequence) = self.column_def(open, (id, &schema, &own), defined.len(), column, &mut all)?;
+            if defined.iter().any(|known: &ColumnDef| known.name == column.name) {
+                let message = format!("column \"{}\" specified more than once", column.name);
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+            defined.push(column);
+            sequences.extend(sequence);
+        }
+        for constraint in constraints {
+            all.add(constraint)?;
+        }
+        let mut def = TableDef {
+            id,
+            schema: schema.clone(),
+            name: own.clone(),
+            columns: defined,
+            primary_key: None,
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            storage: id,
+        };
+        self.add_constraints(open, &mut def, all)?;
+        self.take_names(open, &def)?;
+        let mut changes = Vec::new();
+        for sequence in sequences {
+            self.take_name(open, &schema, &sequence.name, true)?;
+            changes.push(Change::Put(Definition::Sequence(sequence)));
+        }
+        changes.push(Change::Put(Definition::Table(def)));
+        self.apply(open, changes)?;
+        // Conditions that mean nothing are told now.
+        let table = match open.catalog.find(&schema, &own) {
+            Some(Relation::Table(table)) => table,
+            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the new table is not there")),
+        };
+        self.check_definition(open, &table)?;
+        Ok("CREATE TABLE".into())
+    }
+
+    /// Binds what a table's definition says of its rows.
+    pub(super) fn check_definition(&self, open: &Open, table: &std::sync::Arc<Table>) -> Result<()> {
+        let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
+        binder.rules(table)?;
+        (0..table.def.columns.len()).try_for_each(|at| binder.default_of(table, at).map(drop))
+    }
+
+    fn take_names(&self, open: &Open, def: &TableDef) -> Result<()> {
+        let indexes = def.indexes.iter().map(|index| &index.name);
+        let names = [&def.name].into_iter().chain(def.primary_key.iter().map(|key| &key.name)).chain(indexes);
+        names.into_iter().try_for_each(|name| self.take_name(open, &def.schema, name, true))
+    }
+
+    /// A column, and the sequence that belongs to it.
+    pub(super) fn column_def(
+        &self,
+        open: &Open,
+        (table, schema, table_name): (u32, &str, &str),
+        at: usize,
+        column: &ast::ColumnDef,
+        all: &mut Constraints,
+    ) -> Result<(ColumnDef, Option<SequenceDef>)> {
+        let name = name_of(&column.name);
+        let (ty, modifier, is_serial) = match serial(&column.data_type)? {
+            Some(ty) => (ty, -1, true),
+            None => {
+                let (ty, modifier) = type_of(&column.data_type)?;
+                (ty, modifier, false)
+            }
+        };
+        let mut def = ColumnDef {
+            name: name.clone(),
+            ty,
+            modifier,
+            not_null: is_serial,
+            default: None,
+            identity: None,
+            is_dropped: false,
+            missing: None,
+        };
+        let mut options: Option<&[SequenceOptions]> = is_serial.then_some(&[]);
+        for option in &column.options {
+            let constraint = option.name.as_ref().map(name_of);
+            match &option.option {
+                ColumnOption::Null => {}
+                ColumnOption::NotNull => def.not_null = true,
+                ColumnOption::Default(expr) => def.default = Some(DefaultDef::Expression(expr.to_string())),
+                ColumnOption::PrimaryKey(_) => all.set_primary(constraint, vec![name.clone()], table_name)?,
+                ColumnOption::Unique(_) => all.unique.push((constraint, vec![name.clone()])),
+                ColumnOption::Check(check) => {
+                    let own = constraint.or_else(|| check.name.as_ref().map(name_of));
+                    let own = own.unwrap_or_else(|| format!("{table_name}_{name}_check"));
+                    all.checks.push((Some(own), (*check.expr).clone()));
+                }
+                ColumnOption::Collation(_) => {}
+                ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
+                    def.identity = Some(match generated_as {
+                        GeneratedAs::Always => Identity::Always,
+                        _ => Identity::ByDefault,
+                    });
+                    def.not_null = true;
+                    options = Some(sequence_options.as_deref().unwrap_or(&[]));
+                }
+                ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
+                ColumnOption::ForeignKey(_) => return Err(SqlError::unsupported("REFERENCES")),
+                other => return Err(SqlError::unsupported(format_args!("the column option {other}"))),
+            }
+        }
+        let Some(options) = options else { return Ok((def, None)) };
+        if !ty.is_integer() {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        let own = self.free_name(open, schema, &[table_name, &name, "seq"], &[]);
+        let mut sequence = sequence_def(self.catalog_number()?, schema, &own, Some(ty), options)?;
+        sequence.owner = Some((table, at));
+        def.default = Some(DefaultDef::NextOf(sequence.id));
+        Ok((def, Some(sequence)))
+    }
+
+    /// Adds constraints to a definition whose columns are there.
+    pub(super) fn add_constraints(&self, open: &Open, def: &mut TableDef, all: Constraints) -> Result<()> {
+        let Constraints { primary, unique, checks } = all;
+        let mut taken = vec![def.name.clone()];
+        if let Some((name, columns)) = primary {
+            if def.primary_key.is_some() {
+                let message = format!("multiple primary keys for table \"{}\" are not allowed", def.name);
+                return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+            }
+            let columns = columns_of(def, &columns)?;
+            for &at in &columns {
+                def.columns[at].not_null = true;
+            }
+            let name = name.unwrap_or_else(|| self.free_name(open, &def.schema, &[&def.name, "pkey"], &taken));
+            self.check_free(open, &def.schema, &name, &taken)?;
+            taken.push(name.clone());
+            def.primary_key = Some(KeyDef { id: self.catalog_number()?, name, columns });
+        }
+        for (name, columns) in unique {
+            let places = columns_of(def, &columns)?;
+            let mut parts = vec![&*def.name];
+            parts.extend(columns.iter().map(|column| &**column));
+            parts.push("key");
+            let name = name.unwrap_or_else(|| self.free_name(open, &def.schema, &parts, &taken));
+            self.check_free(open, &def.schema, &name, &taken)?;
+            taken.push(name.clone());
+            def.indexes.push(IndexDef {
+                id: self.catalog_number()?,
+                name,
+                is_unique: true,
+                is_constraint: true,
+                columns: places.into_iter().map(|at| (at, false)).collect(),
+                predicate: None,
+                is_complete: true,
+            });
+        }
+        for (name, condition) in checks {
+            let base = name.unwrap_or_else(|| format!("{}_check", def.name));
+            let mut name = base.clone();
+            let mut number = 0;
+            while def.checks.iter().any(|check| check.name == name) {
+                number += 1;
+                name = format!("{base}{number}");
+            }
+            def.checks.push(CheckDef { name, condition: condition.to_string() });
+        }
+        Ok(())
+    }
+
+    fn check_free(&self, open: &Open, schema: &str, name: &str, taken: &[String]) -> Result<()> {
+        if open.catalog.find(schema, name).is_some() || taken.iter().any(|own| own == name) {
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_index(
+        &mut self,
+        open: &mut Open,
+        create: &ast::CreateIndex,
+        rows: &mut dyn Rows,
+    ) -> Result<String> {
+        if let Some(using) = &create.using
+            && !using.to_string().eq_ignore_ascii_case("btree")
+        {
+            return Err(SqlError::unsupported(format_args!("an index by {using}")));
+        }
+        if !create.include.is_empty() || create.nulls_distinct == Some(false) {
+            return Err(SqlError::unsupported("this form of CREATE INDEX"));
+        }
+        let table = self.table_alone(open, &create.table_name, false)?.expect("an error where it is not there");
+        let mut def = table.def.clone();
+        let (mut columns, mut names) = (Vec::new(), Vec::new());
+        for column in &create.columns {
+            let ast::Expr::Identifier(ident) = &column.column.expr else {
+                return Err(SqlError::unsupported("an index on an expression"));
+            };
+            let descending = crate::bind::is_descending(&column.column.options)?;
+            if column.column.options.nulls_first.is_some_and(|first| first != descending) {
+                return Err(SqlError::unsupported("an index with NULLs at the other end"));
+            }
+            let name = name_of(ident);
+            columns.push((columns_of(&def, std::slice::from_ref(&name))?[0], descending));
+            names.push(name);
+        }
+        let name = match &create.name {
+            Some(name) => relation_of(name)?.1,
+            None => {
+                let mut parts = vec![&*def.name];
+                parts.extend(names.iter().map(|name| &**name));
+                parts.push("idx");
+                self.free_name(open, &def.schema, &parts, &[])
+            }
+        };
+        if open.catalog.find(&def.schema, &name).is_some() {
+            let message = format!("relation \"{name}\" already exists");
+            if create.if_not_exists {
+                skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
+                return Ok("CREATE INDEX".into());
+            }
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+        }
+        def.indexes.push(IndexDef {
+            id: self.catalog_number()?,
+            name: name.clone(),
+            is_unique: create.unique,
+            is_constraint: false,
+            columns,
+            predicate: create.predicate.as_ref().map(ToString::to_string),
+            is_complete: true,
+        });
+        let at = def.indexes.len() - 1;
+        self.take_name(open, &def.schema, &name, true)?;
+        let id = def.id;
+        self.replace_table(open, def)?;
+        self.fill(open, id, &[at])?;
+        Ok("CREATE INDEX".into())
+    }
+
+    /// Puts the rows of a table into new indexes, and looks at whether all meet its rules.
+    pub(super) fn fill(&self, open: &Open, table: u32, indexes: &[usize]) -> Result<()> {
+        let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
+        let table = open.catalog.table(table).ok_or_else(missing)?;
+        let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(table)?;
+        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
+        if indexes.is_empty() {
+            return check_rows(&run, table, &rules);
+        }
+        indexes.iter().try_for_each(|at| fill_index(&run, table, &rules, *at))
+    }
+
+    pub(super) fn create_sequence(
+        &mut self,
+        open: &mut Open,
+        create: &Statement,
+        rows: &mut dyn Rows,
+    ) -> Result<String> {
+        let Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, owned_by } =
+            create
+        else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "not a sequence"));
+        };
+        if *temporary || owned_by.is_some() {
+            return Err(SqlError::unsupported("this form of CREATE SEQUENCE"));
+        }
+        let (schema, own) = self.place_of(open, name)?;
+        if open.catalog.find(&schema, &own).is_some() {
+            let message = format!("relation \"{own}\" already exists");
+            if *if_not_exists {
+                skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
+                return Ok("CREATE SEQUENCE".into());
+            }
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+        }
+        let ty = data_type.as_ref().map(type_of).transpose()?.map(|(ty, _)| ty);
+        let def = sequence_def(self.catalog_number()?, &schema, &own, ty, sequence_options)?;
+        self.take_name(open, &schema, &own, true)?;
+        self.apply(open, vec![Change::Put(Definition::Sequence(def))])?;
+        Ok("CREATE SEQUENCE".into())
+    }
+
+    pub(super) fn create_schema(&mut self, open: &mut Open, create: &Statement, rows: &mut dyn Rows) -> Result<String> {
+        let Statement::CreateSchema { schema_name: ast::SchemaName::Simple(name), if_not_exists, .. } = create else {
+            return Err(SqlError::unsupported("this form of CREATE SCHEMA"));
+        };
+        let name = simple_name(name)?;
+        if open.catalog.schema(&name).is_some() {
+            let message = format!("schema \"{name}\" already exists");
+            if *if_not_exists {
+                skip(rows, SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping"));
+                return Ok("CREATE SCHEMA".into());
+            }
+            return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, message));
+        }
+        if name.starts_with("pg_") {
+            let message = format!("unacceptable schema name \"{name}\"");
+            let detail = "The prefix \"pg_\" is reserved for system schemas.";
+            return Err(SqlError::new(SqlState::RESERVED_NAME, message).detail(detail));
+        }
+        self.take_name(open, "", &name, true)?;
+        let def = SchemaDef { id: self.catalog_number()?, name };
+        self.apply(open, vec![Change::Put(Definition::Schema(def))])?;
+        Ok("CREATE SCHEMA".into())
+    }
+}
+
+impl Constraints {
+    fn set_primary(&mut self, name: Option<String>, columns: Vec<String>, table: &str) -> Result<()> {
+        if self.primary.is_some() {
+            let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+            return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
+        self.primary = Some((name, columns));
+        Ok(())
+    }
+
+    pub(super) fn has_primary(&self) -> bool {
+        self.primary.is_some()
+    }
+
+    /// Adds what a table's constraint says.
+    pub(super) fn add(&mut self, constraint: &TableConstraint) -> Result<()> {
+        let names = |columns: &[ast::IndexColumn]| {
+            let name = |column: &ast::IndexColumn| match &column.column.expr {
+                ast::Expr::Identifier(ident) => Ok(name_of(ident)),
+                _ => Err(SqlError::unsupported("a constraint on an expression")),
+            };
+            columns.iter().map(name).collect::<Result<Vec<_>>>()
+        };
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                self.set_primary(key.name.as_ref().map(name_of), names(&key.columns)?, "")
+            }
+            TableConstraint::Unique(unique) => {
+                self.unique.push((unique.name.as_ref().map(name_of), names(&unique.columns)?));
+                Ok(())
+            }
+            TableConstraint::Check(check) => {
+                self.checks.push((check.name.as_ref().map(name_of), (*check.expr).clone()));
+                Ok(())
+            }
+            TableConstraint::ForeignKey(_) => Err(SqlError::unsupported("FOREIGN KEY")),
+            other => Err(SqlError::unsupported(format_args!("the constraint {other}"))),
+        }
+    }
+}
+
+fn columns_of(def: &TableDef, names: &[String]) -> Result<Vec<usize>> {
+    let mut places = Vec::new();
+    for name in names {
+        let at = def.column(name).ok_or_else(|| {
+            SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" named in key does not exist"))
+        })?;
+        if places.contains(&at) {
+            let message = format!("column \"{name}\" appears twice in the key");
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        places.push(at);
+    }
+    Ok(places)
+}
+
+/// The type of a column that draws its values from a sequence.
+fn serial(data_type: &ast::DataType) -> Result<Option<SqlType>> {
+    let ast::DataType::Custom(name, _) = data_type else { return Ok(None) };
+    Ok(match &*simple_type_name(name)? {
+        "serial" | "serial4" => Some(SqlType::INT4),
+        "bigserial" | "serial8" => Some(SqlType::INT8),
+        "smallserial" | "serial2" => Some(SqlType::INT2),
+        _ => None,
+    })
+}
+
+/// A sequence as its options say.
+fn sequence_def(
+    id: u32,
+    schema: &str,
+    name: &str,
+    ty: Option<SqlType>,
+    options: &[SequenceOptions],
+) -> Result<SequenceDef> {
+    let invalid = |message: &str| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let number = |expr: &ast::Expr| {
+        expr.to_string().replace(' ', "").parse::<i64>().map_err(|_| invalid("a number was expected for the sequence"))
+    };
+    let (type_least, type_greatest) = match ty {
+        Some(SqlType::INT2) => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        Some(SqlType::INT4) => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    let (mut increment, mut cycles) = (1, false);
+    let (mut start, mut least, mut greatest) = (None, None, None);
+    for option in options {
+        match option {
+            SequenceOptions::IncrementBy(by, _) => increment = number(by)?,
+            SequenceOptions::MinValue(value) => least = value.as_ref().map(number).transpose()?,
+            SequenceOptions::MaxValue(value) => greatest = value.as_ref().map(number).transpose()?,
+            SequenceOptions::StartWith(value, _) => start = Some(number(value)?),
+            SequenceOptions::Cache(_) => {}
+            // The grammar says NO CYCLE with `true`.
+            SequenceOptions::Cycle(no) => cycles = !no,
+        }
+    }
+    if increment == 0 {
+        return Err(invalid("INCREMENT must not be zero"));
+    }
+    let least = least.unwrap_or(if increment > 0 { 1 } else { type_least });
+    let greatest = greatest.unwrap_or(if increment > 0 { type_greatest } else { -1 });
+    if least >= greatest {
+        return Err(invalid(&format!("MINVALUE ({least}) must be less than MAXVALUE ({greatest})")));
+    }
+    let start = start.unwrap_or(if increment > 0 { least } else { greatest });
+    if !(least..=greatest).contains(&start) {
+        return Err(invalid(&format!(
+            "START value ({start}) must be between MINVALUE ({least}) and MAXVALUE ({greatest})"
+        )));
+    }
+    let (schema, name) = (schema.to_owned(), name.to_owned());
+    Ok(SequenceDef { id, schema, name, start, increment, least, greatest, cycles, owner: None })
+}

@@ -1,0 +1,163 @@
+//! DROP and TRUNCATE.
+
+use sqlparser::ast::{self, ObjectType, Statement};
+
+use super::skip;
+use crate::{
+    bind::{Binder, names::simple_name, plain},
+    catalog::{
+        Change, Relation,
+        definition::{Definition, SchemaDef, TableDef},
+    },
+    error::{Result, SqlError, SqlState},
+    expr::Expr,
+    session::{Rows, Session, transaction::Open},
+};
+
+impl Session {
+    pub(super) fn drop_objects(&mut self, open: &mut Open, drop: &Statement, rows: &mut dyn Rows) -> Result<String> {
+        let Statement::Drop { object_type, if_exists, names, cascade, .. } = drop else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "not a DROP"));
+        };
+        for name in names {
+            if *object_type == ObjectType::Schema {
+                self.drop_schema(open, name, *if_exists, *cascade, rows)?;
+                continue;
+            }
+            match (object_type, self.find(open, name)?) {
+                (ObjectType::Table, Some(Relation::Table(_))) => {
+                    let table = self.table_alone(open, name, false)?.expect("it has just been found");
+                    self.drop_table(open, &table.def)?;
+                }
+                (ObjectType::Index, Some(Relation::Index(table, Some(at)))) => {
+                    if table.def.indexes[at].is_constraint {
+                        let message = format!("cannot drop index {} because a constraint requires it", plain(name));
+                        return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
+                    }
+                    open.take(&table, self.patience())?;
+                    let mut def = table.def.clone();
+                    let index = def.indexes.remove(at);
+                    self.take_name(open, &def.schema, &index.name, false)?;
+                    self.replace_table(open, def)?;
+                }
+                (ObjectType::Index, Some(Relation::Index(..))) => {
+                    let message = format!("cannot drop index {} because a primary key requires it", plain(name));
+                    return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
+                }
+                (ObjectType::Sequence, Some(Relation::Sequence(sequence))) => {
+                    if self.is_drawn_from(open, sequence.def.id)? {
+                        let message =
+                            format!("cannot drop sequence {} because other objects depend on it", plain(name));
+                        return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
+                    }
+                    self.take_name(open, &sequence.def.schema, &sequence.def.name, false)?;
+                    self.apply(open, vec![Change::Drop(Definition::Sequence(sequence.def.clone()))])?;
+                }
+                (ObjectType::Table | ObjectType::Index | ObjectType::Sequence, None) => {
+                    let kind = object_type.to_string().to_lowercase();
+                    let message = format!("{kind} \"{}\" does not exist", plain(name));
+                    if !if_exists {
+                        let state = if *object_type == ObjectType::Index {
+                            SqlState::UNDEFINED_OBJECT
+                        } else {
+                            SqlState::UNDEFINED_TABLE
+                        };
+                        return Err(SqlError::new(state, message));
+                    }
+                    skip(rows, SqlState::UNDEFINED_TABLE, format!("{message}, skipping"));
+                }
+                (ObjectType::Table | ObjectType::Index | ObjectType::Sequence, Some(_)) => {
+                    let message = format!("\"{}\" is not a {}", plain(name), object_type.to_string().to_lowercase());
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+                (other, _) => return Err(SqlError::unsupported(format_args!("DROP {other}"))),
+            }
+        }
+        Ok(format!("DROP {object_type}"))
+    }
+
+    /// Whether a column of any table draws its values from a sequence.
+    fn is_drawn_from(&self, open: &Open, sequence: u32) -> Result<bool> {
+        let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
+        for table in open.catalog.tables() {
+            for at in 0..table.def.columns.len() {
+                let default = binder.default_of(table, at)?;
+                if default.has(&|inner| matches!(inner, Expr::Next(of) if of.0.def.id == sequence)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn drop_table(&self, open: &mut Open, def: &TableDef) -> Result<()> {
+        let mut changes = vec![Change::Drop(Definition::Table(def.clone()))];
+        let indexes = def.indexes.iter().map(|index| &index.name);
+        for name in [&def.name].into_iter().chain(def.primary_key.iter().map(|key| &key.name)).chain(indexes) {
+            self.take_name(open, &def.schema, name, false)?;
+        }
+        for sequence in open.catalog.owned_by(def.id).cloned().collect::<Vec<_>>() {
+            self.take_name(open, &sequence.schema, &sequence.name, false)?;
+            changes.push(Change::Drop(Definition::Sequence(sequence)));
+        }
+        self.apply(open, changes)
+    }
+
+    fn drop_schema(
+        &self,
+        open: &mut Open,
+        name: &ast::ObjectName,
+        if_exists: bool,
+        cascade: bool,
+        rows: &mut dyn Rows,
+    ) -> Result<()> {
+        let name = simple_name(name)?;
+        let Some(id) = open.catalog.schema(&name) else {
+            let message = format!("schema \"{name}\" does not exist");
+            if !if_exists {
+                return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
+            }
+            skip(rows, SqlState::INVALID_SCHEMA_NAME, format!("{message}, skipping"));
+            return Ok(());
+        };
+        self.watch_schema(open, &name)?;
+        let tables: Vec<_> =
+            open.catalog.tables().into_iter().filter(|table| table.def.schema == name).cloned().collect();
+        let sequences = open.catalog.sequences().into_iter().map(|sequence| sequence.def.clone());
+        let sequences: Vec<_> = sequences.filter(|sequence| sequence.schema == name).collect();
+        if !cascade && (!tables.is_empty() || !sequences.is_empty()) {
+            let message = format!("cannot drop schema {name} because other objects depend on it");
+            let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
+        }
+        for table in tables {
+            open.take(&table, self.patience())?;
+            self.drop_table(open, &table.def)?;
+        }
+        for sequence in
+            sequences.into_iter().filter(|sequence| open.catalog.sequence(sequence.id).is_some()).collect::<Vec<_>>()
+        {
+            self.take_name(open, &sequence.schema, &sequence.name, false)?;
+            self.apply(open, vec![Change::Drop(Definition::Sequence(sequence))])?;
+        }
+        self.take_name(open, "", &name, false)?;
+        self.apply(open, vec![Change::Drop(Definition::Schema(SchemaDef { id, name }))])
+    }
+
+    pub(super) fn truncate(&mut self, open: &mut Open, truncate: &ast::Truncate) -> Result<String> {
+        if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
+            return Err(SqlError::unsupported("RESTART IDENTITY").hint("Call setval on the sequence afterwards."));
+        }
+        for target in &truncate.table_names {
+            let table = self.table_alone(open, &target.name, false)?.expect("an error where it is not there");
+            // Empty tables of the engine in the place of the old ones.
+            let mut def = table.def.clone();
+            def.storage = self.catalog_number()?;
+            for index in &mut def.indexes {
+                index.id = self.catalog_number()?;
+            }
+            self.replace_table(open, def)?;
+        }
+        Ok("TRUNCATE TABLE".into())
+    }
+}

@@ -1,0 +1,132 @@
+//! Statements that change the catalog.
+//!
+//! A change is made inside the session's transaction: it has the tables it changes alone until that ends, writes the new
+//! definitions, and others see them when the transaction has committed. Tables of the engine that an aborted change has made stay
+//! empty, and their numbers are never used again.
+
+mod alter;
+mod create;
+mod drop;
+
+use sqlparser::ast::{self, Statement};
+
+use crate::{
+    catalog::{Change, Relation, Table, definition::Definition as Def},
+    error::{Result, SqlError, SqlState},
+    session::{Rows, Session, transaction::Open},
+};
+
+/// Such a statement.
+pub(crate) enum Definition {
+    CreateTable(Box<ast::CreateTable>),
+    CreateIndex(Box<ast::CreateIndex>),
+    CreateSequence(Box<Statement>),
+    CreateSchema(Box<Statement>),
+    AlterTable(Box<ast::AlterTable>),
+    Drop(Box<Statement>),
+    Truncate(Box<ast::Truncate>),
+}
+
+impl Definition {
+    pub(crate) fn of(statement: &Statement) -> Result<Option<Self>> {
+        Ok(Some(match statement {
+            Statement::CreateTable(create) => Self::CreateTable(Box::new(create.clone())),
+            Statement::CreateIndex(create) => Self::CreateIndex(Box::new(create.clone())),
+            Statement::CreateSequence { .. } => Self::CreateSequence(Box::new(statement.clone())),
+            Statement::CreateSchema { .. } => Self::CreateSchema(Box::new(statement.clone())),
+            Statement::AlterTable(alter) => Self::AlterTable(Box::new(alter.clone())),
+            Statement::Drop { .. } => Self::Drop(Box::new(statement.clone())),
+            Statement::Truncate(truncate) => Self::Truncate(Box::new(truncate.clone())),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Session {
+    /// Runs such a statement; gives the tag.
+    pub(crate) fn define(&mut self, open: &mut Open, definition: &Definition, rows: &mut dyn Rows) -> Result<String> {
+        match definition {
+            Definition::CreateTable(create) => self.create_table(open, create, rows),
+            Definition::CreateIndex(create) => self.create_index(open, create, rows),
+            Definition::CreateSequence(create) => self.create_sequence(open, create, rows),
+            Definition::CreateSchema(create) => self.create_schema(open, create, rows),
+            Definition::AlterTable(alter) => self.alter_table(open, alter, rows),
+            Definition::Drop(drop) => self.drop_objects(open, drop, rows),
+            Definition::Truncate(truncate) => self.truncate(open, truncate),
+        }
+    }
+
+    /// The schema in which a new object is made, and its name.
+    fn place_of(&self, open: &Open, name: &ast::ObjectName) -> Result<(String, String)> {
+        let (schema, own) = crate::bind::names::relation_of(name)?;
+        let schema = match schema {
+            Some(schema) => schema,
+            None => {
+                self.search_path().iter().find(|schema| open.catalog.schema(schema).is_some()).cloned().ok_or_else(
+                    || SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in"),
+                )?
+            }
+        };
+        if open.catalog.schema(&schema).is_none() {
+            return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist")));
+        }
+        Ok((schema, own))
+    }
+
+    /// The table of that name, which the statement changes; nobody else uses it until the transaction ends.
+    fn table_alone(
+        &self,
+        open: &mut Open,
+        name: &ast::ObjectName,
+        if_exists: bool,
+    ) -> Result<Option<std::sync::Arc<Table>>> {
+        let found = self.find(open, name)?;
+        match found {
+            Some(Relation::Table(table)) => {
+                open.take(&table, self.patience())?;
+                Ok(Some(table))
+            }
+            Some(_) => {
+                let message = format!("\"{}\" is not a table", crate::bind::plain(name));
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+            None if if_exists => Ok(None),
+            None => {
+                let message = format!("relation \"{}\" does not exist", crate::bind::plain(name));
+                Err(SqlError::new(SqlState::UNDEFINED_TABLE, message))
+            }
+        }
+    }
+
+    /// The relation of that name.
+    fn find(&self, open: &Open, name: &ast::ObjectName) -> Result<Option<Relation>> {
+        let (schema, own) = crate::bind::names::relation_of(name)?;
+        Ok(match schema {
+            Some(schema) => open.catalog.find(&schema, &own),
+            None => self.search_path().iter().find_map(|schema| open.catalog.find(schema, &own)),
+        })
+    }
+
+    /// A table gets a new definition.
+    fn replace_table(&self, open: &mut Open, def: crate::catalog::definition::TableDef) -> Result<()> {
+        self.apply(open, vec![Change::Put(Def::Table(def))])
+    }
+
+    /// A name that no relation of the schema has, made of others as PostgreSQL does.
+    fn free_name(&self, open: &Open, schema: &str, parts: &[&str], taken: &[String]) -> String {
+        let base = parts.join("_");
+        let is_free = |name: &str| open.catalog.find(schema, name).is_none() && !taken.iter().any(|own| own == name);
+        let mut name = base.clone();
+        let mut number = 0;
+        while !is_free(&name) {
+            number += 1;
+            name = format!("{base}{number}");
+        }
+        name
+    }
+}
+
+/// Tells that something is left out.
+fn skip(rows: &mut dyn Rows, state: SqlState, message: String) {
+    rows.notice("NOTICE", &SqlError::new(state, message));
+}

@@ -1,0 +1,348 @@
+//! Queries.
+
+use std::{
+    cmp::Ordering,
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
+
+use ermine::KeyBuffer;
+
+use super::{EachJoined, Emit, Run};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    expr::{Expr, Frame, compare},
+    query::{Body, Distinct, Join, Query, Select, SetOperation, SortKey, Source, SourceKind},
+    types::{SqlType, Value, key::write_key},
+};
+
+impl Run<'_> {
+    /// Shows the rows of a query.
+    pub(crate) fn query(
+        &self,
+        query: &Query,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let limit = self.count(query.limit.as_ref(), outer, SqlState::INVALID_ROW_COUNT_IN_LIMIT, "LIMIT")?;
+        let mut offset =
+            self.count(query.offset.as_ref(), outer, SqlState::INVALID_ROW_COUNT_IN_OFFSET, "OFFSET")?.unwrap_or(0);
+        let mut left = limit.unwrap_or(u64::MAX);
+        if left == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut is_broken_off = false;
+        let first_of = match &query.body {
+            Body::Select(select) => match &select.distinct {
+                Distinct::On(places) => &places[..],
+                Distinct::No | Distinct::Rows => &[],
+            },
+            Body::Values(_) | Body::Set { .. } => &[],
+        };
+        let wanted = limit
+            .filter(|_| first_of.is_empty())
+            .map(|limit| usize::try_from(limit.saturating_add(offset)).unwrap_or(usize::MAX));
+        let mut seen = HashSet::new();
+        let mut shown = |row: &[Value]| {
+            if !first_of.is_empty() {
+                let key: Vec<_> = first_of.iter().map(|at| row[*at].clone()).collect();
+                if !seen.insert(key_of(&key)) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
+            if offset > 0 {
+                offset -= 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            left -= 1;
+            let flow = emit(&row[..query.width])?;
+            is_broken_off |= flow.is_break();
+            Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
+        };
+        if query.order.is_empty() {
+            let _ = self.body(&query.body, outer, &mut shown)?;
+        } else {
+            for row in &self.sorted(query, wanted, outer)? {
+                if shown(row)?.is_break() {
+                    break;
+                }
+            }
+        }
+        Ok(if is_broken_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    fn count(
+        &self,
+        expr: Option<&Expr>,
+        outer: Option<&Frame<'_>>,
+        state: SqlState,
+        clause: &str,
+    ) -> Result<Option<u64>> {
+        let Some(expr) = expr else { return Ok(None) };
+        match &*expr.eval(&Frame { row: &[], outer }, self)? {
+            Value::Int8(count @ 0..) => Ok(Some(*count as u64)),
+            Value::Int8(_) => Err(SqlError::new(state, format!("{clause} must not be negative"))),
+            _ => Ok(None),
+        }
+    }
+
+    /// All rows, or the first `wanted` ones, in their order.
+    fn sorted(&self, query: &Query, wanted: Option<usize>, outer: Option<&Frame<'_>>) -> Result<Vec<Vec<Value>>> {
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        // Twice as many as are wanted are sorted and halved: memory for those that are wanted only.
+        let bound = wanted.map_or(usize::MAX, |wanted| wanted.saturating_mul(2).max(1024));
+        let _ = self.body(&query.body, outer, &mut |row| {
+            rows.push(row.to_vec());
+            if rows.len() >= bound {
+                rows.sort_by(|left, right| in_order(left, right, &query.order));
+                rows.truncate(wanted.unwrap_or(usize::MAX));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        rows.sort_by(|left, right| in_order(left, right, &query.order));
+        Ok(rows)
+    }
+
+    fn body(&self, body: &Body, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
+        match body {
+            Body::Select(select) => self.select(select, outer, emit),
+            Body::Values(rows) => {
+                for row in rows {
+                    let frame = Frame { row: &[], outer };
+                    let values = row.iter().map(|value| Ok(value.eval(&frame, self)?.into_owned()));
+                    if emit(&values.collect::<Result<Vec<_>>>()?)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            Body::Set { operation, all, sides } => self.set_operation(*operation, *all, sides, outer, emit),
+        }
+    }
+
+    fn set_operation(
+        &self,
+        operation: SetOperation,
+        all: bool,
+        [left, right]: &[Query; 2],
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        if operation == SetOperation::Union {
+            let mut seen = HashSet::new();
+            let mut fresh = |row: &[Value]| {
+                if all || seen.insert(key_of(row)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+            };
+            if self.query(left, outer, &mut fresh)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            return self.query(right, outer, &mut fresh);
+        }
+        let mut others: HashMap<KeyBuffer, usize> = HashMap::new();
+        let _ = self.query(right, outer, &mut |row| {
+            *others.entry(key_of(row)).or_default() += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut seen = HashSet::new();
+        self.query(left, outer, &mut |row| {
+            let key = key_of(row);
+            let found = match others.get_mut(&key) {
+                Some(count) if *count > 0 => {
+                    *count -= usize::from(all);
+                    true
+                }
+                _ => false,
+            };
+            let is_wanted = found == (operation == SetOperation::Intersect);
+            if is_wanted && (all || seen.insert(key)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+        })
+    }
+
+    fn select(&self, select: &Select, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
+        match &select.distinct {
+            Distinct::No => self.plain_select(select, outer, emit),
+            Distinct::Rows => {
+                let mut seen = HashSet::new();
+                self.plain_select(select, outer, &mut |row| {
+                    if seen.insert(key_of(row)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+                })
+            }
+            // Of the sorted rows: `query`.
+            Distinct::On(_) => self.plain_select(select, outer, emit),
+        }
+    }
+
+    fn plain_select(&self, select: &Select, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
+        let mut shown = Vec::with_capacity(select.output.len());
+        let mut show = |row: &[Value]| {
+            let frame = Frame { row, outer };
+            shown.clear();
+            for expr in &select.output {
+                shown.push(expr.eval(&frame, self)?.into_owned());
+            }
+            emit(&shown)
+        };
+        match &select.group {
+            None => self.joined(select, outer, &mut show),
+            Some(group) => self.grouped(select, group, outer, &mut show),
+        }
+    }
+
+    /// Shows the rows of all sources together that meet the conditions.
+    pub(super) fn joined(
+        &self,
+        select: &Select,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let width = select.sources.iter().map(|source| source.first + source.width).max().unwrap_or(0);
+        let mut row = vec![Value::Null; width];
+        if !self.all_hold(&select.before, &row, outer)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.loop_over(&select.sources, &mut row, outer, emit)
+    }
+
+    fn all_hold(&self, conditions: &[Expr], row: &[Value], outer: Option<&Frame<'_>>) -> Result<bool> {
+        let frame = Frame { row, outer };
+        for condition in conditions {
+            if !condition.is_true(&frame, self)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn loop_over(
+        &self,
+        sources: &[Source],
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let [source, inner @ ..] = sources else { return emit(row) };
+        let mut is_met = false;
+        let flow = self.source_rows(source, row, outer, &mut |row| {
+            if !self.all_hold(&source.on, row, outer)? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            is_met = true;
+            if !self.all_hold(&source.filter, row, outer)? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.loop_over(inner, row, outer, emit)
+        })?;
+        if is_met || flow.is_break() || source.join != Join::Left {
+            return Ok(flow);
+        }
+        row[source.first..source.first + source.width].fill(Value::Null);
+        if !self.all_hold(&source.filter, row, outer)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.loop_over(inner, row, outer, emit)
+    }
+
+    fn source_rows(
+        &self,
+        source: &Source,
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let first = source.first;
+        match &source.kind {
+            SourceKind::Table(table) => self.table_rows(table, first, row, outer, each),
+            SourceKind::Derived(query) => self.query(query, outer, &mut |values| {
+                row[first..first + values.len()].clone_from_slice(values);
+                each(row)
+            }),
+            SourceKind::System(table) => {
+                for values in table.rows(self.catalog, self.environment) {
+                    row[first..first + values.len()].clone_from_slice(&values);
+                    if each(row)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            SourceKind::Series(bounds) => {
+                let mut numbers = [0; 3];
+                let mut is_long = false;
+                for (number, bound) in numbers.iter_mut().zip(bounds) {
+                    *number = match &*bound.eval(&Frame { row, outer }, self)? {
+                        Value::Int4(number) => i64::from(*number),
+                        Value::Int8(number) => {
+                            is_long = true;
+                            *number
+                        }
+                        _ => return Ok(ControlFlow::Continue(())),
+                    };
+                }
+                let [mut next, last, step] = numbers;
+                if step == 0 {
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
+                }
+                while if step > 0 { next <= last } else { next >= last } {
+                    self.check_cancelled()?;
+                    row[first] = if is_long { Value::Int8(next) } else { Value::Int4(next as i32) };
+                    if each(row)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    let Some(following) = next.checked_add(step) else { break };
+                    next = following;
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            SourceKind::Unnest(array) => {
+                let array = array.eval(&Frame { row, outer }, self)?.into_owned();
+                let Value::Array(array) = array else { return Ok(ControlFlow::Continue(())) };
+                for element in array.elements() {
+                    row[first] = element.clone();
+                    if each(row)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+    }
+}
+
+/// Values that are equal have equal keys.
+pub(super) fn key_of(values: &[Value]) -> KeyBuffer {
+    let mut key = KeyBuffer::new();
+    values.iter().for_each(|value| write_key(value, value.natural_type().unwrap_or(SqlType::TEXT), false, &mut key));
+    key
+}
+
+fn in_order(left: &[Value], right: &[Value], keys: &[SortKey]) -> Ordering {
+    keys.iter()
+        .map(|key| one_key(&left[key.at], &right[key.at], key.descending, key.nulls_first))
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+/// The order of two values, NULLs at one of the ends.
+pub(super) fn one_key(left: &Value, right: &Value, descending: bool, nulls_first: bool) -> Ordering {
+    match (left.is_null(), right.is_null()) {
+        (true, true) => Ordering::Equal,
+        (true, false) => {
+            if nulls_first {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            }
+        }
+        (false, true) => {
+            if nulls_first {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            }
+        }
+        (false, false) => {
+            let order = compare(left, right);
+            if descending { order.reverse() } else { order }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Rows of a table, by the path that was chosen for them.
+
+use std::ops::{Bound as RangeBound, ControlFlow};
+
+use ermine::{EncodedRange, KeyBuffer};
+
+use super::{EachEntry, EachJoined, Run};
+use crate::{
+    catalog::{Table, definition::ColumnDef},
+    error::{Result, SqlError, SqlState},
+    expr::{Comparison, Frame},
+    failure::of_engine,
+    query::{Access, Bound, Path, TableSource},
+    storage::{RawKey, RawRange, successor},
+    types::{SqlType, Value, key::write_key, row::RowReader},
+};
+
+/// A value as one of a column.
+enum Fit {
+    Exactly(Value),
+    /// It is below, or above, everything that the column can hold.
+    Below,
+    Above,
+    Null,
+}
+
+/// What is read of a table: the part of a path.
+enum Part {
+    Nothing,
+    Point(KeyBuffer),
+    Range(RawRange),
+}
+
+impl Run<'_> {
+    /// Shows the rows of a table, each put into `row` from place `first` on.
+    pub(super) fn table_rows(
+        &self,
+        source: &TableSource,
+        first: usize,
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let TableSource { table, access, .. } = source;
+        let part = self.part(table, access, &Frame { row, outer })?;
+        match (part, access.path) {
+            (Part::Nothing, _) => Ok(ControlFlow::Continue(())),
+            (Part::Point(key), Path::Primary) => self.row_under(source, &key, first, row, each),
+            (Part::Point(key), Path::Index(at)) => {
+                let entry = self.txn.view(&table.indexes[at], &key[..]).map_err(of_engine)?;
+                entry.map_or(Ok(ControlFlow::Continue(())), |key| self.row_under(source, key, first, row, each))
+            }
+            (Part::Range(range), Path::Primary) => self.scan(&table.rows, range, access.reverse, &mut |key, bytes| {
+                self.fill(source, key, bytes, first, row)?;
+                each(row)
+            }),
+            (Part::Range(range), Path::Index(at)) => {
+                self.scan(&table.indexes[at], range, access.reverse, &mut |_, key| {
+                    self.row_under(source, key, first, row, each)
+                })
+            }
+        }
+    }
+
+    /// Shows the entries of a range of one of the engine's tables.
+    fn scan(
+        &self,
+        rows: &crate::storage::Rows,
+        range: RawRange,
+        reverse: bool,
+        each: &mut EachEntry<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let mut ended = Ok(ControlFlow::Continue(()));
+        let scan = self.txn.scan(rows, range);
+        let scan = if reverse { scan.rev() } else { scan };
+        let scanned = scan.for_each(|RawKey(key), bytes| {
+            ended = self.check_cancelled().and_then(|()| each(&key, bytes));
+            Ok(match ended {
+                Ok(flow) => flow,
+                Err(_) => ControlFlow::Break(()),
+            })
+        });
+        let flow = ended?;
+        scanned.map_err(of_engine)?;
+        Ok(flow)
+    }
+
+    fn row_under(
+        &self,
+        source: &TableSource,
+        key: &[u8],
+        first: usize,
+        row: &mut Vec<Value>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let Some(bytes) = self.txn.view(&source.table.rows, key).map_err(of_engine)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        self.fill(source, key, bytes, first, row)?;
+        each(row)
+    }
+
+    /// Puts the columns that are asked for into their places.
+    fn fill(&self, source: &TableSource, key: &[u8], bytes: &[u8], first: usize, row: &mut [Value]) -> Result<()> {
+        let reader = RowReader::new(bytes, &source.table.types)?;
+        let stored = reader.stored();
+        let mut values = Vec::with_capacity(source.needed.len());
+        reader.read(&source.needed, &mut values)?;
+        for (&column, value) in source.needed.iter().zip(values) {
+            row[first + column] = value;
+        }
+        for &column in source.needed.iter().skip_while(|column| **column < stored) {
+            row[first + column] = missing(&source.table.def.columns[column])?;
+        }
+        if let Some(at) = source.key_at {
+            row[at] = Value::Bytea(key.into());
+        }
+        Ok(())
+    }
+
+    /// Which part of a path is to be read.
+    fn part(&self, table: &Table, access: &Access, frame: &Frame<'_>) -> Result<Part> {
+        let mut prefix = KeyBuffer::new();
+        for bound in &access.equal {
+            match self.fit(bound, frame)? {
+                Fit::Exactly(value) => write_key(&value, bound.column, bound.descending, &mut prefix),
+                Fit::Below | Fit::Above | Fit::Null => return Ok(Part::Nothing),
+            }
+        }
+        if access.is_point {
+            return Ok(Part::Point(prefix));
+        }
+        if access.lower.is_none() && access.upper.is_none() {
+            return Ok(Part::Range(RawRange::prefix(prefix)));
+        }
+        let (mut lower, mut upper) = (RangeBound::Included(prefix.clone()), after(&prefix));
+        let (column, descending) = column_of(table, access);
+        let null = with(&prefix, &Value::Null, table.types[column], descending);
+        // No comparison holds for NULL.
+        if descending {
+            lower = RangeBound::Excluded(null);
+        } else {
+            upper = RangeBound::Excluded(null);
+        }
+        for (comparison, bound) in [&access.lower, &access.upper].into_iter().flatten() {
+            let is_lower = matches!(comparison, Comparison::Greater | Comparison::GreaterOrEqual);
+            let value = match self.fit(bound, frame)? {
+                Fit::Exactly(value) => value,
+                Fit::Below if is_lower => continue,
+                Fit::Above if !is_lower => continue,
+                Fit::Below | Fit::Above | Fit::Null => return Ok(Part::Nothing),
+            };
+            let key = with(&prefix, &value, bound.column, bound.descending);
+            let is_included = matches!(comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
+            let key = if is_included { RangeBound::Included(key) } else { RangeBound::Excluded(key) };
+            if is_lower != bound.descending {
+                lower = key;
+            } else {
+                upper = key;
+            }
+        }
+        let lower = match lower {
+            RangeBound::Included(key) => Some(key),
+            RangeBound::Excluded(key) => successor(&key),
+            RangeBound::Unbounded => Some(KeyBuffer::new()),
+        };
+        let Some(lower) = lower else { return Ok(Part::Nothing) };
+        let upper = match upper {
+            RangeBound::Included(key) => successor(&key),
+            RangeBound::Excluded(key) => Some(key),
+            RangeBound::Unbounded => None,
+        };
+        Ok(Part::Range(RawRange(EncodedRange { lower, upper })))
+    }
+
+    /// The value that a column is compared with, as one of the column.
+    fn fit(&self, bound: &Bound, frame: &Frame<'_>) -> Result<Fit> {
+        let value = bound.value.eval(frame, self)?;
+        if value.is_null() {
+            return Ok(Fit::Null);
+        }
+        if bound.from == bound.column || bound.column.is_text() {
+            return Ok(Fit::Exactly(value.into_owned()));
+        }
+        let number = match &*value {
+            Value::Int2(number) => i64::from(*number),
+            Value::Int4(number) => i64::from(*number),
+            Value::Int8(number) => *number,
+            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a path is bounded by a value of another type")),
+        };
+        let fitting = match bound.column {
+            SqlType::INT2 => number.try_into().ok().map(Value::Int2),
+            SqlType::INT4 => number.try_into().ok().map(Value::Int4),
+            _ => Some(Value::Int8(number)),
+        };
+        Ok(match fitting {
+            Some(value) => Fit::Exactly(value),
+            None if number < 0 => Fit::Below,
+            None => Fit::Above,
+        })
+    }
+}
+
+/// The column of a path behind those that are equal to something, and whether it runs down.
+fn column_of(table: &Table, access: &Access) -> (usize, bool) {
+    let at = access.equal.len();
+    match access.path {
+        Path::Primary => (table.def.primary_key.as_ref().expect("only a key has bounds").columns[at], false),
+        Path::Index(index) => table.def.indexes[index].columns[at],
+    }
+}
+
+fn with(prefix: &[u8], value: &Value, ty: SqlType, descending: bool) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(prefix);
+    write_key(value, ty, descending, &mut key);
+    key
+}
+
+fn after(prefix: &[u8]) -> RangeBound<KeyBuffer> {
+    successor(prefix).map_or(RangeBound::Unbounded, RangeBound::Excluded)
+}
+
+/// What a row has in a column that came after it.
+pub(super) fn missing(column: &ColumnDef) -> Result<Value> {
+    let Some(bytes) = &column.missing else { return Ok(Value::Null) };
+    let mut values = Vec::new();
+    RowReader::new(bytes, &[column.ty])?.read_all(&mut values)?;
+    Ok(values.pop().unwrap_or(Value::Null))
+}

@@ -1,0 +1,396 @@
+//! Statements that write rows, with their index entries.
+
+use std::{collections::HashSet, ops::ControlFlow};
+
+use ermine::{Error, KeyBuffer};
+
+use super::{Emit, Run};
+use crate::{
+    bind::write::{Change, ConflictUpdate, Insert, InsertSource, OnConflict, Rules},
+    catalog::{Table, definition::IndexDef},
+    error::{Result, SqlError, SqlState},
+    expr::{Expr, Frame},
+    failure::of_engine,
+    query::Path,
+    storage::Rows,
+    types::{
+        SqlType, Value,
+        key::write_key,
+        row::{RowReader, write_row},
+        text,
+    },
+};
+
+impl Run<'_> {
+    /// Runs an INSERT; gives how many rows it wrote.
+    pub(crate) fn insert(&self, insert: &Insert, emit: &mut Emit<'_>) -> Result<u64> {
+        let whole = |exprs: &[Expr], on: &[Value]| -> Result<Vec<Value>> {
+            let frame = Frame { row: on, outer: None };
+            exprs.iter().map(|expr| Ok(expr.eval(&frame, self)?.into_owned())).collect()
+        };
+        // All of them first: a statement does not see what it writes.
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        match &insert.source {
+            InsertSource::Rows(given) => {
+                for exprs in given {
+                    rows.push(whole(exprs, &[])?);
+                }
+            }
+            InsertSource::Query(query, exprs) => {
+                let _ = self.query(query, None, &mut |row| {
+                    rows.push(whole(exprs, row)?);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            }
+        }
+        let (mut written, mut touched) = (0, HashSet::new());
+        for row in rows {
+            self.check_cancelled()?;
+            written += self.insert_one(insert, row, &mut touched, emit)?;
+        }
+        Ok(written)
+    }
+
+    /// `touched`: keys that ON CONFLICT DO UPDATE must not meet again.
+    fn insert_one(
+        &self,
+        insert: &Insert,
+        mut row: Vec<Value>,
+        touched: &mut HashSet<KeyBuffer>,
+        emit: &mut Emit<'_>,
+    ) -> Result<u64> {
+        let Insert { table, rules, conflict, returning, .. } = insert;
+        self.check_row(table, rules, &row)?;
+        let update = conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
+        if let Some(conflict) = conflict
+            && let Some(key) = self.conflicting(table, rules, conflict, &row)?
+        {
+            let Some(update) = update else { return Ok(0) };
+            if !touched.insert(key.clone()) {
+                let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+                let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
+                return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message).hint(hint));
+            }
+            let Some(changed) = self.update_conflicting(table, rules, update, &key, &row)? else { return Ok(0) };
+            row = changed;
+        } else {
+            let key = self.insert_row(table, rules, &row)?;
+            if update.is_some() {
+                touched.insert(key);
+            }
+        }
+        self.show(returning.as_deref(), &row, emit)?;
+        Ok(1)
+    }
+
+    fn show(&self, returning: Option<&[Expr]>, row: &[Value], emit: &mut Emit<'_>) -> Result<()> {
+        let Some(returning) = returning else { return Ok(()) };
+        let frame = Frame { row, outer: None };
+        let shown = returning.iter().map(|expr| Ok(expr.eval(&frame, self)?.into_owned()));
+        emit(&shown.collect::<Result<Vec<_>>>()?).map(drop)
+    }
+
+    /// The key of a row that is in the way of another one.
+    fn conflicting(
+        &self,
+        table: &Table,
+        rules: &Rules,
+        conflict: &OnConflict,
+        row: &[Value],
+    ) -> Result<Option<KeyBuffer>> {
+        let unique = |path: &Path| match path {
+            Path::Primary => table.def.primary_key.is_some(),
+            Path::Index(at) => table.def.indexes[*at].is_unique,
+        };
+        let all = [Path::Primary].into_iter().chain((0..table.def.indexes.len()).map(Path::Index));
+        let all: Vec<_> = if conflict.paths.is_empty() { all.filter(unique).collect() } else { conflict.paths.clone() };
+        for path in all {
+            match path {
+                Path::Primary => {
+                    let key = primary_key(table, row);
+                    if self.txn.contains(&table.rows, &key[..]).map_err(of_engine)? {
+                        return Ok(Some(key));
+                    }
+                }
+                Path::Index(at) => {
+                    if let Some((entry, true)) = self.entry(table, rules, at, row, &[])?
+                        && let Some(key) = self.txn.view(&table.indexes[at], &entry[..]).map_err(of_engine)?
+                    {
+                        return Ok(Some(KeyBuffer::from_slice(key)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn update_conflicting(
+        &self,
+        table: &Table,
+        rules: &Rules,
+        update: &ConflictUpdate,
+        key: &[u8],
+        row: &[Value],
+    ) -> Result<Option<Vec<Value>>> {
+        let old = self.row_of(table, key)?;
+        let both: Vec<_> = old.iter().chain(row).cloned().collect();
+        let frame = Frame { row: &both, outer: None };
+        if let Some(condition) = &update.condition
+            && !condition.is_true(&frame, self)?
+        {
+            return Ok(None);
+        }
+        let mut new = old.clone();
+        for (at, expr) in &update.assignments {
+            new[*at] = expr.eval(&frame, self)?.into_owned();
+        }
+        self.check_row(table, rules, &new)?;
+        self.update_row(table, rules, key, &old, &new)?;
+        Ok(Some(new))
+    }
+
+    /// All columns of the row under a key.
+    fn row_of(&self, table: &Table, key: &[u8]) -> Result<Vec<Value>> {
+        let bytes = self.txn.view(&table.rows, key).map_err(of_engine)?;
+        let bytes = bytes.ok_or_else(|| SqlError::new(SqlState::DATA_CORRUPTED, "an index entry leads to no row"))?;
+        let mut row = Vec::with_capacity(table.types.len());
+        RowReader::new(bytes, &table.types)?.read_all(&mut row)?;
+        for column in &table.def.columns[row.len()..] {
+            row.push(super::scan::missing(column)?);
+        }
+        Ok(row)
+    }
+
+    /// Runs an UPDATE or DELETE; gives how many rows it wrote.
+    pub(crate) fn change(&self, change: &Change, emit: &mut Emit<'_>) -> Result<u64> {
+        let Change { table, rules, key_at, assignments, returning, .. } = change;
+        let mut found: Vec<Vec<Value>> = Vec::new();
+        let mut seen = HashSet::new();
+        let _ = self.query(&change.rows, None, &mut |row| {
+            // Where it is joined with several, the first one counts.
+            if row.len() == key_at + 1 || matches!(&row[*key_at], Value::Bytea(key) if seen.insert(key.clone())) {
+                found.push(row.to_vec());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        // All new rows first: a statement does not see what it writes.
+        let new_row = |row: &[Value], assignments: &[(usize, Expr)]| -> Result<Vec<Value>> {
+            let frame = Frame { row, outer: None };
+            let mut new = row[..*key_at].to_vec();
+            for (at, expr) in assignments {
+                new[*at] = expr.eval(&frame, self)?.into_owned();
+            }
+            Ok(new)
+        };
+        let new = match assignments {
+            Some(assignments) => found.iter().map(|row| new_row(row, assignments)).collect::<Result<Vec<_>>>()?,
+            None => Vec::new(),
+        };
+        let mut new = new.into_iter();
+        for row in &mut found {
+            self.check_cancelled()?;
+            let Value::Bytea(key) = &row[*key_at] else {
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a row without its key"));
+            };
+            let (key, old) = (KeyBuffer::from_slice(key), &row[..*key_at]);
+            match new.next() {
+                None => self.delete_row(table, rules, &key, old)?,
+                Some(new) => {
+                    self.check_row(table, rules, &new)?;
+                    self.update_row(table, rules, &key, old, &new)?;
+                    row[..*key_at].clone_from_slice(&new);
+                }
+            }
+            self.show(returning.as_deref(), row, emit)?;
+        }
+        Ok(found.len() as u64)
+    }
+
+    /// Fails when a row breaks a rule of its table.
+    pub(crate) fn check_row(&self, table: &Table, rules: &Rules, row: &[Value]) -> Result<()> {
+        for (at, column) in table.def.live_columns() {
+            if column.not_null && row[at].is_null() {
+                let message = format!(
+                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                    column.name,
+                    table.name()
+                );
+                let error =
+                    SqlError::new(SqlState::NOT_NULL_VIOLATION, message).table(table.name()).column(&*column.name);
+                return Err(error.detail(self.failing(table, row)));
+            }
+        }
+        let frame = Frame { row, outer: None };
+        for (name, check) in &rules.checks {
+            // NULL is as good as true.
+            if *check.eval(&frame, self)? == Value::Bool(false) {
+                let message = format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name());
+                let error = SqlError::new(SqlState::CHECK_VIOLATION, message).table(table.name()).constraint(&**name);
+                return Err(error.detail(self.failing(table, row)));
+            }
+        }
+        Ok(())
+    }
+
+    fn failing(&self, table: &Table, row: &[Value]) -> String {
+        let values: Vec<_> = table.def.live_columns().map(|(at, column)| self.shown(&row[at], column.ty)).collect();
+        format!("Failing row contains ({}).", values.join(", "))
+    }
+
+    fn shown(&self, value: &Value, ty: SqlType) -> String {
+        if value.is_null() { "null".into() } else { text::to_string(value, ty, self.environment) }
+    }
+
+    /// Inserts a row and its index entries; gives its key.
+    pub(crate) fn insert_row(&self, table: &Table, rules: &Rules, row: &[Value]) -> Result<KeyBuffer> {
+        let key = match table.def.primary_key {
+            Some(_) => primary_key(table, row),
+            None => KeyBuffer::from_slice(&table.next_row().to_be_bytes()),
+        };
+        let mut bytes = Vec::new();
+        write_row(row, &mut bytes);
+        self.txn.insert(&table.rows, &key[..], &bytes[..]).map_err(|error| match error {
+            Error::KeyExists { .. } => self.exists(table, Path::Primary, row),
+            error => of_engine(error),
+        })?;
+        for at in 0..table.indexes.len() {
+            if let Some((entry, is_unique)) = self.entry(table, rules, at, row, &key)? {
+                self.put_entry(table, at, &entry, is_unique, &key, row)?;
+            }
+        }
+        Ok(key)
+    }
+
+    fn update_row(&self, table: &Table, rules: &Rules, key: &[u8], old: &[Value], new: &[Value]) -> Result<()> {
+        let new_key = match table.def.primary_key {
+            Some(_) => primary_key(table, new),
+            None => KeyBuffer::from_slice(key),
+        };
+        if new_key[..] != *key {
+            self.delete_row(table, rules, key, old)?;
+            return self.insert_row(table, rules, new).map(drop);
+        }
+        let mut bytes = Vec::new();
+        write_row(new, &mut bytes);
+        self.txn.update(&table.rows, key, &bytes[..]).map_err(of_engine)?;
+        for at in 0..table.indexes.len() {
+            let (before, after) = (self.entry(table, rules, at, old, key)?, self.entry(table, rules, at, new, key)?);
+            if before == after {
+                continue;
+            }
+            if let Some((entry, _)) = before {
+                self.txn.delete(&table.indexes[at], &entry[..]).map_err(of_engine)?;
+            }
+            if let Some((entry, is_unique)) = after {
+                self.put_entry(table, at, &entry, is_unique, key, new)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn delete_row(&self, table: &Table, rules: &Rules, key: &[u8], old: &[Value]) -> Result<()> {
+        self.txn.delete(&table.rows, key).map_err(of_engine)?;
+        for at in 0..table.indexes.len() {
+            if let Some((entry, _)) = self.entry(table, rules, at, old, key)? {
+                self.txn.delete(&table.indexes[at], &entry[..]).map_err(of_engine)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry of a row in an index, and whether no other may have it; `None`: the row is not in it.
+    fn entry(
+        &self,
+        table: &Table,
+        rules: &Rules,
+        at: usize,
+        row: &[Value],
+        key: &[u8],
+    ) -> Result<Option<(KeyBuffer, bool)>> {
+        if let Some(predicate) = &rules.predicates[at]
+            && !predicate.is_true(&Frame { row, outer: None }, self)?
+        {
+            return Ok(None);
+        }
+        let index = &table.def.indexes[at];
+        let mut entry = KeyBuffer::new();
+        for (column, descending) in &index.columns {
+            write_key(&row[*column], table.types[*column], *descending, &mut entry);
+        }
+        let is_unique = index.is_unique && index.columns.iter().all(|(column, _)| !row[*column].is_null());
+        if !is_unique {
+            entry.extend_from_slice(key);
+        }
+        Ok(Some((entry, is_unique)))
+    }
+
+    fn put_entry(
+        &self,
+        table: &Table,
+        at: usize,
+        entry: &[u8],
+        is_unique: bool,
+        key: &[u8],
+        row: &[Value],
+    ) -> Result<()> {
+        let index: &Rows = &table.indexes[at];
+        if !is_unique {
+            return self.txn.put(index, entry, key).map_err(of_engine);
+        }
+        self.txn.insert(index, entry, key).map_err(|error| match error {
+            Error::KeyExists { .. } => self.exists(table, Path::Index(at), row),
+            error => of_engine(error),
+        })
+    }
+
+    /// Puts the entry of a row into an index that is being built.
+    pub(crate) fn build_entry(&self, table: &Table, rules: &Rules, at: usize, row: &[Value], key: &[u8]) -> Result<()> {
+        match self.entry(table, rules, at, row, key)? {
+            None => Ok(()),
+            Some((entry, is_unique)) => {
+                self.put_entry(table, at, &entry, is_unique, key, row).map_err(|error| match error.state() {
+                    SqlState::UNIQUE_VIOLATION => {
+                        let IndexDef { name, .. } = &table.def.indexes[at];
+                        let detail = error
+                            .report()
+                            .detail
+                            .clone()
+                            .unwrap_or_default()
+                            .replace("already exists", "is duplicated");
+                        SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
+                            .detail(detail)
+                    }
+                    _ => error,
+                })
+            }
+        }
+    }
+
+    fn exists(&self, table: &Table, path: Path, row: &[Value]) -> SqlError {
+        let (name, columns): (&str, Vec<usize>) = match path {
+            Path::Primary => match &table.def.primary_key {
+                Some(key) => (&key.name, key.columns.clone()),
+                None => ("", Vec::new()),
+            },
+            Path::Index(at) => {
+                let index = &table.def.indexes[at];
+                (&index.name, index.columns.iter().map(|column| column.0).collect())
+            }
+        };
+        let names: Vec<_> = columns.iter().map(|at| &*table.def.columns[*at].name).collect();
+        let values: Vec<_> = columns.iter().map(|at| self.shown(&row[*at], table.types[*at])).collect();
+        SqlError::new(SqlState::UNIQUE_VIOLATION, format!("duplicate key value violates unique constraint \"{name}\""))
+            .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+            .table(table.name())
+            .constraint(name)
+    }
+}
+
+/// The key of a row of a table that has a primary key.
+fn primary_key(table: &Table, row: &[Value]) -> KeyBuffer {
+    let mut key = KeyBuffer::new();
+    for &column in table.def.primary_key.iter().flat_map(|key| &key.columns) {
+        write_key(&row[column], table.types[column], false, &mut key);
+    }
+    key
+}

@@ -1,0 +1,149 @@
+//! EXPLAIN: a plan as lines of text.
+
+use crate::{
+    catalog::Table,
+    expr::Expr,
+    query::{Access, Body, Join, Path, Query, Select, Source, SourceKind},
+    session::Plan,
+};
+
+/// The lines of a plan.
+pub(crate) fn lines(plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    match plan {
+        Plan::Query(rows) => query(rows, 0, &mut lines),
+        Plan::Insert(insert) => lines.push(format!("Insert on {}", insert.table.name())),
+        Plan::Update(change) => {
+            lines.push(format!("Update on {}", change.table.name()));
+            query(&change.rows, 1, &mut lines);
+        }
+        Plan::Delete(change) => {
+            lines.push(format!("Delete on {}", change.table.name()));
+            query(&change.rows, 1, &mut lines);
+        }
+        Plan::Explain { plan, .. } => return self::lines(plan),
+        Plan::Definition(_) | Plan::Control | Plan::Nothing => lines.push("Utility Statement".into()),
+    }
+    lines
+}
+
+fn line(depth: usize, text: &str, lines: &mut Vec<String>) {
+    let arrow = if depth == 0 { String::new() } else { format!("{}->  ", "      ".repeat(depth - 1) + "  ") };
+    lines.push(format!("{arrow}{text}"));
+}
+
+fn query(of: &Query, mut depth: usize, lines: &mut Vec<String>) {
+    if of.limit.is_some() || of.offset.is_some() {
+        line(depth, "Limit", lines);
+        depth += 1;
+    }
+    if !of.order.is_empty() {
+        line(depth, "Sort", lines);
+        depth += 1;
+    }
+    match &of.body {
+        Body::Select(of) => select(of, depth, lines),
+        Body::Values(rows) => line(depth, &format!("Values ({} rows)", rows.len()), lines),
+        Body::Set { operation, all, sides } => {
+            line(depth, &format!("{operation:?}{}", if *all { " All" } else { "" }), lines);
+            sides.iter().for_each(|side| query(side, depth + 1, lines));
+        }
+    }
+}
+
+fn select(of: &Select, mut depth: usize, lines: &mut Vec<String>) {
+    if !matches!(of.distinct, crate::query::Distinct::No) {
+        line(depth, "Unique", lines);
+        depth += 1;
+    }
+    if let Some(group) = &of.group {
+        line(depth, if group.keys.is_empty() { "Aggregate" } else { "HashAggregate" }, lines);
+        depth += 1;
+    }
+    match &of.sources[..] {
+        [] => line(depth, "Result", lines),
+        [one] => source(one, depth, lines),
+        several => {
+            line(depth, "Nested Loop", lines);
+            several.iter().for_each(|one| source(one, depth + 1, lines));
+        }
+    }
+}
+
+fn source(of: &Source, depth: usize, lines: &mut Vec<String>) {
+    let left = if of.join == Join::Left { "Left " } else { "" };
+    match &of.kind {
+        SourceKind::Table(table) => {
+            let (way, condition) = access(&table.table, &table.access);
+            line(
+                depth,
+                &format!("{left}{way} on {}{}", table.table.name(), alias(table.table.name(), &of.name)),
+                lines,
+            );
+            if let Some(condition) = condition {
+                lines.push(format!("{}Index Cond: {condition}", "      ".repeat(depth + 1)));
+            }
+        }
+        SourceKind::Derived(inner) => {
+            line(depth, &format!("{left}Subquery Scan on {}", of.name), lines);
+            query(inner, depth + 1, lines);
+        }
+        SourceKind::Series(_) | SourceKind::Unnest(_) => {
+            line(depth, &format!("{left}Function Scan on {}", of.name), lines)
+        }
+        SourceKind::System(table) => line(depth, &format!("{left}System Scan on {table:?}"), lines),
+    }
+    let filters = of.on.len() + of.filter.len();
+    if filters > 0 {
+        lines.push(format!(
+            "{}Filter: {filters} condition{}",
+            "      ".repeat(depth + 1),
+            if filters == 1 { "" } else { "s" }
+        ));
+    }
+}
+
+fn alias(name: &str, alias: &str) -> String {
+    if name == alias { String::new() } else { format!(" {alias}") }
+}
+
+/// The way to a table's rows, and what bounds it.
+fn access(table: &Table, access: &Access) -> (String, Option<String>) {
+    let (name, columns): (Option<&str>, Vec<usize>) = match access.path {
+        Path::Primary => {
+            let key = table.def.primary_key.as_ref();
+            (key.map(|key| &*key.name), key.map_or(Vec::new(), |key| key.columns.clone()))
+        }
+        Path::Index(at) => {
+            let index = &table.def.indexes[at];
+            (Some(&index.name), index.columns.iter().map(|column| column.0).collect())
+        }
+    };
+    let column = |at: usize| &*table.def.columns[columns[at]].name;
+    let mut bounds: Vec<String> = access
+        .equal
+        .iter()
+        .enumerate()
+        .map(|(at, bound)| format!("{} = {}", column(at), value(&bound.value)))
+        .collect();
+    for (comparison, bound) in [&access.lower, &access.upper].into_iter().flatten() {
+        bounds.push(format!("{} {} {}", column(access.equal.len()), comparison.name(), value(&bound.value)));
+    }
+    let condition = (!bounds.is_empty()).then(|| format!("({})", bounds.join(" AND ")));
+    let backward = if access.reverse { " Backward" } else { "" };
+    let way = match (name, access.path, &condition) {
+        (_, Path::Primary, None) if !access.reverse => "Seq Scan".to_owned(),
+        (Some(name), _, _) => format!("Index Scan{backward} using {name}"),
+        (None, _, _) => format!("Seq Scan{backward}"),
+    };
+    (way, condition)
+}
+
+fn value(of: &Expr) -> String {
+    match of {
+        Expr::Constant(value) => format!("{value:?}"),
+        Expr::Parameter(at) => format!("${}", at + 1),
+        Expr::Column(_) | Expr::Outer(..) => "a column".into(),
+        _ => "an expression".into(),
+    }
+}

@@ -1,0 +1,37 @@
+//! The engine's errors as PostgreSQL's clients know them.
+
+use ermine::Error;
+
+use crate::error::{SqlError, SqlState};
+
+/// An error of the engine, where nothing more is known of what was being done.
+pub(crate) fn of_engine(error: Error) -> SqlError {
+    match error {
+        Error::Abort(abort) => {
+            let detail = abort.to_string();
+            SqlError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent transactions")
+                .detail(detail)
+                .hint("The transaction might succeed if retried.")
+        }
+        Error::KeyExists { .. } => {
+            SqlError::new(SqlState::UNIQUE_VIOLATION, "duplicate key value violates unique constraint")
+        }
+        Error::ReadOnly => {
+            SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write in a read-only transaction")
+        }
+        Error::KeyTooLong { bytes } => {
+            let message = format!("index row size {bytes} exceeds maximum {}", ermine::MAX_KEY_BYTES);
+            SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        }
+        Error::ValueTooLong { bytes } => {
+            let message = format!("row is too big: size {bytes}, maximum size {}", ermine::MAX_VALUE_BYTES);
+            SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        }
+        Error::Limit(what) => SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what),
+        Error::Poisoned(why) => SqlError::new(SqlState::IO_ERROR, format!("the log can no longer be written: {why}"))
+            .hint("Mend the cause and start the server again; whether the last transactions happened shows then."),
+        Error::Corrupt { .. } | Error::Decode { .. } => SqlError::new(SqlState::DATA_CORRUPTED, error.to_string()),
+        Error::Storage(why) => SqlError::new(SqlState::IO_ERROR, why),
+        other => SqlError::new(SqlState::INTERNAL_ERROR, other.to_string()),
+    }
+}

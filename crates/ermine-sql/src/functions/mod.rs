@@ -1,0 +1,272 @@
+//! Functions: which one a call means, and what it does.
+//!
+//! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
+//! The tables lie beside the functions: `math`, `strings`, `times`, `formats`, `collections`, `system`; aggregates have
+//! their own.
+
+mod aggregates;
+mod collections;
+mod encodings;
+mod formats;
+mod math;
+pub(crate) mod pattern;
+pub(crate) mod resolution;
+mod strings;
+mod system;
+mod times;
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use crate::{
+    error::{Result, SqlError, SqlState},
+    types::{Environment, SqlType, Value},
+};
+
+use resolution::{Candidate, Outcome, Parameter, Unresolved};
+
+pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
+
+/// How far a function's result may change while its arguments do not.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Volatility {
+    /// Never.
+    Immutable,
+    /// Not within a statement.
+    Stable,
+    /// At every call.
+    Volatile,
+}
+
+/// What a function does.
+pub type ScalarFunction = fn(&[Value], &Environment) -> Result<Value>;
+
+/// A function that a call means.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// What the arguments have to be cast to.
+    pub arguments: Vec<SqlType>,
+    /// What comes out.
+    pub result: SqlType,
+    /// Whether the result is NULL where an argument is; the function is not to be called then.
+    pub is_strict: bool,
+    /// How far the result may change.
+    pub volatility: Volatility,
+    /// What it does.
+    pub function: ScalarFunction,
+}
+
+/// A row of the tables.
+struct Entry {
+    parameters: Vec<Parameter>,
+    result: Outcome,
+    is_strict: bool,
+    is_variadic: bool,
+    optional: usize,
+    volatility: Volatility,
+    function: ScalarFunction,
+}
+
+impl Candidate for Entry {
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    fn is_variadic(&self) -> bool {
+        self.is_variadic
+    }
+
+    fn optional(&self) -> usize {
+        self.optional
+    }
+}
+
+impl Entry {
+    /// NULL arguments get to the function too.
+    fn accepts_null(&mut self) -> &mut Self {
+        self.is_strict = false;
+        self
+    }
+
+    /// The last parameter may be there any number of times.
+    fn variadic(&mut self) -> &mut Self {
+        self.is_variadic = true;
+        self
+    }
+
+    /// The last parameters may be left out.
+    fn optional(&mut self, count: usize) -> &mut Self {
+        self.optional = count;
+        self
+    }
+
+    fn stable(&mut self) -> &mut Self {
+        self.volatility = Volatility::Stable;
+        self
+    }
+
+    fn volatile(&mut self) -> &mut Self {
+        self.volatility = Volatility::Volatile;
+        self
+    }
+}
+
+/// Functions by their names.
+#[derive(Default)]
+struct Table(HashMap<&'static str, Vec<Entry>>);
+
+impl Table {
+    /// A function of parameters of any kind: strict and immutable, where nothing else is said.
+    fn generic(
+        &mut self,
+        name: &'static str,
+        parameters: &[Parameter],
+        result: Outcome,
+        function: ScalarFunction,
+    ) -> &mut Entry {
+        let entries = self.0.entry(name).or_default();
+        entries.push(Entry {
+            parameters: parameters.to_vec(),
+            result,
+            is_strict: true,
+            is_variadic: false,
+            optional: 0,
+            volatility: Volatility::Immutable,
+            function,
+        });
+        let at = entries.len() - 1;
+        &mut entries[at]
+    }
+
+    /// A function of given types.
+    fn add(
+        &mut self,
+        name: &'static str,
+        parameters: &[SqlType],
+        result: SqlType,
+        function: ScalarFunction,
+    ) -> &mut Entry {
+        let parameters: Vec<_> = parameters.iter().map(|ty| Parameter::Is(*ty)).collect();
+        self.generic(name, &parameters, Outcome::Is(result), function)
+    }
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let mut table = Table::default();
+    math::register(&mut table);
+    strings::register(&mut table);
+    times::register(&mut table);
+    formats::register(&mut table);
+    collections::register(&mut table);
+    system::register(&mut table);
+    table
+});
+
+/// The error of a call that means no function, or several.
+fn unresolved(reason: Unresolved, call: &str) -> SqlError {
+    match reason {
+        Unresolved::Unknown => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {call} does not exist"))
+            .hint("No function matches the given name and argument types. You might need to add explicit type casts."),
+        Unresolved::Ambiguous => SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("function {call} is not unique"))
+            .hint("Could not choose a best candidate function. You might need to add explicit type casts."),
+    }
+}
+
+/// The function that a call means; `None` is an argument without a type, a literal or a parameter.
+pub fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Function> {
+    if let ("pg_typeof", [argument]) = (name, arguments) {
+        return Ok(system::type_of(*argument));
+    }
+    let entries = TABLE.0.get(name).map_or(&[][..], Vec::as_slice);
+    let resolved = resolution::resolve(entries.iter(), arguments)
+        .map_err(|reason| unresolved(reason, &format!("{name}({})", resolution::describe(arguments))))?;
+    let entry = resolved.candidate;
+    Ok(Function {
+        arguments: resolved.types,
+        result: entry.result.resolve(resolved.element),
+        is_strict: entry.is_strict,
+        volatility: entry.volatility,
+        function: entry.function,
+    })
+}
+
+/// Takes arguments apart; `mismatch` where they are others.
+macro_rules! arguments {
+    ($arguments:expr, [$($pattern:pat),* $(,)?] => $result:expr) => {
+        match $arguments {
+            [$($pattern),*] => $result,
+            #[allow(unreachable_patterns)]
+            _ => Err($crate::operators::mismatch()),
+        }
+    };
+}
+use arguments;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{cast, text, value::tests::random_value};
+
+    /// Calls a function with typed arguments; `None` is NULL.
+    pub(super) fn call(name: &str, arguments: &[(SqlType, &str)]) -> Result<String> {
+        let environment = Environment::default();
+        let types: Vec<_> = arguments.iter().map(|(ty, _)| Some(*ty)).collect();
+        let function = resolve(name, &types)?;
+        let values = arguments
+            .iter()
+            .zip(&function.arguments)
+            .map(|((ty, content), wanted)| {
+                let value = text::parse(*ty, -1, content, &environment)?;
+                cast::cast(value, *ty, *wanted, -1, false, &environment)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let value = (function.function)(&values, &environment)?;
+        Ok(if value.is_null() { "NULL".into() } else { text::to_string(&value, function.result, &environment) })
+    }
+
+    #[test]
+    fn calls_are_resolved_as_postgresql_does() {
+        let types = |name: &str, arguments: &[Option<SqlType>]| {
+            let function = resolve(name, arguments).unwrap();
+            (function.arguments, function.result)
+        };
+        assert_eq!(types("abs", &[Some(SqlType::INT4)]), (vec![SqlType::INT4], SqlType::INT4));
+        assert_eq!(types("round", &[Some(SqlType::INT4)]), (vec![SqlType::FLOAT8], SqlType::FLOAT8));
+        assert_eq!(types("round", &[Some(SqlType::NUMERIC), Some(SqlType::INT2)]).1, SqlType::NUMERIC);
+        assert_eq!(types("lower", &[None]), (vec![SqlType::TEXT], SqlType::TEXT));
+        assert_eq!(types("lower", &[Some(SqlType::VARCHAR)]), (vec![SqlType::TEXT], SqlType::TEXT));
+        assert_eq!(types("concat", &[Some(SqlType::INT4), None]).1, SqlType::TEXT);
+        assert_eq!(types("array_append", &[Some(SqlType::INT4.array()), None]).0[1], SqlType::INT4);
+        assert_eq!(types("pg_typeof", &[Some(SqlType::DATE)]).1, SqlType::TEXT);
+        let error = resolve("lower", &[Some(SqlType::INT4)]).unwrap_err();
+        assert_eq!(error.report().message, "function lower(integer) does not exist");
+    }
+
+    #[test]
+    fn no_value_panics() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let environment = Environment::default();
+        let all: Vec<_> = SqlType::all().collect();
+        // What may be slow or large, and is bounded elsewhere.
+        let heavy = ["repeat", "lpad", "rpad", "power", "pow"];
+        for (name, entries) in TABLE.0.iter().filter(|(name, _)| !heavy.contains(name)) {
+            for _ in 0..150 {
+                let entry = random.choice(entries).unwrap();
+                let ty = *random.choice(&all).unwrap();
+                let count = entry.parameters.len() - random.usize(..=entry.optional);
+                let values: Vec<_> = entry.parameters[..count]
+                    .iter()
+                    .map(|parameter| match parameter {
+                        _ if !entry.is_strict && random.u8(..5) == 0 => Value::Null,
+                        Parameter::Is(ty) => random_value(*ty, &mut random),
+                        Parameter::Array => random_value(ty.array(), &mut random),
+                        _ => random_value(if ty.is_array { ty.element().unwrap_or(ty) } else { ty }, &mut random),
+                    })
+                    .collect();
+                println!("{name} {values:?}");
+                let _ = (entry.function)(&values, &environment);
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Which of several functions or operators of one name a call means: PostgreSQL's rules (chapter 10).
+//!
+//! 1. One that takes exactly the given types.
+//! 2. Of those whose parameters the arguments can be cast to implicitly (untyped ones to anything), the ones with most
+//!    exact matches, then with most preferred types.
+//! 3. For untyped arguments the category is found out: string where any candidate has it, otherwise the one they all
+//!    have; candidates of other categories drop out, and those that take no preferred type where others do.
+//! 4. Where all typed arguments are of one type, the untyped ones are taken for the same.
+
+use crate::types::{
+    Scalar, SqlType,
+    cast::{self, Context},
+};
+
+/// What a parameter takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parameter {
+    /// This type.
+    Is(SqlType),
+    /// Any type, the same for all parameters of this kind.
+    Element,
+    /// Any type that is no array.
+    NonArray,
+    /// An array of the type that `Element` is.
+    Array,
+    /// Any type.
+    Any,
+}
+
+/// What comes out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    Is(SqlType),
+    /// An array of the type that `Element` is.
+    Array,
+}
+
+/// One of several of a name.
+pub(crate) trait Candidate {
+    /// What it takes.
+    fn parameters(&self) -> &[Parameter];
+
+    /// Whether its last parameter may be there any number of times.
+    fn is_variadic(&self) -> bool {
+        false
+    }
+
+    /// How many of its last parameters may be left out.
+    fn optional(&self) -> usize {
+        0
+    }
+}
+
+/// Why none was chosen.
+pub(crate) enum Unresolved {
+    /// None takes these types.
+    Unknown,
+    /// More than one does.
+    Ambiguous,
+}
+
+/// The parameters of a candidate for so many arguments.
+fn parameters_for<C: Candidate>(candidate: &C, count: usize) -> Option<Vec<Parameter>> {
+    let parameters = candidate.parameters();
+    if candidate.is_variadic() {
+        let (last, fixed) = parameters.split_last()?;
+        if count < fixed.len() {
+            return None;
+        }
+        return Some(fixed.iter().copied().chain(std::iter::repeat_n(*last, count - fixed.len())).collect());
+    }
+    let fits = (parameters.len() - candidate.optional()..=parameters.len()).contains(&count);
+    fits.then(|| parameters[..count].to_vec())
+}
+
+/// The types that arguments are cast to, with the type that `Element` stands for. `None`: they cannot be.
+fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<SqlType>, Option<SqlType>)> {
+    let mut element: Option<SqlType> = None;
+    let agree = |element: &mut Option<SqlType>, found: SqlType| match *element {
+        None => {
+            *element = Some(found);
+            true
+        }
+        Some(known) => known == found,
+    };
+    for (parameter, argument) in parameters.iter().zip(arguments) {
+        let fits = match (parameter, argument) {
+            (_, None) | (Parameter::Any, Some(_)) => true,
+            (Parameter::Is(ty), Some(argument)) => cast::context(*argument, *ty) == Some(Context::Implicit),
+            (Parameter::Element, Some(argument)) => agree(&mut element, *argument),
+            (Parameter::NonArray, Some(argument)) => !argument.is_array && agree(&mut element, *argument),
+            (Parameter::Array, Some(argument)) => match argument.element() {
+                Some(found) => agree(&mut element, found),
+                None => false,
+            },
+        };
+        if !fits {
+            return None;
+        }
+    }
+    // Arrays as elements would be arrays of arrays, which do not exist.
+    let has_array = parameters.contains(&Parameter::Array);
+    if has_array && element.is_some_and(|element| element.is_array) {
+        return None;
+    }
+    let is_polymorphic = parameters
+        .iter()
+        .any(|parameter| matches!(parameter, Parameter::Element | Parameter::NonArray | Parameter::Array));
+    if is_polymorphic && element.is_none() {
+        // All untyped: they are texts, unless one has to be an array.
+        if has_array {
+            return None;
+        }
+        element = Some(SqlType::TEXT);
+    }
+    let types = parameters.iter().zip(arguments).map(|(parameter, argument)| match parameter {
+        Parameter::Is(ty) => Some(*ty),
+        Parameter::Element | Parameter::NonArray => element,
+        Parameter::Array => element.map(SqlType::array),
+        Parameter::Any => Some(argument.unwrap_or(SqlType::TEXT)),
+    });
+    Some((types.collect::<Option<_>>()?, element))
+}
+
+impl Outcome {
+    /// The type, where `element` is what `Element` stands for.
+    pub(crate) fn resolve(self, element: Option<SqlType>) -> SqlType {
+        match self {
+            Self::Is(ty) => ty,
+            Self::Array => element.unwrap_or(SqlType::TEXT).array(),
+        }
+    }
+}
+
+/// A candidate that can take the arguments.
+struct Match<'a, C> {
+    candidate: &'a C,
+    parameters: Vec<Parameter>,
+    types: Vec<SqlType>,
+    element: Option<SqlType>,
+}
+
+/// What was chosen.
+pub(crate) struct Resolved<'a, C> {
+    pub(crate) candidate: &'a C,
+    /// What the arguments are cast to.
+    pub(crate) types: Vec<SqlType>,
+    /// What `Element` stands for.
+    pub(crate) element: Option<SqlType>,
+}
+
+impl<'a, C> From<Match<'a, C>> for Resolved<'a, C> {
+    fn from(found: Match<'a, C>) -> Self {
+        Self { candidate: found.candidate, types: found.types, element: found.element }
+    }
+}
+
+/// Keeps those with the greatest score.
+fn keep_best<T>(matches: &mut Vec<T>, score: impl Fn(&T) -> usize) {
+    let best = matches.iter().map(&score).max().unwrap_or(0);
+    matches.retain(|found| score(found) == best);
+}
+
+/// Category and whether it is preferred, of a parameter.
+fn category(parameter: Parameter) -> (u8, bool) {
+    match parameter {
+        Parameter::Is(ty) => (ty.category(), ty.is_preferred()),
+        Parameter::Array => (b'A', false),
+        Parameter::Element | Parameter::NonArray | Parameter::Any => (b'P', false),
+    }
+}
+
+/// Chooses a candidate for arguments, of which `None` are untyped.
+pub(crate) fn resolve<'a, C: Candidate>(
+    candidates: impl Iterator<Item = &'a C>,
+    arguments: &[Option<SqlType>],
+) -> Result<Resolved<'a, C>, Unresolved> {
+    let mut matches: Vec<Match<'a, C>> = candidates
+        .filter_map(|candidate| {
+            let parameters = parameters_for(candidate, arguments.len())?;
+            let (types, element) = bind(&parameters, arguments)?;
+            Some(Match { candidate, parameters, types, element })
+        })
+        .collect();
+    let is_exact = |parameter: &Parameter, argument: &Option<SqlType>| match (parameter, argument) {
+        (Parameter::Is(ty), Some(argument)) => ty == argument,
+        _ => false,
+    };
+    let exact_count = |found: &Match<'a, C>| {
+        found.parameters.iter().zip(arguments).filter(|(parameter, argument)| is_exact(parameter, argument)).count()
+    };
+    if let Some(at) = matches.iter().position(|found| exact_count(found) == arguments.len()) {
+        return Ok(matches.swap_remove(at).into());
+    }
+    let single = |matches: &mut Vec<Match<'a, C>>| if matches.len() == 1 { matches.pop() } else { None };
+    if matches.is_empty() {
+        return Err(Unresolved::Unknown);
+    }
+    if let Some(found) = single(&mut matches) {
+        return Ok(found.into());
+    }
+    keep_best(&mut matches, exact_count);
+    if let Some(found) = single(&mut matches) {
+        return Ok(found.into());
+    }
+    keep_best(&mut matches, |found| {
+        let good = found.parameters.iter().zip(arguments).filter(|(parameter, argument)| match argument {
+            Some(ty) => {
+                let (category, is_preferred) = category(**parameter);
+                is_exact(parameter, argument) || (is_preferred && category == ty.category())
+            }
+            None => false,
+        });
+        good.count()
+    });
+    if let Some(found) = single(&mut matches) {
+        return Ok(found.into());
+    }
+    if arguments.iter().all(Option::is_some) {
+        return Err(Unresolved::Ambiguous);
+    }
+    if let Some(found) = by_categories(&mut matches, arguments) {
+        return Ok(found.into());
+    }
+    let mut typed = arguments.iter().flatten();
+    if let Some(&first) = typed.next()
+        && typed.all(|ty| *ty == first)
+    {
+        let alike = vec![Some(first); arguments.len()];
+        let mut fitting: Vec<_> =
+            matches.into_iter().filter(|found| bind(&found.parameters, &alike).is_some()).collect();
+        if let Some(found) = single(&mut fitting) {
+            return Ok(found.into());
+        }
+    }
+    Err(Unresolved::Ambiguous)
+}
+
+/// Keeps those whose parameters are of the category that each untyped argument must have.
+fn by_categories<'a, C>(matches: &mut Vec<Match<'a, C>>, arguments: &[Option<SqlType>]) -> Option<Match<'a, C>> {
+    let mut wanted = Vec::new();
+    for at in (0..arguments.len()).filter(|&at| arguments[at].is_none()) {
+        let categories: Vec<_> = matches.iter().map(|found| category(found.parameters[at])).collect();
+        let string = (b'S', categories.contains(&(b'S', true)));
+        let chosen = if categories.iter().any(|(category, _)| *category == b'S') {
+            string
+        } else if categories.iter().all(|(category, _)| *category == categories[0].0) {
+            (categories[0].0, categories.iter().any(|(_, is_preferred)| *is_preferred))
+        } else {
+            return None;
+        };
+        wanted.push((at, chosen));
+    }
+    let fits = |found: &Match<'a, C>| {
+        wanted.iter().all(|&(at, (wanted, has_preferred))| {
+            let (category, is_preferred) = category(found.parameters[at]);
+            category == wanted && (is_preferred || !has_preferred)
+        })
+    };
+    if matches.iter().any(fits) {
+        matches.retain(fits);
+    }
+    if matches.len() == 1 { matches.pop() } else { None }
+}
+
+/// The types of a call, for messages.
+pub(crate) fn describe(arguments: &[Option<SqlType>]) -> String {
+    let names: Vec<_> = arguments.iter().map(|argument| argument.map_or("unknown", SqlType::name)).collect();
+    names.join(", ")
+}
+
+/// Parameters of one type.
+pub(crate) const fn of(scalar: Scalar) -> Parameter {
+    Parameter::Is(SqlType::scalar(scalar))
+}

@@ -1,0 +1,696 @@
+//! Functions of texts and bytes.
+
+use md5::{Digest, Md5};
+
+use crate::{
+    error::{Result, SqlError, SqlState},
+    functions::resolution::{Outcome, Parameter, of},
+    types::{
+        Array, Environment, Scalar, SqlType, Value,
+        text::{self, bytes},
+    },
+};
+
+use super::{
+    Table, arguments,
+    encodings::{decode, encode},
+    pattern::{self, Flags},
+};
+
+/// No text gets longer than this: PostgreSQL's limit on any value.
+const LENGTH_MAX: usize = (1 << 30) - 1;
+
+fn too_long() -> SqlError {
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
+}
+
+fn one(arguments: &[Value], function: impl FnOnce(&str) -> Result<Value>) -> Result<Value> {
+    arguments!(arguments, [Value::Text(text)] => function(text))
+}
+
+fn two(arguments: &[Value], function: impl FnOnce(&str, &str) -> Result<Value>) -> Result<Value> {
+    arguments!(arguments, [Value::Text(left), Value::Text(right)] => function(left, right))
+}
+
+fn with_count(arguments: &[Value], function: impl FnOnce(&str, i32) -> Result<Value>) -> Result<Value> {
+    arguments!(arguments, [Value::Text(text), Value::Int4(count)] => function(text, *count))
+}
+
+fn count(length: usize) -> Result<Value> {
+    i32::try_from(length).map(Value::Int4).map_err(|_| too_long())
+}
+
+/// Where the character of this number begins, or the end.
+fn offset(text: &str, characters: usize) -> usize {
+    text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
+}
+
+/// From a character, counted from 1, so many characters; those before the first count too.
+fn substring(text: &str, from: i32, length: Option<i32>) -> Result<Value> {
+    let first = i64::from(from) - 1;
+    let end = match length {
+        Some(length) if length < 0 => {
+            return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+        }
+        Some(length) => first + i64::from(length),
+        None => i64::MAX,
+    };
+    let start = usize::try_from(first).unwrap_or(0);
+    let count = usize::try_from(end).unwrap_or(0).saturating_sub(start);
+    let rest = &text[offset(text, start)..];
+    Ok(Value::text(&rest[..offset(rest, count)]))
+}
+
+fn substring_of_bytes(bytes: &[u8], from: i32, length: Option<i32>) -> Result<Value> {
+    let first = i64::from(from) - 1;
+    let end = match length {
+        Some(length) if length < 0 => {
+            return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+        }
+        Some(length) => first + i64::from(length),
+        None => i64::MAX,
+    };
+    let clamp = |at: i64| usize::try_from(at).unwrap_or(0).min(bytes.len());
+    let start = clamp(first);
+    Ok(Value::Bytea(bytes[start..clamp(end).max(start)].into()))
+}
+
+fn trim(text: &str, characters: &str, left: bool, right: bool) -> Value {
+    let is_cut = |character: char| characters.contains(character);
+    let text = if left { text.trim_start_matches(is_cut) } else { text };
+    Value::text(if right { text.trim_end_matches(is_cut) } else { text })
+}
+
+fn trim_arguments(arguments: &[Value], left: bool, right: bool) -> Result<Value> {
+    match arguments {
+        [Value::Text(text)] => Ok(trim(text, " ", left, right)),
+        [Value::Text(text), Value::Text(characters)] => Ok(trim(text, characters, left, right)),
+        _ => Err(crate::operators::mismatch()),
+    }
+}
+
+fn pad(arguments: &[Value], at_left: bool) -> Result<Value> {
+    let (text, length, fill) = match arguments {
+        [Value::Text(text), Value::Int4(length)] => (text, *length, " "),
+        [Value::Text(text), Value::Int4(length), Value::Text(fill)] => (text, *length, &**fill),
+        _ => return Err(crate::operators::mismatch()),
+    };
+    let length = usize::try_from(length).unwrap_or(0);
+    if length > LENGTH_MAX / 4 {
+        return Err(too_long());
+    }
+    let own = text.chars().count();
+    if own >= length || fill.is_empty() {
+        return Ok(Value::text(&text[..offset(text, length)]));
+    }
+    let filling: String = fill.chars().cycle().take(length - own).collect();
+    Ok(Value::text(if at_left { format!("{filling}{text}") } else { format!("{text}{filling}") }))
+}
+
+fn initcap(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut inside = false;
+    for character in text.chars() {
+        if inside {
+            out.extend(character.to_lowercase());
+        } else {
+            out.extend(character.to_uppercase());
+        }
+        inside = character.is_alphanumeric();
+    }
+    out
+}
+
+/// Where a text begins in another, counted from 1; 0: nowhere.
+fn position(text: &str, wanted: &str) -> Result<Value> {
+    count(text.find(wanted).map_or(0, |at| text[..at].chars().count() + 1))
+}
+
+fn replace(text: &str, from: &str, to: &str) -> Result<Value> {
+    if from.is_empty() {
+        return Ok(text.into());
+    }
+    let found = text.matches(from).count();
+    if text.len() + found.saturating_mul(to.len()) > LENGTH_MAX {
+        return Err(too_long());
+    }
+    Ok(text.replace(from, to).into())
+}
+
+fn split_part(text: &str, separator: &str, at: i32) -> Result<Value> {
+    if at == 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "field position must not be zero"));
+    }
+    let number = at.unsigned_abs() as usize - 1;
+    let part = if separator.is_empty() {
+        (number == 0).then_some(text)
+    } else if at > 0 {
+        text.split(separator).nth(number)
+    } else {
+        text.rsplit(separator).nth(number)
+    };
+    Ok(part.unwrap_or("").into())
+}
+
+fn translate(text: &str, from: &str, to: &str) -> String {
+    let pairs = |character: char| from.chars().position(|found| found == character);
+    let new = |character: char| match pairs(character) {
+        None => Some(character),
+        Some(at) => to.chars().nth(at),
+    };
+    text.chars().filter_map(new).collect()
+}
+
+fn append(value: &Value, environment: &Environment, out: &mut String) {
+    if !value.is_null() {
+        text::write(value, value.natural_type().unwrap_or(SqlType::TEXT), environment, out);
+    }
+}
+
+fn concat(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let mut out = String::new();
+    arguments.iter().for_each(|value| append(value, environment, &mut out));
+    Ok(out.into())
+}
+
+fn concat_ws(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let Some((Value::Text(separator), rest)) = arguments.split_first() else { return Ok(Value::Null) };
+    let mut out = String::new();
+    for (at, value) in rest.iter().filter(|value| !value.is_null()).enumerate() {
+        out.push_str(if at > 0 { separator } else { "" });
+        append(value, environment, &mut out);
+    }
+    Ok(out.into())
+}
+
+/// A name as statements write it.
+pub(crate) fn quote_ident(name: &str) -> String {
+    let mut characters = name.chars();
+    let is_plain = characters.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_')
+        && characters.all(|other| other.is_ascii_lowercase() || other.is_ascii_digit() || other == '_')
+        && !RESERVED.contains(&name);
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Words that are no names without quotes: the reserved ones, and those that are no plain column names.
+const RESERVED: &[&str] = &[
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "between",
+    "bigint",
+    "binary",
+    "bit",
+    "boolean",
+    "both",
+    "case",
+    "cast",
+    "char",
+    "character",
+    "check",
+    "coalesce",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "dec",
+    "decimal",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "exists",
+    "extract",
+    "false",
+    "fetch",
+    "float",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "greatest",
+    "group",
+    "grouping",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "inout",
+    "int",
+    "integer",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "lateral",
+    "leading",
+    "least",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "national",
+    "natural",
+    "nchar",
+    "none",
+    "normalize",
+    "not",
+    "notnull",
+    "null",
+    "nullif",
+    "numeric",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "out",
+    "outer",
+    "overlaps",
+    "overlay",
+    "placing",
+    "position",
+    "precision",
+    "primary",
+    "real",
+    "references",
+    "returning",
+    "right",
+    "row",
+    "select",
+    "session_user",
+    "setof",
+    "similar",
+    "smallint",
+    "some",
+    "substring",
+    "symmetric",
+    "table",
+    "tablesample",
+    "then",
+    "time",
+    "timestamp",
+    "to",
+    "trailing",
+    "treat",
+    "trim",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "values",
+    "varchar",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+    "window",
+    "with",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+];
+
+/// A text as statements write it.
+pub(crate) fn quote_literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if text.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
+}
+
+/// `%s`, `%I`, `%L`, `%%`, with positions as in `%2$s`, and widths.
+fn format_(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let Some((Value::Text(pattern), values)) = arguments.split_first() else { return Ok(Value::Null) };
+    let invalid = |message: &str| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let mut out = String::new();
+    let mut rest = &**pattern;
+    let mut next = 0;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('%') {
+            out.push('%');
+            rest = after;
+            continue;
+        }
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let length = digits(rest);
+        if length > 0 && rest[length..].starts_with('$') {
+            let number: usize = rest[..length].parse().map_err(|_| invalid("number is out of range"))?;
+            if number == 0 {
+                return Err(invalid("format specifies argument 0, but arguments are numbered from 1"));
+            }
+            next = number - 1;
+            rest = &rest[length + 1..];
+        }
+        let flush_left = rest.starts_with('-');
+        rest = rest.strip_prefix('-').unwrap_or(rest);
+        let length = digits(rest);
+        let width: usize = if length == 0 { 0 } else { rest[..length].parse().map_err(|_| too_long())? };
+        rest = &rest[length..];
+        if width > LENGTH_MAX / 4 {
+            return Err(too_long());
+        }
+        let Some(kind) = rest.chars().next() else {
+            return Err(invalid("unterminated format() type specifier").hint("For a single \"%\" use \"%%\"."));
+        };
+        rest = &rest[kind.len_utf8()..];
+        let value = values.get(next).ok_or_else(|| invalid("too few arguments for format()"))?;
+        next += 1;
+        let mut text = String::new();
+        append(value, environment, &mut text);
+        let text = match kind {
+            's' => text,
+            'I' if value.is_null() => {
+                return Err(SqlError::new(
+                    SqlState::NULL_VALUE_NOT_ALLOWED,
+                    "null values cannot be formatted as an SQL identifier",
+                ));
+            }
+            'I' => quote_ident(&text),
+            'L' if value.is_null() => "NULL".into(),
+            'L' => quote_literal(&text),
+            other => {
+                return Err(invalid(&format!("unrecognized format() type specifier \"{other}\""))
+                    .hint("For a single \"%\" use \"%%\"."));
+            }
+        };
+        let missing = " ".repeat(width.saturating_sub(text.chars().count()));
+        if flush_left {
+            out.push_str(&text);
+        }
+        out.push_str(&missing);
+        if !flush_left {
+            out.push_str(&text);
+        }
+    }
+    out.push_str(rest);
+    Ok(out.into())
+}
+
+fn md5_of(bytes: &[u8]) -> Result<Value> {
+    let mut out = String::with_capacity(32);
+    bytes::write_hex(&Md5::digest(bytes), &mut out).map_err(|_| too_long())?;
+    Ok(out.into())
+}
+
+fn chr(code: i32) -> Result<Value> {
+    let invalid = |message: String| SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
+    match u32::try_from(code) {
+        Ok(0) => Err(invalid("null character not permitted".into())),
+        Ok(code) => char::from_u32(code)
+            .map(|character| Value::text(character.to_string()))
+            .ok_or_else(|| invalid(format!("requested character too large for encoding: {code}"))),
+        Err(_) => Err(invalid("character number must be positive".into())),
+    }
+}
+
+fn regexp_replace(text: &str, pattern: &str, replacement: &str, flags: &str) -> Result<Value> {
+    let flags = Flags::parse(flags)?;
+    let regex = pattern::compile(pattern, flags)?;
+    let mut out = String::new();
+    let mut end = 0;
+    for captures in regex.captures_iter(text).take(if flags.global { usize::MAX } else { 1 }) {
+        let Some(found) = captures.get(0) else { break };
+        out.push_str(&text[end..found.start()]);
+        pattern::expand(replacement, &captures, &mut out);
+        end = found.end();
+        if out.len() > LENGTH_MAX {
+            return Err(too_long());
+        }
+    }
+    out.push_str(&text[end..]);
+    Ok(out.into())
+}
+
+fn regexp_match(text: &str, pattern: &str, flags: &str) -> Result<Value> {
+    let flags = Flags::parse(flags)?;
+    if flags.global {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "regexp_match() does not support the \"global\" option",
+        )
+        .hint("Use the regexp_matches function instead."));
+    }
+    let regex = pattern::compile(pattern, flags)?;
+    let Some(captures) = regex.captures(text) else { return Ok(Value::Null) };
+    // The groups, or all of it where there are none.
+    let skipped = usize::from(captures.len() > 1);
+    let groups = captures.iter().skip(skipped).map(|group| group.map_or(Value::Null, |group| group.as_str().into()));
+    Ok(Value::array(Array::new(Scalar::Text, groups.collect())))
+}
+
+fn substring_by_pattern(text: &str, pattern: &str) -> Result<Value> {
+    let regex = pattern::compile(pattern, Flags::default())?;
+    let Some(captures) = regex.captures(text) else { return Ok(Value::Null) };
+    let found = captures.get(usize::from(captures.len() > 1));
+    Ok(found.map_or(Value::Null, |found| found.as_str().into()))
+}
+
+pub(super) fn register(table: &mut Table) {
+    use SqlType as T;
+    let (t, i, b) = (T::TEXT, T::INT4, T::BYTEA);
+    for name in ["length", "char_length", "character_length"] {
+        table.add(name, &[t], i, |arguments, _| one(arguments, |text| count(text.chars().count())));
+        // Blanks at the end of char(n) do not count.
+        table.add(name, &[T::CHAR], i, |arguments, _| {
+            one(arguments, |text| count(text.trim_end_matches(' ').chars().count()))
+        });
+    }
+    for name in ["length", "octet_length"] {
+        table.add(name, &[b], i, |arguments, _| arguments!(arguments, [Value::Bytea(bytes)] => count(bytes.len())));
+    }
+    for ty in [t, T::CHAR] {
+        table.add("octet_length", &[ty], i, |arguments, _| one(arguments, |text| count(text.len())));
+    }
+    table.add("bit_length", &[t], i, |arguments, _| one(arguments, |text| count(text.len().saturating_mul(8))));
+    table.add("lower", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_lowercase().into())));
+    table.add("upper", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_uppercase().into())));
+    table.add("initcap", &[t], t, |arguments, _| one(arguments, |text| Ok(initcap(text).into())));
+    for name in ["btrim", "trim"] {
+        table.add(name, &[t, t], t, |arguments, _| trim_arguments(arguments, true, true)).optional(1);
+    }
+    table.add("ltrim", &[t, t], t, |arguments, _| trim_arguments(arguments, true, false)).optional(1);
+    table.add("rtrim", &[t, t], t, |arguments, _| trim_arguments(arguments, false, true)).optional(1);
+    table.add("lpad", &[t, i, t], t, |arguments, _| pad(arguments, true)).optional(1);
+    table.add("rpad", &[t, i, t], t, |arguments, _| pad(arguments, false)).optional(1);
+    for name in ["substring", "substr"] {
+        table
+            .add(name, &[t, i, i], t, |arguments, _| match arguments {
+                [Value::Text(text), Value::Int4(from)] => substring(text, *from, None),
+                [Value::Text(text), Value::Int4(from), Value::Int4(length)] => substring(text, *from, Some(*length)),
+                _ => Err(crate::operators::mismatch()),
+            })
+            .optional(1);
+        table
+            .add(name, &[b, i, i], b, |arguments, _| match arguments {
+                [Value::Bytea(bytes), Value::Int4(from)] => substring_of_bytes(bytes, *from, None),
+                [Value::Bytea(bytes), Value::Int4(from), Value::Int4(length)] => {
+                    substring_of_bytes(bytes, *from, Some(*length))
+                }
+                _ => Err(crate::operators::mismatch()),
+            })
+            .optional(1);
+    }
+    table.add("substring", &[t, t], t, |arguments, _| two(arguments, substring_by_pattern));
+    for name in ["strpos", "position"] {
+        table.add(name, &[t, t], i, |arguments, _| two(arguments, position));
+    }
+    table.add("left", &[t, i], t, |arguments, _| {
+        with_count(arguments, |text, count| {
+            let kept = if count >= 0 {
+                count as usize
+            } else {
+                text.chars().count().saturating_sub(count.unsigned_abs() as usize)
+            };
+            Ok(text[..offset(text, kept)].into())
+        })
+    });
+    table.add("right", &[t, i], t, |arguments, _| {
+        with_count(arguments, |text, count| {
+            let own = text.chars().count();
+            let cut = if count >= 0 { own.saturating_sub(count as usize) } else { count.unsigned_abs() as usize };
+            Ok(text[offset(text, cut)..].into())
+        })
+    });
+    table.add("replace", &[t, t, t], t, |arguments, _| {
+        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => replace(text, from, to))
+    });
+    table.add("translate", &[t, t, t], t, |arguments, _| {
+        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => Ok(translate(text, from, to).into()))
+    });
+    table.add("reverse", &[t], t, |arguments, _| {
+        one(arguments, |text| Ok(text.chars().rev().collect::<String>().into()))
+    });
+    table.add("repeat", &[t, i], t, |arguments, _| {
+        with_count(arguments, |text, count| {
+            let count = usize::try_from(count).unwrap_or(0);
+            if text.len().saturating_mul(count) > LENGTH_MAX { Err(too_long()) } else { Ok(text.repeat(count).into()) }
+        })
+    });
+    table.add("split_part", &[t, t, i], t, |arguments, _| {
+        arguments!(arguments, [Value::Text(text), Value::Text(separator), Value::Int4(at)] => split_part(text, separator, *at))
+    });
+    let text_outcome = Outcome::Is(t);
+    table.generic("concat", &[Parameter::Any], text_outcome, concat).variadic().accepts_null().stable();
+    table
+        .generic("concat_ws", &[of(Scalar::Text), Parameter::Any], text_outcome, concat_ws)
+        .variadic()
+        .accepts_null()
+        .stable();
+    table
+        .generic("format", &[of(Scalar::Text), Parameter::Any], text_outcome, format_)
+        .variadic()
+        .accepts_null()
+        .stable();
+    table.add("md5", &[t], t, |arguments, _| one(arguments, |text| md5_of(text.as_bytes())));
+    table.add("md5", &[b], t, |arguments, _| arguments!(arguments, [Value::Bytea(bytes)] => md5_of(bytes)));
+    table.add("starts_with", &[t, t], T::BOOL, |arguments, _| {
+        two(arguments, |text, start| Ok(Value::Bool(text.starts_with(start))))
+    });
+    table.add("ascii", &[t], i, |arguments, _| {
+        one(arguments, |text| Ok(Value::Int4(text.chars().next().map_or(0, |first| first as i32))))
+    });
+    table.add("chr", &[i], t, |arguments, _| arguments!(arguments, [Value::Int4(code)] => chr(*code)));
+    table.add(
+        "to_hex",
+        &[i],
+        t,
+        |arguments, _| arguments!(arguments, [Value::Int4(number)] => Ok(format!("{number:x}").into())),
+    );
+    table.add(
+        "to_hex",
+        &[T::INT8],
+        t,
+        |arguments, _| arguments!(arguments, [Value::Int8(number)] => Ok(format!("{number:x}").into())),
+    );
+    table.add(
+        "encode",
+        &[b, t],
+        t,
+        |arguments, _| arguments!(arguments, [Value::Bytea(bytes), Value::Text(name)] => encode(bytes, name)),
+    );
+    table.add("decode", &[t, t], b, |arguments, _| two(arguments, decode));
+    table.add("quote_literal", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_literal(text).into())));
+    table.add("quote_ident", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_ident(text).into())));
+    table
+        .add("quote_nullable", &[t], t, |arguments, _| match arguments {
+            [Value::Text(text)] => Ok(quote_literal(text).into()),
+            _ => Ok("NULL".into()),
+        })
+        .accepts_null();
+    table
+        .add("regexp_replace", &[t, t, t, t], t, |arguments, _| match arguments {
+            [Value::Text(text), Value::Text(pattern), Value::Text(new)] => regexp_replace(text, pattern, new, ""),
+            [Value::Text(text), Value::Text(pattern), Value::Text(new), Value::Text(flags)] => {
+                regexp_replace(text, pattern, new, flags)
+            }
+            _ => Err(crate::operators::mismatch()),
+        })
+        .optional(1);
+    table
+        .add("regexp_match", &[t, t, t], t.array(), |arguments, _| match arguments {
+            [Value::Text(text), Value::Text(pattern)] => regexp_match(text, pattern, ""),
+            [Value::Text(text), Value::Text(pattern), Value::Text(flags)] => regexp_match(text, pattern, flags),
+            _ => Err(crate::operators::mismatch()),
+        })
+        .optional(1);
+    table.add("like_escape", &[t, t], t, |arguments, _| {
+        two(arguments, |pattern, escape| pattern::like_escape(pattern, escape).map(Value::from))
+    });
+    table
+        .add("string_to_array", &[t, t], t.array(), |arguments, _| match arguments {
+            [Value::Text(text), separator] => {
+                let parts: Vec<Value> = match separator {
+                    _ if text.is_empty() => Vec::new(),
+                    Value::Text(separator) if separator.is_empty() => vec![text.as_ref().into()],
+                    Value::Text(separator) => text.split(&**separator).map(Value::from).collect(),
+                    _ => text.chars().map(|character| Value::text(character.to_string())).collect(),
+                };
+                Ok(Value::array(Array::new(Scalar::Text, parts)))
+            }
+            _ => Ok(Value::Null),
+        })
+        .accepts_null();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::tests::call;
+
+    #[test]
+    fn texts_are_postgresqls() {
+        let (t, i, b) = (SqlType::TEXT, SqlType::INT4, SqlType::BYTEA);
+        for (name, arguments, expected) in [
+            ("length", &[(t, "h\u{e9}llo")][..], "5"),
+            ("length", &[(SqlType::CHAR, "ab  ")], "2"),
+            ("octet_length", &[(t, "h\u{e9}")], "3"),
+            ("initcap", &[(t, "hi THOMAS")], "Hi Thomas"),
+            ("btrim", &[(t, "xyxtrimyyx"), (t, "xyz")], "trim"),
+            ("lpad", &[(t, "hi"), (i, "5"), (t, "xy")], "xyxhi"),
+            ("rpad", &[(t, "hello"), (i, "2")], "he"),
+            ("substr", &[(t, "alphabet"), (i, "3"), (i, "2")], "ph"),
+            ("substr", &[(t, "alphabet"), (i, "-1"), (i, "4")], "al"),
+            ("substring", &[(t, "Thomas"), (t, "...$")], "mas"),
+            ("strpos", &[(t, "high"), (t, "ig")], "2"),
+            ("left", &[(t, "abcde"), (i, "-2")], "abc"),
+            ("right", &[(t, "abcde"), (i, "2")], "de"),
+            ("right", &[(t, "abcde"), (i, "-2")], "cde"),
+            ("replace", &[(t, "abcdefabcdef"), (t, "cd"), (t, "XX")], "abXXefabXXef"),
+            ("split_part", &[(t, "abc~@~def~@~ghi"), (t, "~@~"), (i, "2")], "def"),
+            ("split_part", &[(t, "abc,def,ghi"), (t, ","), (i, "-2")], "def"),
+            ("translate", &[(t, "12345"), (t, "143"), (t, "ax")], "a2x5"),
+            ("md5", &[(t, "abc")], "900150983cd24fb0d6963f7d28e17f72"),
+            ("to_hex", &[(i, "-1")], "ffffffff"),
+            ("concat", &[(t, "a"), (i, "1")], "a1"),
+            ("concat_ws", &[(t, ","), (i, "1"), (t, "b")], "1,b"),
+            (
+                "format",
+                &[(t, "Hello %s, %1$s %I %L"), (t, "World"), (t, "A b"), (t, "it's")],
+                "Hello World, World \"A b\" 'it''s'",
+            ),
+            ("encode", &[(b, "\\x123400ff"), (t, "base64")], "EjQA/w=="),
+            ("decode", &[(t, "EjQA/w=="), (t, "base64")], "\\x123400ff"),
+            ("regexp_replace", &[(t, "Thomas"), (t, ".[mN]a."), (t, "M")], "ThM"),
+            ("regexp_replace", &[(t, "foobarbaz"), (t, "b(..)"), (t, "X\\1Y"), (t, "g")], "fooXarYXazY"),
+            ("regexp_match", &[(t, "foobarbequebaz"), (t, "(bar)(beque)")], "{bar,beque}"),
+            ("quote_ident", &[(t, "select")], "\"select\""),
+        ] {
+            assert_eq!(
+                call(name, arguments).unwrap_or_else(|error| error.to_string()),
+                expected,
+                "{name} {arguments:?}"
+            );
+        }
+        assert!(call("repeat", &[(t, "aaaa"), (i, "2000000000")]).is_err());
+        assert!(call("chr", &[(i, "0")]).is_err());
+    }
+}

@@ -1,0 +1,38 @@
+//! SQL on the transaction path of Ermine.
+//!
+//! A statement is parsed (`sqlparser`), bound (`bind`) and run straight on the engine (`exec`): there is no optimizer beyond the choice of
+//! a path to each table's rows, and nothing between an expression and the rows it looks at. [`SqlDatabase`] opens the tables that
+//! SQL knows in a database of the engine; [`Session`] runs statements.
+//!
+//! | module | what |
+//! |---|---|
+//! | `types` | types and values: text, bytes, keys, rows, casts |
+//! | `operators`, `functions` | what expressions are made of |
+//! | `storage` | rows as keys and values of the engine |
+//! | `catalog` | schemas, tables, indexes, sequences |
+//! | `bind` | from the tree of a statement to `query`, `expr` |
+//! | `exec` | runs them |
+//! | `ddl` | statements that change the catalog |
+//! | `session` | transactions, settings, statement by statement |
+//! | `system` | tables about the catalog |
+
+#![forbid(unsafe_code)]
+
+mod bind;
+mod catalog;
+mod ddl;
+mod error;
+mod exec;
+mod explain;
+mod expr;
+mod failure;
+mod functions;
+mod operators;
+mod query;
+mod session;
+mod storage;
+mod system;
+pub mod types;
+
+pub use error::{Report, Result, SqlError, SqlState};
+pub use session::{Column, Completion, Gathered, Prepared, Rows, Session, SqlDatabase, Status};

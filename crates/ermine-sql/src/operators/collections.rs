@@ -1,0 +1,216 @@
+//! JSON and arrays.
+
+use crate::{
+    error::{Result, SqlError, SqlState},
+    functions::resolution::{Outcome, Parameter},
+    types::{Array, Environment, Json, SqlType, Value, array::Dimension, json::path::Change, order},
+};
+
+use super::{Tables, take};
+
+/// The elements of a `text[]` that are not NULL.
+pub(crate) fn texts(array: &Array) -> Vec<&str> {
+    array
+        .elements()
+        .iter()
+        .filter_map(|value| if let Value::Text(text) = value { Some(&**text) } else { None })
+        .collect()
+}
+
+fn json_or_null(json: Option<&Json>) -> Value {
+    json.map_or(Value::Null, |json| Value::json(json.clone()))
+}
+
+/// An element; a scalar is taken for an array of itself.
+fn element(json: &Json, at: i32) -> Option<&Json> {
+    if json.is_scalar() && matches!(at, 0 | -1) { Some(json) } else { json.element(at.into()) }
+}
+
+fn text_or_null(json: Option<&Json>) -> Value {
+    json.and_then(Json::to_plain_text).map_or(Value::Null, Value::text)
+}
+
+/// What a path leads to; a path with NULL leads nowhere.
+pub(crate) fn follow<'a>(json: &'a Json, path: &Array) -> Option<&'a Json> {
+    if path.elements().iter().any(Value::is_null) {
+        return None;
+    }
+    json.follow(texts(path))
+}
+
+fn contains(left: &Value, right: &Value) -> Result<Value> {
+    match (left, right) {
+        (Value::Jsonb(left), Value::Jsonb(right)) => Ok(Value::Bool(left.contains(right))),
+        (Value::Array(left), Value::Array(right)) => {
+            let element = SqlType::scalar(left.element);
+            Ok(Value::Bool(right.elements().iter().all(|wanted| has_element(left, wanted, element))))
+        }
+        _ => Err(super::mismatch()),
+    }
+}
+
+/// NULL is no element.
+fn has_element(array: &Array, wanted: &Value, element: SqlType) -> bool {
+    !wanted.is_null()
+        && array.elements().iter().any(|found| !found.is_null() && order::compare(found, wanted, element).is_eq())
+}
+
+fn overlap(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
+    take!(left => Value::Array(left), right => Value::Array(right) => {
+        let element = SqlType::scalar(left.element);
+        Ok(Value::Bool(right.elements().iter().any(|wanted| has_element(left, wanted, element))))
+    })
+}
+
+fn incompatible() -> SqlError {
+    SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, "cannot concatenate incompatible arrays")
+}
+
+/// Two arrays, one after the other.
+pub(crate) fn concatenate_arrays(left: &Array, right: &Array) -> Result<Array> {
+    if left.dimensions().is_empty() {
+        return Ok(right.clone());
+    }
+    if right.dimensions().is_empty() {
+        return Ok(left.clone());
+    }
+    let (first, second) = (left.dimensions(), right.dimensions());
+    let joined = |outer: Dimension, more: u32| {
+        outer
+            .length
+            .checked_add(more)
+            .map(|length| Dimension { length, ..outer })
+            .ok_or_else(crate::types::array::too_large)
+    };
+    let dimensions = if first.len() == second.len() && first[1..] == second[1..] {
+        let mut dimensions = first.to_vec();
+        dimensions[0] = joined(first[0], second[0].length)?;
+        dimensions
+    } else if first.len() == second.len() + 1 && &first[1..] == second {
+        let mut dimensions = first.to_vec();
+        dimensions[0] = joined(first[0], 1)?;
+        dimensions
+    } else if second.len() == first.len() + 1 && &second[1..] == first {
+        let mut dimensions = second.to_vec();
+        dimensions[0] = joined(second[0], 1)?;
+        dimensions
+    } else {
+        return Err(incompatible());
+    };
+    let elements = left.elements().iter().chain(right.elements()).cloned().collect();
+    Array::with_dimensions(left.element, &dimensions, elements).ok_or_else(incompatible)
+}
+
+/// An array with an element more, at its front or its end.
+pub(crate) fn extend_array(array: &Array, value: &Value, at_front: bool) -> Result<Array> {
+    let lower = match array.dimensions() {
+        [] => 1,
+        [dimension] => dimension.lower,
+        _ => {
+            return Err(SqlError::new(SqlState::DATA_EXCEPTION, "argument must be empty or one-dimensional array"));
+        }
+    };
+    let mut elements = array.elements().to_vec();
+    elements.insert(if at_front { 0 } else { elements.len() }, value.clone());
+    let dimension = Dimension { length: elements.len() as u32, lower };
+    Array::with_dimensions(array.element, &[dimension], elements).ok_or_else(crate::types::array::too_large)
+}
+
+fn concatenate(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
+    match (left, right) {
+        (Value::Jsonb(left), Value::Jsonb(right)) => {
+            Json::concatenate((**left).clone(), (**right).clone()).map(Value::json)
+        }
+        (Value::Array(left), Value::Array(right)) => concatenate_arrays(left, right).map(Value::array),
+        (Value::Array(array), value) => extend_array(array, value, false).map(Value::array),
+        (value, Value::Array(array)) => extend_array(array, value, true).map(Value::array),
+        _ => Err(super::mismatch()),
+    }
+}
+
+pub(super) fn register(tables: &mut Tables) {
+    use SqlType as T;
+    let (json, texts_type) = (T::JSONB, T::TEXT.array());
+    tables.binary("->", json, T::TEXT, json, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Text(key) => Ok(json_or_null(json.get(key))))
+    });
+    tables.binary("->", json, T::INT4, json, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Int4(at) => Ok(json_or_null(element(json, *at))))
+    });
+    tables.binary("->>", json, T::TEXT, T::TEXT, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Text(key) => Ok(text_or_null(json.get(key))))
+    });
+    tables.binary("->>", json, T::INT4, T::TEXT, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Int4(at) => Ok(text_or_null(element(json, *at))))
+    });
+    tables.binary("#>", json, texts_type, json, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Array(path) => Ok(json_or_null(follow(json, path))))
+    });
+    tables.binary("#>>", json, texts_type, T::TEXT, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Array(path) => Ok(text_or_null(follow(json, path))))
+    });
+    tables.binary("@>", json, json, T::BOOL, |left, right, _| contains(left, right));
+    tables.binary("<@", json, json, T::BOOL, |left, right, _| contains(right, left));
+    tables.binary("?", json, T::TEXT, T::BOOL, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Text(key) => Ok(Value::Bool(json.has_key(key))))
+    });
+    tables.binary("?|", json, texts_type, T::BOOL, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Array(keys) =>
+            Ok(Value::Bool(texts(keys).into_iter().any(|key| json.has_key(key)))))
+    });
+    tables.binary("?&", json, texts_type, T::BOOL, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Array(keys) =>
+            Ok(Value::Bool(texts(keys).into_iter().all(|key| json.has_key(key)))))
+    });
+    tables.binary("-", json, T::TEXT, json, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Text(key) => (**json).clone().without_key(key).map(Value::json))
+    });
+    tables.binary("-", json, T::INT4, json, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Int4(at) =>
+            (**json).clone().without_element((*at).into()).map(Value::json))
+    });
+    tables.binary("-", json, texts_type, json, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Array(keys) =>
+            texts(keys).into_iter().try_fold((**json).clone(), Json::without_key).map(Value::json))
+    });
+    tables.binary("#-", json, texts_type, json, |left, right, _| {
+        take!(left => Value::Jsonb(json), right => Value::Array(path) =>
+            (**json).clone().change(&texts(path), Change::Delete).map(Value::json))
+    });
+    tables.binary("||", json, json, json, concatenate);
+    let boolean = Outcome::Is(T::BOOL);
+    tables.add("@>", Parameter::Array, Parameter::Array, boolean, |left, right, _| contains(left, right));
+    tables.add("<@", Parameter::Array, Parameter::Array, boolean, |left, right, _| contains(right, left));
+    tables.add("&&", Parameter::Array, Parameter::Array, boolean, overlap);
+    tables.add("||", Parameter::Array, Parameter::Array, Outcome::Array, concatenate);
+    tables.add("||", Parameter::Array, Parameter::Element, Outcome::Array, concatenate);
+    tables.add("||", Parameter::Element, Parameter::Array, Outcome::Array, concatenate);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::tests::apply;
+
+    #[test]
+    fn collections_are_taken_apart_and_joined() {
+        let (json, text, ints) = (SqlType::JSONB, SqlType::TEXT, SqlType::INT4.array());
+        for (left, operator, right, expected) in [
+            ((json, r#"{"a":{"b":"c"}}"#), "->", (text, "a"), r#"{"b": "c"}"#),
+            ((json, r#"["x","y"]"#), "->>", (SqlType::INT4, "-1"), "y"),
+            ((json, r#"{"a":{"b":"c"}}"#), "#>>", (text.array(), "{a,b}"), "c"),
+            ((json, r#"{"a":1}"#), "||", (json, r#"{"a":2}"#), r#"{"a": 2}"#),
+            ((json, r#"{"a":1}"#), "?", (text, "a"), "t"),
+            ((json, r#"["a","b"]"#), "-", (text, "a"), r#"["b"]"#),
+            ((json, r#"{"a":[1]}"#), "@>", (json, r#"{"a":[]}"#), "t"),
+            ((ints, "{1,2,3}"), "@>", (ints, "{3,1}"), "t"),
+            ((ints, "{1,2}"), "&&", (ints, "{3}"), "f"),
+            ((ints, "{1,2}"), "||", (ints, "{3}"), "{1,2,3}"),
+            ((ints, "{{1,2}}"), "||", (ints, "{3,4}"), "{{1,2},{3,4}}"),
+            ((ints, "{1}"), "||", (SqlType::INT4, "2"), "{1,2}"),
+            ((SqlType::INT4, "2"), "||", (ints, "{1}"), "{2,1}"),
+        ] {
+            assert_eq!(apply(left, operator, right).unwrap(), expected, "{left:?} {operator} {right:?}");
+        }
+    }
+}

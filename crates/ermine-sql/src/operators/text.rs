@@ -1,0 +1,87 @@
+//! Texts and bytes: joining and matching.
+
+use crate::{
+    error::Result,
+    functions::{
+        pattern::{self, Flags},
+        resolution::{Outcome, Parameter, of},
+    },
+    types::{Environment, Scalar, SqlType, Value, text},
+};
+
+use super::{Tables, take};
+
+fn concatenate(left: &Value, right: &Value, environment: &Environment) -> Result<Value> {
+    let mut out = String::new();
+    for value in [left, right] {
+        text::write(value, value.natural_type().unwrap_or(SqlType::TEXT), environment, &mut out);
+    }
+    Ok(out.into())
+}
+
+fn concatenate_bytes(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
+    take!(left => Value::Bytea(left), right => Value::Bytea(right) => Ok(Value::Bytea([&**left, &**right].concat().into())))
+}
+
+fn matches(left: &Value, right: &Value, test: impl FnOnce(&str, &str) -> Result<bool>) -> Result<Value> {
+    take!(left => Value::Text(left), right => Value::Text(right) => test(left, right).map(Value::Bool))
+}
+
+const ESCAPE: Option<char> = Some('\\');
+
+fn is_match(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
+    Ok(pattern::compile(pattern, Flags { ignore_case, ..Flags::default() })?.is_match(text))
+}
+
+pub(super) fn register(tables: &mut Tables) {
+    use SqlType as T;
+    tables.binary("||", T::TEXT, T::TEXT, T::TEXT, concatenate);
+    tables.add("||", of(Scalar::Text), Parameter::NonArray, Outcome::Is(T::TEXT), concatenate);
+    tables.add("||", Parameter::NonArray, of(Scalar::Text), Outcome::Is(T::TEXT), concatenate);
+    tables.binary("||", T::BYTEA, T::BYTEA, T::BYTEA, concatenate_bytes);
+    // char(n) counts with its padding here, unlike where it is compared, and so has its own rows.
+    for ty in [T::TEXT, T::CHAR, T::NAME] {
+        tables.binary("~~", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| pattern::like(l, r, ESCAPE)));
+        tables.binary("!~~", ty, T::TEXT, T::BOOL, |l, r, _| {
+            matches(l, r, |l, r| pattern::like(l, r, ESCAPE).map(|found| !found))
+        });
+        tables.binary("~~*", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE)));
+        tables.binary("!~~*", ty, T::TEXT, T::BOOL, |l, r, _| {
+            matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE).map(|found| !found))
+        });
+        tables.binary("~", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| is_match(l, r, false)));
+        tables.binary("~*", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| is_match(l, r, true)));
+        tables.binary("!~", ty, T::TEXT, T::BOOL, |l, r, _| {
+            matches(l, r, |l, r| is_match(l, r, false).map(|found| !found))
+        });
+        tables.binary("!~*", ty, T::TEXT, T::BOOL, |l, r, _| {
+            matches(l, r, |l, r| is_match(l, r, true).map(|found| !found))
+        });
+    }
+    tables.binary("^@", T::TEXT, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| Ok(l.starts_with(r))));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::tests::apply;
+
+    #[test]
+    fn texts_are_joined_and_matched() {
+        let text = SqlType::TEXT;
+        for (left, operator, right, expected) in [
+            ((text, "a"), "||", (text, "b"), "ab"),
+            ((text, "a"), "||", (SqlType::INT4, "1"), "a1"),
+            ((SqlType::VARCHAR, "a"), "||", (SqlType::VARCHAR, "1"), "a1"),
+            ((text, "abc"), "~~", (text, "a%"), "t"),
+            ((text, "abc"), "!~~*", (text, "A%"), "f"),
+            ((text, "abc"), "~", (text, "^a.c$"), "t"),
+            ((text, "abc"), "~*", (text, "B"), "t"),
+            ((text, "a\nc"), "~", (text, "a.c"), "t"),
+            ((SqlType::BYTEA, "\\x01"), "||", (SqlType::BYTEA, "\\x02"), "\\x0102"),
+        ] {
+            assert_eq!(apply(left, operator, right).unwrap(), expected, "{left:?} {operator} {right:?}");
+        }
+        assert_eq!(apply((text, "a"), "~", (text, "(")).unwrap_err().state().0, "2201B");
+    }
+}

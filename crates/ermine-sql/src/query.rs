@@ -1,0 +1,175 @@
+//! Queries after binding: what the executor runs.
+
+use std::sync::Arc;
+
+use crate::{
+    catalog::Table,
+    expr::{Comparison, Expr},
+    functions::Aggregate,
+    types::SqlType,
+};
+
+/// A query: rows, their order, and how many of them.
+#[derive(Debug)]
+pub(crate) struct Query {
+    pub(crate) body: Body,
+    /// By places in the rows of the body; behind those that are shown there may be others, for this only.
+    pub(crate) order: Vec<SortKey>,
+    /// How many of the values of a row are shown.
+    pub(crate) width: usize,
+    pub(crate) limit: Option<Expr>,
+    pub(crate) offset: Option<Expr>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    Select(Box<Select>),
+    Values(Vec<Vec<Expr>>),
+    Set { operation: SetOperation, all: bool, sides: Box<[Query; 2]> },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SetOperation {
+    Union,
+    Intersect,
+    Except,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SortKey {
+    pub(crate) at: usize,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+}
+
+/// Rows of sources, joined by nested loops in their order; grouped or not.
+#[derive(Debug, Default)]
+pub(crate) struct Select {
+    /// Conditions that depend on no source.
+    pub(crate) before: Vec<Expr>,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) group: Option<Group>,
+    pub(crate) output: Vec<Expr>,
+    pub(crate) distinct: Distinct,
+}
+
+#[derive(Debug, Default)]
+pub(crate) enum Distinct {
+    #[default]
+    No,
+    /// By all values that are shown.
+    Rows,
+    /// By these: places in the row.
+    On(Vec<usize>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) keys: Vec<Expr>,
+    pub(crate) aggregates: Vec<AggregateCall>,
+    /// On the keys and aggregates.
+    pub(crate) having: Option<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AggregateCall {
+    pub(crate) aggregate: Aggregate,
+    pub(crate) arguments: Vec<Expr>,
+    pub(crate) is_distinct: bool,
+    pub(crate) filter: Option<Expr>,
+    /// In which order rows are added, where that matters.
+    pub(crate) order: Vec<(Expr, bool, bool)>,
+}
+
+/// What rows are joined from: a place in the row for each of its columns.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) first: usize,
+    pub(crate) width: usize,
+    pub(crate) kind: SourceKind,
+    pub(crate) join: Join,
+    /// Conditions of the join.
+    pub(crate) on: Vec<Expr>,
+    /// Conditions of the query that can be looked at here.
+    pub(crate) filter: Vec<Expr>,
+    /// As statements name it.
+    pub(crate) name: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Join {
+    Inner,
+    /// With a row of NULLs where none meets the conditions.
+    Left,
+}
+
+pub(crate) enum SourceKind {
+    Table(TableSource),
+    Derived(Arc<Query>),
+    /// Numbers from the first to the second, by the third.
+    Series([Expr; 3]),
+    /// The elements of an array.
+    Unnest(Expr),
+    /// A table of the system, made from what is known at the time.
+    System(crate::system::SystemTable),
+}
+
+impl std::fmt::Debug for SourceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Table(source) => write!(f, "{} by {:?}", source.table.name(), source.access),
+            Self::Derived(query) => query.fmt(f),
+            Self::Series(_) => f.write_str("generate_series"),
+            Self::Unnest(_) => f.write_str("unnest"),
+            Self::System(table) => table.fmt(f),
+        }
+    }
+}
+
+/// Rows of a table.
+pub(crate) struct TableSource {
+    pub(crate) table: Arc<Table>,
+    pub(crate) access: Access,
+    /// The columns whose values are asked for, by number, ascending.
+    pub(crate) needed: Vec<usize>,
+    /// The place for the key of the row, where that is asked for.
+    pub(crate) key_at: Option<usize>,
+}
+
+/// An order of a table's rows: that of the primary key, or an index by its place in the definition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Path {
+    Primary,
+    Index(usize),
+}
+
+/// How rows are found.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) path: Path,
+    /// What the first columns of the path are equal to.
+    pub(crate) equal: Vec<Bound>,
+    /// Whether those are all columns of a path that has one row for each.
+    pub(crate) is_point: bool,
+    /// What the next column is above, or below.
+    pub(crate) lower: Option<(Comparison, Bound)>,
+    pub(crate) upper: Option<(Comparison, Bound)>,
+    pub(crate) reverse: bool,
+}
+
+/// A value that a column of a path is compared with.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    /// Of a type of its own; depends on nothing that comes later than the rows around.
+    pub(crate) value: Expr,
+    pub(crate) from: SqlType,
+    pub(crate) column: SqlType,
+    pub(crate) descending: bool,
+}
+
+impl Access {
+    /// All rows.
+    pub(crate) fn full(path: Path) -> Self {
+        Self { path, equal: Vec::new(), is_point: false, lower: None, upper: None, reverse: false }
+    }
+}

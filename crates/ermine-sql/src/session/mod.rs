@@ -1,0 +1,624 @@
+//! Sessions: what a client does, statement by statement.
+//!
+//! A statement is parsed and bound once ([`Prepared`]) and then run as often as is wanted; what was bound against an older
+//! catalog is bound again. Outside of transactions a statement is one by itself, which is run again when it loses a conflict, as
+//! long as nothing of its result has left.
+//!
+//! Invariants
+//! 1. *A failed transaction does nothing more*: it is rolled back at once, and the session remembers that until it is told to end it.
+//! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
+
+pub(crate) mod parse;
+mod plan;
+mod result;
+pub(crate) mod settings;
+pub(crate) mod transaction;
+mod utility;
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use sqlparser::ast::Statement;
+
+pub use self::result::{Column, Completion, Gathered, Rows, Status};
+pub(crate) use self::{
+    plan::{Bound, Plan},
+    result::MORE,
+};
+use self::{
+    result::Tagged,
+    settings::{Extent, Settings},
+    transaction::{Modes, Open, PATIENCE, changed},
+};
+use crate::{
+    catalog::{CatalogStore, PUBLIC},
+    error::{Result, SqlError, SqlState},
+    exec::{GivenNumbers, Run},
+    types::{Environment, SqlType, Value},
+};
+
+/// A database with tables that SQL knows.
+#[derive(Clone)]
+pub struct SqlDatabase(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) database: Arc<ermine::Database>,
+    pub(crate) catalog: CatalogStore,
+}
+
+impl SqlDatabase {
+    /// Opens the tables of a database.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use ermine::{Database, Options};
+    /// use ermine_sql::{Gathered, SqlDatabase};
+    ///
+    /// let engine = Arc::new(Database::open_in_memory(Options::default())?);
+    /// let mut session = SqlDatabase::open(engine)?.session("ann", "shop");
+    /// let mut rows = Gathered::default();
+    /// session.run("CREATE TABLE tea (id serial PRIMARY KEY, name text NOT NULL)", &mut rows)?;
+    /// session.run("INSERT INTO tea (name) VALUES ('green'), ('black')", &mut rows)?;
+    /// session.run("SELECT name FROM tea ORDER BY id DESC", &mut rows)?;
+    /// assert_eq!(rows.texts(), [["black"], ["green"]]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open(database: Arc<ermine::Database>) -> Result<Self> {
+        let catalog = CatalogStore::open(database.clone())?;
+        Ok(Self(Arc::new(Shared { database, catalog })))
+    }
+
+    /// Begins a session of a user; `database` is what the client calls the database.
+    pub fn session(&self, user: &str, database: &str) -> Session {
+        let environment = Environment {
+            user: user.into(),
+            database: database.into(),
+            schema: PUBLIC.into(),
+            ..Environment::default()
+        };
+        Session {
+            shared: self.0.clone(),
+            settings: Settings::new(user, self.0.database.scheme()),
+            search_path: vec![PUBLIC.into()],
+            settings_changed: 0,
+            is_simple: false,
+            environment,
+            state: State::Idle,
+            plans: HashMap::new(),
+            named: HashMap::new(),
+            cancel: Arc::default(),
+            given: RefCell::default(),
+        }
+    }
+}
+
+/// One client's state: its transaction, its settings, its plans.
+pub struct Session {
+    shared: Arc<Shared>,
+    settings: Settings,
+    search_path: Vec<String>,
+    /// How often the search path or the time zone has become another one.
+    settings_changed: u64,
+    /// Of a text, whose columns nobody was told of before.
+    is_simple: bool,
+    environment: Environment,
+    state: State,
+    /// Plans of texts without parameters.
+    plans: HashMap<Box<str>, Arc<Prepared>>,
+    /// Statements with names (PREPARE).
+    named: HashMap<String, Arc<Prepared>>,
+    cancel: Arc<AtomicBool>,
+    given: RefCell<GivenNumbers>,
+}
+
+enum State {
+    Idle,
+    /// Between BEGIN and its end; `open` from the first statement on.
+    Block {
+        open: Option<Box<Open>>,
+        modes: Modes,
+        is_implicit: bool,
+    },
+    /// A statement has failed.
+    Failed {
+        is_implicit: bool,
+    },
+}
+
+/// A statement that has been parsed and bound.
+pub struct Prepared {
+    /// `None`: the text had none.
+    pub(crate) statement: Option<Statement>,
+    pub(crate) bound: Bound,
+    /// Of the catalog that it was bound against; `None`: one that only a transaction saw.
+    version: Option<u64>,
+    /// How often settings had changed that binding depends on.
+    settings: u64,
+}
+
+impl Prepared {
+    /// The types of the parameters.
+    pub fn parameters(&self) -> &[SqlType] {
+        &self.bound.parameters
+    }
+
+    /// The columns of the result; `None`: the statement gives none.
+    pub fn columns(&self) -> Option<&[Column]> {
+        self.bound.columns.as_deref()
+    }
+}
+
+/// Plans that a session remembers.
+const PLANS_MAX: usize = 512;
+/// How often a statement that is a transaction by itself is tried.
+const ATTEMPTS: u32 = 100;
+
+impl Session {
+    /// Runs a text of any number of statements and waits until what they did is durable.
+    pub fn run(&mut self, text: &str, rows: &mut dyn Rows) -> Result<()> {
+        self.simple_query(text, rows)?.wait()
+    }
+
+    /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
+    pub fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+        if let Some(known) = self.known(text) {
+            return self.execute(&known, &[], rows);
+        }
+        let statements = parse::statements(text).inspect_err(|_| self.fail())?;
+        if statements.is_empty() {
+            rows.nothing()?;
+            return Ok(Completion::default());
+        }
+        self.is_simple = true;
+        let done = self.several(text, statements, rows);
+        self.is_simple = false;
+        done
+    }
+
+    /// The statements of a text.
+    fn several(&mut self, text: &str, statements: Vec<Statement>, rows: &mut dyn Rows) -> Result<Completion> {
+        let count = statements.len();
+        let mut completion = Completion::default();
+        for statement in statements {
+            if count > 1 {
+                self.begin_implicit();
+            }
+            let prepared = self.bind(statement, &[]).map(Arc::new).inspect_err(|_| self.fail());
+            let run = prepared.and_then(|prepared| {
+                if count == 1 && prepared.version.is_some() && prepared.bound.parameters.is_empty() {
+                    self.remember(text, &prepared);
+                }
+                self.execute(&prepared, &[], rows)
+            });
+            match run {
+                Ok(done) => completion.receipt = done.receipt.or(completion.receipt),
+                Err(error) => {
+                    // Failed already: this only forgets it.
+                    let _ = self.end_implicit();
+                    // What was committed before has been told.
+                    completion.wait()?;
+                    return Err(error);
+                }
+            }
+        }
+        if count > 1 {
+            let done = self.end_implicit()?;
+            completion.receipt = done.receipt.or(completion.receipt);
+        }
+        Ok(completion)
+    }
+
+    fn is_implicit(&self) -> bool {
+        matches!(self.state, State::Block { is_implicit: true, .. } | State::Failed { is_implicit: true })
+    }
+
+    /// The plan of a text, if there is one for the catalog as it is.
+    fn known(&self, text: &str) -> Option<Arc<Prepared>> {
+        let known = self.plans.get(text)?;
+        let version = match &self.state {
+            State::Block { open: Some(open), .. } => open.changes.is_empty().then_some(open.catalog.version),
+            _ => Some(self.shared.catalog.version()),
+        };
+        (version.is_some() && known.version == version).then(|| known.clone())
+    }
+
+    fn remember(&mut self, text: &str, prepared: &Arc<Prepared>) {
+        if self.plans.len() >= PLANS_MAX {
+            self.plans.clear();
+        }
+        self.plans.insert(text.into(), prepared.clone());
+    }
+
+    /// Parses and binds one statement, or none; types of parameters that are not given are found out.
+    pub fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
+        let prepared = self.prepare_one(text, parameters);
+        prepared.inspect_err(|_| self.fail())
+    }
+
+    fn prepare_one(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
+        if parameters.is_empty()
+            && let Some(known) = self.known(text)
+        {
+            return Ok(known);
+        }
+        let mut statements = parse::statements(text)?;
+        match (statements.pop(), statements.is_empty()) {
+            (None, _) => {
+                Ok(Arc::new(Prepared { statement: None, bound: Bound::nothing(), settings: 0, version: None }))
+            }
+            (Some(_), false) => {
+                let message = "cannot insert multiple commands into a prepared statement";
+                Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+            }
+            (Some(statement), true) => {
+                let prepared = Arc::new(self.bind(statement, parameters)?);
+                if parameters.is_empty() && prepared.version.is_some() {
+                    self.remember(text, &prepared);
+                }
+                Ok(prepared)
+            }
+        }
+    }
+
+    /// Binds a statement against the catalog that the session sees.
+    fn bind(&self, statement: Statement, asked: &[Option<SqlType>]) -> Result<Prepared> {
+        if matches!(self.state, State::Failed { .. }) && !utility::ends_transaction(&statement) {
+            return Err(in_failed());
+        }
+        let current;
+        let (catalog, is_own) = match &self.state {
+            State::Block { open: Some(open), .. } => (&open.catalog, !open.changes.is_empty()),
+            _ => {
+                current = self.shared.catalog.current();
+                (&current, false)
+            }
+        };
+        let bound = plan::bind(&statement, catalog, &self.environment, &self.search_path, asked)?;
+        Ok(Prepared {
+            statement: Some(statement),
+            bound,
+            settings: self.settings_changed,
+            version: (!is_own).then_some(catalog.version),
+        })
+    }
+
+    /// Executes a statement. Outside of transactions it commits by itself.
+    pub fn execute(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+    ) -> Result<Completion> {
+        if parameters.len() != prepared.bound.parameters.len() {
+            let message = format!(
+                "the statement has {} parameters, but {} were given",
+                prepared.bound.parameters.len(),
+                parameters.len()
+            );
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+        }
+        self.cancel.store(false, Ordering::Relaxed);
+        if prepared.statement.is_none() {
+            rows.nothing()?;
+            return Ok(Completion::default());
+        }
+        if prepared.bound.is_control() {
+            let done = self.control(prepared, parameters, rows);
+            return done.inspect_err(|_| self.fail());
+        }
+        self.environment.statement_began = now();
+        let failed = State::Failed { is_implicit: self.is_implicit() };
+        let done = match std::mem::replace(&mut self.state, failed) {
+            State::Failed { .. } => Err(in_failed()),
+            State::Idle => {
+                self.state = State::Idle;
+                return self.execute_alone(prepared, parameters, rows);
+            }
+            State::Block { open, modes, is_implicit } => {
+                let open = match open {
+                    Some(open) => Ok(open),
+                    None => self.open(modes).map(Box::new),
+                };
+                open.and_then(|mut open| {
+                    let may_begin_again = open.is_fresh() && open.changes.is_empty();
+                    match self.run_in(&mut open, prepared, parameters, rows, may_begin_again)? {
+                        true => {}
+                        false => {
+                            // Nothing was done yet: with a newer snapshot.
+                            open.rollback();
+                            open = Box::new(self.open(modes)?);
+                            if !self.run_in(&mut open, prepared, parameters, rows, false)? {
+                                return Err(changed("of the statement"));
+                            }
+                        }
+                    }
+                    self.state = State::Block { open: Some(open), modes, is_implicit };
+                    Ok(Completion::default())
+                })
+            }
+        };
+        done.map_err(|error| {
+            self.end_settings(false);
+            self.named(error)
+        })
+    }
+
+    /// The error of a conflict with the names of tables.
+    fn named(&self, error: SqlError) -> SqlError {
+        match error.state() {
+            SqlState::SERIALIZATION_FAILURE => self.shared.catalog.current().named(error),
+            _ => error,
+        }
+    }
+
+    fn open(&mut self, modes: Modes) -> Result<Open> {
+        self.environment.transaction_began = now();
+        Open::begin(&self.shared.catalog, &self.shared.database, modes)
+    }
+
+    /// A statement that is a transaction by itself.
+    fn execute_alone(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+    ) -> Result<Completion> {
+        let modes = self.modes();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let mut open = self.open(modes)?;
+            let mut tag = Tagged { rows, tag: String::new() };
+            let done = match self.run_in(&mut open, prepared, parameters, &mut tag, true) {
+                Ok(true) => {
+                    let receipt = open.commit(&self.shared.catalog);
+                    receipt.map(|receipt| Completion { receipt: (!modes.is_async).then_some(receipt) })
+                }
+                Ok(false) => {
+                    open.rollback();
+                    Err(changed("of the statement"))
+                }
+                Err(error) => {
+                    open.rollback();
+                    Err(error)
+                }
+            };
+            let tag = tag.tag;
+            let done = done.map_err(|error| self.named(error));
+            match done {
+                Ok(completion) => {
+                    rows.complete(&tag)?;
+                    return Ok(completion);
+                }
+                Err(error)
+                    if error.state() == SqlState::SERIALIZATION_FAILURE && attempts < ATTEMPTS && rows.take_back() =>
+                {
+                    std::thread::sleep(Duration::from_micros(u64::from(attempts.min(20)) * 10 * fastrand::u64(0..10)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Runs a statement in a transaction; false: a table has been changed since the transaction began, and nothing was done.
+    fn run_in(
+        &mut self,
+        open: &mut Open,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+        may_begin_again: bool,
+    ) -> Result<bool> {
+        let again;
+        let is_current = prepared.version == Some(open.catalog.version) && prepared.settings == self.settings_changed;
+        let bound = if is_current && open.changes.is_empty() {
+            &prepared.bound
+        } else {
+            let statement = prepared.statement.as_ref().expect("what has no statement is not run");
+            // Parameters have been given as what they were.
+            let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
+            again = plan::bind(statement, &open.catalog, &self.environment, &self.search_path, &types)?;
+            if !self.is_simple && !plan::same_columns(&again, &prepared.bound) {
+                return Err(SqlError::unsupported("a cached plan whose result has another type; preparing it again"));
+            }
+            &again
+        };
+        if !open.share(&bound.tables, self.patience())? {
+            return if may_begin_again {
+                Ok(false)
+            } else {
+                Err(changed(bound.tables.first().map_or("", |table| table.name())))
+            };
+        }
+        if let Plan::Definition(definition) = &bound.plan {
+            let tag = self.define(open, definition, rows)?;
+            rows.complete(&tag)?;
+            return Ok(true);
+        }
+        let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
+        run.deadline = match self.settings.millis("statement_timeout") {
+            0 => None,
+            millis => Some(Instant::now() + Duration::from_millis(millis)),
+        };
+        let tag = plan::run(bound, &run, rows)?;
+        rows.complete(&tag)?;
+        Ok(true)
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        match self.settings.millis("lock_timeout") {
+            0 => PATIENCE,
+            millis => Duration::from_millis(millis),
+        }
+    }
+
+    fn modes(&self) -> Modes {
+        Modes {
+            read_only: self.settings.is_on("default_transaction_read_only"),
+            deferrable: self.settings.is_on("default_transaction_deferrable"),
+            is_async: self.settings.get("synchronous_commit") == Some("off"),
+        }
+    }
+
+    /// A statement has failed.
+    fn fail(&mut self) {
+        if let State::Block { is_implicit, .. } = self.state {
+            // With all that is open.
+            self.state = State::Failed { is_implicit };
+            self.end_settings(false);
+        }
+    }
+
+    /// Ends a block.
+    fn end_block(&mut self, commit: bool) -> Result<Completion> {
+        let state = std::mem::replace(&mut self.state, State::Idle);
+        let (open, modes) = match state {
+            State::Block { open, modes, .. } => (open, modes),
+            State::Idle | State::Failed { .. } => {
+                self.end_settings(false);
+                return Ok(Completion::default());
+            }
+        };
+        let ended = match open {
+            None => Ok(None),
+            Some(open) if commit => open.commit(&self.shared.catalog).map(Some),
+            Some(open) => {
+                open.rollback();
+                Ok(None)
+            }
+        };
+        self.end_settings(commit && ended.is_ok());
+        let receipt = ended.map_err(|error| self.named(error))?;
+        Ok(Completion { receipt: receipt.filter(|_| !modes.is_async) })
+    }
+
+    /// Settings of a transaction that is over.
+    fn end_settings(&mut self, committed: bool) {
+        if self.settings.end_transaction(committed) {
+            self.after_settings();
+        }
+    }
+
+    /// What depends on settings.
+    fn after_settings(&mut self) {
+        let path = self.settings.search_path(&self.environment.user);
+        let zone = crate::types::datetime::find_zone(self.settings.get("timezone").unwrap_or("UTC"));
+        let zone = zone.unwrap_or_else(|_| self.environment.time_zone.clone());
+        if path != self.search_path || zone != self.environment.time_zone {
+            // What was bound meant other tables, or other times.
+            self.settings_changed += 1;
+            self.plans.clear();
+            (self.search_path, self.environment.time_zone) = (path, zone);
+        }
+        let schema = self.search_path.first().map_or("", |schema| schema);
+        if *self.environment.schema != *schema {
+            self.environment.schema = schema.into();
+        }
+    }
+
+    /// What is executed from here on is one transaction, up to [`Session::end_implicit`], where none is open.
+    pub fn begin_implicit(&mut self) {
+        if matches!(self.state, State::Idle) {
+            self.state = State::Block { open: None, modes: self.modes(), is_implicit: true };
+        }
+    }
+
+    /// Commits what [`Session::begin_implicit`] has begun. A transaction that the client has begun goes on.
+    pub fn end_implicit(&mut self) -> Result<Completion> {
+        match self.state {
+            State::Block { is_implicit: true, .. } | State::Failed { is_implicit: true } => self.end_block(true),
+            _ => Ok(Completion::default()),
+        }
+    }
+
+    /// Something failed outside of the session that belongs to a statement of it: an open transaction has failed.
+    pub fn fail_from_outside(&mut self) {
+        self.fail();
+    }
+
+    /// Where the session stands.
+    pub fn status(&self) -> Status {
+        match self.state {
+            State::Idle => Status::Idle,
+            State::Block { .. } => Status::Open,
+            State::Failed { .. } => Status::Failed,
+        }
+    }
+
+    /// Set it to true, from any thread, to have what runs fail with `57014`.
+    pub fn cancel(&self) -> Arc<AtomicBool> {
+        self.cancel.clone()
+    }
+
+    /// A setting, like `server_version`.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name)
+    }
+
+    /// Sets one, as SET does.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.set_one(name, Some(value), Extent::Session)
+    }
+
+    /// In which values are read and written.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
+
+/// What changes of the catalog use.
+impl Session {
+    pub(crate) fn search_path(&self) -> &[String] {
+        &self.search_path
+    }
+
+    pub(crate) fn cancel_flag(&self) -> &AtomicBool {
+        &self.cancel
+    }
+
+    pub(crate) fn given(&self) -> &RefCell<GivenNumbers> {
+        &self.given
+    }
+
+    /// A number that no object has or had.
+    pub(crate) fn catalog_number(&self) -> Result<u32> {
+        self.shared.catalog.number()
+    }
+
+    /// Takes the name of a relation, or gives it back.
+    pub(crate) fn take_name(&self, open: &Open, schema: &str, name: &str, is_taken: bool) -> Result<()> {
+        if is_taken && !schema.is_empty() {
+            self.shared.catalog.use_schema(&open.txn, schema)?;
+        }
+        self.shared.catalog.take_name(&open.txn, schema, name, is_taken)
+    }
+
+    /// A schema goes, into which nobody may put anything meanwhile.
+    pub(crate) fn watch_schema(&self, open: &Open, schema: &str) -> Result<()> {
+        self.shared.catalog.watch_schema(&open.txn, schema)
+    }
+
+    /// Makes changes, which the transaction sees at once.
+    pub(crate) fn apply(&self, open: &mut Open, changes: Vec<crate::catalog::Change>) -> Result<()> {
+        open.apply(&self.shared.catalog, &self.shared.database, changes)
+    }
+}
+
+fn in_failed() -> SqlError {
+    let message = "current transaction is aborted, commands ignored until end of transaction block";
+    SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message)
+}
+
+/// Microseconds since 2000-01-01.
+pub(crate) fn now() -> i64 {
+    const TURN: i64 = 946_684_800_000_000;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as i64 - TURN
+}

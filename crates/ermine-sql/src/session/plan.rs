@@ -1,0 +1,174 @@
+//! Plans: what a statement does once it is bound.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use sqlparser::ast::{self, Statement};
+
+use super::{Column, MORE, Rows};
+use crate::{
+    bind::{
+        Binder,
+        write::{Change, Insert},
+    },
+    catalog::{Catalog, Table},
+    ddl::Definition,
+    error::{Result, SqlError},
+    exec::Run,
+    explain,
+    query::Query,
+    types::{Environment, SqlType, Value},
+};
+
+/// A statement after binding.
+pub(crate) struct Bound {
+    pub(crate) plan: Plan,
+    pub(crate) parameters: Vec<SqlType>,
+    pub(crate) columns: Option<Vec<Column>>,
+    /// The tables that it uses.
+    pub(crate) tables: Vec<Arc<Table>>,
+}
+
+pub(crate) enum Plan {
+    Query(Query),
+    Insert(Insert),
+    Update(Change),
+    Delete(Change),
+    Explain {
+        plan: Box<Plan>,
+        analyze: bool,
+    },
+    /// It changes the catalog.
+    Definition(Definition),
+    /// It is about the session itself.
+    Control,
+    /// There is no statement.
+    Nothing,
+}
+
+impl Bound {
+    /// Of a text without a statement.
+    pub(crate) fn nothing() -> Self {
+        Self { plan: Plan::Nothing, parameters: Vec::new(), columns: None, tables: Vec::new() }
+    }
+
+    /// Whether it is about the session itself: run without a transaction, or it ends one.
+    pub(crate) fn is_control(&self) -> bool {
+        matches!(self.plan, Plan::Control)
+    }
+}
+
+impl Plan {
+    /// Whether PREPARE takes it.
+    pub(crate) fn is_preparable(&self) -> bool {
+        matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))
+    }
+}
+
+/// Binds a statement.
+pub(crate) fn bind(
+    statement: &Statement,
+    catalog: &Catalog,
+    environment: &Environment,
+    search_path: &[String],
+    parameters: &[Option<SqlType>],
+) -> Result<Bound> {
+    let mut binder = Binder::new(catalog, environment, search_path, parameters);
+    let (plan, columns) = plan_of(&mut binder, statement)?;
+    let parameters = binder.parameter_types()?;
+    Ok(Bound { plan, parameters, columns, tables: binder.tables })
+}
+
+fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Option<Vec<Column>>)> {
+    Ok(match statement {
+        Statement::Query(query) => {
+            let (query, columns) = binder.query(query)?;
+            (Plan::Query(query), Some(columns))
+        }
+        Statement::Insert(insert) => {
+            let (insert, columns) = binder.insert(insert)?;
+            (Plan::Insert(insert), columns)
+        }
+        Statement::Update(update) => {
+            let (change, columns) = binder.update(update)?;
+            (Plan::Update(change), columns)
+        }
+        Statement::Delete(delete) => {
+            let (change, columns) = binder.delete(delete)?;
+            (Plan::Delete(change), columns)
+        }
+        Statement::Explain { statement, analyze, options, .. } => {
+            let analyze = *analyze || options.iter().flatten().any(is_analyze);
+            let (plan, _) = plan_of(binder, statement)?;
+            let column = Column { name: "QUERY PLAN".into(), ty: SqlType::TEXT, modifier: -1, source: (0, 0) };
+            (Plan::Explain { plan: Box::new(plan), analyze }, Some(vec![column]))
+        }
+        other => match Definition::of(other)? {
+            Some(definition) => (Plan::Definition(definition), None),
+            None => {
+                let columns = super::utility::columns(other)?;
+                (Plan::Control, columns)
+            }
+        },
+    })
+}
+
+fn is_analyze(option: &ast::UtilityOption) -> bool {
+    option.name.value.eq_ignore_ascii_case("analyze")
+        && option
+            .arg
+            .as_ref()
+            .is_none_or(|value| !matches!(value.to_string().to_lowercase().as_str(), "false" | "off" | "0"))
+}
+
+/// Whether two plans of a statement give the same columns.
+pub(crate) fn same_columns(left: &Bound, right: &Bound) -> bool {
+    let types = |bound: &Bound| {
+        bound
+            .columns
+            .as_ref()
+            .map(|columns| columns.iter().map(|column| (column.ty, column.modifier)).collect::<Vec<_>>())
+    };
+    types(left) == types(right)
+}
+
+/// Runs a plan; gives the tag.
+pub(crate) fn run(bound: &Bound, run: &Run<'_>, rows: &mut dyn Rows) -> Result<String> {
+    if let Some(columns) = &bound.columns {
+        rows.columns(columns)?;
+    }
+    run_plan(&bound.plan, run, &mut |row| rows.row(row))
+}
+
+fn run_plan(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<String> {
+    let mut count = 0u64;
+    let mut each = |row: &[Value]| -> Result<ControlFlow<()>> {
+        count += 1;
+        emit(row)?;
+        MORE
+    };
+    Ok(match plan {
+        Plan::Query(query) => {
+            let _ = run.query(query, None, &mut each)?;
+            format!("SELECT {count}")
+        }
+        Plan::Insert(insert) => format!("INSERT 0 {}", run.insert(insert, &mut each)?),
+        Plan::Update(change) => format!("UPDATE {}", run.change(change, &mut each)?),
+        Plan::Delete(change) => format!("DELETE {}", run.change(change, &mut each)?),
+        Plan::Explain { plan, analyze } => {
+            let began = std::time::Instant::now();
+            let tag = if *analyze { Some(run_plan(plan, run, &mut |_| Ok(()))?) } else { None };
+            let mut lines = explain::lines(plan);
+            if let Some(tag) = tag {
+                lines.push(format!("Result: {tag}"));
+                lines.push(format!("Execution Time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
+            }
+            for line in lines {
+                let _ = each(&[Value::Text(line.into())])?;
+            }
+            "EXPLAIN".into()
+        }
+        Plan::Definition(_) | Plan::Control | Plan::Nothing => {
+            return Err(SqlError::unsupported("this statement here"));
+        }
+    })
+}

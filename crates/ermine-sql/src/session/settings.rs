@@ -1,0 +1,244 @@
+//! Settings of a session.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// What a session has set, and what it finds otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    values: BTreeMap<String, String>,
+    /// As they were before the transaction, where it has set them.
+    before: Vec<Before>,
+    /// The level at which the database serves transactions.
+    level: &'static str,
+}
+
+/// A setting before a transaction set it.
+#[derive(Clone, Debug)]
+struct Before {
+    name: String,
+    value: Option<String>,
+    /// Only until the transaction ends (SET LOCAL).
+    is_local: bool,
+}
+
+/// For how long a setting is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    /// For the session, whatever becomes of a transaction.
+    Session,
+    /// For the session, if the transaction commits.
+    Transaction,
+    /// Until the transaction ends.
+    Local,
+}
+
+/// Settings and what they are from the beginning.
+const KNOWN: [(&str, &str); 33] = [
+    ("application_name", ""),
+    ("bytea_output", "hex"),
+    ("client_encoding", "UTF8"),
+    ("client_min_messages", "notice"),
+    ("datestyle", "ISO, MDY"),
+    ("default_transaction_deferrable", "off"),
+    ("default_transaction_isolation", "serializable"),
+    ("default_transaction_read_only", "off"),
+    ("enable_seqscan", "on"),
+    ("extra_float_digits", "1"),
+    ("idle_in_transaction_session_timeout", "0"),
+    ("integer_datetimes", "on"),
+    ("intervalstyle", "postgres"),
+    ("is_superuser", "on"),
+    ("lock_timeout", "0"),
+    ("max_identifier_length", "63"),
+    ("row_security", "off"),
+    ("search_path", "public"),
+    ("server_encoding", "UTF8"),
+    ("server_version", "15.0"),
+    ("server_version_num", "150000"),
+    ("session_authorization", ""),
+    ("standard_conforming_strings", "on"),
+    ("statement_timeout", "0"),
+    ("synchronous_commit", "on"),
+    ("synchronize_seqscans", "on"),
+    ("timezone", "UTC"),
+    ("transaction_deferrable", "off"),
+    ("transaction_isolation", "serializable"),
+    ("transaction_read_only", "off"),
+    ("work_mem", "4MB"),
+    ("xmloption", "content"),
+    ("default_table_access_method", "heap"),
+];
+
+/// Those that cannot be set.
+const FIXED: [&str; 7] = [
+    "integer_datetimes",
+    "is_superuser",
+    "max_identifier_length",
+    "server_encoding",
+    "server_version",
+    "server_version_num",
+    "session_authorization",
+];
+
+/// Times in milliseconds.
+const TIMES: [&str; 3] = ["idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"];
+
+impl Settings {
+    pub(crate) fn new(user: &str, scheme: ermine::Scheme) -> Self {
+        let values = [("session_authorization".to_owned(), user.to_owned())].into();
+        let level = match scheme {
+            _ if scheme.is_serializable() => "serializable",
+            _ if scheme.reads_snapshot() => "repeatable read",
+            _ => "read committed",
+        };
+        Self { values, before: Vec::new(), level }
+    }
+
+    /// Fails where transactions of a level cannot be had: weaker ones are served as stronger ones, never the other way round.
+    pub(crate) fn check_level(&self, level: &str) -> Result<()> {
+        let strength = |level: &str| match level {
+            "serializable" => 2,
+            "repeatable read" => 1,
+            _ => 0,
+        };
+        if strength(level) <= strength(self.level) {
+            return Ok(());
+        }
+        let hint = "The scheme is chosen when the database is opened: si-ssn is serializable.";
+        Err(SqlError::unsupported(format_args!("{level} under the scheme of this database, which is {},", self.level))
+            .hint(hint))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let own = self.values.get(name).map(|value| &**value);
+        if name.ends_with("transaction_isolation") && own.is_none() {
+            return Some(self.level);
+        }
+        own.or_else(|| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        KNOWN.iter().map(|(name, usual)| (*name, self.get(name).unwrap_or(usual)))
+    }
+
+    /// Sets one; `None`: as it was at the beginning. Of a transaction that is rolled back it is as it was before.
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>, extent: Extent) -> Result<()> {
+        // Names with a dot belong to applications.
+        if self.get(name).is_none() && !name.contains('.') {
+            let message = format!("unrecognized configuration parameter \"{name}\"");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        }
+        if FIXED.contains(&name) {
+            let message = format!("parameter \"{name}\" cannot be changed");
+            return Err(SqlError::new(SqlState("55P02"), message));
+        }
+        let value = value.map(|value| normal(name, value)).transpose()?;
+        if let Some(level) = value.as_ref().filter(|_| name.ends_with("transaction_isolation")) {
+            self.check_level(level)?;
+        }
+        if extent != Extent::Session {
+            let (own, is_local) = (self.values.get(name).cloned(), extent == Extent::Local);
+            self.before.push(Before { name: name.to_owned(), value: own, is_local });
+        }
+        match value {
+            Some(value) => self.values.insert(name.to_owned(), value),
+            None => self.values.remove(name),
+        };
+        Ok(())
+    }
+
+    /// Whether one is on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.get(name) == Some("on")
+    }
+
+    /// A time in milliseconds; 0: none.
+    pub(crate) fn millis(&self, name: &str) -> u64 {
+        self.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+    }
+
+    /// The transaction is over; says whether any setting is another one then.
+    pub(crate) fn end_transaction(&mut self, committed: bool) -> bool {
+        let before = std::mem::take(&mut self.before);
+        let is_changed = !before.is_empty();
+        for Before { name, value, .. } in before.into_iter().rev().filter(|before| before.is_local || !committed) {
+            match value {
+                Some(value) => self.values.insert(name, value),
+                None => self.values.remove(&name),
+            };
+        }
+        is_changed
+    }
+
+    /// Schemas in which names are looked for.
+    pub(crate) fn search_path(&self, user: &str) -> Vec<String> {
+        let path = self.get("search_path").unwrap_or_default();
+        let names = path.split(',').map(|name| name.trim().trim_matches('"'));
+        names
+            .filter(|name| !name.is_empty())
+            .map(|name| if name == "$user" { user.to_owned() } else { name.to_owned() })
+            .collect()
+    }
+}
+
+/// A value as it is shown; fails when it means nothing.
+fn normal(name: &str, value: &str) -> Result<String> {
+    let invalid = || {
+        let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+        Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+    };
+    let lower = value.to_ascii_lowercase();
+    let usual = KNOWN.iter().find(|(known, _)| *known == name).map_or("", |(_, usual)| *usual);
+    match name {
+        _ if TIMES.contains(&name) => milliseconds(&lower).map_or_else(invalid, |millis| Ok(millis.to_string())),
+        "client_encoding" => match &*lower.replace(['-', '_'], "") {
+            "utf8" | "unicode" | "sqlascii" => Ok("UTF8".into()),
+            _ => invalid(),
+        },
+        "datestyle" if lower.starts_with("iso") => Ok("ISO, MDY".into()),
+        "datestyle" => Err(SqlError::unsupported(format_args!("DateStyle {value}"))),
+        "intervalstyle" if lower == "postgres" => Ok(lower),
+        "intervalstyle" => Err(SqlError::unsupported(format_args!("IntervalStyle {value}"))),
+        "bytea_output" if lower == "hex" => Ok(lower),
+        "bytea_output" => Err(SqlError::unsupported(format_args!("bytea_output {value}"))),
+        "standard_conforming_strings" if !is_true(&lower) => {
+            Err(SqlError::unsupported("standard_conforming_strings = off"))
+        }
+        "default_transaction_isolation" | "transaction_isolation" => match &*lower {
+            "serializable" | "repeatable read" | "read committed" | "read uncommitted" => Ok(lower),
+            _ => invalid(),
+        },
+        "synchronous_commit" => match &*lower {
+            "on" | "true" | "yes" | "1" | "local" | "remote_write" | "remote_apply" => Ok("on".into()),
+            "off" | "false" | "no" | "0" => Ok("off".into()),
+            _ => invalid(),
+        },
+        "timezone" => Ok(value.to_owned()),
+        _ if matches!(usual, "on" | "off") => match () {
+            () if is_true(&lower) => Ok("on".into()),
+            () if matches!(&*lower, "off" | "false" | "no" | "0" | "f" | "n") => Ok("off".into()),
+            () => invalid(),
+        },
+        _ => Ok(value.to_owned()),
+    }
+}
+
+fn is_true(lower: &str) -> bool {
+    matches!(lower, "on" | "true" | "yes" | "1" | "t" | "y")
+}
+
+fn milliseconds(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic() || character == ' ');
+    let unit = match text[digits.len()..].trim() {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    digits.trim().parse::<u64>().ok()?.checked_mul(unit).filter(|millis| *millis <= i32::MAX as u64)
+}

@@ -1,0 +1,369 @@
+//! Statements about the session itself: transactions, settings, statements with names.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, Set, Statement, TransactionAccessMode, TransactionMode};
+
+use super::{Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State, in_failed};
+use crate::{
+    bind::{
+        Binder,
+        names::{name_of, parts_of, type_of},
+    },
+    error::{Result, SqlError, SqlState},
+    exec::Run,
+    expr::Frame,
+    types::{SqlType, Value},
+};
+
+/// Whether a statement may be run in a transaction that has failed.
+pub(super) fn ends_transaction(statement: &Statement) -> bool {
+    matches!(statement, Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. })
+}
+
+/// The columns of the result of such a statement; an error where it is none.
+pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
+    let text = |name: &str| Column { name: name.into(), ty: SqlType::TEXT, modifier: -1, source: (0, 0) };
+    Ok(match statement {
+        Statement::ShowVariable { variable } => match &*setting_name(variable) {
+            "all" => Some(vec![text("name"), text("setting"), text("description")]),
+            name => Some(vec![text(name)]),
+        },
+        Statement::StartTransaction { .. }
+        | Statement::Commit { .. }
+        | Statement::Rollback { savepoint: None, .. }
+        | Statement::Set(_)
+        | Statement::Reset(_)
+        | Statement::Discard { .. }
+        | Statement::Prepare { .. }
+        | Statement::Execute { .. }
+        | Statement::Deallocate { .. }
+        | Statement::Vacuum(_)
+        | Statement::Analyze(_) => None,
+        Statement::Savepoint { .. } | Statement::ReleaseSavepoint { .. } | Statement::Rollback { .. } => {
+            return Err(SqlError::unsupported("SAVEPOINT"));
+        }
+        Statement::Copy { .. } => return Err(SqlError::unsupported("COPY")),
+        other => {
+            let text = other.to_string();
+            let words: Vec<_> = text.split_whitespace().take(2).collect();
+            return Err(SqlError::unsupported(words.join(" ")));
+        }
+    })
+}
+
+fn setting_name(variable: &[ast::Ident]) -> String {
+    let words: Vec<_> = variable.iter().map(|word| word.value.to_lowercase()).collect();
+    match words.iter().map(|word| &**word).collect::<Vec<_>>()[..] {
+        ["time", "zone"] => "timezone".into(),
+        ["transaction", "isolation", "level"] => "transaction_isolation".into(),
+        ["session", "authorization"] => "session_authorization".into(),
+        _ => words.join("."),
+    }
+}
+
+impl Session {
+    /// Runs such a statement.
+    pub(super) fn control(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+    ) -> Result<Completion> {
+        let Some(statement) = &prepared.statement else { return Ok(Completion::default()) };
+        if matches!(self.state, State::Failed { .. }) && !ends_transaction(statement) {
+            return Err(in_failed());
+        }
+        match statement {
+            Statement::StartTransaction { modes, .. } => {
+                self.begin(modes, rows)?;
+                rows.complete(if matches!(statement, Statement::StartTransaction { begin: true, .. }) {
+                    "BEGIN"
+                } else {
+                    "START TRANSACTION"
+                })?;
+            }
+            Statement::Commit { chain, .. } => {
+                if *chain {
+                    return Err(SqlError::unsupported("AND CHAIN"));
+                }
+                let tag = match self.state {
+                    State::Idle => {
+                        warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+                        "COMMIT"
+                    }
+                    // What failed is rolled back, and the tag says so.
+                    State::Failed { .. } => "ROLLBACK",
+                    State::Block { .. } => "COMMIT",
+                };
+                let done = self.end_block(true)?;
+                rows.complete(tag)?;
+                return Ok(done);
+            }
+            Statement::Rollback { chain, .. } => {
+                if *chain {
+                    return Err(SqlError::unsupported("AND CHAIN"));
+                }
+                if matches!(self.state, State::Idle) {
+                    warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+                }
+                let done = self.end_block(false)?;
+                rows.complete("ROLLBACK")?;
+                return Ok(done);
+            }
+            Statement::Set(set) => {
+                self.set_statement(set, rows)?;
+                rows.complete("SET")?;
+            }
+            Statement::Reset(reset) => {
+                match &reset.reset {
+                    ast::Reset::ALL => {
+                        let names: Vec<_> = self.settings.all().map(|(name, _)| name.to_owned()).collect();
+                        for name in names {
+                            // Those that cannot be set are as they were.
+                            let _ = self.set_one(&name, None, self.extent(false));
+                        }
+                    }
+                    ast::Reset::ConfigurationParameter(name) => {
+                        self.set_one(&parts_of(name)?.join("."), None, self.extent(false))?
+                    }
+                    ast::Reset::SessionAuthorization => {}
+                }
+                rows.complete("RESET")?;
+            }
+            Statement::ShowVariable { variable } => self.show(&setting_name(variable), prepared, rows)?,
+            Statement::Discard { object_type } => {
+                if matches!(self.state, State::Block { .. }) {
+                    let message = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+                }
+                self.plans.clear();
+                if matches!(object_type, ast::DiscardObject::ALL) {
+                    self.named.clear();
+                    self.given.take();
+                    self.settings = super::Settings::new(&self.environment.user, self.shared.database.scheme());
+                    self.after_settings();
+                }
+                rows.complete(&format!("DISCARD {object_type}"))?;
+            }
+            Statement::Prepare { name, data_types, statement } => {
+                let name = name_of(name);
+                if self.named.contains_key(&name) {
+                    let message = format!("prepared statement \"{name}\" already exists");
+                    return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+                }
+                let types = data_types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
+                let bound = self.bind((**statement).clone(), &types)?;
+                if !bound.bound.plan.is_preparable() {
+                    return Err(SqlError::new(
+                        SqlState::SYNTAX_ERROR,
+                        "only SELECT, INSERT, UPDATE, DELETE and VALUES can be prepared",
+                    ));
+                }
+                self.named.insert(name, Arc::new(bound));
+                rows.complete("PREPARE")?;
+            }
+            Statement::Execute { name, parameters: given, .. } => {
+                let name = name.as_ref().map(parts_of).transpose()?.unwrap_or_default().join(".");
+                let missing = || {
+                    let message = format!("prepared statement \"{name}\" does not exist");
+                    SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+                };
+                let named = self.named.get(&name).cloned().ok_or_else(missing)?;
+                let values = self.arguments(&named, given, parameters)?;
+                return self.execute(&named, &values, rows);
+            }
+            Statement::Deallocate { name, .. } => {
+                let name = name_of(name);
+                if name == "all" {
+                    self.named.clear();
+                } else if self.named.remove(&name).is_none() {
+                    let message = format!("prepared statement \"{name}\" does not exist");
+                    return Err(SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message));
+                }
+                rows.complete("DEALLOCATE")?;
+            }
+            // The engine frees what nobody reads by itself, and keeps no statistics.
+            Statement::Vacuum(_) => rows.complete("VACUUM")?,
+            Statement::Analyze(_) => rows.complete("ANALYZE")?,
+            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that nobody runs")),
+        }
+        Ok(Completion::default())
+    }
+
+    fn begin(&mut self, modes: &[TransactionMode], rows: &mut dyn Rows) -> Result<()> {
+        let own = self.modes();
+        match &mut self.state {
+            State::Idle => self.state = State::Block { open: None, modes: own, is_implicit: false },
+            State::Block { is_implicit, .. } if *is_implicit => *is_implicit = false,
+            _ => warn(rows, SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress"),
+        }
+        self.transaction_modes(modes)
+    }
+
+    /// Sets how the transaction is to be.
+    fn transaction_modes(&mut self, asked: &[TransactionMode]) -> Result<()> {
+        let State::Block { open, modes, .. } = &mut self.state else { return Ok(()) };
+        for mode in asked {
+            match mode {
+                TransactionMode::AccessMode(access) => {
+                    let read_only = *access == TransactionAccessMode::ReadOnly;
+                    if open.is_some() && modes.read_only && !read_only {
+                        let message = "transaction read-write mode must be set before any query";
+                        return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+                    }
+                    modes.read_only = read_only;
+                }
+                // Weaker levels are served as the database's scheme serves all transactions.
+                TransactionMode::IsolationLevel(level) if open.is_none() => {
+                    self.settings.check_level(&level.to_string().to_lowercase())?;
+                }
+                TransactionMode::IsolationLevel(_) => {
+                    let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                    return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_statement(&mut self, set: &Set, rows: &mut dyn Rows) -> Result<()> {
+        match set {
+            Set::SingleAssignment { scope, variable, values, .. } => {
+                let is_local = matches!(scope, Some(ast::ContextModifier::Local));
+                if is_local && matches!(self.state, State::Idle) {
+                    warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
+                    return Ok(());
+                }
+                let values: Vec<_> = values.iter().map(setting_value).collect();
+                let value = values.join(", ");
+                let value = (value != "default").then_some(&*value);
+                self.set_one(&parts_of(variable)?.join(".").to_lowercase(), value, self.extent(is_local))
+            }
+            Set::SetTimeZone { value, local } => {
+                self.set_one("timezone", Some(&setting_value(value)), self.extent(*local))
+            }
+            Set::SetNames { charset_name, .. } => {
+                self.set_one("client_encoding", Some(&charset_name.value), self.extent(false))
+            }
+            Set::SetTransaction { modes, session: false, .. } => {
+                if matches!(self.state, State::Idle) {
+                    warn(
+                        rows,
+                        SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                        "SET TRANSACTION can only be used in transaction blocks",
+                    );
+                    return Ok(());
+                }
+                self.transaction_modes(modes)
+            }
+            Set::SetTransaction { modes, .. } => {
+                for mode in modes {
+                    match mode {
+                        TransactionMode::AccessMode(access) => {
+                            let value = if *access == TransactionAccessMode::ReadOnly { "on" } else { "off" };
+                            self.set_one("default_transaction_read_only", Some(value), self.extent(false))?;
+                        }
+                        TransactionMode::IsolationLevel(level) => {
+                            self.set_one(
+                                "default_transaction_isolation",
+                                Some(&level.to_string().to_lowercase()),
+                                self.extent(false),
+                            )?;
+                        }
+                    }
+                }
+                Ok(())
+            }
+            other => Err(SqlError::unsupported(format_args!("{other}"))),
+        }
+    }
+
+    /// For how long a statement sets something.
+    fn extent(&self, is_local: bool) -> Extent {
+        match self.state {
+            State::Idle => Extent::Session,
+            _ if is_local => Extent::Local,
+            _ => Extent::Transaction,
+        }
+    }
+
+    /// Sets a setting, with what depends on it.
+    pub(super) fn set_one(&mut self, name: &str, value: Option<&str>, extent: Extent) -> Result<()> {
+        let name = if name == "time zone" { "timezone" } else { name };
+        if name == "timezone" {
+            // Known, or an error, before it is set.
+            crate::types::datetime::find_zone(value.unwrap_or("UTC"))?;
+        }
+        self.settings.set(name, value, extent)?;
+        if let (State::Block { modes, open: None, .. }, "transaction_read_only") = (&mut self.state, name) {
+            modes.read_only = self.settings.is_on(name);
+        }
+        if name == "synchronous_commit"
+            && let State::Block { modes, .. } = &mut self.state
+        {
+            modes.is_async = self.settings.get(name) == Some("off");
+        }
+        self.after_settings();
+        Ok(())
+    }
+
+    fn show(&mut self, name: &str, prepared: &Prepared, rows: &mut dyn Rows) -> Result<()> {
+        let text = |text: &str| Value::Text(text.into());
+        rows.columns(prepared.columns().unwrap_or_default())?;
+        if name == "all" {
+            let all: Vec<_> =
+                self.settings.all().map(|(name, value)| vec![text(name), text(value), text("")]).collect();
+            for row in all {
+                rows.row(&row)?;
+            }
+        } else {
+            let value = match (name, &self.state) {
+                ("transaction_read_only", State::Block { modes, .. }) => {
+                    Some(if modes.read_only { "on" } else { "off" })
+                }
+                _ => self.settings.get(name),
+            };
+            let missing = || {
+                let message = format!("unrecognized configuration parameter \"{name}\"");
+                SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+            };
+            let value = text(value.ok_or_else(missing)?);
+            rows.row(&[value])?;
+        }
+        rows.complete("SHOW")
+    }
+
+    /// The values of EXECUTE.
+    fn arguments(&self, named: &Prepared, given: &[ast::Expr], parameters: &[Value]) -> Result<Vec<Value>> {
+        if given.len() != named.bound.parameters.len() {
+            let message = "wrong number of parameters for prepared statement";
+            let detail = format!("Expected {} parameters but got {}.", named.bound.parameters.len(), given.len());
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).detail(detail));
+        }
+        let open = Open::begin(&self.shared.catalog, &self.shared.database, Modes { read_only: true, ..self.modes() })?;
+        let run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
+        let mut values = Vec::new();
+        for (expr, ty) in given.iter().zip(&named.bound.parameters) {
+            let mut binder = Binder::new(&open.catalog, &self.environment, &self.search_path, &[]);
+            let typed = binder.expr(expr)?;
+            let bound = binder.assign(typed, *ty, -1, "parameter")?;
+            values.push(bound.eval(&Frame { row: &[], outer: None }, &run)?.into_owned());
+        }
+        Ok(values)
+    }
+}
+
+fn warn(rows: &mut dyn Rows, state: SqlState, message: &str) {
+    rows.notice("WARNING", &SqlError::new(state, message));
+}
+
+/// The text of a value that is set.
+fn setting_value(value: &ast::Expr) -> String {
+    match value {
+        ast::Expr::Value(value) => value.value.clone().into_string().unwrap_or_else(|| value.to_string()),
+        ast::Expr::Identifier(ident) => ident.value.clone(),
+        ast::Expr::Interval(interval) => setting_value(&interval.value),
+        other => other.to_string(),
+    }
+}

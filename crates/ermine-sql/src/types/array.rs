@@ -1,0 +1,103 @@
+//! Arrays: elements in row-major order, and the extent of each dimension.
+
+use smallvec::SmallVec;
+
+use crate::error::{Result, SqlError, SqlState};
+
+use super::{Scalar, Value};
+
+/// So many dimensions an array may have.
+pub const DIMENSIONS_MAX: usize = 6;
+/// So many elements an array may have.
+pub const ELEMENTS_MAX: usize = (1 << 27) - 1;
+
+/// One dimension's extent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dimension {
+    /// How many elements.
+    pub length: u32,
+    /// The first one's subscript.
+    pub lower: i32,
+}
+
+/// An array.
+///
+/// Invariant: the product of the dimensions' lengths is the number of elements; an array without elements has no
+/// dimensions. No element is itself an array.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Array {
+    /// The elements' type.
+    pub element: Scalar,
+    dimensions: SmallVec<[Dimension; 1]>,
+    elements: Vec<Value>,
+}
+
+/// What `array too large` fails with.
+pub(crate) fn too_large() -> SqlError {
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})"))
+}
+
+impl Array {
+    /// Of one dimension, from subscript 1 on.
+    pub fn new(element: Scalar, elements: Vec<Value>) -> Self {
+        let mut dimensions = SmallVec::new();
+        if !elements.is_empty() {
+            dimensions.push(Dimension { length: elements.len() as u32, lower: 1 });
+        }
+        Self { element, dimensions, elements }
+    }
+
+    /// Of any number of dimensions. `None`: there are not as many elements as they say.
+    pub fn with_dimensions(element: Scalar, dimensions: &[Dimension], elements: Vec<Value>) -> Option<Self> {
+        if elements.is_empty() {
+            let is_empty = dimensions.is_empty() || dimensions.iter().any(|dimension| dimension.length == 0);
+            return is_empty.then(|| Self::new(element, elements));
+        }
+        let product = dimensions.iter().try_fold(1usize, |product, dimension| {
+            dimension.lower.checked_add_unsigned(dimension.length)?;
+            product.checked_mul(dimension.length as usize)
+        })?;
+        let fits = !dimensions.is_empty() && dimensions.len() <= DIMENSIONS_MAX && product == elements.len();
+        fits.then(|| Self { element, dimensions: dimensions.into(), elements })
+    }
+
+    /// Its dimensions, the outermost first; none where it is empty.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    /// Its elements, the last dimension's running fastest.
+    pub fn elements(&self) -> &[Value] {
+        &self.elements
+    }
+
+    /// Its elements.
+    pub fn into_elements(self) -> Vec<Value> {
+        self.elements
+    }
+
+    /// The same dimensions with other elements.
+    pub fn map(self, element: Scalar, mut convert: impl FnMut(Value) -> Result<Value>) -> Result<Self> {
+        let elements = self.elements.into_iter().map(|value| match value {
+            Value::Null => Ok(Value::Null),
+            value => convert(value),
+        });
+        Ok(Self { element, dimensions: self.dimensions, elements: elements.collect::<Result<_>>()? })
+    }
+
+    /// The element with these subscripts, one for each dimension; NULL where there is none.
+    pub fn get(&self, subscripts: &[i32]) -> Value {
+        if subscripts.len() != self.dimensions.len() {
+            return Value::Null;
+        }
+        let mut at = 0;
+        for (dimension, subscript) in self.dimensions.iter().zip(subscripts) {
+            let offset = i64::from(*subscript) - i64::from(dimension.lower);
+            match usize::try_from(offset) {
+                Ok(offset) if offset < dimension.length as usize => at = at * dimension.length as usize + offset,
+                _ => return Value::Null,
+            }
+        }
+        self.elements.get(at).cloned().unwrap_or(Value::Null)
+    }
+}

@@ -1,0 +1,101 @@
+//! JSON as text, spaced as PostgreSQL does.
+
+use std::fmt::{self, Write};
+
+use super::Json;
+
+/// Writes a string in quotes.
+pub(crate) fn write_string(text: &str, out: &mut impl Write) -> fmt::Result {
+    out.write_char('"')?;
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        out.write_str(&rest[..at])?;
+        match rest.as_bytes()[at] {
+            b'"' => out.write_str("\\\"")?,
+            b'\\' => out.write_str("\\\\")?,
+            b'\n' => out.write_str("\\n")?,
+            b'\r' => out.write_str("\\r")?,
+            b'\t' => out.write_str("\\t")?,
+            0x8 => out.write_str("\\b")?,
+            0xc => out.write_str("\\f")?,
+            byte => write!(out, "\\u{byte:04x}")?,
+        }
+        rest = &rest[at + 1..];
+    }
+    out.write_str(rest)?;
+    out.write_char('"')
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(true) => f.write_str("true"),
+            Self::Bool(false) => f.write_str("false"),
+            Self::Number(number) => number.fmt(f),
+            Self::String(text) => write_string(text, f),
+            Self::Array(elements) => {
+                f.write_char('[')?;
+                for (at, element) in elements.iter().enumerate() {
+                    f.write_str(if at > 0 { ", " } else { "" })?;
+                    element.fmt(f)?;
+                }
+                f.write_char(']')
+            }
+            Self::Object(pairs) => {
+                f.write_char('{')?;
+                for (at, (key, value)) in pairs.iter().enumerate() {
+                    f.write_str(if at > 0 { ", " } else { "" })?;
+                    write_string(key, f)?;
+                    f.write_str(": ")?;
+                    value.fmt(f)?;
+                }
+                f.write_char('}')
+            }
+        }
+    }
+}
+
+impl Json {
+    /// Indented, as `jsonb_pretty` does it.
+    pub fn pretty(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_pretty(0, &mut out);
+        out
+    }
+
+    fn write_pretty(&self, depth: usize, out: &mut String) -> fmt::Result {
+        let indent = |out: &mut String, depth: usize| {
+            out.push('\n');
+            (0..depth).for_each(|_| out.push_str("    "));
+        };
+        match self {
+            Self::Array(elements) => {
+                out.push('[');
+                for (at, element) in elements.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    indent(out, depth + 1);
+                    element.write_pretty(depth + 1, out)?;
+                }
+                indent(out, depth);
+                out.push(']');
+                Ok(())
+            }
+            Self::Object(pairs) => {
+                out.push('{');
+                for (at, (key, value)) in pairs.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    indent(out, depth + 1);
+                    write_string(key, out)?;
+                    out.push_str(": ");
+                    value.write_pretty(depth + 1, out)?;
+                }
+                indent(out, depth);
+                out.push('}');
+                Ok(())
+            }
+            _ => write!(out, "{self}"),
+        }
+    }
+}

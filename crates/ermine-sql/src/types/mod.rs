@@ -1,0 +1,382 @@
+//! The types of SQL and their values.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | `value`, `numeric`, `json`, `array`, `datetime` | the values themselves |
+//! | `text`, `binary` | the forms in which PostgreSQL's clients send and receive them |
+//! | `row`, `key` | the forms in which the engine stores them |
+//! | `order` | how values of a type compare |
+//! | `cast` | how they become values of another type |
+//!
+//! Nothing here knows statements, tables or sessions. What an expression may depend on besides its arguments comes in an
+//! [`Environment`].
+
+pub mod array;
+pub mod binary;
+pub mod cast;
+pub mod datetime;
+pub mod json;
+pub mod key;
+pub mod numeric;
+pub mod order;
+pub mod row;
+pub mod text;
+pub(crate) mod value;
+
+pub use array::Array;
+pub use json::Json;
+pub use numeric::Numeric;
+pub use value::Value;
+
+use serde::{Deserialize, Serialize};
+
+/// A type of one value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Scalar {
+    /// `boolean`
+    Bool,
+    /// `smallint`
+    Int2,
+    /// `integer`
+    Int4,
+    /// `bigint`
+    Int8,
+    /// `real`
+    Float4,
+    /// `double precision`
+    Float8,
+    /// `numeric`, exact
+    Numeric,
+    /// `char(n)`, padded with blanks
+    Char,
+    /// `varchar(n)`
+    Varchar,
+    /// `text`
+    Text,
+    /// `bytea`
+    Bytea,
+    /// `date`
+    Date,
+    /// `time` without time zone
+    Time,
+    /// `timestamp` without time zone
+    Timestamp,
+    /// `timestamp with time zone`
+    TimestampTz,
+    /// `interval`
+    Interval,
+    /// `uuid`
+    Uuid,
+    /// `jsonb`
+    Jsonb,
+    /// `oid`, of the system's tables
+    Oid,
+    /// `name`, of the system's tables
+    Name,
+}
+
+/// A type: of one value, or an array of such.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct SqlType {
+    /// Of a value, or of the array's elements.
+    pub scalar: Scalar,
+    /// Whether it is an array.
+    pub is_array: bool,
+}
+
+/// What PostgreSQL's system tables say of a scalar type.
+struct Known {
+    scalar: Scalar,
+    oid: u32,
+    array_oid: u32,
+    /// As `format_type` writes it.
+    name: &'static str,
+    array_name: &'static str,
+    /// As `pg_type` has it.
+    typname: &'static str,
+    array_typname: &'static str,
+    typlen: i16,
+}
+
+macro_rules! types {
+    ($($scalar:ident $constant:ident $oid:literal $array_oid:literal $name:literal $typname:literal $typlen:literal)*) => {
+        /// Indexed by `Scalar`.
+        const KNOWN: &[Known] = &[$(Known {
+            scalar: Scalar::$scalar,
+            oid: $oid,
+            array_oid: $array_oid,
+            name: $name,
+            array_name: concat!($name, "[]"),
+            typname: $typname,
+            array_typname: concat!("_", $typname),
+            typlen: $typlen,
+        }),*];
+
+        impl SqlType {
+            $(
+                #[doc = concat!("`", $name, "`")]
+                pub const $constant: Self = Self::scalar(Scalar::$scalar);
+            )*
+        }
+    };
+}
+
+types! {
+    Bool BOOL 16 1000 "boolean" "bool" 1
+    Int2 INT2 21 1005 "smallint" "int2" 2
+    Int4 INT4 23 1007 "integer" "int4" 4
+    Int8 INT8 20 1016 "bigint" "int8" 8
+    Float4 FLOAT4 700 1021 "real" "float4" 4
+    Float8 FLOAT8 701 1022 "double precision" "float8" 8
+    Numeric NUMERIC 1700 1231 "numeric" "numeric" -1
+    Char CHAR 1042 1014 "character" "bpchar" -1
+    Varchar VARCHAR 1043 1015 "character varying" "varchar" -1
+    Text TEXT 25 1009 "text" "text" -1
+    Bytea BYTEA 17 1001 "bytea" "bytea" -1
+    Date DATE 1082 1182 "date" "date" 4
+    Time TIME 1083 1183 "time without time zone" "time" 8
+    Timestamp TIMESTAMP 1114 1115 "timestamp without time zone" "timestamp" 8
+    TimestampTz TIMESTAMPTZ 1184 1185 "timestamp with time zone" "timestamptz" 8
+    Interval INTERVAL 1186 1187 "interval" "interval" 16
+    Uuid UUID 2950 2951 "uuid" "uuid" 16
+    Jsonb JSONB 3802 3807 "jsonb" "jsonb" -1
+    Oid OID 26 1028 "oid" "oid" 4
+    Name NAME 19 1003 "name" "name" 64
+}
+
+/// How much longer PostgreSQL's modifiers are than the length they stand for.
+const MODIFIER_OFFSET: i32 = 4;
+
+/// `name` is cut to so many bytes.
+pub const NAME_LENGTH_MAX: usize = 63;
+
+impl SqlType {
+    /// Of one value.
+    pub const fn scalar(scalar: Scalar) -> Self {
+        Self { scalar, is_array: false }
+    }
+
+    /// Every type, arrays too.
+    pub fn all() -> impl Iterator<Item = Self> {
+        KNOWN.iter().flat_map(|known| [Self::scalar(known.scalar), Self { scalar: known.scalar, is_array: true }])
+    }
+
+    fn known(self) -> &'static Known {
+        let known = &KNOWN[self.scalar as usize];
+        debug_assert!(known.scalar == self.scalar);
+        known
+    }
+
+    /// An array of it; of an array, however many dimensions it has, the array itself.
+    pub const fn array(self) -> Self {
+        Self { scalar: self.scalar, is_array: true }
+    }
+
+    /// The type of an array's elements.
+    pub const fn element(self) -> Option<Self> {
+        if self.is_array { Some(Self::scalar(self.scalar)) } else { None }
+    }
+
+    /// PostgreSQL's number for it.
+    pub fn oid(self) -> u32 {
+        if self.is_array { self.known().array_oid } else { self.known().oid }
+    }
+
+    /// The type with this number, where we have it.
+    pub fn from_oid(oid: u32) -> Option<Self> {
+        KNOWN.iter().find_map(|known| match oid {
+            _ if oid == known.oid => Some(Self::scalar(known.scalar)),
+            _ if oid == known.array_oid => Some(Self::scalar(known.scalar).array()),
+            _ => None,
+        })
+    }
+
+    /// Its name in messages, as `format_type` gives it.
+    pub fn name(self) -> &'static str {
+        if self.is_array { self.known().array_name } else { self.known().name }
+    }
+
+    /// Its name in `pg_type`.
+    pub fn typname(self) -> &'static str {
+        if self.is_array { self.known().array_typname } else { self.known().typname }
+    }
+
+    /// A type by a name that statements may have for it, in lower case and without modifiers.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if let Some(element) = name.strip_suffix("[]") {
+            return Self::from_name(element.trim_end()).map(Self::array);
+        }
+        Some(match name {
+            "int" => Self::INT4,
+            "decimal" => Self::NUMERIC,
+            "float" => Self::FLOAT8,
+            "char" => Self::CHAR,
+            "time" => Self::TIME,
+            "timestamp" => Self::TIMESTAMP,
+            _ => {
+                return Self::all().find(|ty| name == ty.name() || name == ty.typname());
+            }
+        })
+    }
+
+    /// How many bytes its values have, as PostgreSQL tells clients; -1: not always as many.
+    pub fn typlen(self) -> i16 {
+        if self.is_array { -1 } else { self.known().typlen }
+    }
+
+    /// With its modifier, as statements write it: `numeric(10,2)`.
+    pub fn describe(self, modifier: i32) -> String {
+        let brackets = if self.is_array { "[]" } else { "" };
+        let name = self.known().name;
+        match (self.scalar, modifier) {
+            (Scalar::Char, -1) if !self.is_array => "bpchar".into(),
+            (Scalar::Char, -1) => "bpchar[]".into(),
+            (_, ..0) => format!("{name}{brackets}"),
+            (Scalar::Char | Scalar::Varchar, _) => match Self::length_of(modifier) {
+                Some(length) => format!("{name}({length}){brackets}"),
+                None => format!("{name}{brackets}"),
+            },
+            (Scalar::Numeric, _) => match Self::precision_and_scale_of(modifier) {
+                Some((precision, scale)) => format!("{name}({precision},{scale}){brackets}"),
+                None => format!("{name}{brackets}"),
+            },
+            (Scalar::Time | Scalar::Timestamp | Scalar::TimestampTz, _) => {
+                let (word, rest) = name.split_once(' ').unwrap_or((name, ""));
+                format!("{word}({modifier}) {rest}{brackets}")
+            }
+            (Scalar::Interval, _) if modifier & 0xffff <= 6 => format!("{name}({}){brackets}", modifier & 0xffff),
+            _ => format!("{name}{brackets}"),
+        }
+    }
+
+    /// The modifier of `char(length)` and `varchar(length)`.
+    pub const fn length_modifier(length: i32) -> i32 {
+        length + MODIFIER_OFFSET
+    }
+
+    /// The length that such a modifier stands for.
+    pub const fn length_of(modifier: i32) -> Option<usize> {
+        if modifier >= MODIFIER_OFFSET { Some((modifier - MODIFIER_OFFSET) as usize) } else { None }
+    }
+
+    /// The modifier of `numeric(precision, scale)`.
+    pub const fn numeric_modifier(precision: i32, scale: i32) -> i32 {
+        ((precision << 16) | (scale & 0x7ff)) + MODIFIER_OFFSET
+    }
+
+    /// Precision and scale that such a modifier stands for.
+    pub const fn precision_and_scale_of(modifier: i32) -> Option<(i32, i32)> {
+        if modifier < MODIFIER_OFFSET {
+            return None;
+        }
+        let packed = modifier - MODIFIER_OFFSET;
+        // Eleven bits with a sign: PostgreSQL 15 has scales from -1000 to 1000.
+        Some((packed >> 16, ((packed & 0x7ff) ^ 1024) - 1024))
+    }
+
+    /// Whether it is a number of one of the ordinary kinds.
+    pub const fn is_numeric(self) -> bool {
+        use Scalar::{Float4, Float8, Int2, Int4, Int8, Numeric};
+        !self.is_array && matches!(self.scalar, Int2 | Int4 | Int8 | Float4 | Float8 | Numeric)
+    }
+
+    /// Whether it is a whole number.
+    pub const fn is_integer(self) -> bool {
+        !self.is_array && matches!(self.scalar, Scalar::Int2 | Scalar::Int4 | Scalar::Int8)
+    }
+
+    /// Whether its values are [`Value::Text`].
+    pub const fn is_text(self) -> bool {
+        use Scalar::{Char, Name, Text, Varchar};
+        !self.is_array && matches!(self.scalar, Char | Varchar | Text | Name)
+    }
+
+    /// Whether it is a day, a time of day or both.
+    pub const fn is_datetime(self) -> bool {
+        use Scalar::{Date, Time, Timestamp, TimestampTz};
+        !self.is_array && matches!(self.scalar, Date | Time | Timestamp | TimestampTz)
+    }
+
+    /// PostgreSQL's `typcategory`, by which operators and functions are chosen.
+    pub const fn category(self) -> u8 {
+        use Scalar::*;
+        if self.is_array {
+            return b'A';
+        }
+        match self.scalar {
+            Bool => b'B',
+            Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | Oid => b'N',
+            Char | Varchar | Text | Name => b'S',
+            Date | Time | Timestamp | TimestampTz => b'D',
+            Interval => b'T',
+            Bytea | Uuid | Jsonb => b'U',
+        }
+    }
+
+    /// Whether it is preferred in its category.
+    pub const fn is_preferred(self) -> bool {
+        use Scalar::{Bool, Float8, Interval, Oid, Text, TimestampTz};
+        !self.is_array && matches!(self.scalar, Bool | Float8 | Oid | Text | TimestampTz | Interval)
+    }
+}
+
+impl std::fmt::Display for SqlType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the result of an expression may depend on besides its arguments.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// In which `timestamp with time zone` is read and written.
+    pub time_zone: jiff::tz::TimeZone,
+    /// When the transaction began, as in [`Value::TimestampTz`].
+    pub transaction_began: i64,
+    /// When the statement began.
+    pub statement_began: i64,
+    /// Who asks.
+    pub user: std::sync::Arc<str>,
+    /// The database's name.
+    pub database: std::sync::Arc<str>,
+    /// The first schema of the search path.
+    pub schema: std::sync::Arc<str>,
+}
+
+impl Default for Environment {
+    /// In UTC, at the turn of the millennium.
+    fn default() -> Self {
+        Self {
+            time_zone: jiff::tz::TimeZone::UTC,
+            transaction_began: 0,
+            statement_began: 0,
+            user: "ermine".into(),
+            database: "ermine".into(),
+            schema: "public".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oids_lead_back_to_their_types() {
+        for ty in SqlType::all() {
+            assert_eq!(SqlType::from_oid(ty.oid()), Some(ty));
+            assert_eq!(SqlType::from_name(ty.name()), Some(ty));
+        }
+        assert_eq!(SqlType::from_oid(0), None);
+    }
+
+    #[test]
+    fn descriptions_have_modifiers() {
+        assert_eq!(SqlType::NUMERIC.describe(SqlType::numeric_modifier(10, 2)), "numeric(10,2)");
+        assert_eq!(SqlType::NUMERIC.describe(SqlType::numeric_modifier(3, -2)), "numeric(3,-2)");
+        assert_eq!(SqlType::VARCHAR.describe(24), "character varying(20)");
+        assert_eq!(SqlType::VARCHAR.array().describe(24), "character varying(20)[]");
+        assert_eq!(SqlType::TIMESTAMPTZ.describe(3), "timestamp(3) with time zone");
+        assert_eq!(SqlType::INT4.array().describe(-1), "integer[]");
+    }
+}
