@@ -1,0 +1,135 @@
+//! The arguments of every verb, with their help texts.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use ermine::{Durability, Scheme};
+use ermine_server::options::ServerOptions;
+use log::LevelFilter;
+
+/// Ermine, a memory-optimized OLTP engine, as a server for clients of PostgreSQL
+#[derive(Debug, Parser)]
+#[command(name = "ermined", version, arg_required_else_help = true)]
+pub struct Ermined {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Open a database and serve it
+    ///
+    /// Ends after SIGTERM or SIGINT: clients outside of transactions are sent away at once, transactions may go on for a while. A second
+    /// signal ends them too.
+    Serve(Box<Serve>),
+    /// Say who may log in
+    User {
+        #[command(subcommand)]
+        what: User,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// The database's directory, made when it is not there
+    pub dir: PathBuf,
+    /// Address to listen on; may be given more than once
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5432")]
+    pub listen: Vec<SocketAddr>,
+    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version scheme: silo, 2pl-nowait,
+    /// 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
+    #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
+    pub scheme: Scheme,
+    /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
+    #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
+    pub durability: Durability,
+    /// Clients that may be there at the same time
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_connections: u32,
+    /// Certificate for TLS in PEM, maybe followed by those it is signed by
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's key in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Refuse clients without TLS
+    #[arg(long, requires = "tls_cert")]
+    pub tls_required: bool,
+    /// Let everybody in while there are no users, also from other machines
+    ///
+    /// Without it, a database without users is served on addresses of this machine only.
+    #[arg(long)]
+    pub trust: bool,
+    /// Seconds that transactions may go on when the server is told to end
+    #[arg(long, default_value_t = 10, value_name = "S")]
+    pub drain_seconds: u64,
+    /// Longest message of a client in MiB
+    #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1023))]
+    pub max_message: u32,
+    /// Threads that serve clients [default: two a core, at least eight]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub threads: Option<u32>,
+    /// What to tell on the standard error: off, error, warn, info, debug, trace
+    #[arg(long, default_value_t = LevelFilter::Info, value_name = "LEVEL")]
+    pub log: LevelFilter,
+}
+
+impl Serve {
+    /// The bounds of the server.
+    pub fn options(&self) -> ServerOptions {
+        let mut options = ServerOptions::default();
+        options.connections_max = self.max_connections as usize;
+        options.message_bytes_max = (self.max_message as usize) << 20;
+        options.drain_max = Duration::from_secs(self.drain_seconds);
+        options.tls_required = self.tls_required;
+        options.trust = self.trust || self.is_local();
+        options.threads = self.threads.map(|threads| threads as usize);
+        options
+    }
+
+    /// Whether only this machine can reach it.
+    pub fn is_local(&self) -> bool {
+        self.listen.iter().all(|address| address.ip().is_loopback())
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum User {
+    /// Add a user, or give it another password
+    ///
+    /// The password is asked for; from a pipe, it is the first line. A server that runs knows it at once. Once there is a user, nobody logs
+    /// in without a password.
+    Add {
+        /// The user's name
+        name: String,
+        /// The database's directory
+        dir: PathBuf,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn arguments_fit_together() {
+        Ermined::command().debug_assert();
+        let serve = |line: &str| match Ermined::try_parse_from(line.split(' ')) {
+            Ok(Ermined { command: Command::Serve(serve) }) => Ok(serve),
+            Ok(_) => panic!("{line}"),
+            Err(error) => Err(error.to_string()),
+        };
+        let local = serve("ermined serve d").unwrap();
+        assert!(local.is_local() && local.options().trust);
+        let anywhere = serve("ermined serve d --listen 127.0.0.1:1 --listen 0.0.0.0:2 --drain-seconds 3").unwrap();
+        assert!(!anywhere.is_local() && !anywhere.options().trust);
+        assert_eq!((anywhere.listen.len(), anywhere.options().drain_max.as_secs()), (2, 3));
+        for line in
+            ["serve", "serve d --listen here", "serve d --tls-cert c", "serve d --tls-required", "serve d --scheme x"]
+        {
+            assert!(serve(&format!("ermined {line}")).is_err(), "{line}");
+        }
+    }
+}

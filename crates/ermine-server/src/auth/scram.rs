@@ -1,0 +1,159 @@
+//! The server's side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
+//!
+//! Invariants
+//! 1. A user that is not there and a wrong password take the same steps, look the same, and fail at the same one.
+//! 2. Keys are compared in constant time.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use ring::rand::{SecureRandom, SystemRandom};
+use subtle::ConstantTimeEq as _;
+
+use super::verifier::{KEY_LENGTH, Verifier, hash, sign};
+
+/// The mechanism's name.
+pub const MECHANISM: &str = "SCRAM-SHA-256";
+
+const NONCE_LENGTH: usize = 18;
+
+/// Why an exchange failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The client does not follow the protocol.
+    Malformed(&'static str),
+    /// The client does not know the password, or there is no such user.
+    Refused,
+}
+
+/// An exchange of which the first step has been made.
+pub struct Exchange {
+    verifier: Verifier,
+    is_known: bool,
+    header: String,
+    nonce: String,
+    /// What both sides sign, without the client's last message.
+    transcript: String,
+}
+
+impl Exchange {
+    /// Takes the client's first message and gives the server's. `None`: there is no such user, and `secret` hides it.
+    pub fn begin(
+        first: &str,
+        user: &str,
+        verifier: Option<Verifier>,
+        secret: &[u8],
+    ) -> Result<(Self, String), Failure> {
+        let mut nonce = [0; NONCE_LENGTH];
+        SystemRandom::new().fill(&mut nonce).expect("the system has random bytes");
+        Self::begin_with(first, user, verifier, secret, &BASE64.encode(nonce))
+    }
+
+    fn begin_with(
+        first: &str,
+        user: &str,
+        verifier: Option<Verifier>,
+        secret: &[u8],
+        server_nonce: &str,
+    ) -> Result<(Self, String), Failure> {
+        let malformed = Failure::Malformed("the first message of SCRAM is malformed");
+        let mut parts = first.splitn(3, ',');
+        let (binding, identity) = (parts.next().ok_or(malformed)?, parts.next().ok_or(malformed)?);
+        let bare = parts.next().ok_or(malformed)?;
+        match binding {
+            "n" | "y" => {}
+            _ if binding.starts_with("p=") => return Err(Failure::Malformed("channel binding was not offered")),
+            _ => return Err(malformed),
+        }
+        if !identity.is_empty() {
+            return Err(Failure::Malformed("an authorization identity is not supported"));
+        }
+        // The name in here is not looked at, as in PostgreSQL: who the client is was said at startup.
+        let client_nonce = match bare.split(',').collect::<Vec<_>>()[..] {
+            [name, nonce, ..] if name.starts_with("n=") => nonce.strip_prefix("r=").ok_or(malformed)?,
+            _ => return Err(malformed),
+        };
+        if client_nonce.is_empty() || !client_nonce.bytes().all(|byte| matches!(byte, b'!'..=b'~')) {
+            return Err(malformed);
+        }
+        let is_known = verifier.is_some();
+        let mock = Verifier::mock(user, secret);
+        let verifier = verifier.unwrap_or(mock);
+        let nonce = format!("{client_nonce}{server_nonce}");
+        let reply = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
+        let transcript = format!("{bare},{reply}");
+        Ok((Self { verifier, is_known, header: format!("{binding},,"), nonce, transcript }, reply))
+    }
+
+    /// Takes the client's last message and gives the server's.
+    pub fn finish(self, last: &str) -> Result<String, Failure> {
+        let malformed = Failure::Malformed("the last message of SCRAM is malformed");
+        let (signed, proof) = last.rsplit_once(",p=").ok_or(malformed)?;
+        let mut attributes = signed.split(',');
+        let binding = attributes.next().and_then(|part| part.strip_prefix("c=")).ok_or(malformed)?;
+        let nonce = attributes.next().and_then(|part| part.strip_prefix("r=")).ok_or(malformed)?;
+        if binding != BASE64.encode(&self.header) {
+            return Err(Failure::Malformed("the channel binding of SCRAM is another one than before"));
+        }
+        if nonce != self.nonce {
+            return Err(Failure::Malformed("the nonce of SCRAM is another one than before"));
+        }
+        let proof: [u8; KEY_LENGTH] =
+            BASE64.decode(proof).ok().and_then(|proof| proof.try_into().ok()).ok_or(malformed)?;
+        let message = format!("{},{signed}", self.transcript);
+        let signature = sign(&self.verifier.stored_key, message.as_bytes());
+        let client_key: [u8; KEY_LENGTH] = std::array::from_fn(|index| proof[index] ^ signature[index]);
+        let knows = bool::from(hash(&client_key).ct_eq(&self.verifier.stored_key));
+        let reply = format!("v={}", BASE64.encode(sign(&self.verifier.server_key, message.as_bytes())));
+        if knows & self.is_known { Ok(reply) } else { Err(Failure::Refused) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7677, section 3.
+    fn example() -> (Exchange, String) {
+        let verifier = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
+                        wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+            .parse()
+            .unwrap();
+        let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+        Exchange::begin_with("n,,n=user,r=rOprNGfwEbeRWgbNEkqO", "user", Some(verifier), b"", nonce).unwrap()
+    }
+
+    const LAST: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+
+    #[test]
+    fn the_example_of_the_standard() {
+        let (exchange, reply) = example();
+        assert_eq!(reply, "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096");
+        assert_eq!(exchange.finish(LAST).unwrap(), "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
+    }
+
+    #[test]
+    fn others_are_refused() {
+        assert_eq!(example().0.finish(&LAST.replace("dHzb", "dHzc")), Err(Failure::Refused));
+        for last in
+            ["", "c=biws", &LAST.replace("biws", "eSws"), &LAST.replace("r=rO", "r=rP"), &LAST[..LAST.len() - 4]]
+        {
+            assert!(matches!(example().0.finish(last), Err(Failure::Malformed(_))), "{last}");
+        }
+        for first in
+            ["", "n,,", "n,,r=a", "n,,n=a,r=", "p=tls-server-end-point,,n=a,r=b", "n,a=x,n=a,r=b", "x,,n=a,r=b"]
+        {
+            assert!(matches!(Exchange::begin(first, "a", None, b""), Err(Failure::Malformed(_))), "{first}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_user_has_a_salt_that_stays() {
+        let salt = || {
+            let (exchange, reply) = Exchange::begin("n,,n=,r=abc", "nobody", None, b"secret").unwrap();
+            let last = format!("c=biws,r={},p={}", exchange.nonce, BASE64.encode([7; KEY_LENGTH]));
+            assert_eq!(exchange.finish(&last), Err(Failure::Refused));
+            reply.split(',').nth(1).unwrap().to_owned()
+        };
+        assert_eq!(salt(), salt());
+    }
+}

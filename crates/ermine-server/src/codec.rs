@@ -1,0 +1,61 @@
+//! Values as clients write and read them. All that the server knows of types is here, and here it asks [`ermine_sql::types`].
+
+use ermine_sql::{
+    Result, SqlError, SqlState,
+    types::{Environment, SqlType, Value, binary, text},
+};
+
+/// Parameters have no modifier.
+const NO_MODIFIER: i32 = -1;
+
+/// The number of a type.
+pub fn oid(ty: SqlType) -> u32 {
+    ty.oid()
+}
+
+/// The type that a number stands for.
+pub fn type_of(oid: u32) -> Option<SqlType> {
+    SqlType::from_oid(oid)
+}
+
+/// How many bytes a type's values have; -1: it varies.
+pub fn length(ty: SqlType) -> i16 {
+    ty.typlen()
+}
+
+/// A value from its text.
+#[inline]
+pub fn parse_text(ty: SqlType, bytes: &[u8], environment: &Environment) -> Result<Value> {
+    text::parse(ty, NO_MODIFIER, utf8(bytes)?, environment)
+}
+
+/// A value from its bytes.
+#[inline]
+pub fn read_binary(ty: SqlType, bytes: &[u8]) -> Result<Value> {
+    binary::read(ty, NO_MODIFIER, bytes)
+}
+
+/// Appends the text of a value that is not NULL.
+#[inline]
+pub fn write_text(value: &Value, ty: SqlType, environment: &Environment, out: &mut String) {
+    text::write(value, ty, environment, out);
+}
+
+/// Appends the bytes of a value that is not NULL.
+#[inline]
+pub fn write_binary(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
+    binary::write(value, ty, out);
+}
+
+/// What a client sent as text, if it is one.
+pub fn utf8(bytes: &[u8]) -> Result<&str> {
+    let invalid = |byte: u8| {
+        let what = format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}");
+        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, what)
+    };
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains('\0') => Err(invalid(0)),
+        Ok(text) => Ok(text),
+        Err(error) => Err(invalid(bytes[error.valid_up_to()])),
+    }
+}

@@ -1,0 +1,107 @@
+//! Where statements run, so that long ones stop nobody.
+//!
+//! Sessions are synchronous, and most statements take microseconds, less than handing them to another thread. So they run on the
+//! connection's task, on one of the runtime's threads, and four things keep long ones from getting in the way of others:
+//!
+//! 1. A statement that is known to be long runs in `block_in_place`, which gives the thread's queue to another thread first. The backend
+//!    says so ([`crate::backend::Statement::is_long`], [`crate::backend::Backend::waits`]), or it took more than [`LONG`] the last time.
+//! 2. One that turns out to be long does the same in the middle, where the backend calls [`pause`] (see [`crate::backend::Opening`]), or where
+//!    its rows fill the output's buffer.
+//! 3. A thread that has waited for sockets and then runs a statement leaves nobody waiting for them: tokio wakes a second thread only for a
+//!    second task. So a watchdog wakes one while statements run. Without it, one statement stops all connections, new ones too.
+//! 4. There are more threads than cores.
+//!
+//! Tried and rejected: `block_in_place` for every statement, 23 us of CPU a prepared point query instead of 10 (2026-11-22,
+//! `tests/server/cost.rs`).
+
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::{runtime::Handle, task::block_in_place};
+
+/// What took longer is believed to do so again, and does not run where others have to.
+pub const LONG: Duration = Duration::from_millis(1);
+
+/// How often the watchdog looks. Half of the time that a client may notice.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// How long a thread waits for another to take over its queue, and how often a statement tries that.
+const HAND_OVER: Duration = Duration::from_micros(100);
+const TRIES: u32 = 3;
+
+thread_local! {
+    /// When the statement that runs on this thread began, and how often it has stepped aside.
+    static RUNNING: Cell<Option<(Instant, u32)>> = const { Cell::new(None) };
+}
+
+/// Counts what runs where others have to, and wakes others beside it.
+#[derive(Default)]
+pub struct Watch {
+    running: AtomicUsize,
+    has_ended: AtomicBool,
+}
+
+struct Run<'a>(&'a Watch);
+
+impl Watch {
+    /// Runs a part of a statement that began at `began`.
+    #[inline]
+    pub fn run<T>(&self, is_long: bool, began: Instant, part: impl FnOnce() -> T) -> T {
+        if is_long {
+            return block_in_place(part);
+        }
+        // Relaxed: the watchdog only asks whether there is any.
+        self.running.fetch_add(1, Ordering::Relaxed);
+        RUNNING.set(Some((began, 0)));
+        let _run = Run(self);
+        part()
+    }
+
+    /// Watches over this runtime until [`Watch::end`].
+    pub fn start(self: &Arc<Self>) {
+        let (watch, runtime) = (self.clone(), Handle::current());
+        let watchdog = thread::Builder::new().name("ermined-watch".into()).spawn(move || {
+            while !watch.has_ended.load(Ordering::Relaxed) {
+                thread::sleep(LOOK_EVERY);
+                if watch.running.load(Ordering::Relaxed) > 0 {
+                    // A thread that wakes up for nothing goes on to wait for sockets.
+                    drop(runtime.spawn(async {}));
+                }
+            }
+        });
+        if let Err(error) = watchdog {
+            log::error!("no watchdog can be started, long statements may stop others: {error}");
+        }
+    }
+
+    /// Watches no more.
+    pub fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Run<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        RUNNING.set(None);
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// To be called now and then within a statement that may take long, some thousand times a second: lets others run when it does. Anywhere
+/// else it does nothing.
+pub fn pause() {
+    let Some((began, tries)) = RUNNING.get() else { return };
+    if tries < TRIES && began.elapsed() > LONG * (1 << tries) {
+        RUNNING.set(Some((began, tries + 1)));
+        // Whether another thread has taken over is not told; if so, the next try does nothing.
+        block_in_place(|| thread::sleep(HAND_OVER));
+    }
+}

@@ -1,0 +1,356 @@
+//! A client's connection: messages in, calls to the session, replies out.
+//!
+//! Everything that has come is handled before anything is written, and the replies go out in one write when there is nothing more in hand:
+//! measured before, four writes a prepared query instead of one cost half of the throughput.
+//!
+//! Statements run on the connection's task; see [`aside`] for how long ones stop nobody.
+//!
+//! Invariants
+//! 1. One connection's failure, garbage or panic ends that connection only.
+//! 2. Between two `Sync`s, nothing is executed after an error.
+//! 3. When the server drains, a connection outside of a transaction ends at once, one inside when the transaction does.
+
+pub mod aside;
+mod extended;
+mod input;
+mod opening;
+mod output;
+mod rows;
+mod simple;
+mod statements;
+mod stream;
+
+use std::{
+    io,
+    sync::{Arc, atomic::AtomicBool, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use ermine_sql::{SqlError, SqlState, Status, types::Environment};
+use tokio::{net::TcpStream, time::timeout};
+
+pub use self::{input::Input, output::Output, stream::Stream};
+use self::{
+    opening::{Opened, Refusal},
+    rows::Scratch,
+    statements::Statements,
+};
+use crate::{
+    backend::{Backend, Opening, Session},
+    protocol::{
+        Malformed, backend,
+        frontend::{Header, LengthLimits, Message},
+        startup,
+    },
+    registry::{Entry, Stage},
+    server::Shared,
+};
+
+/// What clients are told of when they come, and whenever it changes.
+const REPORTED: [(&str, &str); 13] = [
+    ("server_version", "15.0 (Ermine)"),
+    ("server_encoding", "UTF8"),
+    ("client_encoding", "UTF8"),
+    ("application_name", ""),
+    ("default_transaction_read_only", "off"),
+    ("in_hot_standby", "off"),
+    ("is_superuser", "on"),
+    ("session_authorization", ""),
+    ("DateStyle", "ISO, MDY"),
+    ("IntervalStyle", "postgres"),
+    ("TimeZone", "UTC"),
+    ("integer_datetimes", "on"),
+    ("standard_conforming_strings", "on"),
+];
+
+/// Serves a client from its first byte to its last.
+pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
+    let Some(starting) = shared.registry.starting() else {
+        log::warn!("too many connections are starting up; one is closed");
+        return;
+    };
+    let opened = match timeout(shared.options.authentication_max, opening::open(&shared, socket)).await {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(Refusal::Told(mut output, error))) => {
+            log::info!("a connection is refused: {error}");
+            return fatal(&mut output, &error).await;
+        }
+        Ok(Err(Refusal::Io(error))) => return log::debug!("a connection ends while it starts up: {error}"),
+        Ok(Err(Refusal::Silent)) => return,
+        Err(_) => return log::info!("a connection took too long to start up"),
+    };
+    let Opened { input, mut output, startup, user } = opened;
+    let Some(registration) = shared.registry.register(startup.minor >= startup::MINOR_MAX) else {
+        let error = SqlError::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
+        return fatal(&mut output, &error).await;
+    };
+    drop(starting);
+    let entry = &registration.entry;
+    output.register(shared.registry.clone(), entry.clone());
+    let settings = opening::settings(&startup);
+    let opening = Opening {
+        user: &user,
+        database: startup.parameter("database").filter(|name| !name.is_empty()).unwrap_or(&user),
+        settings: &settings,
+        process: entry.process,
+        pause: aside::pause,
+    };
+    let session = match shared.backend.session(&opening) {
+        Ok(session) => session,
+        Err(error) => return fatal(&mut output, &error).await,
+    };
+    let cancel = session.cancel();
+    entry.on_cancel(cancel.clone());
+    backend::authentication_ok(output.bytes());
+    let mut connection = Connection {
+        environment: session.environment(),
+        shared: &shared,
+        session,
+        output,
+        cancel,
+        statements: Statements::default(),
+        scratch: Scratch::default(),
+        told: Vec::new(),
+        is_skipping: false,
+        has_set: false,
+        simple_was_long: false,
+    };
+    connection.tell_settings();
+    backend::backend_key_data(connection.output.bytes(), entry.process, &entry.secret);
+    connection.ready();
+    log::debug!("connection {}: {user} has come", entry.process);
+    match connection.run(input, entry).await {
+        Ok(()) => log::debug!("connection {}: {user} has gone", entry.process),
+        Err(End::Io(error)) => log::debug!("connection {}: {user} is lost: {error}", entry.process),
+        Err(End::Told(error)) => {
+            log::info!("connection {} of {user} ends: {error}", entry.process);
+            fatal(&mut connection.output, &error).await;
+        }
+    }
+}
+
+async fn fatal(output: &mut Output, error: &SqlError) {
+    backend::error(output.bytes(), "FATAL", error);
+    output.close().await;
+}
+
+/// Why a connection ends, beside by the client's wish.
+enum End {
+    Io(io::Error),
+    /// The client is told.
+    Told(SqlError),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Malformed> for End {
+    fn from(malformed: Malformed) -> Self {
+        Self::Told(SqlError::new(SqlState::PROTOCOL_VIOLATION, malformed.0))
+    }
+}
+
+/// What to do after a message.
+#[derive(PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Terminate,
+}
+
+struct Connection<'s, B: Backend> {
+    shared: &'s Shared<B>,
+    session: B::Session,
+    output: Output,
+    statements: Statements<B::Session>,
+    environment: Environment,
+    scratch: Scratch,
+    cancel: Arc<AtomicBool>,
+    /// Settings as the client knows them.
+    told: Vec<String>,
+    /// After an error, until `Sync`.
+    is_skipping: bool,
+    /// Settings were changed in this transaction.
+    has_set: bool,
+    simple_was_long: bool,
+}
+
+impl<B: Backend> Connection<'_, B> {
+    async fn run(&mut self, mut input: Input, entry: &Entry) -> Result<(), End> {
+        let limits = LengthLimits { long: self.shared.options.message_bytes_max, short: startup::LENGTH_MAX };
+        loop {
+            let mut announced = None;
+            while let Some(header) = Header::peek(input.bytes(), limits)? {
+                if header.length > input.bytes().len() {
+                    announced = Some(header.length);
+                    break;
+                }
+                let is_last = input.bytes().get(header.length) == Some(&b'S');
+                let next = self.handle(header.decode(input.bytes())?, is_last);
+                input.consume(header.length);
+                if next == Next::Terminate {
+                    return Ok(());
+                }
+                if self.output.bytes().len() > output::BUFFER_MAX {
+                    self.output.flush().await?;
+                }
+            }
+            if self.output.wants_flush() {
+                self.output.flush().await?;
+            }
+            self.end_when_staged()?;
+            self.wait(&mut input, announced, entry).await?;
+            if input.bytes().is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for more of the client's; when it ends, the input is empty.
+    async fn wait(&mut self, input: &mut Input, announced: Option<usize>, entry: &Entry) -> Result<(), End> {
+        let is_in_message = !input.bytes().is_empty();
+        let limit = if is_in_message {
+            let mebibytes = announced.unwrap_or_default() as u64 >> 20;
+            Some(self.shared.options.message_max + Duration::from_secs(mebibytes))
+        } else if self.session.status() == Status::Idle {
+            None
+        } else {
+            self.session.silence_max()
+        };
+        let began = limit.map(|_| Instant::now());
+        loop {
+            let staged = entry.staged.notified();
+            let read = async {
+                let more = input.fill(self.output.stream());
+                match limit.zip(began) {
+                    None => more.await.map(Some),
+                    Some((limit, began)) => match timeout(limit.saturating_sub(began.elapsed()), more).await {
+                        Ok(more) => more.map(Some),
+                        Err(_) => Ok(None),
+                    },
+                }
+            };
+            tokio::select! {
+                biased;
+                read = read => match read? {
+                    Some(0) if is_in_message => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                    // A part of a message is worth nothing yet, and its time goes on.
+                    Some(_) if is_in_message && announced.is_some_and(|length| input.bytes().len() < length) => continue,
+                    Some(_) => return Ok(()),
+                    None if is_in_message => {
+                        return Err(Malformed("a message was begun and not completed in time").into());
+                    }
+                    None => {
+                        let what = "terminating connection due to idle-in-transaction timeout";
+                        return Err(End::Told(SqlError::new(SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, what)));
+                    }
+                },
+                () = staged => self.end_when_staged()?,
+            }
+        }
+    }
+
+    fn end_when_staged(&self) -> Result<(), End> {
+        let ends = match self.shared.registry.stage() {
+            Stage::Serving => false,
+            Stage::Draining => self.session.status() == Status::Idle,
+            Stage::Ending => true,
+        };
+        if ends {
+            let what = "terminating connection due to administrator command";
+            return Err(End::Told(SqlError::new(SqlState::ADMIN_SHUTDOWN, what)));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn handle(&mut self, message: Message<'_>, is_last: bool) -> Next {
+        if self.is_skipping && !matches!(message, Message::Sync | Message::Terminate) {
+            return Next::GoOn;
+        }
+        let done = match message {
+            Message::Bind(bind) => self.bind(&bind),
+            Message::Describe(target) => self.describe(target),
+            Message::Execute { portal, rows_max } => self.execute(portal, rows_max, is_last),
+            Message::Sync => {
+                self.sync();
+                Ok(())
+            }
+            Message::Query(text) => {
+                self.simple_query(text);
+                Ok(())
+            }
+            Message::Parse { name, text, types } => self.parse(name, text, types),
+            Message::Close(target) => {
+                self.close(target);
+                Ok(())
+            }
+            Message::Flush => {
+                self.output.due();
+                Ok(())
+            }
+            Message::FunctionCall => {
+                self.report(&SqlError::unsupported("a call of a function by its number"));
+                self.ready();
+                Ok(())
+            }
+            // What is left of a copy that has failed.
+            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
+            Message::Password(_) => Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, "nobody asked for a password")),
+            Message::Terminate => return Next::Terminate,
+        };
+        if let Err(error) = done {
+            self.report(&error);
+            self.is_skipping = true;
+        }
+        Next::GoOn
+    }
+
+    /// An error that ends no connection.
+    fn report(&mut self, error: &SqlError) {
+        self.session.fail();
+        backend::error(self.output.bytes(), "ERROR", error);
+        self.output.due();
+    }
+
+    /// Tells the client that it may go on, and where the session stands.
+    fn ready(&mut self) {
+        let status = self.session.status();
+        if status == Status::Idle {
+            self.statements.end_portals();
+        }
+        if self.has_set {
+            self.tell_settings();
+            self.has_set = status != Status::Idle;
+        }
+        backend::ready_for_query(self.output.bytes(), status);
+        self.output.due();
+    }
+
+    /// Tells the client of settings that are not as it knows them.
+    fn tell_settings(&mut self) {
+        self.environment = self.session.environment();
+        self.told.resize(REPORTED.len(), String::new());
+        for ((name, default), told) in REPORTED.iter().zip(&mut self.told) {
+            let now = self.session.setting(name).unwrap_or_else(|| match *name {
+                "session_authorization" => self.environment.user.to_string(),
+                _ => (*default).to_owned(),
+            });
+            // Nothing that is told is the empty string but what is so from the beginning.
+            if now != *told || !self.has_set {
+                backend::parameter_status(self.output.bytes(), name, &now);
+                *told = now;
+            }
+        }
+    }
+
+    /// A cancellation that came too late for what it meant is forgotten.
+    #[inline]
+    fn forget_cancellation(&self) {
+        if self.cancel.load(Ordering::Relaxed) && self.shared.registry.stage() != Stage::Ending {
+            self.cancel.store(false, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! From an accepted socket to a client that is known: TLS, the protocol's version, who it is.
+//!
+//! All of it happens within one time limit, and in messages of at most 10 kB, since nobody knows yet who sends them.
+
+use std::io;
+
+use ermine_sql::{SqlError, SqlState};
+use tokio::net::TcpStream;
+
+use super::{Input, Output, Stream};
+use crate::{
+    auth::scram::{Exchange, Failure, MECHANISM},
+    backend::Backend,
+    protocol::{
+        Malformed, backend,
+        frontend::{Header, LengthLimits, Message},
+        reader::Reader,
+        startup::{self, Packet, Startup},
+    },
+    registry::Stage,
+    server::Shared,
+};
+
+/// A client that has said what it wants, and maybe who it is.
+pub struct Opened {
+    /// What it sends.
+    pub input: Input,
+    /// What it is sent.
+    pub output: Output,
+    /// What it wants.
+    pub startup: Startup,
+    /// Who it is.
+    pub user: String,
+}
+
+/// Why it did not come to a session.
+pub enum Refusal {
+    /// There is nothing to say to the client.
+    Silent,
+    /// The client went, or cannot be reached.
+    Io(io::Error),
+    /// It has to be told.
+    Told(Box<Output>, SqlError),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Opens a connection.
+pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<Opened, Refusal> {
+    let mut input = Input::default();
+    let mut output = Output::new(Stream::Plain(socket), shared.options.stall_max);
+    let startup = loop {
+        let packet = match packet(&mut input, output.stream()).await? {
+            Ok(packet) => packet,
+            Err(malformed) => return Err(told(output, SqlState::PROTOCOL_VIOLATION, malformed.0)),
+        };
+        match packet {
+            Packet::Ssl => {
+                let is_plain = matches!(output.stream(), Stream::Plain(_));
+                // What was sent before the answer was read would count as encrypted.
+                if !is_plain || !input.bytes().is_empty() {
+                    return Err(told(output, SqlState::PROTOCOL_VIOLATION, "something came before encryption began"));
+                }
+                match &shared.tls {
+                    Some(tls) => output = encrypt(tls, output, shared).await?,
+                    None => answer(&mut output, backend::REFUSE).await?,
+                }
+            }
+            Packet::Gss => answer(&mut output, backend::REFUSE).await?,
+            Packet::Cancel { process, secret } => {
+                shared.registry.cancel(process, &secret);
+                return Err(Refusal::Silent);
+            }
+            Packet::Version(major, minor) => {
+                let what = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2");
+                return Err(told(output, SqlState::FEATURE_NOT_SUPPORTED, what));
+            }
+            Packet::Startup(startup) => break startup,
+        }
+    };
+    if shared.options.tls_required && matches!(output.stream(), Stream::Plain(_)) {
+        return Err(told(output, SqlState::INVALID_AUTHORIZATION, "connections without TLS are refused"));
+    }
+    if shared.registry.stage() != Stage::Serving {
+        return Err(told(output, SqlState::CANNOT_CONNECT_NOW, "the database system is shutting down"));
+    }
+    if startup.is_too_new() {
+        backend::negotiate_protocol_version(output.bytes(), &startup.protocol_options);
+    }
+    if startup.parameter("replication").is_some_and(|value| !matches!(value, "false" | "off" | "no" | "0")) {
+        return Err(told(output, SqlState::FEATURE_NOT_SUPPORTED, "replication is not supported"));
+    }
+    let Some(user) = startup.parameter("user").filter(|user| !user.is_empty()).map(str::to_owned) else {
+        return Err(told(output, SqlState::INVALID_AUTHORIZATION, "no user name was given"));
+    };
+    match authenticate(shared, &user, &mut input, &mut output).await {
+        Ok(()) => Ok(Opened { input, output, startup, user }),
+        Err(Unknown::Io(error)) => Err(Refusal::Io(error)),
+        Err(Unknown::Told(error)) => Err(Refusal::Told(Box::new(output), error)),
+    }
+}
+
+fn told(output: Output, state: SqlState, what: impl Into<String>) -> Refusal {
+    Refusal::Told(Box::new(output), SqlError::new(state, what))
+}
+
+async fn packet(input: &mut Input, stream: &mut Stream) -> io::Result<Result<Packet, Malformed>> {
+    loop {
+        match startup::length(input.bytes()) {
+            Err(malformed) => return Ok(Err(malformed)),
+            Ok(Some(length)) if length <= input.bytes().len() => {
+                let packet = startup::decode(&input.bytes()[..length]);
+                input.consume(length);
+                return Ok(packet);
+            }
+            Ok(_) => {}
+        }
+        if input.fill(stream).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+async fn answer(output: &mut Output, byte: u8) -> io::Result<()> {
+    output.bytes().push(byte);
+    output.flush().await
+}
+
+async fn encrypt<B>(
+    tls: &tokio_rustls::TlsAcceptor,
+    mut output: Output,
+    shared: &Shared<B>,
+) -> Result<Output, Refusal> {
+    answer(&mut output, backend::ACCEPT_TLS).await?;
+    let Stream::Plain(socket) = output.into_stream() else { return Err(Refusal::Silent) };
+    let stream = tls.accept(socket).await?;
+    Ok(Output::new(Stream::Tls(Box::new(stream)), shared.options.stall_max))
+}
+
+enum Unknown {
+    Io(io::Error),
+    Told(SqlError),
+}
+
+impl From<io::Error> for Unknown {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Malformed> for Unknown {
+    fn from(malformed: Malformed) -> Self {
+        Self::Told(SqlError::new(SqlState::PROTOCOL_VIOLATION, malformed.0))
+    }
+}
+
+async fn authenticate<B: Backend>(
+    shared: &Shared<B>,
+    user: &str,
+    input: &mut Input,
+    output: &mut Output,
+) -> Result<(), Unknown> {
+    let stored = |error: io::Error| {
+        log::error!("users cannot be read: {error}");
+        Unknown::Told(SqlError::new(SqlState::IO_ERROR, "users cannot be read"))
+    };
+    let users = &*shared.users;
+    if shared.options.trust && users.is_empty().map_err(stored)? {
+        return Ok(());
+    }
+    backend::authentication_sasl(output.bytes(), &[MECHANISM]);
+    output.flush().await?;
+    let first = password(input, output.stream()).await?;
+    let mut reader = Reader::new(&first);
+    let mechanism = reader.text()?;
+    let first = reader.value()?.unwrap_or_default();
+    reader.end()?;
+    if mechanism != MECHANISM.as_bytes() {
+        return Err(Malformed("this mechanism of SASL was not offered").into());
+    }
+    let (verifier, secret) = (users.verifier(user).map_err(stored)?, users.secret().map_err(stored)?);
+    let failed = |failure| match failure {
+        Failure::Malformed(what) => Unknown::from(Malformed(what)),
+        Failure::Refused => {
+            let what = format!("password authentication failed for user \"{user}\"");
+            Unknown::Told(SqlError::new(SqlState::INVALID_PASSWORD, what))
+        }
+    };
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("SCRAM is not UTF-8"));
+    let (exchange, reply) = Exchange::begin(&text(first)?, user, verifier, &secret).map_err(failed)?;
+    backend::authentication_sasl_continue(output.bytes(), reply);
+    output.flush().await?;
+    let last = password(input, output.stream()).await?;
+    let reply = exchange.finish(&text(&last)?).map_err(failed)?;
+    backend::authentication_sasl_final(output.bytes(), reply);
+    Ok(())
+}
+
+/// The next message, which has to be one of authentication.
+async fn password(input: &mut Input, stream: &mut Stream) -> Result<Vec<u8>, Unknown> {
+    const LIMITS: LengthLimits = LengthLimits { long: 0, short: startup::LENGTH_MAX };
+    loop {
+        match Header::peek(input.bytes(), LIMITS)? {
+            Some(header) if header.length <= input.bytes().len() => {
+                let Message::Password(data) = header.decode(input.bytes())? else {
+                    return Err(Malformed("a message of authentication was expected").into());
+                };
+                let data = data.to_vec();
+                input.consume(header.length);
+                return Ok(data);
+            }
+            _ => {}
+        }
+        if input.fill(stream).await? == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+    }
+}
+
+/// Settings that a session is to begin with: parameters, and those in `options`, as `-c name=value`.
+pub fn settings(startup: &Startup) -> Vec<(String, String)> {
+    let mut settings = Vec::new();
+    for (name, value) in &startup.parameters {
+        match &**name {
+            "user" | "database" | "replication" => {}
+            "options" => settings.extend(options(value)),
+            _ => settings.push((name.clone(), value.clone())),
+        }
+    }
+    settings
+}
+
+fn options(text: &str) -> Vec<(String, String)> {
+    let (mut words, mut word, mut characters) = (Vec::new(), String::new(), text.chars());
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => word.extend(characters.next()),
+            character if character.is_whitespace() => words.push(std::mem::take(&mut word)),
+            character => word.push(character),
+        }
+    }
+    words.push(word);
+    let mut words = words.into_iter().filter(|word| !word.is_empty());
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        let assignment = match word.strip_prefix("-c") {
+            Some("") => words.next().unwrap_or_default(),
+            Some(assignment) => assignment.to_owned(),
+            None => word.strip_prefix("--").unwrap_or_default().to_owned(),
+        };
+        if let Some((name, value)) = assignment.split_once('=') {
+            settings.push((name.replace('-', "_"), value.to_owned()));
+        }
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_settings() {
+        let of = |text| options(text).into_iter().map(|(name, value)| format!("{name}:{value}")).collect::<Vec<_>>();
+        assert_eq!(of("-c a=b  -cc=d --statement-timeout=5s"), ["a:b", "c:d", "statement_timeout:5s"]);
+        assert_eq!(of(r"-c search_path=a,\ b -x"), ["search_path:a, b"]);
+        assert_eq!(of("-c"), [""; 0]);
+    }
+}

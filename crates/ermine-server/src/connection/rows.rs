@@ -1,0 +1,119 @@
+//! Rows on their way from a statement into the output, in the formats that the client wants.
+
+use ermine_sql::{
+    Column, Result, Rows, SqlError,
+    types::{Environment, SqlType, Value},
+};
+
+use super::output::{Mark, Output};
+use crate::{
+    codec,
+    protocol::{
+        Format, Formats,
+        backend::{self, Field},
+    },
+};
+
+/// What is kept from one statement to the next, for the memory.
+#[derive(Default)]
+pub struct Scratch {
+    types: Vec<SqlType>,
+    text: String,
+}
+
+/// Takes the rows of a statement.
+pub struct Sink<'a> {
+    output: &'a mut Output,
+    environment: &'a Environment,
+    formats: &'a Formats,
+    scratch: &'a mut Scratch,
+    is_simple: bool,
+    /// Where the last statement ended.
+    begin: Mark,
+    /// Whether a statement changed settings.
+    pub has_set: bool,
+}
+
+impl<'a> Sink<'a> {
+    /// For a text of statements, which are described as they come, and whose values are texts.
+    pub fn simple(output: &'a mut Output, environment: &'a Environment, scratch: &'a mut Scratch) -> Self {
+        const TEXT: &Formats = &Formats::All(Format::Text);
+        let begin = output.mark();
+        Self { output, environment, formats: TEXT, scratch, is_simple: true, begin, has_set: false }
+    }
+
+    /// For a portal, which the client has had described.
+    #[inline]
+    pub fn portal(
+        output: &'a mut Output,
+        environment: &'a Environment,
+        formats: &'a Formats,
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        let begin = output.mark();
+        Self { output, environment, formats, scratch, is_simple: false, begin, has_set: false }
+    }
+}
+
+impl Rows for Sink<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Result<()> {
+        self.scratch.types.clear();
+        self.scratch.types.extend(columns.iter().map(|column| column.ty));
+        if self.is_simple {
+            describe(self.output.bytes(), columns, self.formats);
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value]) -> Result<()> {
+        let Scratch { types, text } = &mut *self.scratch;
+        let (formats, environment) = (self.formats, self.environment);
+        debug_assert_eq!(types.len(), values.len());
+        backend::data_row(self.output.bytes(), values.len(), |out| {
+            for (index, (value, &ty)) in values.iter().zip(&*types).enumerate() {
+                match (value, formats.of(index)) {
+                    (Value::Null, _) => backend::null(out),
+                    (_, Format::Binary) => backend::value(out, |out| codec::write_binary(value, ty, out)),
+                    (_, Format::Text) => {
+                        text.clear();
+                        codec::write_text(value, ty, environment, text);
+                        out.extend_from_slice(&(text.len() as u32).to_be_bytes());
+                        out.extend_from_slice(text.as_bytes());
+                    }
+                }
+            }
+        });
+        self.output.relieve()
+    }
+
+    fn complete(&mut self, tag: &str) -> Result<()> {
+        if self.is_simple {
+            self.output.hold();
+        }
+        self.has_set |= matches!(tag, "SET" | "RESET" | "DISCARD ALL" | "DISCARD");
+        backend::command_complete(self.output.bytes(), tag);
+        self.begin = self.output.mark();
+        Ok(())
+    }
+
+    fn take_back(&mut self) -> bool {
+        self.output.back_to(self.begin)
+    }
+
+    fn notice(&mut self, severity: &'static str, notice: &SqlError) {
+        backend::notice(self.output.bytes(), severity, notice);
+    }
+}
+
+/// Appends what clients are told of columns.
+pub fn describe(out: &mut Vec<u8>, columns: &[Column], formats: &Formats) {
+    let fields = columns.iter().enumerate().map(|(index, column)| Field {
+        name: &column.name,
+        source: column.source,
+        type_oid: codec::oid(column.ty),
+        type_length: codec::length(column.ty),
+        modifier: column.modifier,
+        format: formats.of(index),
+    });
+    backend::row_description(out, fields);
+}

@@ -1,0 +1,63 @@
+//! A client's socket, with TLS or without.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::server::TlsStream;
+
+/// A client's socket.
+pub enum Stream {
+    /// As it is.
+    Plain(TcpStream),
+    /// In TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+macro_rules! each {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match $stream {
+            Stream::Plain($inner) => {
+                let $inner = Pin::new($inner);
+                $call
+            }
+            Stream::Tls($inner) => {
+                let $inner = Pin::new(&mut **$inner);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    #[inline]
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(&mut *self, stream => stream.poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    #[inline]
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        each!(&mut *self, stream => stream.poll_write(context, bytes))
+    }
+
+    #[inline]
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(&mut *self, stream => stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(&mut *self, stream => stream.poll_shutdown(context))
+    }
+}

@@ -1,0 +1,49 @@
+//! The `ermined` command: serves a database, and says who may log in. Exits with 1 when it failed, with 2 when it was asked for something
+//! that cannot work.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod serve;
+mod user;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Command, Ermined, User};
+
+fn main() -> ExitCode {
+    let Ermined { command } = Ermined::parse();
+    let done = match command {
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::User { what: User::Add { name, dir } } => user::add(&name, &dir),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let (message, code) = match &failure {
+                Failure::Usage(message) => (message, USAGE),
+                Failure::Failed(message) => (message, FAILED),
+            };
+            eprintln!("error: {message}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Why a verb did not do what it was asked for.
+pub enum Failure {
+    /// It cannot be done at all.
+    Usage(String),
+    /// It did not work.
+    Failed(String),
+}
+
+/// It did not work.
+pub fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+const FAILED: u8 = 1;
+/// What was asked for cannot work; clap exits with the same.
+const USAGE: u8 = 2;

@@ -1,0 +1,274 @@
+//! What the server sends, appended to a buffer. Nothing here decides when it goes out.
+//!
+//! What there is one of in every query is written by hand; the rest are pgwire's messages.
+
+use bytes::{Bytes, BytesMut};
+use ermine_sql::{Report, SqlError, Status};
+use pgwire::messages::{
+    Message,
+    data::ParameterDescription,
+    response::{ErrorResponse, NoticeResponse},
+    startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey},
+};
+
+use super::{Format, startup};
+
+/// Answers a request for TLS or GSSAPI.
+pub const REFUSE: u8 = b'N';
+/// Answers a request for TLS that is granted.
+pub const ACCEPT_TLS: u8 = b'S';
+
+/// A column of a result, as clients are told of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The table and the number of the column it shows; otherwise zeros.
+    pub source: (u32, i16),
+    /// The type's oid.
+    pub type_oid: u32,
+    /// The type's length in bytes; -1: it varies.
+    pub type_length: i16,
+    /// The type's modifier.
+    pub modifier: i32,
+    /// How values are written.
+    pub format: Format,
+}
+
+fn pgwire(out: &mut Vec<u8>, message: &impl Message) {
+    let mut bytes = BytesMut::with_capacity(message.message_length() + 1);
+    // It fails for what no client would read either: kinds of messages that are short by their nature, and are not here.
+    match message.encode(&mut bytes) {
+        Ok(()) => out.extend_from_slice(&bytes),
+        Err(error) => log::error!("a message that cannot be sent: {error}"),
+    }
+}
+
+#[inline]
+fn framed(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(kind);
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    let length = (out.len() - start) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend(text.bytes().take_while(|&byte| byte != 0));
+    out.push(0);
+}
+
+/// The client is who it says.
+pub fn authentication_ok(out: &mut Vec<u8>) {
+    pgwire(out, &Authentication::Ok);
+}
+
+/// Asks for one of these mechanisms.
+pub fn authentication_sasl(out: &mut Vec<u8>, mechanisms: &[&str]) {
+    pgwire(out, &Authentication::SASL(mechanisms.iter().map(|&name| name.to_owned()).collect()));
+}
+
+/// A step of SASL.
+pub fn authentication_sasl_continue(out: &mut Vec<u8>, data: String) {
+    pgwire(out, &Authentication::SASLContinue(Bytes::from(data)));
+}
+
+/// The last step of SASL.
+pub fn authentication_sasl_final(out: &mut Vec<u8>, data: String) {
+    pgwire(out, &Authentication::SASLFinal(Bytes::from(data)));
+}
+
+/// What is spoken instead of what was asked for.
+pub fn negotiate_protocol_version(out: &mut Vec<u8>, refused: &[String]) {
+    let version = 3 << 16 | i32::from(startup::MINOR_MAX);
+    pgwire(out, &NegotiateProtocolVersion::new(version, refused.to_vec()));
+}
+
+/// A setting, and what it is now.
+pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
+    pgwire(out, &ParameterStatus::new(name.to_owned(), value.replace('\0', "")));
+}
+
+/// What a request for cancellation has to say.
+pub fn backend_key_data(out: &mut Vec<u8>, process: i32, secret: &[u8]) {
+    pgwire(out, &BackendKeyData::new(process, SecretKey::Bytes(Bytes::copy_from_slice(secret))));
+}
+
+/// Why it failed. `FATAL` ends the connection, `ERROR` does not.
+pub fn error(out: &mut Vec<u8>, severity: &str, error: &SqlError) {
+    pgwire(out, &ErrorResponse::new(report(severity, error.report())));
+}
+
+/// Something beside the result.
+pub fn notice(out: &mut Vec<u8>, severity: &str, notice: &SqlError) {
+    pgwire(out, &NoticeResponse::new(report(severity, notice.report())));
+}
+
+fn report(severity: &str, report: &Report) -> Vec<(u8, String)> {
+    let Report { state, message, detail, hint, position, table, column, constraint } = report;
+    let optional = [
+        (b'D', detail.clone()),
+        (b'H', hint.clone()),
+        (b'P', position.map(|position| position.to_string())),
+        (b't', table.clone()),
+        (b'c', column.clone()),
+        (b'n', constraint.clone()),
+    ];
+    [(b'S', severity.to_owned()), (b'V', severity.to_owned()), (b'C', state.0.to_owned()), (b'M', message.clone())]
+        .into_iter()
+        .chain(optional.into_iter().filter_map(|(code, value)| Some((code, value?))))
+        .map(|(code, value)| (code, value.replace('\0', "")))
+        .collect()
+}
+
+/// The types of a statement's parameters.
+pub fn parameter_description(out: &mut Vec<u8>, types: impl Iterator<Item = u32>) {
+    pgwire(out, &ParameterDescription::new(types.collect()));
+}
+
+/// What there are columns of.
+pub fn row_description<'a>(out: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = Field<'a>>) {
+    framed(out, b'T', |out| {
+        out.extend_from_slice(&(fields.len() as u16).to_be_bytes());
+        for field in fields {
+            text(out, field.name);
+            out.extend_from_slice(&field.source.0.to_be_bytes());
+            out.extend_from_slice(&field.source.1.to_be_bytes());
+            out.extend_from_slice(&field.type_oid.to_be_bytes());
+            out.extend_from_slice(&field.type_length.to_be_bytes());
+            out.extend_from_slice(&field.modifier.to_be_bytes());
+            out.extend_from_slice(&[0, field.format as u8]);
+        }
+    });
+}
+
+/// A row of so many values, each of which `values` appends: see [`value`] and [`null`].
+#[inline]
+pub fn data_row(out: &mut Vec<u8>, count: usize, values: impl FnOnce(&mut Vec<u8>)) {
+    framed(out, b'D', |out| {
+        out.extend_from_slice(&(count as u16).to_be_bytes());
+        values(out);
+    });
+}
+
+/// NULL in a row.
+#[inline]
+pub fn null(out: &mut Vec<u8>) {
+    out.extend_from_slice(&(-1_i32).to_be_bytes());
+}
+
+/// A value in a row: its length, found out afterwards, and whatever `write` appends.
+#[inline]
+pub fn value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out);
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// The statement has ended.
+#[inline]
+pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
+    framed(out, b'C', |out| text(out, tag));
+}
+
+/// A statement is prepared.
+#[inline]
+pub fn parse_complete(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"1\0\0\0\x04");
+}
+
+/// A portal is there.
+#[inline]
+pub fn bind_complete(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"2\0\0\0\x04");
+}
+
+/// Something is forgotten.
+pub fn close_complete(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"3\0\0\0\x04");
+}
+
+/// There will be no rows.
+pub fn no_data(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"n\0\0\0\x04");
+}
+
+/// There was no statement.
+pub fn empty_query(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"I\0\0\0\x04");
+}
+
+/// There are more rows.
+pub fn portal_suspended(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"s\0\0\0\x04");
+}
+
+/// What belongs together has ended, and where the session stands.
+#[inline]
+pub fn ready_for_query(out: &mut Vec<u8>, status: Status) {
+    let status = match status {
+        Status::Idle => b'I',
+        Status::Open => b'T',
+        Status::Failed => b'E',
+    };
+    out.extend_from_slice(&[b'Z', 0, 0, 0, 5, status]);
+}
+
+#[cfg(test)]
+mod tests {
+    use ermine_sql::SqlState;
+    use pgwire::messages::{DecodeContext, PgWireBackendMessage, ProtocolVersion};
+
+    use super::*;
+
+    #[test]
+    fn pgwire_reads_what_is_written_by_hand() {
+        let mut out = Vec::new();
+        parse_complete(&mut out);
+        bind_complete(&mut out);
+        close_complete(&mut out);
+        let field =
+            Field { name: "n", source: (7, 2), type_oid: 23, type_length: 4, modifier: -1, format: Format::Binary };
+        row_description(&mut out, [field].into_iter());
+        no_data(&mut out);
+        data_row(&mut out, 2, |out| {
+            null(out);
+            value(out, |out| out.extend(b"abc"));
+        });
+        portal_suspended(&mut out);
+        command_complete(&mut out, "SELECT 1");
+        empty_query(&mut out);
+        error(&mut out, "ERROR", &SqlError::new(SqlState::SYNTAX_ERROR, "a\0b").hint("c").at(Some(3)));
+        ready_for_query(&mut out, Status::Failed);
+
+        let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_2);
+        context.awaiting_frontend_ssl = false;
+        let mut bytes = BytesMut::from(&out[..]);
+        let mut read = String::new();
+        while let Some(message) = PgWireBackendMessage::decode(&mut bytes, &context).unwrap() {
+            read += &format!("{message:?}\n");
+        }
+        assert!(bytes.is_empty());
+        for (line, wanted) in read.lines().zip([
+            "ParseComplete(ParseComplete)",
+            "BindComplete(BindComplete)",
+            "CloseComplete(CloseComplete)",
+            "RowDescription(RowDescription { fields: [FieldDescription { name: \"n\", table_id: 7, column_id: 2, type_id: 23, \
+             type_size: 4, type_modifier: -1, format_code: 1 }] })",
+            "NoData(NoData)",
+            "DataRow(DataRow { data: b\"\\xff\\xff\\xff\\xff\\0\\0\\0\\x03abc\", field_count: 2 })",
+            "PortalSuspended(PortalSuspended)",
+            "CommandComplete(CommandComplete { tag: \"SELECT 1\" })",
+            "EmptyQueryResponse(EmptyQueryResponse)",
+            "ErrorResponse(ErrorResponse { fields: [(83, \"ERROR\"), (86, \"ERROR\"), (67, \"42601\"), (77, \"ab\"), (72, \"c\"), \
+             (80, \"3\")] })",
+            "ReadyForQuery(ReadyForQuery { status: Error })",
+        ]) {
+            assert_eq!(line, wanted);
+        }
+        assert_eq!(read.lines().count(), 11);
+    }
+}

@@ -1,0 +1,264 @@
+//! What clients send once they have started up.
+
+use super::{Formats, Malformed, reader::Reader};
+
+/// A message. Names are bytes here: whether they are UTF-8 is for whoever looks them up.
+#[derive(Clone, Debug)]
+pub enum Message<'a> {
+    /// Any number of statements.
+    Query(&'a [u8]),
+    /// A statement to be prepared.
+    Parse {
+        /// Under which name; the empty one is replaced by the next.
+        name: &'a [u8],
+        /// Its text.
+        text: &'a [u8],
+        /// The parameters' types as oids, each of four bytes; 0 is not said.
+        types: &'a [u8],
+    },
+    /// A statement to be made a portal.
+    Bind(Bind<'a>),
+    /// Asks what a statement or a portal gives.
+    Describe(Target<'a>),
+    /// Runs a portal, up to so many rows; 0 is all.
+    Execute {
+        /// The portal's name.
+        portal: &'a [u8],
+        /// How many rows.
+        rows_max: i32,
+    },
+    /// Forgets a statement or a portal.
+    Close(Target<'a>),
+    /// Asks for what there is so far.
+    Flush,
+    /// Ends what belongs together.
+    Sync,
+    /// Calls a function.
+    FunctionCall,
+    /// A piece of what is copied in.
+    CopyData(&'a [u8]),
+    /// All of it was sent.
+    CopyDone,
+    /// It is not to be copied.
+    CopyFail(&'a [u8]),
+    /// A password, or a step of SASL.
+    Password(&'a [u8]),
+    /// The client goes.
+    Terminate,
+}
+
+/// A statement or a portal by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target<'a> {
+    /// A statement.
+    Statement(&'a [u8]),
+    /// A portal.
+    Portal(&'a [u8]),
+}
+
+/// A statement's parameters.
+#[derive(Clone, Debug)]
+pub struct Bind<'a> {
+    /// The portal's name.
+    pub portal: &'a [u8],
+    /// The statement's name.
+    pub statement: &'a [u8],
+    /// The formats of the parameters.
+    pub parameter_formats: Formats,
+    /// How many parameters there are.
+    pub parameter_count: usize,
+    parameters: Reader<'a>,
+    /// The formats of the results.
+    pub result_formats: Formats,
+}
+
+impl<'a> Bind<'a> {
+    /// The parameters, in their order; `None` is NULL.
+    pub fn parameters(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
+        let mut reader = self.parameters;
+        // They have been walked over once by `decode`, so none is cut.
+        (0..self.parameter_count).map(move |_| reader.value().unwrap_or_default())
+    }
+}
+
+/// A message's first five bytes: what it is and how long it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    kind: u8,
+    /// Bytes of the whole message.
+    pub length: usize,
+}
+
+/// How long messages may be.
+#[derive(Clone, Copy, Debug)]
+pub struct LengthLimits {
+    /// Those that carry statements and values.
+    pub long: usize,
+    /// All others.
+    pub short: usize,
+}
+
+impl Header {
+    /// Bytes of a header.
+    pub const LENGTH: usize = 5;
+
+    /// Looks at the beginning of a message; `None`: it is not all here yet.
+    pub fn peek(input: &[u8], limits: LengthLimits) -> Result<Option<Self>, Malformed> {
+        let Some(&kind) = input.first() else { return Ok(None) };
+        let limit = match kind {
+            b'Q' | b'P' | b'B' | b'd' | b'F' => limits.long,
+            b'D' | b'E' | b'C' | b'H' | b'S' | b'c' | b'f' | b'p' | b'X' => limits.short,
+            _ => return Err(Malformed("no message begins so")),
+        };
+        let Some((length, _)) = input[1..].split_first_chunk() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length < 4 {
+            return Err(Malformed("a message is shorter than its length"));
+        }
+        if length > limit {
+            return Err(Malformed("a message is too long"));
+        }
+        Ok(Some(Self { kind, length: length + 1 }))
+    }
+
+    /// Whether it is the one that ends what belongs together.
+    pub fn is_sync(self) -> bool {
+        self.kind == b'S'
+    }
+
+    /// Decodes the message `input` begins with, which has `self.length` bytes.
+    pub fn decode(self, input: &[u8]) -> Result<Message<'_>, Malformed> {
+        let mut reader = Reader::new(input.get(Self::LENGTH..self.length).ok_or(Malformed("a message is cut"))?);
+        let message = match self.kind {
+            b'Q' => Message::Query(reader.text()?),
+            b'P' => {
+                let (name, text) = (reader.text()?, reader.text()?);
+                let count = usize::from(reader.u16()?);
+                Message::Parse { name, text, types: reader.bytes(4 * count)? }
+            }
+            b'B' => Message::Bind(bind(&mut reader)?),
+            b'D' => Message::Describe(target(&mut reader)?),
+            b'E' => Message::Execute { portal: reader.text()?, rows_max: reader.i32()? },
+            b'C' => Message::Close(target(&mut reader)?),
+            b'H' => Message::Flush,
+            b'S' => Message::Sync,
+            b'F' => {
+                reader.rest();
+                Message::FunctionCall
+            }
+            b'd' => Message::CopyData(reader.rest()),
+            b'c' => Message::CopyDone,
+            b'f' => Message::CopyFail(reader.text()?),
+            b'p' => Message::Password(reader.rest()),
+            b'X' => Message::Terminate,
+            _ => return Err(Malformed("no message begins so")),
+        };
+        reader.end()?;
+        Ok(message)
+    }
+}
+
+fn target<'a>(reader: &mut Reader<'a>) -> Result<Target<'a>, Malformed> {
+    match reader.u8()? {
+        b'S' => Ok(Target::Statement(reader.text()?)),
+        b'P' => Ok(Target::Portal(reader.text()?)),
+        _ => Err(Malformed("neither a statement nor a portal")),
+    }
+}
+
+fn bind<'a>(reader: &mut Reader<'a>) -> Result<Bind<'a>, Malformed> {
+    let (portal, statement) = (reader.text()?, reader.text()?);
+    let parameter_formats = reader.formats()?;
+    let parameter_count = usize::from(reader.u16()?);
+    let parameters = *reader;
+    for _ in 0..parameter_count {
+        reader.value()?;
+    }
+    if !parameter_formats.fits(parameter_count) {
+        return Err(Malformed("as many formats as parameters are needed, or one, or none"));
+    }
+    Ok(Bind { portal, statement, parameter_formats, parameter_count, parameters, result_formats: reader.formats()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: LengthLimits = LengthLimits { long: 1000, short: 100 };
+
+    fn decode(input: &[u8]) -> Result<Option<Message<'_>>, Malformed> {
+        match Header::peek(input, LIMITS)? {
+            Some(header) if header.length <= input.len() => header.decode(input).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    #[test]
+    fn a_bind_borrows_what_was_sent() {
+        let mut input = vec![b'B', 0, 0, 0, 0];
+        input.extend(b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x01z\xff\xff\xff\xff\0\x02\0\0\0\x01");
+        input[4] = (input.len() - 1) as u8;
+        let Ok(Some(Message::Bind(bind))) = decode(&input) else { panic!() };
+        assert_eq!((bind.portal, bind.statement, bind.parameter_count), (&b"p"[..], &b"s"[..], 2));
+        assert_eq!(bind.parameter_formats, Formats::All(Format::Binary));
+        assert_eq!(bind.parameters().collect::<Vec<_>>(), [Some(&b"z"[..]), None]);
+        assert_eq!(bind.result_formats, Formats::Each([Format::Text, Format::Binary].into()));
+    }
+
+    use super::super::Format;
+
+    #[test]
+    fn what_is_cut_or_too_long_is_malformed() {
+        assert!(decode(b"").unwrap().is_none());
+        assert!(decode(b"Q\0\0").unwrap().is_none());
+        assert!(decode(b"Q\0\0\0\x08a").unwrap().is_none());
+        for input in [
+            &b"!\0\0\0\x04"[..],
+            b"Q\0\0\0\x03",
+            b"Q\0\0\x10\0",
+            b"S\0\0\x01\0",
+            b"S\0\0\0\x05x",
+            b"Q\0\0\0\x05a",
+            b"P\0\0\0\x04",
+            b"P\0\0\0\x08\0\0\xff\xff",
+            b"B\0\0\0\x0c\0\0\0\0\0\0\xff\xff",
+            b"B\0\0\0\x0e\0\0\0\0\0\x01\xff\xff\xff\xfe",
+            b"D\0\0\0\x06Q\0",
+        ] {
+            assert!(decode(input).is_err(), "{input:?}");
+        }
+    }
+
+    #[test]
+    fn no_input_panics() {
+        let seed = 0x6a7e;
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..200_000 {
+            let mut input: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..) >> random.u32(..8)).collect();
+            if input.len() >= 5 {
+                input[0] = b"QPBDECHSFdcfpX"[random.usize(..14)];
+                let length = random.u32(4..input.len() as u32);
+                input[1..5].copy_from_slice(&length.to_be_bytes());
+            }
+            if let Ok(Some(Message::Bind(bind))) = decode(&input) {
+                assert_eq!(bind.parameters().count(), bind.parameter_count);
+            }
+        }
+    }
+
+    /// Why messages are not decoded by pgwire; when this fails, that is worth another look.
+    #[test]
+    fn pgwire_does_not_stand_what_is_cut() {
+        use pgwire::messages::{DecodeContext, PgWireFrontendMessage, ProtocolVersion};
+        let decode = |input: &[u8]| {
+            let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_0);
+            (context.awaiting_frontend_ssl, context.awaiting_frontend_startup) = (false, false);
+            PgWireFrontendMessage::decode(&mut bytes::BytesMut::from(input), &context).map(|_| ())
+        };
+        for input in [&b"P\0\0\0\x04"[..], b"B\0\0\0\x0e\0\0\0\0\0\x01\0\0\0\xff"] {
+            assert!(super::tests::decode(input).is_err());
+            assert!(std::panic::catch_unwind(|| decode(input)).is_err(), "{input:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The connections there are: who may come, who is to be cancelled, who is to go.
+//!
+//! Invariants
+//! 1. At most `sessions_max` entries are held, and at most as many connections have not come to a session yet, plus a hundred.
+//! 2. A secret is compared in constant time, and a wrong one looks like an unknown number.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering},
+    },
+};
+
+use ring::rand::{SecureRandom, SystemRandom};
+use subtle::ConstantTimeEq as _;
+use tokio::sync::Notify;
+
+/// Connections that have not come to a session yet, beside as many as there may be sessions.
+const STARTING_EXTRA: usize = 100;
+
+/// Bytes of a secret in version 3.0 of the protocol, which has room for no more.
+const SECRET_LENGTH_OLD: usize = 4;
+/// Bytes of a secret in version 3.2.
+const SECRET_LENGTH: usize = 32;
+
+/// How far the server is on its way to the end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Stage {
+    /// All are served.
+    Serving,
+    /// Who is in a transaction is served, nobody else.
+    Draining,
+    /// Nobody is.
+    Ending,
+}
+
+/// The connections there are.
+pub struct Registry {
+    entries: Mutex<HashMap<i32, Arc<Entry>>>,
+    next: AtomicI32,
+    starting: AtomicUsize,
+    sessions_max: usize,
+    stage: AtomicU8,
+}
+
+/// A connection with a session.
+pub struct Entry {
+    /// Its number, from 1 on.
+    pub process: i32,
+    /// What a request for its cancellation has to know.
+    pub secret: Box<[u8]>,
+    cancel: OnceLock<Arc<AtomicBool>>,
+    /// Told when the server has come to another stage.
+    pub staged: Notify,
+}
+
+/// Holds an entry in its registry.
+pub struct Registration {
+    registry: Arc<Registry>,
+    /// The entry.
+    pub entry: Arc<Entry>,
+}
+
+/// Holds the place of a connection that has no session yet.
+pub struct Starting(Arc<Registry>);
+
+impl Registry {
+    /// With room for so many sessions.
+    pub fn new(sessions_max: usize) -> Self {
+        Self {
+            entries: Mutex::default(),
+            next: AtomicI32::new(1),
+            starting: AtomicUsize::new(0),
+            sessions_max,
+            stage: AtomicU8::new(Stage::Serving as u8),
+        }
+    }
+
+    /// A place for a connection that has no session yet; `None`: there are too many.
+    pub fn starting(self: &Arc<Self>) -> Option<Starting> {
+        let place = Starting(self.clone());
+        // Relaxed: it is only counted; the place is given back by dropping it.
+        (self.starting.fetch_add(1, Ordering::Relaxed) < self.sessions_max + STARTING_EXTRA).then_some(place)
+    }
+
+    /// A place for a session; `None`: there are too many.
+    pub fn register(self: &Arc<Self>, has_long_secret: bool) -> Option<Registration> {
+        let mut secret = vec![0; if has_long_secret { SECRET_LENGTH } else { SECRET_LENGTH_OLD }];
+        SystemRandom::new().fill(&mut secret).expect("the system has random bytes");
+        let mut entries = self.entries();
+        if entries.len() >= self.sessions_max {
+            return None;
+        }
+        let process = loop {
+            let process = self.next.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+            if process > 0 && !entries.contains_key(&process) {
+                break process;
+            }
+        };
+        let entry = Arc::new(Entry { process, secret: secret.into(), cancel: OnceLock::new(), staged: Notify::new() });
+        entries.insert(process, entry.clone());
+        Some(Registration { registry: self.clone(), entry })
+    }
+
+    /// Cancels what runs in a connection. Whoever asks is not told whether there was something.
+    pub fn cancel(&self, process: i32, secret: &[u8]) {
+        let entry = self.entries().get(&process).cloned();
+        if let Some(entry) = entry.filter(|entry| entry.secret.ct_eq(secret).into()) {
+            entry.cancel();
+        }
+    }
+
+    /// Cancels what runs anywhere.
+    pub fn cancel_all(&self) {
+        self.entries().values().for_each(|entry| entry.cancel());
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.entries().len()
+    }
+
+    /// How far the server is.
+    pub fn stage(&self) -> Stage {
+        // Acquire and release: a connection that sees a stage sees what led to it. Who looks before it waits is woken by `staged`.
+        match self.stage.load(Ordering::Acquire) {
+            0 => Stage::Serving,
+            1 => Stage::Draining,
+            _ => Stage::Ending,
+        }
+    }
+
+    /// Goes to a later stage and tells everybody.
+    pub fn go_to(&self, stage: Stage) {
+        self.stage.fetch_max(stage as u8, Ordering::AcqRel);
+        self.entries().values().for_each(|entry| entry.staged.notify_one());
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<i32, Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// What to set to cancel what runs.
+    pub fn on_cancel(&self, flag: Arc<AtomicBool>) {
+        let _ = self.cancel.set(flag);
+    }
+
+    fn cancel(&self) {
+        // Release, as whatever is said by it; the session looks at it now and then.
+        self.cancel.get().iter().for_each(|flag| flag.store(true, Ordering::Release));
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.entries().remove(&self.entry.process);
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.0.starting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_knows_the_secret_cancels() {
+        let registry = Arc::new(Registry::new(2));
+        let (first, second) = (registry.register(false).unwrap(), registry.register(true).unwrap());
+        assert!(registry.register(false).is_none());
+        let flag = Arc::new(AtomicBool::new(false));
+        second.entry.on_cancel(flag.clone());
+        registry.cancel(second.entry.process, &first.entry.secret);
+        registry.cancel(first.entry.process, &second.entry.secret);
+        assert!(!flag.load(Ordering::Acquire));
+        registry.cancel(second.entry.process, &second.entry.secret);
+        assert!(flag.load(Ordering::Acquire));
+        drop(second);
+        assert_eq!(registry.sessions(), 1);
+    }
+}

@@ -1,0 +1,71 @@
+//! `ermined serve`.
+
+use std::{sync::Arc, time::Duration};
+
+use ermine::{Database, Options};
+use ermine_server::{
+    auth::{UserFile, UserStore as _},
+    logger,
+    server::{Control, Server},
+    sql::SqlBackend,
+    tls,
+};
+use ermine_sql::SqlDatabase;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{Failure, arguments::Serve, failed};
+
+pub fn serve(arguments: &Serve) -> Result<(), Failure> {
+    logger::start(arguments.log);
+    let users = UserFile::of(&arguments.dir);
+    let options = arguments.options();
+    if !options.trust && users.is_empty().map_err(failed)? {
+        let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, or say --trust";
+        return Err(Failure::Usage(what.into()));
+    }
+    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key).map_err(failed)?),
+        _ => None,
+    };
+    let engine = Options::default().scheme(arguments.scheme).durability(arguments.durability);
+    let database = Arc::new(Database::open(&arguments.dir, engine).map_err(failed)?);
+    let backend = SqlBackend::new(SqlDatabase::open(database).map_err(failed)?, arguments.scheme.waits());
+    raise_file_limit();
+    let runtime = options.runtime().map_err(failed)?;
+    let served = runtime.block_on(async {
+        let server = Server::listen(backend, Box::new(users), options, tls, &arguments.listen)?;
+        for address in server.addresses()? {
+            log::info!("{} is served on {address}", arguments.dir.display());
+        }
+        tokio::spawn(end_at_signals(server.control()));
+        server.run().await;
+        std::io::Result::Ok(())
+    });
+    // Sessions that are still there hold the database open; without them it is closed here, and all of it is durable.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    served.map_err(failed)
+}
+
+/// Each connection is a file.
+fn raise_file_limit() {
+    let limits = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits }) {
+        log::warn!("the number of open files stays at {:?}: {error}", limits.current);
+    }
+}
+
+async fn end_at_signals(control: Control) {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
+        return log::error!("signals cannot be waited for");
+    };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        log::info!("told to end");
+        control.end();
+    }
+}

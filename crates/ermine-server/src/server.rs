@@ -1,0 +1,174 @@
+//! The server: listens, gives each client a task, and ends in an orderly way.
+//!
+//! The end has two stages: first new clients are refused, who is in no transaction is sent away, and transactions may go on for a while;
+//! then everything is cancelled.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{
+    auth::UserStore,
+    backend::Backend,
+    connection::{self, aside::Watch},
+    options::ServerOptions,
+    registry::{Registry, Stage},
+};
+
+/// How many clients may be waiting to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// How long what was cancelled may take to end.
+const CANCELLED_MAX: Duration = Duration::from_secs(2);
+
+/// What connections share.
+pub struct Shared<B> {
+    /// What is served.
+    pub backend: B,
+    /// Who may log in.
+    pub users: Box<dyn UserStore>,
+    /// The bounds.
+    pub options: ServerOptions,
+    /// With which certificate, if any.
+    pub tls: Option<TlsAcceptor>,
+    /// The connections there are.
+    pub registry: Arc<Registry>,
+    /// Over what runs.
+    pub watch: Arc<Watch>,
+}
+
+/// A server that listens already.
+pub struct Server<B> {
+    shared: Arc<Shared<B>>,
+    listeners: Vec<TcpListener>,
+}
+
+/// Ends a server.
+#[derive(Clone)]
+pub struct Control(Arc<Registry>);
+
+impl Control {
+    /// Lets transactions come to their end; said twice, ends at once.
+    pub fn end(&self) {
+        let is_draining = self.0.stage() == Stage::Draining;
+        self.0.go_to(if is_draining { Stage::Ending } else { Stage::Draining });
+    }
+
+    /// How many clients have a session.
+    pub fn sessions(&self) -> usize {
+        self.0.sessions()
+    }
+}
+
+impl<B: Backend> Server<B> {
+    /// Listens. Has to be called within the runtime that [`ServerOptions::runtime`] makes, or one like it.
+    pub fn listen(
+        backend: B,
+        users: Box<dyn UserStore>,
+        options: ServerOptions,
+        tls: Option<TlsAcceptor>,
+        addresses: &[SocketAddr],
+    ) -> io::Result<Self> {
+        let registry = Arc::new(Registry::new(options.connections_max));
+        let listeners = addresses.iter().map(|&address| {
+            listen(address)
+                .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+        });
+        Ok(Self {
+            listeners: listeners.collect::<io::Result<_>>()?,
+            shared: Arc::new(Shared { backend, users, options, tls, registry, watch: Arc::default() }),
+        })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// What ends it.
+    pub fn control(&self) -> Control {
+        Control(self.shared.registry.clone())
+    }
+
+    /// Serves until [`Control::end`].
+    pub async fn run(self) {
+        let Self { shared, listeners } = self;
+        let registry = shared.registry.clone();
+        shared.watch.start();
+        let mut accepting = JoinSet::new();
+        for listener in listeners {
+            accepting.spawn(accept(listener, shared.clone()));
+        }
+        wait(&registry, Stage::Draining, Duration::MAX, |_| false).await;
+        log::info!("no more clients are taken; {} are there", registry.sessions());
+        wait(&registry, Stage::Ending, shared.options.drain_max, |registry| registry.sessions() == 0).await;
+        accepting.shutdown().await;
+        registry.go_to(Stage::Ending);
+        registry.cancel_all();
+        let deadline = Instant::now() + CANCELLED_MAX;
+        while registry.sessions() > 0 && Instant::now() < deadline {
+            sleep(Duration::from_millis(2)).await;
+        }
+        shared.watch.end();
+        match registry.sessions() {
+            0 => log::info!("all clients are gone"),
+            left => log::warn!("{left} clients are cut off"),
+        }
+    }
+}
+
+/// Waits for a stage, or a time, or something else.
+async fn wait(registry: &Registry, stage: Stage, limit: Duration, or: impl Fn(&Registry) -> bool) {
+    let reached = async {
+        while registry.stage() < stage && !or(registry) {
+            // The end of a server is not worth a way to be told of every connection's.
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = timeout(limit, reached).await;
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+async fn accept<B: Backend>(listener: TcpListener, shared: Arc<Shared<B>>) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                if let Err(error) = prepare(&socket) {
+                    log::debug!("a connection from {peer} is gone: {error}");
+                    continue;
+                }
+                tokio::spawn(connection::serve(shared.clone(), socket));
+            }
+            Err(error) => {
+                log::error!("no connection can be accepted: {error}");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Sends without delay, and finds out when the other side is no longer there.
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(10));
+    #[cfg(target_os = "linux")]
+    let keepalive = keepalive.with_retries(6);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}

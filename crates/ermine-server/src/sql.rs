@@ -1,0 +1,216 @@
+//! The SQL layer as a backend: all that the server knows of [`ermine_sql::Session`].
+//!
+//! The layer hands rows to whoever asks for them without stopping. So a portal that is fetched in parts is run at once, and the rest of its
+//! rows is kept, up to 256 MiB.
+
+use std::{
+    collections::VecDeque,
+    num::NonZeroU32,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use crate::backend::{Backend, Fetched, Opening, Session, Statement};
+use ermine_sql::{
+    Column, Completion, Prepared, Result, Rows, SqlDatabase, SqlError, SqlState, Status,
+    types::{Environment, SqlType, Value},
+};
+
+/// Of one portal's rows.
+const KEPT_MAX: usize = 256 << 20;
+
+/// A database with tables that SQL knows.
+pub struct SqlBackend {
+    database: SqlDatabase,
+    waits: bool,
+}
+
+impl SqlBackend {
+    /// `waits`: transactions wait for one another ([`ermine::Scheme::waits`]).
+    pub fn new(database: SqlDatabase, waits: bool) -> Self {
+        Self { database, waits }
+    }
+}
+
+/// A client's session.
+pub struct SqlSession(ermine_sql::Session);
+
+/// A statement with its parameters.
+pub struct SqlPortal {
+    statement: Arc<Prepared>,
+    parameters: Vec<Value>,
+    /// What was run and not fetched.
+    kept: Option<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    columns: Vec<Column>,
+    rows: VecDeque<Box<[Value]>>,
+    bytes: usize,
+    tag: String,
+    notices: Vec<(&'static str, SqlError)>,
+    completion: Completion,
+}
+
+impl Backend for SqlBackend {
+    type Session = SqlSession;
+
+    fn session(&self, opening: &Opening<'_>) -> Result<SqlSession> {
+        let mut session = self.database.session(opening.user, opening.database);
+        for (name, value) in opening.settings {
+            session.set(&name.to_lowercase(), value)?;
+        }
+        Ok(SqlSession(session))
+    }
+
+    fn waits(&self) -> bool {
+        self.waits
+    }
+}
+
+impl Statement for Arc<Prepared> {
+    fn parameters(&self) -> &[SqlType] {
+        Prepared::parameters(self)
+    }
+
+    fn columns(&self) -> Option<&[Column]> {
+        Prepared::columns(self)
+    }
+}
+
+impl Session for SqlSession {
+    type Statement = Arc<Prepared>;
+    type Portal = SqlPortal;
+
+    fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+        self.0.simple_query(text, rows)
+    }
+
+    fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
+        self.0.prepare(text, parameters)
+    }
+
+    #[inline]
+    fn bind(&mut self, statement: &Arc<Prepared>, parameters: Vec<Value>) -> Result<SqlPortal> {
+        Ok(SqlPortal { statement: statement.clone(), parameters, kept: None })
+    }
+
+    #[inline]
+    fn execute(
+        &mut self,
+        portal: &mut SqlPortal,
+        limit: Option<NonZeroU32>,
+        last: bool,
+        rows: &mut dyn Rows,
+    ) -> Result<Fetched> {
+        if let Some(kept) = &mut portal.kept {
+            return kept.fetch(limit, rows);
+        }
+        if !last {
+            // More comes before the client asks for the end: one transaction with that.
+            self.0.begin_implicit();
+        }
+        if limit.is_none() {
+            return self.0.execute(&portal.statement, &portal.parameters, rows).map(Fetched::Complete);
+        }
+        let mut kept = Kept::default();
+        kept.completion = self.0.execute(&portal.statement, &portal.parameters, &mut kept)?;
+        portal.kept.insert(kept).fetch(limit, rows)
+    }
+
+    fn sync(&mut self) -> Result<Completion> {
+        self.0.end_implicit()
+    }
+
+    fn fail(&mut self) {
+        self.0.fail_from_outside();
+    }
+
+    fn status(&self) -> Status {
+        self.0.status()
+    }
+
+    fn cancel(&self) -> Arc<AtomicBool> {
+        self.0.cancel()
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        self.0.setting(&name.to_lowercase()).map(str::to_owned)
+    }
+
+    fn environment(&self) -> Environment {
+        self.0.environment().clone()
+    }
+
+    fn silence_max(&self) -> Option<Duration> {
+        match self.0.setting("idle_in_transaction_session_timeout").and_then(|millis| millis.parse().ok()) {
+            None | Some(0) => None,
+            Some(millis) => Some(Duration::from_millis(millis)),
+        }
+    }
+}
+
+impl Kept {
+    fn fetch(&mut self, limit: Option<NonZeroU32>, rows: &mut dyn Rows) -> Result<Fetched> {
+        for (severity, notice) in self.notices.drain(..) {
+            rows.notice(severity, &notice);
+        }
+        rows.columns(&self.columns)?;
+        let count = limit.map_or(usize::MAX, |limit| limit.get() as usize).min(self.rows.len());
+        for row in self.rows.drain(..count) {
+            rows.row(&row)?;
+        }
+        // As PostgreSQL: as many rows as were wanted may be all, but that is found out with the next.
+        if !self.columns.is_empty() && limit.is_some_and(|limit| count == limit.get() as usize) {
+            return Ok(Fetched::Suspended);
+        }
+        match self.tag.split_once(' ') {
+            Some(("SELECT", _)) => rows.complete(&format!("SELECT {count}"))?,
+            _ => rows.complete(&self.tag)?,
+        }
+        Ok(Fetched::Complete(std::mem::take(&mut self.completion)))
+    }
+}
+
+impl Rows for Kept {
+    fn columns(&mut self, columns: &[Column]) -> Result<()> {
+        self.columns = columns.to_vec();
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value]) -> Result<()> {
+        self.bytes += values.iter().map(bytes).sum::<usize>();
+        if self.bytes > KEPT_MAX {
+            let what = "the result of a portal that is fetched in parts is too large";
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+                .hint("Fetch all rows at once, or fewer by LIMIT."));
+        }
+        self.rows.push_back(values.into());
+        Ok(())
+    }
+
+    fn complete(&mut self, tag: &str) -> Result<()> {
+        tag.clone_into(&mut self.tag);
+        Ok(())
+    }
+
+    fn notice(&mut self, severity: &'static str, notice: &SqlError) {
+        self.notices.push((severity, notice.clone()));
+    }
+
+    fn take_back(&mut self) -> bool {
+        (self.rows, self.bytes) = (VecDeque::new(), 0);
+        true
+    }
+}
+
+/// What a value takes, about.
+fn bytes(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::Text(text) => text.len(),
+            Value::Bytea(bytes) => bytes.len(),
+            _ => 0,
+        }
+}

@@ -1,0 +1,281 @@
+//! SQL over the wire, as programs use it.
+//!
+//! Goal: what drivers send and read is understood, transactions are serializable, conflicts are told so that they can be retried, and
+//! what was acknowledged is there after the server was killed.
+//! Method: the `ermined` command as a process on a free port of this machine, and `tokio-postgres` as a client that others wrote.
+//!
+//! `ERMINE_TEST_KILLS=100 cargo test --release -p ermine-server --test sql kill` kills more often.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio_postgres::{Client, NoTls, error::SqlState};
+
+/// A directory that goes with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ermined-sql-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server, killed when the test is done with it.
+struct Serving {
+    child: Child,
+    address: SocketAddr,
+    _lines: BufReader<ChildStderr>,
+}
+
+impl Serving {
+    fn start(directory: &Path, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ermined"))
+            .args(["serve", directory.to_str().unwrap(), "--listen", "127.0.0.1:0"])
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let address = loop {
+            let mut line = String::new();
+            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the server ended");
+            if let Some((_, address)) = line.trim_end().split_once("is served on ") {
+                break address.parse().unwrap();
+            }
+        };
+        Self { child, address, _lines: lines }
+    }
+
+    async fn client(&self) -> Client {
+        let mut config = tokio_postgres::Config::new();
+        config.host("127.0.0.1").port(self.address.port()).user("ann").dbname("shop");
+        let (client, connection) = config.connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn rows_of_every_kind_come_back() {
+    let directory = Directory::new("kinds");
+    let serving = Serving::start(&directory.0, &[]);
+    let client = serving.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE every (id bigint PRIMARY KEY, a smallint, b integer, c real, d double precision, e boolean, f text, g bytea);
+             CREATE INDEX by_text ON every (f)",
+        )
+        .await
+        .unwrap();
+    let insert = client.prepare("INSERT INTO every VALUES ($1, $2, $3, $4, $5, $6, $7, $8)").await.unwrap();
+    for id in 0..100i64 {
+        let text = (id % 3 != 0).then(|| format!("text {}", id % 10));
+        let bytes = vec![id as u8; id as usize];
+        let (a, b, c, d) = (id as i16, -id as i32, id as f32 / 2.0, id as f64 / 3.0);
+        assert_eq!(client.execute(&insert, &[&id, &a, &b, &c, &d, &(id % 2 == 0), &text, &bytes]).await.unwrap(), 1);
+    }
+    for id in 0..100i64 {
+        let row = client.query_one("SELECT * FROM every WHERE id = $1", &[&id]).await.unwrap();
+        assert_eq!(row.get::<_, i16>("a"), id as i16);
+        assert_eq!(row.get::<_, i32>("b"), -id as i32);
+        assert_eq!(row.get::<_, f32>("c"), id as f32 / 2.0);
+        assert_eq!(row.get::<_, f64>("d"), id as f64 / 3.0);
+        assert_eq!(row.get::<_, bool>("e"), id % 2 == 0);
+        assert_eq!(row.get::<_, Option<String>>("f"), (id % 3 != 0).then(|| format!("text {}", id % 10)));
+        assert_eq!(row.get::<_, Vec<u8>>("g"), vec![id as u8; id as usize]);
+    }
+    let found = client.query("SELECT id FROM every WHERE f = $1 ORDER BY id", &[&"text 4"]).await.unwrap();
+    let found: Vec<i64> = found.iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, (0..100).filter(|id| id % 3 != 0 && id % 10 == 4).collect::<Vec<i64>>());
+    let sum =
+        client.query_one("SELECT sum(b), count(f), max(c) FROM every WHERE id BETWEEN 10 AND 19", &[]).await.unwrap();
+    assert_eq!((sum.get::<_, i64>(0), sum.get::<_, i64>(1), sum.get::<_, f32>(2)), (-145, 7, 9.5));
+}
+
+#[tokio::test]
+async fn errors_say_what_happened() {
+    let directory = Directory::new("errors");
+    let serving = Serving::start(&directory.0, &[]);
+    let client = serving.client().await;
+    client.batch_execute("CREATE TABLE t (a integer PRIMARY KEY, b text NOT NULL CHECK (b <> ''))").await.unwrap();
+    client.execute("INSERT INTO t VALUES (1, 'x')", &[]).await.unwrap();
+    let error = client.execute("INSERT INTO t VALUES (1, 'y')", &[]).await.unwrap_err();
+    let report = error.as_db_error().unwrap();
+    assert_eq!(
+        (report.code(), report.constraint(), report.table()),
+        (&SqlState::UNIQUE_VIOLATION, Some("t_pkey"), Some("t"))
+    );
+    assert_eq!(report.detail(), Some("Key (a)=(1) already exists."));
+    let error = client.execute("INSERT INTO t VALUES (2, NULL)", &[]).await.unwrap_err();
+    assert_eq!(error.as_db_error().unwrap().column(), Some("b"));
+    let error = client.execute("INSERT INTO t VALUES (2, '')", &[]).await.unwrap_err();
+    assert_eq!(error.as_db_error().unwrap().constraint(), Some("t_b_check"));
+    let error = client.query("SELECT nothing FROM t", &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::UNDEFINED_COLUMN));
+    assert_eq!(client.query("SELECT a FROM t", &[]).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn write_skew_is_prevented_and_conflicts_can_be_retried() {
+    let directory = Directory::new("skew");
+    let serving = Serving::start(&directory.0, &[]);
+    let (one, two) = (serving.client().await, serving.client().await);
+    one.batch_execute("CREATE TABLE on_call (name text PRIMARY KEY, is_on boolean NOT NULL)").await.unwrap();
+    one.batch_execute("INSERT INTO on_call VALUES ('ann', true), ('bob', true)").await.unwrap();
+    let count = "SELECT count(*) FROM on_call WHERE is_on";
+    one.batch_execute("BEGIN").await.unwrap();
+    two.batch_execute("BEGIN").await.unwrap();
+    for client in [&one, &two] {
+        assert_eq!(client.query_one(count, &[]).await.unwrap().get::<_, i64>(0), 2);
+    }
+    one.execute("UPDATE on_call SET is_on = false WHERE name = 'ann'", &[]).await.unwrap();
+    one.batch_execute("COMMIT").await.unwrap();
+    let lost = match two.execute("UPDATE on_call SET is_on = false WHERE name = 'bob'", &[]).await {
+        Err(error) => error,
+        Ok(_) => two.batch_execute("COMMIT").await.unwrap_err(),
+    };
+    assert_eq!(lost.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE));
+    let _ = two.batch_execute("ROLLBACK").await;
+    assert_eq!(two.query_one(count, &[]).await.unwrap().get::<_, i64>(0), 1);
+}
+
+/// Statements that are transactions by themselves are retried by the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_count() {
+    let directory = Directory::new("counters");
+    let serving = Arc::new(Serving::start(&directory.0, &[]));
+    let client = serving.client().await;
+    client.batch_execute("CREATE TABLE counters (id integer PRIMARY KEY, n bigint NOT NULL)").await.unwrap();
+    client.batch_execute("INSERT INTO counters VALUES (1, 0)").await.unwrap();
+    let counting = (0..4).map(|_| {
+        let serving = serving.clone();
+        tokio::spawn(async move {
+            let client = serving.client().await;
+            let update = client.prepare("UPDATE counters SET n = n + 1 WHERE id = $1").await.unwrap();
+            for _ in 0..50 {
+                assert_eq!(client.execute(&update, &[&1i32]).await.unwrap(), 1);
+            }
+        })
+    });
+    for task in counting.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    assert_eq!(client.query_one("SELECT n FROM counters", &[]).await.unwrap().get::<_, i64>(0), 200);
+}
+
+/// Who uses a table that another one changes meanwhile sees the change whole, or fails with an error that says to retry.
+#[tokio::test]
+async fn tables_change_beside_their_users() {
+    let directory = Directory::new("change");
+    let serving = Serving::start(&directory.0, &[]);
+    let (one, two) = (serving.client().await, serving.client().await);
+    one.batch_execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)").await.unwrap();
+    let insert = two.prepare("INSERT INTO t (a, b) VALUES ($1, $2)").await.unwrap();
+    for a in 0..50i32 {
+        two.execute(&insert, &[&a, &(a % 7)]).await.unwrap();
+    }
+    one.batch_execute("CREATE INDEX by_b ON t (b)").await.unwrap();
+    one.batch_execute("ALTER TABLE t ADD COLUMN c text DEFAULT 'c'").await.unwrap();
+    for a in 50..100i32 {
+        two.execute(&insert, &[&a, &(a % 7)]).await.unwrap();
+    }
+    let found = one.query("SELECT a, c FROM t WHERE b = 3", &[]).await.unwrap();
+    assert_eq!(found.len(), (0..100).filter(|a| a % 7 == 3).count());
+    assert!(found.iter().all(|row| row.get::<_, &str>(1) == "c"));
+    two.batch_execute("BEGIN; SELECT 1 FROM t").await.unwrap();
+    one.batch_execute("SET lock_timeout = '100ms'").await.unwrap();
+    let refused = one.batch_execute("DROP TABLE t").await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::LOCK_NOT_AVAILABLE));
+    two.batch_execute("COMMIT").await.unwrap();
+    one.batch_execute("DROP TABLE t").await.unwrap();
+    let gone = two.execute(&insert, &[&1i32, &1i32]).await.unwrap_err();
+    assert_eq!(gone.code(), Some(&SqlState::UNDEFINED_TABLE));
+}
+
+/// Clients note what was acknowledged; the server is killed under load, and everything that was noted is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_a_kill() {
+    let kills = std::env::var("ERMINE_TEST_KILLS").map_or(4, |kills| kills.parse().unwrap());
+    let directory = Directory::new("kill");
+    let noted = Arc::new(Mutex::new(Vec::<i64>::new()));
+    let mut next = 0i64;
+    for kill in 0..kills {
+        let serving = Arc::new(Serving::start(&directory.0, &["--durability", "durable"]));
+        let client = serving.client().await;
+        client
+            .batch_execute(
+                "CREATE TABLE IF NOT EXISTS noted (id bigint PRIMARY KEY, half bigint NOT NULL);
+                 CREATE INDEX IF NOT EXISTS by_half ON noted (half)",
+            )
+            .await
+            .unwrap();
+        let there = client.query("SELECT id, half FROM noted ORDER BY id", &[]).await.unwrap();
+        let there: Vec<i64> = there
+            .iter()
+            .map(|row| {
+                assert_eq!(row.get::<_, i64>(1), row.get::<_, i64>(0) / 2);
+                row.get(0)
+            })
+            .collect();
+        let known = noted.lock().unwrap().clone();
+        assert!(
+            known.iter().all(|id| there.binary_search(id).is_ok()),
+            "acknowledged rows are missing after kill {kill}"
+        );
+        let by_index = client.query("SELECT id FROM noted WHERE half >= 0 ORDER BY half, id", &[]).await.unwrap();
+        assert_eq!(by_index.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), there, "index and rows differ");
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers = (0..3).map(|writer| {
+            let (serving, noted, stop) = (serving.clone(), noted.clone(), stop.clone());
+            tokio::spawn(async move {
+                let client = serving.client().await;
+                let insert = client.prepare("INSERT INTO noted VALUES ($1, $2), ($3, $4)").await.unwrap();
+                let mut id = next + writer * 1_000_000;
+                while !stop.load(Ordering::Relaxed) {
+                    let other = id + 500_000;
+                    if client.execute(&insert, &[&id, &(id / 2), &other, &(other / 2)]).await.is_err() {
+                        break;
+                    }
+                    noted.lock().unwrap().extend([id, other]);
+                    id += 1;
+                }
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let id = serving.child.id().to_string();
+        assert!(Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
+        stop.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        next += 10_000_000;
+    }
+    assert!(!noted.lock().unwrap().is_empty());
+}
