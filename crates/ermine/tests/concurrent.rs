@@ -721,11 +721,22 @@ fn a_view_stays_what_it_was_until_its_transaction_ends() {
                     database.run(|txn| txn.put(&table, &0, &[rng.u8(..0xdd); BYTES][..])).unwrap();
                     continue;
                 }
-                let txn = database.begin(TxnOptions::default()).unwrap();
+                let may_lose = |error: ermine::Error| {
+                    assert!(!scheme.has_versions() && error.as_abort().is_some(), "a read cannot lose: {error}");
+                };
+                let txn = match database.begin(TxnOptions::default()) {
+                    Ok(txn) => txn,
+                    // Waiting for one's turn takes `wait_max` at most (`serial`): on a crowded machine that is not always enough.
+                    Err(error) => {
+                        assert!(scheme.waits(), "nobody waits to begin: {error}");
+                        may_lose(error);
+                        continue;
+                    }
+                };
                 let view = match txn.view(&table, &0) {
                     Ok(view) => view.expect("a row is there"),
                     Err(error) => {
-                        assert!(!scheme.has_versions() && error.as_abort().is_some(), "a read cannot lose: {error}");
+                        may_lose(error);
                         continue;
                     }
                 };
