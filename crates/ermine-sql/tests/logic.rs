@@ -7,7 +7,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use ermine::{Database, Options, Scheme};
-use ermine_sql::{Gathered, Session, SqlDatabase, SqlError, types::text};
+use ermine_sql::{Gathered, Session, SqlDatabase, SqlError, SqlState, types::text};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 
 struct Connection(Session);
@@ -79,5 +79,30 @@ fn files_give_what_they_say() {
 fn single_version_schemes_give_the_same() {
     for path in files() {
         run(Scheme::Silo, &path);
+    }
+}
+
+/// Files with one session: where transactions wait for one another, several sessions of one thread would wait for themselves.
+#[test]
+fn every_scheme_serves_a_session() {
+    let schemes = Scheme::ALL.into_iter().filter(|&scheme| SqlDatabase::serves(scheme));
+    for scheme in schemes {
+        for path in files() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if !text.contains("connection ") {
+                eprintln!("{scheme} {}", path.display());
+                run(scheme, &path);
+            }
+        }
+    }
+}
+
+/// One transaction at a time, and statements need transactions of their own beside: numbers, tables.
+#[test]
+fn serial_execution_is_refused() {
+    for scheme in [Scheme::Serial, Scheme::Vll, Scheme::Partitioned] {
+        let engine = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let refused = SqlDatabase::open(Arc::new(engine)).map(drop).unwrap_err();
+        assert_eq!(refused.state(), SqlState::FEATURE_NOT_SUPPORTED, "{scheme}");
     }
 }

@@ -85,3 +85,56 @@ impl Latch {
         self.is_taken.store(false, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    /// Those who share a table add to a number and take it away again; who has it alone finds nothing added, nor while he stays.
+    #[test]
+    fn who_is_alone_is_alone() {
+        let (latch, users, alone) = (Latch::default(), AtomicU64::new(0), AtomicU64::new(0));
+        let patience = Duration::from_secs(20);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        assert!(latch.share(patience));
+                        users.fetch_add(1, Ordering::Relaxed);
+                        assert_eq!(alone.load(Ordering::Relaxed), 0);
+                        users.fetch_sub(1, Ordering::Relaxed);
+                        latch.unshare();
+                    }
+                });
+            }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        assert!(latch.take(0, patience));
+                        assert_eq!(alone.fetch_add(1, Ordering::Relaxed), 0);
+                        for _ in 0..20 {
+                            thread::yield_now();
+                            assert_eq!(users.load(Ordering::Relaxed), 0);
+                        }
+                        alone.fetch_sub(1, Ordering::Relaxed);
+                        latch.give_back();
+                    }
+                });
+            }
+        });
+        assert_eq!(latch.sharing.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn waiting_ends() {
+        let (latch, short) = (Latch::default(), Duration::from_millis(5));
+        assert!(latch.share(short));
+        assert!(!latch.take(0, short), "somebody else shares it");
+        assert!(latch.take(1, short), "only the caller does");
+        assert!(!latch.share(short) && !latch.take(1, short), "somebody is alone");
+        latch.give_back();
+        assert!(latch.share(short));
+    }
+}

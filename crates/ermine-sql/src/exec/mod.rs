@@ -90,6 +90,7 @@ impl<'r> Run<'r> {
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         // Relaxed: nothing else is told by it.
         if self.cancel.load(Ordering::Relaxed) {
+            self.cancel.store(false, Ordering::Relaxed);
             return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
         }
         // The clock costs more than a row.

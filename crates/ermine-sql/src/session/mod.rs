@@ -18,10 +18,7 @@ mod utility;
 use std::{
     cell::RefCell,
     collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -71,8 +68,22 @@ impl SqlDatabase {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn open(database: Arc<ermine::Database>) -> Result<Self> {
+        let scheme = database.scheme();
+        if !Self::serves(scheme) {
+            let what = format!("SQL under {scheme}, which runs one transaction at a time");
+            return Err(
+                SqlError::unsupported(what).hint("Open the database with another scheme: si-ssn is the default.")
+            );
+        }
         let catalog = CatalogStore::open(database.clone())?;
         Ok(Self(Arc::new(Shared { database, catalog })))
+    }
+
+    /// Whether SQL can be had under a scheme. Statements need transactions of their own beside that of their session, for numbers and
+    /// tables: where one transaction has everything, such a statement would wait for itself.
+    pub fn serves(scheme: ermine::Scheme) -> bool {
+        use ermine::Scheme::{Partitioned, Serial, Vll};
+        !matches!(scheme, Serial | Vll | Partitioned)
     }
 
     /// Begins a session of a user; `database` is what the client calls the database.
@@ -304,7 +315,6 @@ impl Session {
             );
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        self.cancel.store(false, Ordering::Relaxed);
         if prepared.statement.is_none() {
             rows.nothing()?;
             return Ok(Completion::default());
@@ -552,7 +562,7 @@ impl Session {
         }
     }
 
-    /// Set it to true, from any thread, to have what runs fail with `57014`.
+    /// Set it to true, from any thread, to have what runs, or else what runs next, fail with `57014`; it is false again then.
     pub fn cancel(&self) -> Arc<AtomicBool> {
         self.cancel.clone()
     }
