@@ -187,19 +187,19 @@ impl<P: InPlace> Worker<P> {
         let state = self.state.get_mut();
         state.since_housekeeping += 1;
         if state.since_housekeeping >= Self::HOUSEKEEPING_EVERY {
-            let at_most = state.garbage.removals.len().min(2 * Self::HOUSEKEEPING_EVERY);
-            self.housekeep(engine, at_most);
+            self.housekeep(engine, 2 * Self::HOUSEKEEPING_EVERY);
         }
     }
 
-    /// Takes up to `at_most` keys out of their indexes, frees what nobody can look at, and lets the epoch go on. The worker is idle.
+    /// Tries to take up to `at_most` keys out of their indexes, each once, frees what nobody can look at, and lets the epoch go on. The worker is idle.
     pub(crate) fn housekeep(&mut self, engine: &Engine<P>, at_most: usize) {
         let state = self.state.get_mut();
         state.since_housekeeping = 0;
         if !state.garbage.removals.is_empty() {
             let nodes = self.nodes.enter();
-            for _ in 0..at_most {
-                let Some(removal) = state.garbage.removals.pop_front() else { break };
+            // What has to wait goes to the end of the queue, and is not looked at again in this round.
+            for _ in 0..at_most.min(state.garbage.removals.len()) {
+                let removal = state.garbage.removals.pop_front().expect("as many as there were");
                 removal.carry_out(engine, &mut state.garbage, &nodes);
             }
         }
