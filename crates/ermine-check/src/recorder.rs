@@ -2,6 +2,8 @@
 //!
 //! Every thread packs into a shard of its own (more threads than shards share), so that recording takes one lock that
 //! nobody else wants. The shards become one history at the end.
+//!
+//! What a transaction has read that asked for less than its scheme promises is left out: nothing was promised of that.
 
 use std::{
     hash::BuildHasher,
@@ -11,7 +13,10 @@ use std::{
     thread,
 };
 
-use ermine::observer::{self, Action, Observed, Observer};
+use ermine::{
+    Isolation,
+    observer::{self, Action, Observed, Observer},
+};
 use hashbrown::DefaultHashBuilder;
 
 use crate::history::{Builder, Digest, History, Index, Operation, Outcome, ReadVersion, Stamp, Table};
@@ -105,7 +110,10 @@ impl Observer for Recorder {
             observer::Outcome::Committed(stamp) => Outcome::Committed(Stamp(stamp.as_u64())),
             observer::Outcome::Aborted => Outcome::Aborted,
         };
-        let operations = self.sampled(transaction.actions().map(operation));
+        let counts = |action: &Action<'_>| {
+            transaction.isolation == Isolation::Scheme || !matches!(action, Action::Read { .. } | Action::Range { .. })
+        };
+        let operations = self.sampled(transaction.actions().filter(counts).map(operation));
         let begin = Stamp(transaction.begin.as_u64());
         self.shards[thread as usize % SHARDS].lock().push(begin, outcome, operations);
     }

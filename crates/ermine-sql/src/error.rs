@@ -148,6 +148,11 @@ impl SqlError {
         Self::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{construct} is not supported"))
     }
 
+    /// The statement was ended from outside.
+    pub(crate) fn canceled(due_to: &str) -> Self {
+        Self::new(SqlState::QUERY_CANCELED, format!("canceling statement due to {due_to}"))
+    }
+
     /// With more of what happened.
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());

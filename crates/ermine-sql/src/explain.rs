@@ -37,6 +37,10 @@ fn query(of: &Query, mut depth: usize, lines: &mut Vec<String>) {
         line(depth, "Limit", lines);
         depth += 1;
     }
+    if !of.locks.is_empty() {
+        line(depth, "LockRows", lines);
+        depth += 1;
+    }
     if !of.order.is_empty() {
         line(depth, "Sort", lines);
         depth += 1;

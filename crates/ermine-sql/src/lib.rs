@@ -28,6 +28,7 @@ mod expr;
 mod failure;
 mod functions;
 mod operators;
+mod prepared;
 mod query;
 mod session;
 mod storage;

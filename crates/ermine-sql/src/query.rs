@@ -19,6 +19,38 @@ pub(crate) struct Query {
     pub(crate) width: usize,
     pub(crate) limit: Option<Expr>,
     pub(crate) offset: Option<Expr>,
+    /// Rows that are locked before they are shown.
+    pub(crate) locks: Vec<LockedRows>,
+}
+
+/// The rows of a table behind the rows of a query.
+pub(crate) struct LockedRows {
+    pub(crate) table: Arc<Table>,
+    /// The place of the key in a row of the body; NULL: no row.
+    pub(crate) key_at: usize,
+    pub(crate) lock: RowLock,
+}
+
+impl std::fmt::Debug for LockedRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} by {:?}", self.table.name(), self.lock)
+    }
+}
+
+/// How a row is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RowLock {
+    pub(crate) is_shared: bool,
+    pub(crate) wait: Wait,
+}
+
+/// What is done about a row that somebody else has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// As with any write: it is waited for, or the transaction loses.
+    AsLongAsAllowed,
+    Never,
+    Skip,
 }
 
 #[derive(Debug)]
@@ -94,6 +126,17 @@ pub(crate) struct Source {
     pub(crate) filter: Vec<Expr>,
     /// As statements name it.
     pub(crate) name: String,
+}
+
+impl Source {
+    /// The place behind its last one.
+    pub(crate) fn end(&self) -> usize {
+        let end = self.first + self.width;
+        match &self.kind {
+            SourceKind::Table(table) => table.key_at.map_or(end, |at| end.max(at + 1)),
+            _ => end,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

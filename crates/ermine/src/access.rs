@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use crate::{
     error::Result,
     ids::TableId,
+    savepoints::Savepoint,
     types::{KeyBuffer, KeyList},
 };
 
@@ -83,8 +84,22 @@ pub enum Put {
     Upsert,
 }
 
+/// What a write of a row would meet at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLock {
+    /// Nobody; or the scheme only tells by trying.
+    Free,
+    /// A transaction that has written the row and has not ended.
+    Held,
+    /// A version that the transaction's snapshot does not show.
+    Outdated,
+}
+
 /// What a scan shows rows to, as (index entry key, value); it goes on until told to break.
 pub type Visit<'v, 'a> = dyn FnMut(&[u8], &'a [u8]) -> Result<ControlFlow<()>> + 'v;
+
+/// What is shown a row that a transaction has written: table, key, value; `None`: it deleted the row.
+pub type OwnWrite<'v> = dyn FnMut(&str, &[u8], Option<&[u8]>) -> Result<()> + 'v;
 
 /// What [`Access::get_many`] hands values to.
 pub type Found<'v, 'a> = dyn FnMut(Option<&'a [u8]>) -> Result<()> + 'v;
@@ -101,6 +116,20 @@ pub trait Access: sealed::Sealed {
     fn delete(&self, table: TableId, key: &[u8]) -> Result<bool>;
     /// Shows `visit` every row of the range in order, as (index entry key, value).
     fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
+    /// What a write of a row would meet.
+    fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
+    /// Whether what the transaction has read is as it was.
+    fn reads_hold(&self) -> Result<bool>;
+    /// Shows every row that the transaction has written.
+    fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()>;
+    /// Marks a point to go back to.
+    fn savepoint(&self) -> Result<Savepoint>;
+    /// Undoes what was written since.
+    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()>;
+    /// Forgets a point and those after it.
+    fn release(&mut self, savepoint: Savepoint) -> Result<()>;
+    /// Goes on with the snapshot of now, where the transaction may.
+    fn renew_snapshot(&mut self) -> Result<()>;
 }
 
 pub(crate) mod sealed {

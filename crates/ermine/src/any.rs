@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     access::{
-        Access, Found, Put, ScanRange, Visit,
+        Access, Found, OwnWrite, Put, RowLock, ScanRange, Visit,
         sealed::{Attempt, Sealed},
     },
     durable::recovery::Recovery,
@@ -16,6 +16,7 @@ use crate::{
     options::{Options, Scheme, TxnOptions},
     platform::file::Directory,
     run::{self, Runs},
+    savepoints::Savepoint,
     scheme::{
         Scheme as SchemeTrait,
         in_place::InPlace,
@@ -60,6 +61,33 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
     fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()> {
         Txn::scan(self, range, visit)
     }
+    fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
+        Txn::row_lock(self, table, key)
+    }
+
+    fn reads_hold(&self) -> Result<bool> {
+        Txn::reads_hold(self)
+    }
+
+    fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
+        Txn::writes(self, each)
+    }
+
+    fn savepoint(&self) -> Result<Savepoint> {
+        Txn::savepoint(self)
+    }
+
+    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        Txn::roll_back_to(self, savepoint)
+    }
+
+    fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        Txn::release(self, savepoint)
+    }
+
+    fn renew_snapshot(&mut self) -> Result<()> {
+        Txn::renew_snapshot(self)
+    }
 }
 
 impl<P: InPlace> Access for single::Txn<'_, P> {
@@ -81,6 +109,33 @@ impl<P: InPlace> Access for single::Txn<'_, P> {
 
     fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()> {
         single::Txn::scan(self, range, visit)
+    }
+    fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
+        single::Txn::row_lock(self, table, key)
+    }
+
+    fn reads_hold(&self) -> Result<bool> {
+        single::Txn::reads_hold(self)
+    }
+
+    fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
+        single::Txn::writes(self, each)
+    }
+
+    fn savepoint(&self) -> Result<Savepoint> {
+        single::Txn::savepoint(self)
+    }
+
+    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        single::Txn::roll_back_to(self, savepoint)
+    }
+
+    fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        single::Txn::release(self, savepoint)
+    }
+
+    fn renew_snapshot(&mut self) -> Result<()> {
+        single::Txn::renew_snapshot(self)
     }
 }
 
@@ -240,6 +295,48 @@ macro_rules! schemes {
             fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.scan(range, visit),)*
+                }
+            }
+
+            fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.row_lock(table, key),)*
+                }
+            }
+
+            fn reads_hold(&self) -> Result<bool> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.reads_hold(),)*
+                }
+            }
+
+            fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.writes(each),)*
+                }
+            }
+
+            fn savepoint(&self) -> Result<Savepoint> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.savepoint(),)*
+                }
+            }
+
+            fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+                match &mut self.0 {
+                    $(AnyTxn::$name(txn) => txn.roll_back_to(savepoint),)*
+                }
+            }
+
+            fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+                match &mut self.0 {
+                    $(AnyTxn::$name(txn) => txn.release(savepoint),)*
+                }
+            }
+
+            fn renew_snapshot(&mut self) -> Result<()> {
+                match &mut self.0 {
+                    $(AnyTxn::$name(txn) => txn.renew_snapshot(),)*
                 }
             }
         }

@@ -56,6 +56,8 @@ pub enum Error {
     },
     /// The transaction was declared read-only and tried to write.
     ReadOnly,
+    /// A savepoint that was released, or that came after one that was rolled back to; or it is another transaction's.
+    NoSuchSavepoint,
     /// An option has a value that cannot work; the text says which and what would.
     Options(String),
     /// A limit of the engine was reached; the text says which.
@@ -135,6 +137,9 @@ impl fmt::Display for Error {
                     "table {table}: a transaction that declares what it touches cannot scan, nor find out what a unique index has"
                 )
             }
+            Self::NoSuchSavepoint => f.write_str(
+                "the savepoint is gone: it was released, or the transaction was rolled back to an earlier one",
+            ),
             Self::ReadOnly => {
                 f.write_str("the transaction was declared read-only: begin it without read_only to write")
             }

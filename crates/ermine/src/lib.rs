@@ -80,6 +80,8 @@ mod pool;
 #[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
+mod savepoints;
+#[cfg(not(loom))]
 mod sequence;
 #[cfg(not(loom))]
 mod single;
@@ -103,7 +105,7 @@ pub use index::IndexKind;
 pub use zerocopy;
 #[cfg(not(loom))]
 pub use {
-    access::{Access, Direction},
+    access::{Access, Direction, RowLock},
     any::AnyAccess,
     database::{Database, Statistics, Uniqueness},
     declared::AccessSet,
@@ -120,8 +122,9 @@ pub use {
     handle::{SecondaryIndex, Table},
     job::Job,
     log::Receipt,
-    options::{Durability, Options, Scheme, TableOptions, TxnOptions},
+    options::{Durability, Isolation, Options, Scheme, TableOptions, TxnOptions},
     owned::{OwnedReceipt, OwnedTransaction},
+    savepoints::Savepoint,
     sequence::Sequence,
     transaction::{Scan, Transaction},
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},

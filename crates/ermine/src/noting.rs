@@ -5,6 +5,7 @@ use crate::{
     error::Result,
     ids::Stamp,
     observer::{Action, IndexId, Notes, Observed, Observer, Outcome},
+    options::Isolation,
     table::{Family, TableParts},
     types::KeyBuffer,
 };
@@ -47,7 +48,7 @@ pub(crate) fn watch_scan<'t>(
 }
 
 /// Shows the observer what a transaction did, which is forgotten then.
-pub(crate) fn show(observer: &dyn Observer, begin: Stamp, outcome: Outcome, notes: &mut Notes) {
-    observer.ended(&Observed::new(begin, outcome, notes));
+pub(crate) fn show(observer: &dyn Observer, begin: Stamp, outcome: Outcome, isolation: Isolation, notes: &mut Notes) {
+    observer.ended(&Observed::new(begin, outcome, isolation, notes));
     notes.clear();
 }

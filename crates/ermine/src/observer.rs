@@ -9,7 +9,10 @@
 
 use std::{fmt, hash::Hasher};
 
-use crate::ids::{Stamp, TableId};
+use crate::{
+    ids::{Stamp, TableId},
+    options::Isolation,
+};
 
 /// Is told about every transaction that has ended.
 pub trait Observer: Send + Sync {
@@ -34,6 +37,8 @@ pub struct Observed<'a> {
     pub begin: Stamp,
     /// How it ended.
     pub outcome: Outcome,
+    /// Whether it asked for less than its scheme promises: then what it read says nothing about who comes after it.
+    pub isolation: Isolation,
     notes: &'a Notes,
 }
 
@@ -128,8 +133,8 @@ impl Digest {
 }
 
 impl<'a> Observed<'a> {
-    pub(crate) fn new(begin: Stamp, outcome: Outcome, notes: &'a Notes) -> Self {
-        Self { begin, outcome, notes }
+    pub(crate) fn new(begin: Stamp, outcome: Outcome, isolation: Isolation, notes: &'a Notes) -> Self {
+        Self { begin, outcome, isolation, notes }
     }
 
     /// What it did, in order.
@@ -175,6 +180,21 @@ impl Notes {
     pub(crate) fn clear(&mut self) {
         self.actions.clear();
         self.keys.clear();
+    }
+
+    /// How many actions there are.
+    pub(crate) fn count(&self) -> usize {
+        self.actions.len()
+    }
+
+    /// Forgets what was written behind the first `kept` actions, and reads of that.
+    pub(crate) fn forget_writes(&mut self, kept: usize) {
+        let mut at = 0;
+        self.actions.retain(|note| {
+            at += 1;
+            let of_own = matches!(note, Note::Read { version: ReadVersion::Own, .. });
+            at <= kept || !(of_own || matches!(note, Note::Write { .. } | Note::Entry { .. }))
+        });
     }
 
     pub(crate) fn note(&mut self, action: Action<'_>) {

@@ -467,10 +467,27 @@ impl FromStr for Scheme {
     }
 }
 
+/// What a transaction asks of its scheme.
+///
+/// Levels mix: whatever others ask, those that ask for all that a serializable scheme promises are serializable among themselves (as
+/// in Adya, "Weak Consistency", 1999, section 5.5: each kind of dependency counts where one of its two ends wants it to).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// All that the scheme promises.
+    #[default]
+    Scheme,
+    /// Snapshot isolation, under every scheme that keeps versions: reads see the snapshot of the beginning and are not tracked; who
+    /// updates a row that was committed since aborts. Write skew can happen. Such a transaction may renew its snapshot
+    /// ([`crate::Transaction::renew_snapshot`]), which makes it read committed. Under single-version schemes as [`Isolation::Scheme`].
+    Snapshot,
+}
+
 /// What a transaction says of itself when it begins.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TxnOptions {
+    /// What it asks of the scheme.
+    pub isolation: Isolation,
     /// The transaction will not write; a write is refused with [`Error::ReadOnly`].
     pub read_only: bool,
     /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict (SSN 5.2), under any
@@ -496,6 +513,12 @@ impl TxnOptions {
     /// A transaction that says what it will touch.
     pub fn declared(set: AccessSet) -> Self {
         Self { declared: Some(Arc::new(set)), ..Self::default() }
+    }
+
+    /// The options with a level of isolation.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
     }
 
     /// The options with another durability than the database's.

@@ -13,7 +13,8 @@ use std::{
 };
 
 use crate::{
-    database::Database, error::Result, ids::Stamp, log::Receipt, options::TxnOptions, transaction::Transaction,
+    database::Database, error::Result, ids::Stamp, log::Receipt, options::TxnOptions, savepoints::Savepoint,
+    transaction::Transaction,
 };
 
 /// A [`Transaction`] that keeps its database open.
@@ -72,6 +73,21 @@ impl OwnedTransaction {
     pub fn commit_async(self) -> Result<OwnedReceipt> {
         let Self { transaction, database } = self;
         Ok(OwnedReceipt { receipt: transaction.commit_async()?, _database: database })
+    }
+
+    /// As [`Transaction::roll_back_to`].
+    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.transaction.roll_back_to(savepoint)
+    }
+
+    /// As [`Transaction::release`].
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.transaction.release(savepoint)
+    }
+
+    /// As [`Transaction::renew_snapshot`].
+    pub fn renew_snapshot(&mut self) -> Result<()> {
+        self.transaction.renew_snapshot()
     }
 
     /// Rolls back, as dropping does.

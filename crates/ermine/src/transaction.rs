@@ -3,10 +3,11 @@
 use std::{cell::RefCell, marker::PhantomData, ops::ControlFlow};
 
 use crate::{
-    access::{Access, Direction, IndexOrdinal, Put, ScanRange},
+    access::{Access, Direction, IndexOrdinal, Put, RowLock, ScanRange},
     any::AnyAccess,
     error::Result,
     handle::{SecondaryIndex, Table},
+    savepoints::Savepoint,
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyList, KeyRange, Value},
 };
 
@@ -116,6 +117,66 @@ impl<'db, A: Access> Transaction<'db, A> {
         range: impl KeyRange<S>,
     ) -> Scan<'t, A, K, V> {
         Scan::new(&self.access, index.table(), index.ordinal(), range.encode(), S::skip)
+    }
+
+    /// What a write of a row would meet at the moment, without losing to it: for programs that take one of several rows, and rather one that
+    /// nobody else is at. A write that follows may still lose. Under single-version schemes, and where there is no row,
+    /// [`RowLock::Free`].
+    pub fn row_lock<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<RowLock> {
+        self.access.row_lock(table.id(), &encoded(key))
+    }
+
+    /// Whether everything that the transaction has read is as it was when it read it, ranges included. If it is, and from then on nobody else writes where it
+    /// has looked, the transaction will be able to commit. Of one that asked for [`crate::Isolation::Snapshot`] that is always so; under
+    /// single-version schemes nobody can say, and the answer is no.
+    pub fn reads_hold(&self) -> Result<bool> {
+        self.access.reads_hold()
+    }
+
+    /// Shows `each` every row that the transaction has written: the table's name, the encoded key, and the value; `None` for a
+    /// row that it deleted. Rows that it wrote several times once.
+    pub fn writes(&self, mut each: impl FnMut(&str, &[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
+        self.access.writes(&mut each)
+    }
+
+    /// Marks a point to which the transaction can be rolled back. It costs a few words; with it a value that the transaction wrote before
+    /// and writes again is kept until the end.
+    ///
+    /// ```
+    /// # let db = ermine::Database::open_in_memory(ermine::Options::default())?;
+    /// let stock = db.table::<u64, i64>("stock")?;
+    /// let mut txn = db.begin(ermine::TxnOptions::default())?;
+    /// txn.put(&stock, &1, &10)?;
+    /// let before = txn.savepoint()?;
+    /// txn.put(&stock, &1, &9)?;
+    /// txn.put(&stock, &2, &1)?;
+    /// txn.roll_back_to(before)?;
+    /// assert_eq!((txn.get(&stock, &1)?, txn.get(&stock, &2)?), (Some(10), None));
+    /// txn.commit()?;
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn savepoint(&self) -> Result<Savepoint> {
+        self.access.savepoint()
+    }
+
+    /// Undoes everything that was written since a savepoint, which stays; later ones are gone. What has been read stays read.
+    ///
+    /// A transaction that has lost a conflict is over and fails again here; but one of [`crate::Isolation::Snapshot`] that had a
+    /// savepoint then goes on from there, and may [renew its snapshot](Self::renew_snapshot) first. Fails with
+    /// [`crate::Error::NoSuchSavepoint`] where there is none to go back to.
+    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.access.roll_back_to(savepoint)
+    }
+
+    /// Forgets a savepoint and those after it. What was written since stays written.
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.access.release(savepoint)
+    }
+
+    /// Goes on with the snapshot of now: under [`crate::Isolation::Snapshot`], before each statement, this is read committed. Otherwise
+    /// nothing changes.
+    pub fn renew_snapshot(&mut self) -> Result<()> {
+        self.access.renew_snapshot()
     }
 
     fn bytes<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<&[u8]>> {

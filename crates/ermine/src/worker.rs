@@ -30,6 +30,7 @@ use crate::{
         reclaim::{self, Outcome, Queue, Superseded, Unlinked},
         snapshots::{Horizon, SnapshotSlot},
     },
+    savepoints::Savepoints,
     scheme::{Scheme, StampsOf},
     sync::{Instant, Ordering},
     txn::{readers::ReaderSlot, table::TidLease, write_set::ChainFootprint},
@@ -66,6 +67,7 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) reader: ReaderSlot,
     pub(crate) certifier: S::Certifier,
     pub(crate) footprint: ChainFootprint<StampsOf<S>>,
+    pub(crate) savepoints: Savepoints<VersionPtr<StampsOf<S>>>,
     /// Its end of the log, where there is one.
     pub(crate) position: Option<Position>,
     /// The last place in the log that what it has read comes from.
@@ -120,6 +122,7 @@ impl<S: Scheme> Worker<S> {
             reader,
             certifier: S::Certifier::default(),
             footprint: ChainFootprint::default(),
+            savepoints: Savepoints::default(),
             position: engine.log.as_ref().map(|log| log.join()),
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
@@ -183,6 +186,16 @@ impl<S: Scheme> State<S> {
     /// The worker's RowIds of a table.
     pub(crate) fn row_ids(&mut self, table: TableId) -> &mut RowIds {
         ids_of(&mut self.row_ids, table)
+    }
+
+    /// A version of the transaction's own was replaced by a newer one of its own.
+    pub(crate) fn replaced(&mut self, own: VersionPtr<StampsOf<S>>) {
+        if self.savepoints.any() { self.savepoints.replaced(own) } else { self.footprint.discarded.push(own) }
+    }
+
+    /// No savepoint will be gone back to any more.
+    pub(crate) fn discard_replaced(&mut self) {
+        self.footprint.discarded.extend(self.savepoints.end());
     }
 
     /// Ends the use of a TID by a transaction that has written nothing, whatever it meant to do.

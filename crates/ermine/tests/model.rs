@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use ermine::{AbortKind, Scheme};
+use ermine::{AbortKind, Isolation, Scheme};
 use fastrand::Rng;
 
 use history::{
@@ -166,10 +166,11 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
             if begun < transactions {
                 let options = history::random_options(rng, scheme);
                 let (read_only, snapshot) = (options.read_only, options.snapshot);
+                let relaxed = options.isolation == Isolation::Snapshot && scheme.has_versions();
                 let left = rng.usize(1..=shape.operations);
                 let slow = rng.u8(..16) == 0;
                 open[at] = Some(Open { session: Session::begin(&store, (at, begun), options), read_only, slow, left });
-                reference.begin(at, snapshot);
+                reference.begin(at, snapshot, relaxed);
                 begun += 1;
                 if trace {
                     eprintln!("session {at}: begins");
@@ -270,6 +271,10 @@ struct Running {
     snapshot: usize,
     fixed: bool,
     own: BTreeMap<(usize, u64), Option<u64>>,
+    /// What there was of those at each savepoint.
+    marks: Vec<BTreeMap<(usize, u64), Option<u64>>>,
+    /// It asked for snapshot isolation only.
+    relaxed: bool,
     /// All (table, key, group) it ever wrote.
     claimed: BTreeSet<(usize, u64, u64)>,
     over: bool,
@@ -303,9 +308,9 @@ impl Reference {
         self.tables.iter().map(rows).collect()
     }
 
-    fn begin(&mut self, session: usize, fixed: bool) {
-        let fixed = fixed || self.scheme.reads_snapshot();
-        self.running.insert(session, Running { snapshot: self.commits, fixed, ..Running::default() });
+    fn begin(&mut self, session: usize, fixed: bool, relaxed: bool) {
+        let fixed = fixed || relaxed || self.scheme.reads_snapshot();
+        self.running.insert(session, Running { snapshot: self.commits, fixed, relaxed, ..Running::default() });
     }
 
     fn is_over(&self, session: usize) -> bool {
@@ -344,7 +349,7 @@ impl Reference {
     fn is_newer(&self, session: usize, table: usize, key: u64, test: impl Fn(Option<u64>) -> bool) -> bool {
         let snapshot = self.running[&session].snapshot;
         let mut newer = self.tables[table].get(&key).into_iter().flatten().filter(|(place, _)| *place > snapshot);
-        self.scheme.reads_snapshot() && newer.any(|&(_, value)| test(value))
+        self.running[&session].fixed && newer.any(|&(_, value)| test(value))
     }
 
     /// Compares an outcome with what may come of the operation, and takes note of it.
@@ -355,11 +360,25 @@ impl Reference {
             assert!(certified || kind == AbortKind::WriteConflict && allowed, "{operation:?} aborts: {kind:?}");
             let running = self.running.get_mut(&session).expect("it was begun");
             running.over = true;
-            running.own.clear();
-            running.claimed.clear();
+            // With a savepoint to go back to it holds what it has written.
+            if !running.relaxed || running.marks.is_empty() {
+                running.own.clear();
+                running.claimed.clear();
+                running.marks.clear();
+            }
             return;
         }
         match operation {
+            Operation::Savepoint => {
+                let running = self.running.get_mut(&session).expect("it was begun");
+                running.marks.push(running.own.clone());
+            }
+            Operation::GoBack => {
+                let running = self.running.get_mut(&session).expect("it was begun");
+                if let Some(own) = running.marks.pop() {
+                    (running.own, running.over) = (own, false);
+                }
+            }
             Operation::Get { table, key } => {
                 let expected = Outcome::Value(self.visible(session, *table, *key));
                 assert_eq!(*outcome, expected, "{operation:?}");
@@ -430,7 +449,11 @@ impl Reference {
             | Operation::Update { table, key, value }
             | Operation::Put { table, key, value } => (table, key, Some(value)),
             Operation::Delete { table, key } => (table, key, None),
-            Operation::Get { .. } | Operation::GetMany { .. } | Operation::Scan { .. } => return None,
+            Operation::Get { .. }
+            | Operation::GetMany { .. }
+            | Operation::Scan { .. }
+            | Operation::Savepoint
+            | Operation::GoBack => return None,
         };
         let found = self.visible(session, table, key).is_some();
         let contested = self.contested(session, table, key);

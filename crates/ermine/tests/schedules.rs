@@ -27,7 +27,7 @@ use std::{
     time::Instant,
 };
 
-use ermine::{AbortKind, Scheme};
+use ermine::{AbortKind, Isolation, Scheme};
 use fastrand::Rng;
 use shuttle::{Config, MaxSteps, Runner, thread};
 
@@ -158,7 +158,9 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
         if let Some(abort) = &session.aborted {
             // A schedule is far shorter than the longest wait, and nobody leaves a transaction open.
             assert_ne!(abort.kind, AbortKind::Timeout, "a wait that has no end: {abort}");
-            break;
+            if !script.options.isolation.eq(&Isolation::Snapshot) {
+                break;
+            }
         }
     }
     match script.end {

@@ -6,6 +6,7 @@
 mod arrange;
 mod call;
 mod expr;
+mod lock;
 pub(crate) mod names;
 pub(crate) mod path;
 mod select;

@@ -57,10 +57,6 @@ impl Binder<'_> {
             Some(OrderByKind::Expressions(keys)) => keys,
             Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
-        if let Some(lock) = query.locks.first() {
-            let hint = "Under a serializable scheme a plain SELECT is as safe: a transaction that loses a conflict fails with 40001.";
-            return Err(SqlError::unsupported(lock).hint(hint));
-        }
         let (mut bound, columns) = match &*query.body {
             SetExpr::Select(select) => self.select(select, keys)?,
             body => {
@@ -74,6 +70,7 @@ impl Binder<'_> {
                 (bound, columns)
             }
         };
+        self.lock(&mut bound, &query.locks)?;
         let (limit, offset) = match &query.limit_clause {
             None => (None, None),
             Some(LimitClause::LimitOffset { limit, offset, .. }) => {
@@ -142,7 +139,7 @@ impl Binder<'_> {
                 }
                 let width = columns.len();
                 let body = Body::Set { operation, all, sides: Box::new(sides) };
-                Ok((Query { body, order: Vec::new(), width, limit: None, offset: None }, columns))
+                Ok((Query { body, order: Vec::new(), width, limit: None, offset: None, locks: Vec::new() }, columns))
             }
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(SqlError::unsupported("a statement that writes inside a query"))
@@ -186,7 +183,10 @@ impl Binder<'_> {
             all.resize_with(values.len(), Vec::new);
             all.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
         }
-        Ok((Query { body: Body::Values(all), order: Vec::new(), width, limit: None, offset: None }, shown))
+        Ok((
+            Query { body: Body::Values(all), order: Vec::new(), width, limit: None, offset: None, locks: Vec::new() },
+            shown,
+        ))
     }
 
     /// The rows of VALUES, all as long.
@@ -277,7 +277,8 @@ impl Binder<'_> {
             order.clear();
         }
         need(&mut bound);
-        let query = Query { body: Body::Select(Box::new(bound)), order, width, limit: None, offset: None };
+        let query =
+            Query { body: Body::Select(Box::new(bound)), order, width, limit: None, offset: None, locks: Vec::new() };
         Ok((query, output.columns))
     }
 

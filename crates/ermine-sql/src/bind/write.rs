@@ -418,7 +418,14 @@ impl Binder<'_> {
                 table.needed = (0..table.table.types.len()).collect();
             }
         }
-        let rows = Query { body: Body::Select(Box::new(select)), order: Vec::new(), width, limit: None, offset: None };
+        let rows = Query {
+            body: Body::Select(Box::new(select)),
+            order: Vec::new(),
+            width,
+            limit: None,
+            offset: None,
+            locks: Vec::new(),
+        };
         Ok((Change { table, rules, rows, key_at, assignments, returning }, columns))
     }
 }

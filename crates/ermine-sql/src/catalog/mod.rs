@@ -324,6 +324,11 @@ impl Catalog {
         self.tables.get(&id)
     }
 
+    /// The table to which something belongs that all its definitions share.
+    pub(crate) fn table_of(&self, shared: &Arc<SharedTable>) -> Option<&Arc<Table>> {
+        self.tables.values().find(|table| Arc::ptr_eq(&table.shared, shared))
+    }
+
     pub(crate) fn sequence(&self, id: ObjectId) -> Option<&Arc<Sequence>> {
         self.sequences.get(&id)
     }

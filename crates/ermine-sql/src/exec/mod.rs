@@ -5,6 +5,7 @@
 
 mod build;
 mod group;
+mod lock;
 mod query;
 mod scan;
 mod subquery;
@@ -28,6 +29,7 @@ use ermine::OwnedTransaction;
 use crate::{
     catalog::{Catalog, definition::ObjectId, sequence::Sequence},
     error::{Result, SqlError, SqlState},
+    session::Level,
     types::{Environment, Value},
 };
 
@@ -56,6 +58,8 @@ pub(crate) struct Run<'r> {
     pub(crate) environment: &'r Environment,
     pub(crate) cancel: &'r AtomicBool,
     pub(crate) given: &'r RefCell<GivenNumbers>,
+    /// What its transaction is promised.
+    pub(crate) level: Level,
     /// When the statement has taken too long.
     pub(crate) deadline: Option<Instant>,
     looks: Cell<u32>,
@@ -79,6 +83,7 @@ impl<'r> Run<'r> {
             environment,
             cancel,
             given,
+            level: Level::Serializable,
             deadline: None,
             looks: Cell::new(0),
             remembered: RefCell::default(),
@@ -91,12 +96,12 @@ impl<'r> Run<'r> {
         // Relaxed: nothing else is told by it.
         if self.cancel.load(Ordering::Relaxed) {
             self.cancel.store(false, Ordering::Relaxed);
-            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+            return Err(SqlError::canceled("user request"));
         }
         // The clock costs more than a row.
         self.looks.set(self.looks.get().wrapping_add(1));
         if self.looks.get().is_multiple_of(64) && self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"));
+            return Err(SqlError::canceled("statement timeout"));
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::{EachJoined, Emit, Run};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, compare},
-    query::{Body, Distinct, Join, Query, Select, SetOperation, SortKey, Source, SourceKind},
+    query::{Body, Distinct, Join, Query, Select, SetOperation, SortKey, Source, SourceKind, TableSource, Wait},
     types::{SqlType, Value, key::write_key},
 };
 
@@ -40,7 +40,7 @@ impl Run<'_> {
             Body::Values(_) | Body::Set { .. } => &[],
         };
         let wanted = limit
-            .filter(|_| first_of.is_empty())
+            .filter(|_| first_of.is_empty() && query.locks.iter().all(|locked| locked.lock.wait != Wait::Skip))
             .map(|limit| usize::try_from(limit.saturating_add(offset)).unwrap_or(usize::MAX));
         let mut seen = HashSet::new();
         let mut shown = |row: &[Value]| {
@@ -58,6 +58,10 @@ impl Run<'_> {
             let flow = emit(&row[..query.width])?;
             is_broken_off |= flow.is_break();
             Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
+        };
+        let locks = &query.locks;
+        let mut shown = |row: &[Value]| {
+            if locks.is_empty() { shown(row) } else { self.lock_and_show(locks, row, &mut shown) }
         };
         if query.order.is_empty() {
             let _ = self.body(&query.body, outer, &mut shown)?;
@@ -195,7 +199,7 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
-        let width = select.sources.iter().map(|source| source.first + source.width).max().unwrap_or(0);
+        let width = select.sources.iter().map(Source::end).max().unwrap_or(0);
         let mut row = vec![Value::Null; width];
         if !self.all_hold(&select.before, &row, outer)? {
             return Ok(ControlFlow::Continue(()));
@@ -236,6 +240,9 @@ impl Run<'_> {
             return Ok(flow);
         }
         row[source.first..source.first + source.width].fill(Value::Null);
+        if let SourceKind::Table(TableSource { key_at: Some(at), .. }) = source.kind {
+            row[at] = Value::Null;
+        }
         if !self.all_hold(&source.filter, row, outer)? {
             return Ok(ControlFlow::Continue(()));
         }

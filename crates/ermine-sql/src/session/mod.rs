@@ -5,7 +5,8 @@
 //! long as nothing of its result has left.
 //!
 //! Invariants
-//! 1. *A failed transaction does nothing more*: it is rolled back at once, and the session remembers that until it is told to end it.
+//! 1. *A failed transaction does nothing more*: it is rolled back at once, to its last savepoint if it has one, and the session
+//!    remembers that until it is told to end it or to go on from a savepoint.
 //! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
 
 pub(crate) mod parse;
@@ -18,7 +19,10 @@ mod utility;
 use std::{
     cell::RefCell,
     collections::HashMap,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -28,16 +32,18 @@ pub use self::result::{Column, Completion, Gathered, Rows, Status};
 pub(crate) use self::{
     plan::{Bound, Plan},
     result::MORE,
+    settings::Level,
 };
 use self::{
     result::Tagged,
     settings::{Extent, Settings},
-    transaction::{Modes, Open, PATIENCE, changed},
+    transaction::{Modes, Open, PATIENCE, Patience, changed},
 };
 use crate::{
     catalog::{CatalogStore, PUBLIC},
     error::{Result, SqlError, SqlState},
     exec::{GivenNumbers, Run},
+    prepared::PreparedStore,
     types::{Environment, SqlType, Value},
 };
 
@@ -48,6 +54,7 @@ pub struct SqlDatabase(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) database: Arc<ermine::Database>,
     pub(crate) catalog: CatalogStore,
+    pub(crate) prepared: PreparedStore,
 }
 
 impl SqlDatabase {
@@ -76,7 +83,8 @@ impl SqlDatabase {
             );
         }
         let catalog = CatalogStore::open(database.clone())?;
-        Ok(Self(Arc::new(Shared { database, catalog })))
+        let prepared = PreparedStore::open(&database, &catalog)?;
+        Ok(Self(Arc::new(Shared { database, catalog, prepared })))
     }
 
     /// Whether SQL can be had under a scheme. Statements need transactions of their own beside that of their session, for numbers and
@@ -106,6 +114,7 @@ impl SqlDatabase {
             named: HashMap::new(),
             cancel: Arc::default(),
             given: RefCell::default(),
+            deadline: None,
         }
     }
 }
@@ -127,6 +136,8 @@ pub struct Session {
     named: HashMap<String, Arc<Prepared>>,
     cancel: Arc<AtomicBool>,
     given: RefCell<GivenNumbers>,
+    /// When the statement that runs has taken too long.
+    deadline: Option<Instant>,
 }
 
 enum State {
@@ -137,8 +148,10 @@ enum State {
         modes: Modes,
         is_implicit: bool,
     },
-    /// A statement has failed.
+    /// A statement has failed; `open` where there is a savepoint to go on from.
     Failed {
+        open: Option<Box<Open>>,
+        modes: Modes,
         is_implicit: bool,
     },
 }
@@ -224,10 +237,6 @@ impl Session {
             completion.receipt = done.receipt.or(completion.receipt);
         }
         Ok(completion)
-    }
-
-    fn is_implicit(&self) -> bool {
-        matches!(self.state, State::Block { is_implicit: true, .. } | State::Failed { is_implicit: true })
     }
 
     /// The plan of a text, if there is one for the catalog as it is.
@@ -324,40 +333,104 @@ impl Session {
             return done.inspect_err(|_| self.fail());
         }
         self.environment.statement_began = now();
-        let failed = State::Failed { is_implicit: self.is_implicit() };
-        let done = match std::mem::replace(&mut self.state, failed) {
-            State::Failed { .. } => Err(in_failed()),
-            State::Idle => {
-                self.state = State::Idle;
-                return self.execute_alone(prepared, parameters, rows);
+        self.deadline = match self.settings.millis("statement_timeout") {
+            0 => None,
+            millis => Some(Instant::now() + Duration::from_millis(millis)),
+        };
+        match std::mem::replace(&mut self.state, State::Idle) {
+            failed @ State::Failed { .. } => {
+                self.state = failed;
+                Err(in_failed())
             }
-            State::Block { open, modes, is_implicit } => {
-                let open = match open {
-                    Some(open) => Ok(open),
-                    None => self.open(modes).map(Box::new),
-                };
-                open.and_then(|mut open| {
-                    let may_begin_again = open.is_fresh() && open.changes.is_empty();
-                    match self.run_in(&mut open, prepared, parameters, rows, may_begin_again)? {
-                        true => {}
-                        false => {
-                            // Nothing was done yet: with a newer snapshot.
-                            open.rollback();
-                            open = Box::new(self.open(modes)?);
-                            if !self.run_in(&mut open, prepared, parameters, rows, false)? {
-                                return Err(changed("of the statement"));
-                            }
-                        }
-                    }
-                    self.state = State::Block { open: Some(open), modes, is_implicit };
-                    Ok(Completion::default())
+            State::Idle => self.execute_alone(prepared, parameters, rows),
+            State::Block { mut open, modes, is_implicit } => {
+                self.state = State::Failed { open: None, modes, is_implicit };
+                let done = self.run_in_block(&mut open, modes, prepared, parameters, rows);
+                self.state = State::Block { open, modes, is_implicit };
+                done.map(|()| Completion::default()).map_err(|error| {
+                    self.fail();
+                    self.named(error)
                 })
             }
+        }
+    }
+
+    /// Runs a statement of a block, whose transaction begins with the first one.
+    fn run_in_block(
+        &mut self,
+        open: &mut Option<Box<Open>>,
+        modes: Modes,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+    ) -> Result<()> {
+        let current = match open {
+            Some(open) => open,
+            None => open.insert(Box::new(self.open(modes)?)),
         };
-        done.map_err(|error| {
-            self.end_settings(false);
-            self.named(error)
-        })
+        let is_fresh = current.is_fresh();
+        if current.level == Level::ReadCommitted {
+            return self.run_read_committed(current, is_fresh, prepared, parameters, rows);
+        }
+        if self.run_in(current, prepared, parameters, rows, is_fresh)? {
+            return Ok(());
+        }
+        // Nothing was done yet: with a newer snapshot.
+        **current = self.open(modes)?;
+        if self.run_in(current, prepared, parameters, rows, false)? { Ok(()) } else { Err(changed("of the statement")) }
+    }
+
+    /// Runs a statement that sees what was committed when it began. Where it meets a row that somebody else is changing, or has changed
+    /// since, it is undone, and run again when there was time for that one to end.
+    fn run_read_committed(
+        &mut self,
+        open: &mut Open,
+        is_fresh: bool,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+    ) -> Result<()> {
+        if !is_fresh {
+            open.renew(&self.shared.catalog)?;
+        }
+        let point = open.point(self.settings.mark())?;
+        let mut patience = Patience::new(self.patience());
+        loop {
+            let mut tag = Tagged { rows, tag: String::new() };
+            match self.run_in(open, prepared, parameters, &mut tag, false) {
+                Ok(_) => {
+                    let tag = tag.tag;
+                    open.release(&point)?;
+                    return rows.complete(&tag);
+                }
+                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
+                    open.go_back(&point)?;
+                    self.wait_for_others(&mut patience, error)?;
+                    open.renew(&self.shared.catalog)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits before a statement is tried again that lost `conflict`; fails when that has taken too long.
+    fn wait_for_others(&self, patience: &mut Patience, conflict: SqlError) -> Result<()> {
+        if self.cancel.swap(false, Ordering::Relaxed) {
+            return Err(SqlError::canceled("user request"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(SqlError::canceled("statement timeout"));
+        }
+        if patience.wait() {
+            return Ok(());
+        }
+        let detail = conflict.report().detail.clone().unwrap_or_default();
+        Err(match self.settings.millis("lock_timeout") {
+            0 => SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
+                .hint("Waits of several seconds are taken for deadlocks; set lock_timeout to wait longer."),
+            _ => SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"),
+        }
+        .detail(detail))
     }
 
     /// The error of a conflict with the names of tables.
@@ -382,6 +455,7 @@ impl Session {
     ) -> Result<Completion> {
         let modes = self.modes();
         let mut attempts = 0;
+        let mut patience = Patience::new(self.patience());
         loop {
             attempts += 1;
             let mut open = self.open(modes)?;
@@ -406,6 +480,13 @@ impl Session {
                 Ok(completion) => {
                     rows.complete(&tag)?;
                     return Ok(completion);
+                }
+                Err(error)
+                    if error.state() == SqlState::SERIALIZATION_FAILURE
+                        && modes.level == Level::ReadCommitted
+                        && rows.take_back() =>
+                {
+                    self.wait_for_others(&mut patience, error)?;
                 }
                 Err(error)
                     if error.state() == SqlState::SERIALIZATION_FAILURE && attempts < ATTEMPTS && rows.take_back() =>
@@ -453,10 +534,7 @@ impl Session {
             return Ok(true);
         }
         let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
-        run.deadline = match self.settings.millis("statement_timeout") {
-            0 => None,
-            millis => Some(Instant::now() + Duration::from_millis(millis)),
-        };
+        (run.deadline, run.level) = (self.deadline, open.level);
         let tag = plan::run(bound, &run, rows)?;
         rows.complete(&tag)?;
         Ok(true)
@@ -474,15 +552,28 @@ impl Session {
             read_only: self.settings.is_on("default_transaction_read_only"),
             deferrable: self.settings.is_on("default_transaction_deferrable"),
             is_async: self.settings.get("synchronous_commit") == Some("off"),
+            level: self.settings.default_level(),
         }
     }
 
     /// A statement has failed.
     fn fail(&mut self) {
-        if let State::Block { is_implicit, .. } = self.state {
-            // With all that is open.
-            self.state = State::Failed { is_implicit };
-            self.end_settings(false);
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Block { mut open, modes, is_implicit } => {
+                let went_back = open.as_mut().and_then(|open| open.go_back_to_last());
+                match went_back {
+                    Some(Ok(settings)) => {
+                        self.settings.go_back(settings);
+                        self.after_settings();
+                    }
+                    _ => {
+                        open = None;
+                        self.end_settings(false);
+                    }
+                }
+                self.state = State::Failed { open, modes, is_implicit };
+            }
+            other => self.state = other,
         }
     }
 
@@ -543,7 +634,7 @@ impl Session {
     /// Commits what [`Session::begin_implicit`] has begun. A transaction that the client has begun goes on.
     pub fn end_implicit(&mut self) -> Result<Completion> {
         match self.state {
-            State::Block { is_implicit: true, .. } | State::Failed { is_implicit: true } => self.end_block(true),
+            State::Block { is_implicit: true, .. } | State::Failed { is_implicit: true, .. } => self.end_block(true),
             _ => Ok(Completion::default()),
         }
     }

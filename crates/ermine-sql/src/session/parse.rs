@@ -1,7 +1,7 @@
 //! From text to trees.
 
 use sqlparser::{
-    ast::{Expr, ObjectName, Statement},
+    ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Statement},
     dialect::PostgreSqlDialect,
     parser::{Parser, ParserError},
 };
@@ -26,9 +26,40 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Statement>> {
     } else {
         text
     };
+    let two_phase = two_phase(text);
+    let text = two_phase.as_deref().unwrap_or(text);
     let dialect = PostgreSqlDialect {};
     let parser = Parser::new(&dialect).with_recursion_limit(DEPTH);
     parser.try_with_sql(text).and_then(|mut parser| parser.parse_statements()).map_err(|error| failure(text, &error))
+}
+
+/// Statements about prepared transactions, which the grammar does not have, as calls of procedures that nobody can name otherwise.
+fn two_phase(text: &str) -> Option<String> {
+    let mut words = text.trim_start().splitn(3, char::is_whitespace);
+    let (first, second, rest) = (words.next()?, words.next()?, words.next()?.trim());
+    let name = match (&*first.to_ascii_lowercase(), &*second.to_ascii_lowercase()) {
+        ("prepare", "transaction") => PREPARE_TRANSACTION,
+        ("commit", "prepared") => COMMIT_PREPARED,
+        ("rollback", "prepared") => ROLLBACK_PREPARED,
+        _ => return None,
+    };
+    let gid = rest.trim_end_matches(|end: char| end == ';' || end.is_whitespace());
+    let inside = gid.strip_prefix('\'')?.strip_suffix('\'')?.replace("''", "");
+    (!inside.contains('\'')).then(|| format!("CALL \"{name}\"({gid})"))
+}
+
+pub(super) const PREPARE_TRANSACTION: &str = "PREPARE TRANSACTION";
+pub(super) const COMMIT_PREPARED: &str = "COMMIT PREPARED";
+pub(super) const ROLLBACK_PREPARED: &str = "ROLLBACK PREPARED";
+
+/// Of such a call, which of them it is, and the name of the transaction.
+pub(super) fn of_two_phase(statement: &Statement) -> Option<(&str, String)> {
+    let Statement::Call(call) = statement else { return None };
+    let [ObjectNamePart::Identifier(name)] = &call.name.0[..] else { return None };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(gid)))] = &list.args[..] else { return None };
+    let is_one = [PREPARE_TRANSACTION, COMMIT_PREPARED, ROLLBACK_PREPARED].contains(&&*name.value);
+    if is_one { Some((&name.value, gid.value.clone().into_string()?)) } else { None }
 }
 
 /// An expression that the catalog keeps.

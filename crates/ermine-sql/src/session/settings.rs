@@ -4,14 +4,43 @@ use std::collections::BTreeMap;
 
 use crate::error::{Result, SqlError, SqlState};
 
+/// What a transaction is promised, weaker ones first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Level {
+    /// Each statement sees what was committed when it began.
+    ReadCommitted,
+    /// Snapshot isolation.
+    RepeatableRead,
+    Serializable,
+}
+
+impl Level {
+    const ALL: [Self; 3] = [Self::ReadCommitted, Self::RepeatableRead, Self::Serializable];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+            Self::Serializable => "serializable",
+        }
+    }
+
+    /// By its name, in small letters; dirty reads are not to be had.
+    fn of(name: &str) -> Self {
+        Self::ALL.into_iter().find(|level| level.name() == name).unwrap_or(Self::ReadCommitted)
+    }
+}
+
 /// What a session has set, and what it finds otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     values: BTreeMap<String, String>,
     /// As they were before the transaction, where it has set them.
     before: Vec<Before>,
-    /// The level at which the database serves transactions.
-    level: &'static str,
+    /// The level of transactions that ask for none.
+    level: Level,
+    /// The strongest one that the database's scheme serves.
+    strongest: Level,
 }
 
 /// A setting before a transaction set it.
@@ -89,32 +118,35 @@ impl Settings {
     pub(crate) fn new(user: &str, scheme: ermine::Scheme) -> Self {
         let values = [("session_authorization".to_owned(), user.to_owned())].into();
         let level = match scheme {
-            _ if scheme.is_serializable() => "serializable",
-            _ if scheme.reads_snapshot() => "repeatable read",
-            _ => "read committed",
+            _ if scheme.is_serializable() => Level::Serializable,
+            _ if scheme.reads_snapshot() => Level::RepeatableRead,
+            _ => Level::ReadCommitted,
         };
-        Self { values, before: Vec::new(), level }
+        let strongest = level.max(Level::RepeatableRead);
+        Self { values, before: Vec::new(), level, strongest }
     }
 
-    /// Fails where transactions of a level cannot be had: weaker ones are served as stronger ones, never the other way round.
-    pub(crate) fn check_level(&self, level: &str) -> Result<()> {
-        let strength = |level: &str| match level {
-            "serializable" => 2,
-            "repeatable read" => 1,
-            _ => 0,
-        };
-        if strength(level) <= strength(self.level) {
-            return Ok(());
+    /// The level of a name; fails where it is stronger than what the database's scheme promises.
+    pub(crate) fn level_of(&self, name: &str) -> Result<Level> {
+        let level = Level::of(&name.to_lowercase());
+        if level <= self.strongest {
+            return Ok(level);
         }
-        let hint = "The scheme is chosen when the database is opened: si-ssn is serializable.";
-        Err(SqlError::unsupported(format_args!("{level} under the scheme of this database, which is {},", self.level))
-            .hint(hint))
+        let (asked, strongest) = (level.name(), self.strongest.name());
+        let what = format!("{asked} under the scheme of this database, whose strongest level is {strongest},");
+        Err(SqlError::unsupported(what)
+            .hint("The scheme is chosen when the database is opened: si-ssn is serializable."))
+    }
+
+    /// The level of a transaction that asks for none.
+    pub(crate) fn default_level(&self) -> Level {
+        self.values.get("default_transaction_isolation").map_or(self.level, |name| Level::of(name))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let own = self.values.get(name).map(|value| &**value);
-        if name.ends_with("transaction_isolation") && own.is_none() {
-            return Some(self.level);
+        if name.ends_with("transaction_isolation") {
+            return Some(self.default_level().name());
         }
         own.or_else(|| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
     }
@@ -137,7 +169,7 @@ impl Settings {
         }
         let value = value.map(|value| normal(name, value)).transpose()?;
         if let Some(level) = value.as_ref().filter(|_| name.ends_with("transaction_isolation")) {
-            self.check_level(level)?;
+            self.level_of(level)?;
         }
         if extent != Extent::Session {
             let (own, is_local) = (self.values.get(name).cloned(), extent == Extent::Local);
@@ -160,11 +192,25 @@ impl Settings {
         self.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
     }
 
+    /// How many settings the transaction has set: for [`Settings::go_back`].
+    pub(crate) fn mark(&self) -> usize {
+        self.before.len()
+    }
+
     /// The transaction is over; says whether any setting is another one then.
     pub(crate) fn end_transaction(&mut self, committed: bool) -> bool {
-        let before = std::mem::take(&mut self.before);
+        self.undo(0, |before| before.is_local || !committed)
+    }
+
+    /// The transaction goes back to where it had set so many.
+    pub(crate) fn go_back(&mut self, mark: usize) -> bool {
+        self.undo(mark, |_| true)
+    }
+
+    fn undo(&mut self, kept: usize, is_undone: impl Fn(&Before) -> bool) -> bool {
+        let before = self.before.split_off(kept.min(self.before.len()));
         let is_changed = !before.is_empty();
-        for Before { name, value, .. } in before.into_iter().rev().filter(|before| before.is_local || !committed) {
+        for Before { name, value, .. } in before.into_iter().rev().filter(is_undone) {
             match value {
                 Some(value) => self.values.insert(name, value),
                 None => self.values.remove(&name),

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, Set, Statement, TransactionAccessMode, TransactionMode};
 
-use super::{Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State, in_failed};
+use super::{
+    Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State, in_failed, now,
+    parse::{COMMIT_PREPARED, PREPARE_TRANSACTION, ROLLBACK_PREPARED, of_two_phase},
+};
 use crate::{
     bind::{
         Binder,
@@ -13,12 +16,14 @@ use crate::{
     error::{Result, SqlError, SqlState},
     exec::Run,
     expr::Frame,
+    prepared::About,
     types::{SqlType, Value},
 };
 
 /// Whether a statement may be run in a transaction that has failed.
 pub(super) fn ends_transaction(statement: &Statement) -> bool {
-    matches!(statement, Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. })
+    matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })
+        || of_two_phase(statement).is_some_and(|(what, _)| what == PREPARE_TRANSACTION)
 }
 
 /// The columns of the result of such a statement; an error where it is none.
@@ -31,7 +36,9 @@ pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
         },
         Statement::StartTransaction { .. }
         | Statement::Commit { .. }
-        | Statement::Rollback { savepoint: None, .. }
+        | Statement::Rollback { .. }
+        | Statement::Savepoint { .. }
+        | Statement::ReleaseSavepoint { .. }
         | Statement::Set(_)
         | Statement::Reset(_)
         | Statement::Discard { .. }
@@ -40,9 +47,7 @@ pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
         | Statement::Deallocate { .. }
         | Statement::Vacuum(_)
         | Statement::Analyze(_) => None,
-        Statement::Savepoint { .. } | Statement::ReleaseSavepoint { .. } | Statement::Rollback { .. } => {
-            return Err(SqlError::unsupported("SAVEPOINT"));
-        }
+        call if of_two_phase(call).is_some() => None,
         Statement::Copy { .. } => return Err(SqlError::unsupported("COPY")),
         other => {
             let text = other.to_string();
@@ -99,6 +104,18 @@ impl Session {
                 let done = self.end_block(true)?;
                 rows.complete(tag)?;
                 return Ok(done);
+            }
+            Statement::Savepoint { name } => {
+                self.savepoint(name_of(name))?;
+                rows.complete("SAVEPOINT")?;
+            }
+            Statement::ReleaseSavepoint { name } => {
+                self.in_block("RELEASE SAVEPOINT")?.release_savepoint(&name_of(name))?;
+                rows.complete("RELEASE")?;
+            }
+            Statement::Rollback { savepoint: Some(name), .. } => {
+                self.roll_back_to(&name_of(name))?;
+                rows.complete("ROLLBACK")?;
             }
             Statement::Rollback { chain, .. } => {
                 if *chain {
@@ -186,9 +203,100 @@ impl Session {
             // The engine frees what nobody reads by itself, and keeps no statistics.
             Statement::Vacuum(_) => rows.complete("VACUUM")?,
             Statement::Analyze(_) => rows.complete("ANALYZE")?,
-            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that nobody runs")),
+            call => match of_two_phase(call) {
+                Some((what, gid)) => return self.two_phase(what, &gid, rows),
+                None => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that nobody runs")),
+            },
         }
         Ok(Completion::default())
+    }
+
+    /// Prepares the transaction, or ends one that was prepared.
+    fn two_phase(&mut self, what: &str, gid: &str, rows: &mut dyn Rows) -> Result<Completion> {
+        if what != PREPARE_TRANSACTION && !matches!(self.state, State::Idle) {
+            let message = format!("{what} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let (shared, mut receipt) = (self.shared.clone(), None);
+        match what {
+            COMMIT_PREPARED => receipt = Some(shared.prepared.commit(gid, &shared.catalog)?),
+            ROLLBACK_PREPARED => shared.prepared.roll_back(gid)?,
+            _ => match self.state {
+                State::Block { is_implicit: false, .. } => self.prepare_transaction(gid)?,
+                _ => {
+                    if matches!(self.state, State::Idle) {
+                        warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+                    }
+                    let done = self.end_block(false)?;
+                    rows.complete("ROLLBACK")?;
+                    return Ok(done);
+                }
+            },
+        }
+        rows.complete(what)?;
+        Ok(Completion { receipt: receipt.filter(|_| !self.modes().is_async) })
+    }
+
+    fn prepare_transaction(&mut self, gid: &str) -> Result<()> {
+        self.in_block(PREPARE_TRANSACTION)?;
+        let State::Block { open: Some(open), .. } = std::mem::replace(&mut self.state, State::Idle) else {
+            unreachable!("it was begun just now");
+        };
+        let about = About {
+            owner: self.environment.user.to_string(),
+            database: self.environment.database.to_string(),
+            prepared: now(),
+        };
+        let prepared = self
+            .catalog_number()
+            .and_then(|number| self.shared.prepared.prepare(gid, open, number.into(), about, self.patience()));
+        // What was not prepared is rolled back, and the block is over.
+        self.end_settings(prepared.is_ok());
+        prepared
+    }
+
+    /// The transaction of the block, begun if it was not yet.
+    fn in_block(&mut self, what: &str) -> Result<&mut Open> {
+        let (modes, begins) = match &self.state {
+            State::Block { is_implicit: false, modes, open } => (*modes, open.is_none()),
+            _ => {
+                let message = format!("{what} can only be used in transaction blocks");
+                return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+            }
+        };
+        let begun = if begins { Some(Box::new(self.open(modes)?)) } else { None };
+        let State::Block { open, .. } = &mut self.state else { unreachable!("looked at above") };
+        Ok(match begun {
+            Some(begun) => open.insert(begun),
+            None => open.as_mut().expect("it has begun"),
+        })
+    }
+
+    fn savepoint(&mut self, name: String) -> Result<()> {
+        let settings = self.settings.mark();
+        self.in_block("SAVEPOINT")?.add_savepoint(name, settings)
+    }
+
+    /// Takes the transaction back to a savepoint, from which it goes on, also where it has failed.
+    fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        let settings = match &mut self.state {
+            State::Failed { open: Some(open), .. } => open.go_back_to(name)?,
+            State::Failed { open: None, is_implicit: false, .. } => {
+                let message = format!("the transaction is over, with its savepoints: \"{name}\" is gone");
+                return Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message).hint(
+                    "It had none, or lost a conflict that a savepoint does not help against: end it, and try it again.",
+                ));
+            }
+            _ => self.in_block("ROLLBACK TO SAVEPOINT")?.go_back_to(name)?,
+        };
+        self.state = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Failed { open, modes, is_implicit } => State::Block { open, modes, is_implicit },
+            other => other,
+        };
+        if self.settings.go_back(settings) {
+            self.after_settings();
+        }
+        Ok(())
     }
 
     fn begin(&mut self, modes: &[TransactionMode], rows: &mut dyn Rows) -> Result<()> {
@@ -214,9 +322,8 @@ impl Session {
                     }
                     modes.read_only = read_only;
                 }
-                // Weaker levels are served as the database's scheme serves all transactions.
                 TransactionMode::IsolationLevel(level) if open.is_none() => {
-                    self.settings.check_level(&level.to_string().to_lowercase())?;
+                    modes.level = self.settings.level_of(&level.to_string())?;
                 }
                 TransactionMode::IsolationLevel(_) => {
                     let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
@@ -299,6 +406,11 @@ impl Session {
         if let (State::Block { modes, open: None, .. }, "transaction_read_only") = (&mut self.state, name) {
             modes.read_only = self.settings.is_on(name);
         }
+        if let (State::Block { modes, open: None, .. }, "transaction_isolation", Some(value)) =
+            (&mut self.state, name, value)
+        {
+            modes.level = self.settings.level_of(value)?;
+        }
         if name == "synchronous_commit"
             && let State::Block { modes, .. } = &mut self.state
         {
@@ -322,6 +434,7 @@ impl Session {
                 ("transaction_read_only", State::Block { modes, .. }) => {
                     Some(if modes.read_only { "on" } else { "off" })
                 }
+                ("transaction_isolation", State::Block { modes, .. }) => Some(modes.level.name()),
                 _ => self.settings.get(name),
             };
             let missing = || {

@@ -30,8 +30,13 @@ const STEP: usize = 8;
 const LARGEST_CLASSED: usize = if cfg!(any(loom, shuttle)) { 256 } else { 2048 };
 const CLASSES: usize = LARGEST_CLASSED / STEP;
 const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 << 10 };
-/// Chunks are cut from regions of this size, so that huge pages serve several.
-const REGION_BYTES: usize = if cfg!(any(loom, shuttle, miri)) { CHUNK_BYTES } else { 64 << 20 };
+/// Chunks are cut from regions of this size, so that huge pages serve several. What follows from the order of addresses is the same
+/// in every run of an explored schedule: one region is enough for it.
+const REGION_BYTES: usize = match () {
+    () if cfg!(any(loom, miri)) => CHUNK_BYTES,
+    () if cfg!(shuttle) => 64 * CHUNK_BYTES,
+    () => 64 << 20,
+};
 /// Blocks that move between a worker and the pool at a time.
 const BATCH: u32 = 128;
 

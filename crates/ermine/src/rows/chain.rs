@@ -394,6 +394,14 @@ impl<H: CertifierStamps> RowSlot<H> {
         new.expect("nobody else changes the head of a row that the transaction has written")
     }
 
+    /// Puts a version that its writer replaced back in the place of the one that it was replaced by, which is void from then on.
+    pub(crate) fn put_back(&self, newer: VersionPtr<H>, own: VersionPtr<H>, tid: Tid) {
+        own.origin().store(OriginWord::by(tid));
+        let done = self.install(Some(newer), Some(own));
+        debug_assert!(done, "nobody else changes the head of a row that the transaction has written");
+        newer.void();
+    }
+
     /// Puts `new` where `expected` was; the loser of a race gets `false`.
     pub(crate) fn install(&self, expected: Option<VersionPtr<H>>, new: Option<VersionPtr<H>>) -> bool {
         let raw = |version: Option<VersionPtr<H>>| version.map_or(std::ptr::null_mut(), |version| version.0.as_ptr());

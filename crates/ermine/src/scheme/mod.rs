@@ -205,6 +205,11 @@ pub(crate) trait Certifier: Default + Send + 'static {
         place: Place,
     ) -> Result<(), Conflict>;
 
+    /// Whether nobody has overwritten what the transaction has read, nor is about to.
+    fn reads_hold(&self, _tids: &TidLease) -> bool {
+        true
+    }
+
     /// Whether a transaction without writes may commit at `stamp`, just below its snapshot. Not asked where
     /// [`Self::SNAPSHOT_IS_SERIAL`] answers it.
     fn certify_read_only(&mut self, _shared: &Shared, _stamp: Stamp) -> bool {

@@ -10,7 +10,7 @@
 
 use super::{
     Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
-    tracking::{Overwriter, Reads, overwriter_below},
+    tracking::{Overwriter, Reads, is_newest_for, overwriter_below},
 };
 use crate::{
     error::{AbortKind, Dependency},
@@ -101,6 +101,11 @@ impl Certifier for ReadValidation {
         old.certifier().0.mark(OriginWord::by(tid));
         self.writes = true;
         self.test()
+    }
+
+    fn reads_hold(&self, tids: &TidLease) -> bool {
+        let tid = tids.running();
+        self.stale.is_none() && self.reads.iter().all(|(version, _)| is_newest_for(version.certifier().0.load(), tid))
     }
 
     fn announce(&mut self, _: Tid, _: u64) {}

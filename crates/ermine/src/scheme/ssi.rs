@@ -227,6 +227,12 @@ impl Certifier for Ssi {
         self.untracked.end_read_only(tids, slot, stamp)
     }
 
+    fn reads_hold(&self, tids: &TidLease) -> bool {
+        self.overwriter.stamp == Stamp::INFINITY
+            && self.untracked.successor(tids) == Stamp::INFINITY
+            && self.reads.hold(tids.running())
+    }
+
     fn announce(&mut self, tid: Tid, reader_bit: u64) {
         self.reads.announce(tid, reader_bit);
     }

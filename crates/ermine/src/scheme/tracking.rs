@@ -121,6 +121,11 @@ impl<H: CertifierStamps> Reads<H> {
 }
 
 impl<H: Tracked> Reads<H> {
+    /// Whether nobody but the transaction itself has overwritten any of them, nor is about to.
+    pub(super) fn hold(&self, tid: Option<Tid>) -> bool {
+        self.iter().all(|(version, _)| is_newest_for(version.certifier().track().successor.load(), tid))
+    }
+
     /// Sets the transaction's bit, before it takes its stamp (invariant 1). What it went on to overwrite itself is dropped:
     /// only an overwriter that commits asks for readers, and that is this transaction.
     pub(super) fn announce(&mut self, tid: Tid, reader_bit: u64) {
@@ -267,6 +272,14 @@ pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid:
             }
             Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
         }
+    }
+}
+
+/// Whether this in a version says that it has been overwritten by nobody, or by the transaction itself.
+pub(super) fn is_newest_for(overwriter: Origin, tid: Option<Tid>) -> bool {
+    match overwriter {
+        Origin::At(stamp) => stamp == Stamp::INFINITY,
+        Origin::By(writer) => Some(writer) == tid,
     }
 }
 

@@ -8,6 +8,7 @@
 //! - `read`, `scan`: point reads and ranges
 //! - `write`: insert, update, upsert, delete; `pending`: what has been written and not put in; `secondary`: index entries
 //! - `commit`: the end
+//! - `savepoints`: going back in a transaction
 //! - `removal`: keys whose row is gone leave the index
 //! - `snapshots`: what is kept of rows for transactions that read them as they were
 //! - `notes`: what an observer is told
@@ -31,6 +32,7 @@ mod pending;
 mod read;
 mod removal;
 mod running;
+mod savepoints;
 mod scan;
 mod secondary;
 mod snapshots;

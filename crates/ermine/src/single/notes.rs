@@ -10,6 +10,7 @@ use crate::{
     ids::{Stamp, TableId},
     noting::{self, note_entries, watch_scan},
     observer::{Action, Digest, IndexId, Outcome, ReadVersion},
+    options::Isolation,
     rows::{copies::Copied, in_place::TidWord},
     scheme::in_place::{InPlace, Ranges},
 };
@@ -125,6 +126,6 @@ impl<P: InPlace> Txn<'_, P> {
         let mut state = self.worker().state.borrow_mut();
         let begin = state.begin;
         let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
-        noting::show(&**observer, begin, outcome, notes);
+        noting::show(&**observer, begin, outcome, Isolation::Scheme, notes);
     }
 }

@@ -138,6 +138,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
         }
         let state = worker.state.get_mut();
         state.footprint.clear();
+        drop(state.savepoints.end());
         state.positions.clear();
         state.copies.clear();
         state.doomed = None;

@@ -7,6 +7,7 @@ use super::{
     journal::Journal,
     pending::{Positions, Write},
     removal::{Removal, Retired},
+    savepoints::Replaced,
     snapshots::Snapshot,
 };
 use crate::{
@@ -22,6 +23,7 @@ use crate::{
         copies::Copies,
         in_place::{CommitTid, Outgrown},
     },
+    savepoints::Savepoints,
     scheme::{Place, in_place::InPlace},
     sync::{AtomicU64, Ordering},
     txn::write_set::Footprint,
@@ -103,6 +105,7 @@ pub(crate) struct StaleEntry {
 pub(crate) struct State<P: InPlace> {
     pub(crate) scheme: P::State,
     pub(crate) footprint: Footprint<Write<P::Control>, Outgrown>,
+    pub(crate) savepoints: Savepoints<Replaced>,
     pub(crate) positions: Positions,
     pub(crate) copies: Copies,
     pub(crate) arena: Arena,
@@ -161,6 +164,7 @@ impl<P: InPlace> Worker<P> {
         let state = State {
             scheme: P::State::default(),
             footprint: Footprint::default(),
+            savepoints: Savepoints::default(),
             positions: Positions::default(),
             copies: Copies::default(),
             arena: engine.memory.arena(),

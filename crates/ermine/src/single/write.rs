@@ -7,6 +7,7 @@
 use super::{
     pending::Write,
     running::{Operation, RecordOf, TableOf, Txn},
+    savepoints::Replaced,
     worker::State,
 };
 use crate::{
@@ -28,17 +29,17 @@ use crate::{
 };
 
 /// One write, on its way.
-struct Request<'a, P: InPlace> {
-    table: &'a TableOf<P>,
-    key: &'a [u8],
+pub(super) struct Request<'a, P: InPlace> {
+    pub(super) table: &'a TableOf<P>,
+    pub(super) key: &'a [u8],
     /// `None`: a deletion.
-    value: Option<&'a [u8]>,
-    how: Put,
-    place: Place,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) how: Put,
+    pub(super) place: Place,
 }
 
 /// What one try of a write came to.
-enum Tried {
+pub(super) enum Tried {
     Done(bool),
     Again,
 }
@@ -162,9 +163,14 @@ impl<P: InPlace> Operation<'_, P> {
     /// observer.
     fn depend_on(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Read> {
         let wants_bytes = request.table.has_secondaries() || self.is_observed();
+        self.read_record(record, request.place, wants_bytes)
+    }
+
+    /// Reads a record that the transaction writes.
+    pub(super) fn read_record(&mut self, record: RecordOf<P>, place: Place, wants_bytes: bool) -> Result<Read> {
         let State { scheme, copies, last_tid, .. } = &mut *self.state;
         let copies = wants_bytes.then_some(copies);
-        let (word, value) = match P::read(&self.engine.shared, scheme, record, request.place, copies) {
+        let (word, value) = match P::read(&self.engine.shared, scheme, record, place, copies) {
             Ok(read) => read,
             Err(conflict) => return Err(self.lose(conflict)),
         };
@@ -179,7 +185,7 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Puts another value in the place of one that the transaction has written.
     fn rewrite(&mut self, request: &Request<'_, P>, at: usize) -> Result<Tried> {
-        let Request { table, key, value, how, .. } = *request;
+        let Request { table, key, how, .. } = *request;
         let Write { row, value: before, .. } = self.state.footprint.writes[at];
         match how {
             Put::Insert if before.is_some() => return Err(key_exists(request)),
@@ -193,6 +199,19 @@ impl<P: InPlace> Operation<'_, P> {
         }
         let entries = self.new_entries(request, before)?;
         self.check_unique(table, Some(row), &entries)?;
+        self.replace_value(request, at, &entries)?;
+        Ok(Tried::Done(true))
+    }
+
+    /// Puts back a value that a row had before.
+    pub(super) fn write_back(&mut self, request: &Request<'_, P>, at: usize) -> Result<()> {
+        let entries = self.new_entries(request, self.state.footprint.writes[at].value)?;
+        self.replace_value(request, at, &entries)
+    }
+
+    fn replace_value(&mut self, request: &Request<'_, P>, at: usize, entries: &NewEntries) -> Result<()> {
+        let Request { table, key, value, .. } = *request;
+        let Write { row, value: before, .. } = self.state.footprint.writes[at];
         if self.is_observed() {
             self.note_write(table, key, before, value)?;
         }
@@ -200,8 +219,10 @@ impl<P: InPlace> Operation<'_, P> {
         let write = &mut self.state.footprint.writes[at];
         write.moves |= !entries.is_empty() || value.is_none();
         write.value = value;
-        self.add_entries(table, row, &entries, true)?;
-        Ok(Tried::Done(true))
+        if self.state.savepoints.any() {
+            self.state.savepoints.replaced(Replaced { write: at, value: before });
+        }
+        self.add_entries(table, row, entries, true)
     }
 
     /// Inserts a key that the index does not have.

@@ -5,7 +5,7 @@
 //! Undo: index entries that the transaction put in are taken out again.
 
 use super::{
-    commit_order::{Ending, Unlogged, Write},
+    commit_order::{Ending, Unlogged},
     journal::Logged,
     leaves::Validation,
     running::Operation,
@@ -19,7 +19,7 @@ use crate::{
         chain::{CertifierStamps, Kind},
         reclaim::{Superseded, remove_unused_entry},
     },
-    scheme::{Certifier, Scheme, StampsOf},
+    scheme::{Certifier, Conflict, Scheme},
     sync::Ordering,
     worker::State,
 };
@@ -66,6 +66,29 @@ impl<S: Scheme> Operation<'_, S> {
     }
 
     fn commit_with_stamp(&mut self) -> Result<Stamp> {
+        /// A higher stamp helps against what a transaction can lose to that has read nothing.
+        const ATTEMPTS: usize = 16;
+        let mut attempts = 0;
+        loop {
+            match self.try_stamp()? {
+                Ok(stamp) => {
+                    self.state.tid = None;
+                    self.queue_superseded(stamp);
+                    return Ok(stamp);
+                }
+                Err(_) if self.state.uncertified && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    self.state.tids.mark_running();
+                    // What was weighed for the lower stamp.
+                    self.state.certifier.begin();
+                }
+                Err(conflict) => return Err(self.lose(conflict)),
+            }
+        }
+    }
+
+    /// Takes a stamp and tries to commit under it.
+    fn try_stamp(&mut self) -> Result<Result<Stamp, Conflict>> {
         let tid = self.tid()?;
         let log = self.engine.log.as_deref();
         if let Some(log) = log
@@ -98,10 +121,15 @@ impl<S: Scheme> Operation<'_, S> {
             }
         };
         self.settle_blobs(committed.is_ok());
-        let stamp = committed.map_err(|conflict| self.lose(conflict))?;
-        self.state.tid = None;
-        self.queue_superseded(stamp);
-        Ok(stamp)
+        Ok(committed)
+    }
+
+    /// Whether everything that the transaction has read is as it was, and stays so as long as nobody else writes where it has looked.
+    pub(super) fn reads_hold(&self) -> bool {
+        let State { tids, tid, certifier, footprint, begin, uncertified, .. } = &*self.state;
+        let validation =
+            Validation { engine: self.engine, entered: &self.entered, footprint, begin: *begin, tid: *tid };
+        *uncertified || certifier.reads_hold(tids) && validation.holds()
     }
 
     /// Queues what the committed transaction superseded.
@@ -138,17 +166,19 @@ impl<S: Scheme> Operation<'_, S> {
             return;
         }
         self.ending().abort();
-        while let Some(write) = self.state.footprint.writes.pop() {
-            self.undo_write(&write);
+        while !self.state.footprint.writes.is_empty() {
+            self.undo_last_write();
         }
         self.remove_unused_entries();
         self.ending().release();
         self.state.tid = None;
     }
 
-    fn undo_write(&mut self, write: &Write<StampsOf<S>>) {
+    /// Takes the last write out of its row, and of the write set.
+    pub(super) fn undo_last_write(&mut self) {
+        let Some(write) = self.state.footprint.writes.pop() else { return };
         let table = self.engine.table(write.place.table);
-        self.ending().take_back(table.rows.slot(write.row), write);
+        self.ending().take_back(table.rows.slot(write.row), &write);
         self.state.footprint.discarded.push(write.new);
         if !write.fresh {
             return;

@@ -59,6 +59,14 @@ impl<S: Scheme> Operation<'_, S> {
 }
 
 impl<S: Scheme> Validation<'_, S> {
+    /// Whether all leaves are as they were.
+    pub(super) fn holds(&self) -> bool {
+        self.footprint.leaves.iter().all(|leaf| {
+            let index = self.engine.table(leaf.place.table).index(leaf.index);
+            index.validate(&self.entered.nodes, leaf.leaf, leaf.version, Stamp::ZERO)
+        })
+    }
+
     /// Looks at all leaves; `read` gets what turns out to have been read.
     pub(super) fn run(
         &self,

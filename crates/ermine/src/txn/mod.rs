@@ -8,6 +8,7 @@
 //! - `read`, `scan`: point reads and ranges, with what they leave in the leaf set
 //! - `write`: insert, update, upsert, delete; `secondary`: the entries that follow them
 //! - `commit_order`: the steps of the end, written once for all schemes; `commit`: what the engine does around them
+//! - `savepoints`: going back in a transaction, and on to another snapshot
 //! - `journal`: what a commit leaves in the log
 //! - `leaves`: what has come into the leaf set
 //! - `notes`: what an observer is told
@@ -55,3 +56,5 @@ pub(crate) use {read::check_key, running::Txn, scan::batch_place};
 
 #[cfg(not(loom))]
 mod running;
+#[cfg(not(loom))]
+mod savepoints;

@@ -51,7 +51,7 @@ impl<S: Scheme> Operation<'_, S> {
     pub(super) fn observed_from(&self) -> Stamp {
         match self.is_observed() {
             false => Stamp::ZERO,
-            true if S::SNAPSHOT || self.state.uncertified => self.state.begin,
+            true if self.reads_snapshot() => self.state.begin,
             true => self.engine.shared.clock.now(),
         }
     }
@@ -88,7 +88,7 @@ impl<S: Scheme> Operation<'_, S> {
         let since = self.state.notes.as_ref().map_or(Stamp::ZERO, |notes| notes.scanning_from);
         let died = matches!(*seen, Seen::At(version, stamp) if version.kind() == Kind::Tombstone && stamp >= since);
         let being_born = matches!(read, ReadVersion::Missing(before) if before < since);
-        !S::SNAPSHOT && !self.state.uncertified && (died || being_born)
+        !self.reads_snapshot() && (died || being_born)
     }
 
     /// It found nothing under an entry.
@@ -184,7 +184,7 @@ impl<S: Scheme> Txn<'_, S> {
         let mut state = self.worker().state.borrow_mut();
         let begin = state.begin;
         let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
-        noting::show(&**observer, begin, outcome, notes);
+        noting::show(&**observer, begin, outcome, self.isolation, notes);
     }
 }
 

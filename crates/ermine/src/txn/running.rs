@@ -11,7 +11,7 @@ use crate::{
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
     observer::Outcome,
-    options::{Durability, TxnOptions},
+    options::{Durability, Isolation, TxnOptions},
     rows::chain::{Kind, VersionPtr},
     scheme::{Certifier, Conflict, Place, Running, Scheme, StampsOf},
     sync::Ordering,
@@ -30,8 +30,9 @@ pub(crate) struct Txn<'e, S: Scheme> {
     /// `None` once the transaction has ended.
     worker: Option<Box<Worker<S>>>,
     /// Stays in the epoch of operations all along; otherwise it leaves it between operations, however long that takes.
-    pinned: bool,
-    read_only: bool,
+    pub(super) pinned: bool,
+    pub(super) read_only: bool,
+    pub(super) isolation: Isolation,
     durability: Durability,
 }
 
@@ -47,19 +48,21 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if pinned {
             worker.pins.versions.pin_unfenced();
         }
-        let TxnOptions { read_only, snapshot, durability, .. } = options;
+        let TxnOptions { read_only, snapshot, isolation, durability, .. } = options;
+        let isolation = if snapshot { Isolation::Scheme } else { isolation };
+        let asks_less = isolation == Isolation::Snapshot;
         let begin = if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
             engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned)
         } else {
-            worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot, pinned)
+            worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot || asks_less, pinned)
         };
         let state = worker.state.get_mut();
         state.begin = begin;
         state.read_from = Stamp::ZERO;
-        state.uncertified = snapshot || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
+        state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
         state.certifier.begin();
         let durability = durability.unwrap_or(engine.options.durability);
-        Ok(Self { engine, worker: Some(worker), pinned, read_only: read_only || snapshot, durability })
+        Ok(Self { engine, worker: Some(worker), pinned, read_only: read_only || snapshot, isolation, durability })
     }
 
     pub(super) fn worker(&self) -> &Worker<S> {
@@ -80,11 +83,15 @@ impl<'e, S: Scheme> Txn<'e, S> {
         Entered { versions: pins.versions.enter(), nodes: pins.nodes.enter() }
     }
 
+    /// An operation, whatever the transaction's fate.
+    pub(super) fn last_operation<'t>(&'t self, entered: Entered<'t>) -> Operation<'t, S> {
+        let worker = self.worker();
+        Operation { engine: self.engine, worker, entered, state: worker.state.borrow_mut() }
+    }
+
     /// Goes on with an operation that was suspended.
     pub(super) fn resume<'t>(&'t self, entered: Entered<'t>) -> Result<Operation<'t, S>> {
-        let worker = self.worker();
-        let state = worker.state.borrow_mut();
-        let operation = Operation { engine: self.engine, worker, entered, state };
+        let operation = self.last_operation(entered);
         match &operation.state.doomed {
             None => Ok(operation),
             Some(abort) => Err(Error::Abort(abort.clone())),
@@ -115,7 +122,11 @@ impl<'e, S: Scheme> Txn<'e, S> {
 
     /// Commits in memory, or says why not.
     pub(crate) fn commit_async(mut self) -> Result<Receipt<'e>> {
-        let stamp = self.operation().and_then(|mut operation| operation.commit())?;
+        let stamp = self.operation().and_then(|mut operation| {
+            // From here on a conflict undoes everything.
+            operation.state.discard_replaced();
+            operation.commit()
+        })?;
         self.observe(Outcome::Committed(stamp));
         let state = self.worker().state.borrow();
         let last = if state.footprint.writes.is_empty() { state.read_from } else { stamp };
@@ -129,6 +140,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
     fn finish(&mut self) {
         let Some(mut worker) = self.worker.take() else { return };
         let state = worker.state.get_mut();
+        state.discard_replaced();
         state.give_up_tid();
         for at in 0..state.footprint.discarded.len() {
             let version = state.footprint.discarded[at];
@@ -152,9 +164,7 @@ impl<S: Scheme> Drop for Txn<'_, S> {
         if self.worker.is_none() {
             return;
         }
-        if let Ok(mut operation) = self.operation() {
-            operation.undo();
-        }
+        self.last_operation(self.enter()).undo();
         self.observe(Outcome::Aborted);
         self.finish();
     }
@@ -321,14 +331,23 @@ impl<'t, S: Scheme> Operation<'t, S> {
         (place.map(|place| self.engine.table(place.table).name.clone()), key)
     }
 
-    /// The transaction has lost: undoes it and makes the report.
+    /// Whether the transaction reads the snapshot of its beginning.
+    pub(super) fn reads_snapshot(&self) -> bool {
+        S::SNAPSHOT || self.state.uncertified
+    }
+
+    /// The transaction has lost: undoes it and makes the report. One that may try again with another snapshot from a savepoint on
+    /// keeps what it has written, until it goes back there or ends.
     #[cold]
     pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
         if let Some(table) = conflict.untracked {
             self.engine.table(table).beside.staleness.raise();
         }
         let abort = Box::new(conflict.report(|place| self.name_place(place)));
-        self.undo();
+        if !(self.state.uncertified && self.state.savepoints.any()) {
+            self.state.discard_replaced();
+            self.undo();
+        }
         self.worker.changed();
         // Relaxed: a statistic that only this worker writes.
         self.worker.slot.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);

@@ -128,7 +128,7 @@ impl<S: Scheme> Operation<'_, S> {
         row: Option<RowId>,
         secondary_key: &[u8],
     ) -> Result<()> {
-        if S::SNAPSHOT {
+        if self.reads_snapshot() {
             self.refuse_concurrent_twin(table, ordinal, row, secondary_key)?;
             self.refuse_visible_twin(table, ordinal, row, secondary_key)
         } else {
@@ -194,7 +194,9 @@ impl<S: Scheme> Operation<'_, S> {
                     // What it has written over itself, it has looked at before.
                     Standing::Own => break,
                     Standing::Unfinished(writer) if matches()? => Some(Some(writer)),
-                    Standing::Committed(stamp) if (stamp >= self.state.begin || !S::SNAPSHOT) && matches()? => {
+                    Standing::Committed(stamp)
+                        if (stamp >= self.state.begin || !self.reads_snapshot()) && matches()? =>
+                    {
                         Some(None)
                     }
                     // Below it lies what the transaction sees, or what nobody sees any more.

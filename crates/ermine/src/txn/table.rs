@@ -309,6 +309,19 @@ impl TidLease {
         self.tid.expect("the lease runs a transaction")
     }
 
+    /// As [`Self::tid`], if there is one.
+    pub(crate) fn running(&self) -> Option<Tid> {
+        self.tid
+    }
+
+    /// It does not commit under the stamp that it has taken, and goes on.
+    pub(crate) fn mark_running(&self) {
+        debug_assert!(self.status().is_undecided());
+        // Release: as `set_commit_stamp`. Who waits for the outcome, because the stamp was below its own, takes it for one that is
+        // running: it will get a higher one.
+        self.context().status.store(StatusWord::IN_FLIGHT.0, Ordering::Release);
+    }
+
     /// Says "committing, stamp unknown". Precedes taking the stamp (invariant 6).
     pub(crate) fn mark_committing(&self) {
         debug_assert!(self.status().is_in_flight());

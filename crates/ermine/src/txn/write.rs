@@ -13,7 +13,7 @@ use super::{
     visible::{Seen, Standing, standing},
 };
 use crate::{
-    access::Put,
+    access::{Put, RowLock},
     error::{Error, Result},
     ids::{RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
@@ -65,6 +65,18 @@ enum Head<H> {
     Moving,
 }
 
+/// Who else is at a row.
+enum Contest {
+    /// Nobody: the newest version is the transaction's own.
+    Own,
+    /// Nobody: it was committed at this stamp, and the transaction sees it.
+    Open(Stamp),
+    /// Somebody who is running, or has committed since.
+    With(Option<Tid>),
+    /// Somebody who is about to be gone: look again.
+    Moving,
+}
+
 /// One write, on its way.
 struct Request<'a, H: CertifierStamps> {
     table: &'a TableStore<H>,
@@ -92,6 +104,24 @@ impl<S: Scheme> Txn<'_, S> {
     /// Deletes a row; says whether there was one.
     pub(crate) fn delete(&self, table: TableId, key: &[u8]) -> Result<bool> {
         self.write(table, key, Content::Nothing, Put::Update)
+    }
+
+    /// What a write of a row would meet.
+    pub(crate) fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
+        let operation = self.operation()?;
+        let table = self.engine.table(table);
+        let Some(row) = table.primary.get(&operation.entered.nodes, key).row else { return Ok(RowLock::Free) };
+        let mut spin = Spin::default();
+        loop {
+            // Nothing: it is in its file only, or on its way out of the table.
+            let Some(head) = table.rows.slot(row).head() else { return Ok(RowLock::Free) };
+            match operation.contest(head, operation.state.tid) {
+                Contest::Own | Contest::Open(_) => return Ok(RowLock::Free),
+                Contest::With(Some(_)) => return Ok(RowLock::Held),
+                Contest::With(None) => return Ok(RowLock::Outdated),
+                Contest::Moving => spin.wait(),
+            }
+        }
     }
 
     fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
@@ -207,19 +237,29 @@ impl<S: Scheme> Operation<'_, S> {
             self.bring_in(table, row)?;
             return Ok(Head::Moving);
         };
+        match self.contest(head, Some(tid)) {
+            Contest::Own => Ok(Head::Own(head)),
+            Contest::Open(stamp) => Ok(Head::Committed(head, stamp)),
+            Contest::Moving => Ok(Head::Moving),
+            Contest::With(other) => Err(self.lose(Conflict::write(place, other))),
+        }
+    }
+
+    /// Who else is at a row, whose newest version is `head`.
+    fn contest(&self, head: VersionPtr<StampsOf<S>>, tid: Option<Tid>) -> Contest {
         let begin = self.state.begin;
         // A writer whose outcome cannot hurt is waited for; it is short.
-        let wait_below = if S::SNAPSHOT { begin } else { Stamp::INFINITY };
-        let other = match standing(&self.engine.shared, Some(tid), wait_below, head) {
-            Standing::Own => return Ok(Head::Own(head)),
-            Standing::Committed(stamp) if stamp < begin || !S::SNAPSHOT || Mutant::LostUpdate.is_on() => {
-                return Ok(Head::Committed(head, stamp));
+        let snapshot = self.reads_snapshot();
+        let wait_below = if snapshot { begin } else { Stamp::INFINITY };
+        match standing(&self.engine.shared, tid, wait_below, head) {
+            Standing::Own => Contest::Own,
+            Standing::Committed(stamp) if stamp < begin || !snapshot || Mutant::LostUpdate.is_on() => {
+                Contest::Open(stamp)
             }
-            Standing::Void => return Ok(Head::Moving),
-            Standing::Unfinished(other) => Some(other),
-            Standing::Committed(_) => None,
-        };
-        Err(self.lose(Conflict::write(place, other)))
+            Standing::Void => Contest::Moving,
+            Standing::Unfinished(other) => Contest::With(Some(other)),
+            Standing::Committed(_) => Contest::With(None),
+        }
     }
 
     /// Puts a version over a committed one.
@@ -269,7 +309,7 @@ impl<S: Scheme> Operation<'_, S> {
         let (older, write) = (own.older(), own.write());
         let new = NewVersion { kind: content.kind(), tid, older, write, payload: content.bytes() };
         let new = table.rows.slot(row).replace(&mut self.state.arena, own, new);
-        self.state.footprint.discarded.push(own);
+        self.state.replaced(own);
         self.state.footprint.writes[write as usize].new = new;
         if self.is_observed() {
             self.note_write(table, key, before, content)?;

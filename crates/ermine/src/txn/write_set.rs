@@ -188,6 +188,11 @@ impl<W, D> Footprint<W, D> {
         }
     }
 
+    /// Forgets which rows point reads found.
+    pub(crate) fn forget_found(&mut self) {
+        self.last_found.clear();
+    }
+
     /// The row of a key, if a point read has found it not long ago.
     pub(crate) fn find(&mut self, table: TableId, key: &[u8]) -> Option<RowId> {
         let keys = &self.keys;

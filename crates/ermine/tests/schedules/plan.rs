@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ermine::{IndexKind, Scheme, TxnOptions};
+use ermine::{IndexKind, Isolation, Scheme, TxnOptions};
 use fastrand::Rng;
 
 use super::history::{self, Operation, Shape, State, Thresholds, Through, value_of};
@@ -41,7 +41,7 @@ impl Plan {
     pub fn random(rng: &mut Rng) -> Self {
         let maintenance = if rng.bool() { 0 } else { rng.usize(1..8) };
         let mut draft = Draft { rng, number: 1000 };
-        let (shape, initial, threads) = match draft.rng.u8(..14) {
+        let (shape, initial, threads) = match draft.rng.u8(..16) {
             0 | 1 => draft.hot_rows(),
             2 => draft.write_skew(),
             3 => draft.read_only_anomaly(),
@@ -53,6 +53,7 @@ impl Plan {
             9 => draft.misses_of_removed_keys(),
             11 => draft.ring(),
             12 => draft.misses_among_other_reads(),
+            13 | 14 => draft.writes_taken_back(),
             10 => draft.a_reader_before_its_overwriter_in_one_slot(),
             _ => draft.anything(),
         };
@@ -304,6 +305,46 @@ impl Draft<'_> {
         });
         threads.push(rolled_back.collect());
         (shape, initial, threads)
+    }
+
+    /// Writers that go back to a savepoint, and on with what the writes have told them.
+    fn writes_taken_back(&mut self) -> Parts {
+        let (mut shape, initial) = self.table(3, 2, 2);
+        let relaxed = self.rng.u8(..3);
+        shape.unique = self.rng.u8(..4) == 0 && initial[0].len() < 2;
+        let threads = self.threads(3, 2, |draft| {
+            let mut operations = Vec::new();
+            for _ in 0..draft.rng.usize(..=1) {
+                operations.push(draft.any(&shape));
+            }
+            operations.push(Operation::Savepoint);
+            for _ in 0..draft.rng.usize(1..=3) {
+                operations.push(draft.any(&shape));
+            }
+            operations.push(Operation::GoBack);
+            for _ in 0..draft.rng.usize(..=2) {
+                operations.push(draft.any(&shape));
+            }
+            let mut script = Script::of(operations);
+            if draft.rng.u8(..3) < relaxed {
+                script.options = script.options.isolation(Isolation::Snapshot);
+            }
+            script
+        });
+        (shape, initial, threads)
+    }
+
+    fn any(&mut self, shape: &Shape) -> Operation {
+        let key = shape.keys[self.rng.usize(..shape.keys.len())];
+        let (table, value) = (0, self.value(shape.groups));
+        match self.rng.u8(..8) {
+            0 => self.get(shape),
+            1 => self.scan(shape),
+            2 | 3 => Operation::Insert { table, key, value },
+            4 => Operation::Update { table, key, value },
+            5 => Operation::Delete { table, key },
+            _ => Operation::Put { table, key, value },
+        }
     }
 
     /// One thread runs short transactions, in the same reader slot, while others that depend on them commit.

@@ -1,0 +1,75 @@
+//! FOR UPDATE and FOR SHARE.
+
+use sqlparser::ast::{self, LockType, NonBlock};
+
+use super::Binder;
+use crate::{
+    bind::names::relation_of,
+    error::{Result, SqlError, SqlState},
+    expr::Expr,
+    query::{Body, Distinct, LockedRows, Query, RowLock, SourceKind, Wait},
+};
+
+impl Binder<'_> {
+    /// Has a query lock the rows that it shows.
+    pub(super) fn lock(&mut self, query: &mut Query, clauses: &[ast::LockClause]) -> Result<()> {
+        for clause in clauses {
+            let lock = RowLock {
+                is_shared: clause.lock_type == LockType::Share,
+                wait: match clause.nonblock {
+                    None => Wait::AsLongAsAllowed,
+                    Some(NonBlock::Nowait) => Wait::Never,
+                    Some(NonBlock::SkipLocked) => Wait::Skip,
+                },
+            };
+            let of = clause.of.as_ref().map(|name| Ok::<_, SqlError>(relation_of(name)?.1)).transpose()?;
+            lock_rows(query, lock, of.as_deref())?;
+        }
+        Ok(())
+    }
+}
+
+/// Locks the rows of the tables of a query, or those of one; of a query in FROM, the rows that it shows.
+fn lock_rows(query: &mut Query, lock: RowLock, of: Option<&str>) -> Result<()> {
+    let refused = |what: &str| {
+        let name = if lock.is_shared { "FOR SHARE" } else { "FOR UPDATE" };
+        Err(SqlError::unsupported(format_args!("{name} with {what}")))
+    };
+    let Body::Select(select) = &mut query.body else { return refused("UNION, INTERSECT, EXCEPT or VALUES") };
+    if select.group.is_some() {
+        return refused("GROUP BY, HAVING or aggregate functions");
+    }
+    if !matches!(select.distinct, Distinct::No) {
+        return refused("DISTINCT");
+    }
+    let mut next = select.sources.iter().map(|source| source.end()).max().unwrap_or(0);
+    let mut is_met = false;
+    for source in &mut select.sources {
+        if of.is_some_and(|of| of != source.name) {
+            continue;
+        }
+        is_met = true;
+        match &mut source.kind {
+            SourceKind::Table(table) => {
+                let at = *table.key_at.get_or_insert_with(|| {
+                    next += 1;
+                    next - 1
+                });
+                query.locks.push(LockedRows { table: table.table.clone(), key_at: select.output.len(), lock });
+                select.output.push(Expr::Column(at));
+            }
+            SourceKind::Derived(_) if of.is_none() => {
+                return refused("a query in FROM: lock the rows in there");
+            }
+            _ if of.is_some() => return refused("what is no table"),
+            _ => {}
+        }
+    }
+    match of {
+        Some(of) if !is_met => {
+            let message = format!("relation \"{of}\" in FOR UPDATE clause not found in FROM clause");
+            Err(SqlError::new(SqlState::UNDEFINED_TABLE, message))
+        }
+        _ => Ok(()),
+    }
+}

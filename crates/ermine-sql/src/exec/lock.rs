@@ -1,0 +1,59 @@
+//! Locks of rows that are read.
+//!
+//! A row is locked by writing what it is already: whoever writes it meanwhile loses, or waits, as with any write, and whoever locked
+//! it from an older snapshot, too. Shared locks are not needed where reads are certified; below that they are taken alone.
+
+use std::ops::ControlFlow;
+
+use super::{Emit, Run};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    failure::of_engine,
+    query::{LockedRows, Wait},
+    session::Level,
+    types::Value,
+};
+
+impl Run<'_> {
+    /// Locks the rows behind a row of a query, and shows it, unless one of them is skipped.
+    pub(super) fn lock_and_show(
+        &self,
+        locks: &[LockedRows],
+        row: &[Value],
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        for locked in locks {
+            // NULL: there is no row, of an outer join.
+            if let Value::Bytea(key) = &row[locked.key_at]
+                && !self.lock_row(locked, key)?
+            {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
+        emit(row)
+    }
+
+    /// Locks a row; false: somebody else has it, and it is to be skipped.
+    fn lock_row(&self, locked: &LockedRows, key: &[u8]) -> Result<bool> {
+        let (rows, lock) = (&locked.table.rows, locked.lock);
+        if lock.wait != Wait::AsLongAsAllowed {
+            match (self.txn.row_lock(rows, key).map_err(of_engine)?, lock.wait) {
+                (ermine::RowLock::Held, Wait::Never) => {
+                    let message = format!("could not obtain lock on row in relation \"{}\"", locked.table.name());
+                    return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
+                }
+                (ermine::RowLock::Held, Wait::Skip) => return Ok(false),
+                // Its snapshot stays: it would lose to who has changed the row.
+                (ermine::RowLock::Outdated, Wait::Skip) if self.level != Level::ReadCommitted => return Ok(false),
+                _ => {}
+            }
+        }
+        if lock.is_shared && self.level == Level::Serializable {
+            return Ok(true);
+        }
+        if let Some(bytes) = self.txn.view(rows, key).map_err(of_engine)?.map(<[u8]>::to_vec) {
+            self.txn.update(rows, key, &bytes[..]).map_err(of_engine)?;
+        }
+        Ok(true)
+    }
+}

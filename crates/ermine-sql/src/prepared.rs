@@ -1,0 +1,218 @@
+//! Prepared transactions: they have promised to commit, and wait to be told, be it after a crash (PREPARE TRANSACTION).
+//!
+//! A transaction that is prepared stays open, and nobody writes what it has written. What it has written is kept in rows of the
+//! table `sql prepared`, too, durable before the client hears of it; after a crash a transaction of the same writes is opened from
+//! there before anybody else is served.
+//!
+//! ```text
+//!   number, part        -> a part of what is kept (`Kept`)
+//!   number, u32::MAX    -> (nothing): written by the transaction itself, so that it is there exactly if it has committed
+//! ```
+//!
+//! Invariants
+//! 1. *It can commit*: nobody else has written its rows since, for they are locked. What a serializable one has read is as it was when it is
+//!    prepared, and stays so: it has the tables that it has used alone. Weaker levels promise nothing of what was read.
+//! 2. *It happens once*: who commits it writes the mark in the same transaction; who rolls it back takes what is kept away first.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use ermine::{Database, Durability, OwnedReceipt, Table, TxnOptions};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    catalog::{CatalogStore, definition::ObjectId},
+    error::{Result, SqlError, SqlState},
+    failure::of_engine,
+    session::transaction::Open,
+    storage::Rows,
+};
+
+/// What is kept of a prepared transaction.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    gid: String,
+    about: About,
+    /// It has the tables alone.
+    is_serializable: bool,
+    /// Those that it uses.
+    tables: Vec<ObjectId>,
+    /// Tables of the engine, keys, values; `None`: deleted.
+    writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// Whose it is, and since when.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct About {
+    pub(crate) owner: String,
+    pub(crate) database: String,
+    /// Microseconds since 2000-01-01.
+    pub(crate) prepared: i64,
+}
+
+struct Prepared {
+    number: u64,
+    open: Box<Open>,
+    about: About,
+}
+
+/// The prepared transactions of a database.
+pub(crate) struct PreparedStore {
+    database: Arc<Database>,
+    rows: Table<(u64, u32), Vec<u8>>,
+    waiting: Mutex<BTreeMap<String, Prepared>>,
+}
+
+/// Bytes of a part.
+const PART: usize = 4 << 20;
+/// The part that says that the transaction has committed.
+const COMMITTED: u32 = u32::MAX;
+/// The longest name, in bytes.
+const GID_MAX: usize = 199;
+
+impl PreparedStore {
+    /// Opens what was prepared when the database was closed, or crashed.
+    pub(crate) fn open(database: &Arc<Database>, catalog: &CatalogStore) -> Result<Self> {
+        let rows = database.table("sql prepared").map_err(of_engine)?;
+        let store = Self { database: database.clone(), rows, waiting: Mutex::default() };
+        let parts = store.database.run(|txn| txn.scan(&store.rows, ..).collect()).map_err(of_engine)?;
+        let mut kept: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
+        for ((number, part), bytes) in parts {
+            let (whole, is_over) = kept.entry(number).or_default();
+            whole.extend(bytes);
+            *is_over |= part == COMMITTED;
+        }
+        for (number, (bytes, is_over)) in kept {
+            if is_over {
+                store.forget(number)?;
+            } else {
+                store.reopen(number, &bytes, catalog)?;
+            }
+        }
+        Ok(store)
+    }
+
+    fn reopen(&self, number: u64, bytes: &[u8], catalog: &CatalogStore) -> Result<()> {
+        let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "what is kept of a prepared transaction is damaged");
+        let Kept { gid, about, is_serializable, tables, writes } = postcard::from_bytes(bytes).map_err(damaged)?;
+        let mut open = Box::new(Open::reopen(catalog, &self.database)?);
+        let used: Vec<_> = tables.iter().filter_map(|id| open.catalog.table(*id).cloned()).collect();
+        // Nobody else is there yet.
+        open.share(&used, Duration::ZERO)?;
+        if is_serializable {
+            open.take_used(Duration::ZERO)?;
+        }
+        for (table, key, value) in writes {
+            let table: Rows = self.database.table(&table).map_err(of_engine)?;
+            match value {
+                Some(value) => open.txn.put(&table, &key[..], &value[..]),
+                None => open.txn.delete(&table, &key[..]).map(drop),
+            }
+            .map_err(of_engine)?;
+        }
+        self.waiting().insert(gid, Prepared { number, open, about });
+        Ok(())
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, Prepared>> {
+        self.waiting.lock().expect("no code panics while it holds prepared transactions")
+    }
+
+    /// Prepares a transaction; it is durable then. `number`: of nothing else.
+    pub(crate) fn prepare(
+        &self,
+        gid: &str,
+        mut open: Box<Open>,
+        number: u64,
+        about: About,
+        patience: Duration,
+    ) -> Result<()> {
+        if gid.len() > GID_MAX {
+            let message = format!("transaction identifier \"{gid}\" is too long");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        if !open.changes.is_empty() {
+            return Err(SqlError::unsupported("PREPARE TRANSACTION after a change of definitions"));
+        }
+        if !self.database.scheme().has_versions() {
+            let what = format!("PREPARE TRANSACTION under scheme {}", self.database.scheme());
+            return Err(SqlError::unsupported(what).hint("Schemes that keep versions have it: si-ssn is the default."));
+        }
+        let is_serializable = open.is_serializable();
+        if is_serializable {
+            open.take_used(patience)?;
+            if !open.txn.reads_hold().map_err(of_engine)? {
+                let message = "could not serialize access: what the transaction has read was changed by others";
+                return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
+                    .hint("The transaction might succeed if retried."));
+            }
+        }
+        let mut writes = Vec::new();
+        let gather = |table: &str, key: &[u8], value: Option<&[u8]>| {
+            writes.push((table.to_owned(), key.to_vec(), value.map(<[u8]>::to_vec)));
+            Ok(())
+        };
+        open.txn.writes(gather).map_err(of_engine)?;
+        let kept = Kept { gid: gid.into(), about: about.clone(), is_serializable, tables: open.used(), writes };
+        let bytes = postcard::to_stdvec(&kept).expect("it is plain data");
+        let mut waiting = self.waiting();
+        if waiting.contains_key(gid) {
+            let message = format!("transaction identifier \"{gid}\" is already in use");
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        self.run_durable(|txn| {
+            for (part, bytes) in bytes.chunks(PART).enumerate() {
+                txn.insert(&self.rows, &(number, part as u32), bytes)?;
+            }
+            Ok(())
+        })?;
+        waiting.insert(gid.into(), Prepared { number, open, about });
+        Ok(())
+    }
+
+    /// Commits a prepared transaction.
+    pub(crate) fn commit(&self, gid: &str, catalog: &CatalogStore) -> Result<OwnedReceipt> {
+        let Prepared { number, open, .. } = self.take(gid)?;
+        open.txn.insert(&self.rows, &(number, COMMITTED), &[][..]).map_err(of_engine)?;
+        let receipt = open.commit(catalog)?;
+        // What fails here is done when the database is opened again.
+        let _ = self.forget(number);
+        Ok(receipt)
+    }
+
+    /// Rolls a prepared transaction back.
+    pub(crate) fn roll_back(&self, gid: &str) -> Result<()> {
+        let Prepared { number, open, .. } = self.take(gid)?;
+        self.forget(number)?;
+        open.rollback();
+        Ok(())
+    }
+
+    fn take(&self, gid: &str) -> Result<Prepared> {
+        self.waiting().remove(gid).ok_or_else(|| {
+            let message = format!("prepared transaction with identifier \"{gid}\" does not exist");
+            SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+        })
+    }
+
+    /// The names of all that wait, and what is known of them.
+    pub(crate) fn list(&self) -> Vec<(String, About)> {
+        self.waiting().iter().map(|(gid, prepared)| (gid.clone(), prepared.about.clone())).collect()
+    }
+
+    /// Takes away what is kept; durable then.
+    fn forget(&self, number: u64) -> Result<()> {
+        self.run_durable(|txn| {
+            let parts = txn.scan(&self.rows, (number, 0)..=(number, COMMITTED)).collect()?;
+            parts.iter().try_for_each(|(key, _)| txn.delete(&self.rows, key).map(drop))
+        })
+    }
+
+    fn run_durable(&self, body: impl Fn(&ermine::Transaction<'_>) -> ermine::Result<()>) -> Result<()> {
+        let options = TxnOptions::default().durability(Durability::Durable);
+        self.database.run_with(options, |txn| body(txn)).map_err(of_engine)
+    }
+}

@@ -1,0 +1,290 @@
+//! Goal: levels of isolation, side by side in one database, promise what they say.
+//! Method: sessions of one thread, interleaved by hand; and threads where one waits for another.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use ermine::{Database, Options, Scheme};
+use ermine_sql::{Gathered, Session, SqlDatabase, SqlState};
+
+const WITH_VERSIONS: [Scheme; 6] = [Scheme::Rc, Scheme::Si, Scheme::RcSsn, Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc];
+const CERTIFIED: [Scheme; 3] = [Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc];
+
+fn open(scheme: Scheme) -> SqlDatabase {
+    let engine = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+    let database = SqlDatabase::open(Arc::new(engine)).unwrap();
+    let mut session = database.session("tester", "test");
+    ask(&mut session, "CREATE TABLE t (id integer PRIMARY KEY, v integer NOT NULL)");
+    ask(&mut session, "INSERT INTO t VALUES (1, 1), (2, 2)");
+    database
+}
+
+fn session(database: &SqlDatabase, level: &str) -> Session {
+    let mut session = database.session("tester", "test");
+    ask(&mut session, &format!("SET default_transaction_isolation = '{level}'"));
+    session
+}
+
+/// The rows of a statement that works, values between commas.
+fn ask(session: &mut Session, statement: &str) -> Vec<String> {
+    match run(session, statement) {
+        Ok(rows) => rows,
+        Err(error) => panic!("{statement}: {error:?}"),
+    }
+}
+
+fn run(session: &mut Session, statement: &str) -> Result<Vec<String>, SqlState> {
+    let mut rows = Gathered::default();
+    session.run(statement, &mut rows).map_err(|error| error.state())?;
+    Ok(rows.texts().iter().map(|row| row.join(",")).collect())
+}
+
+#[test]
+fn each_statement_sees_what_is_committed_under_read_committed() {
+    for scheme in WITH_VERSIONS {
+        let database = open(scheme);
+        let (mut one, mut other) = (session(&database, "read committed"), session(&database, "read committed"));
+        ask(&mut one, "BEGIN");
+        assert_eq!(ask(&mut one, "SHOW transaction_isolation"), ["read committed"]);
+        assert_eq!(ask(&mut one, "SELECT v FROM t WHERE id = 1"), ["1"]);
+        ask(&mut other, "UPDATE t SET v = 10 WHERE id = 1");
+        assert_eq!(ask(&mut one, "SELECT v FROM t WHERE id = 1"), ["10"], "{scheme}");
+        // No update is lost: the statement begins with what is there.
+        ask(&mut other, "UPDATE t SET v = v + 1 WHERE id = 1");
+        ask(&mut one, "UPDATE t SET v = v + 1 WHERE id = 1");
+        ask(&mut other, "INSERT INTO t VALUES (3, 3)");
+        assert_eq!(ask(&mut one, "SELECT count(*) FROM t"), ["3"]);
+        ask(&mut one, "COMMIT");
+        assert_eq!(ask(&mut other, "SELECT v FROM t WHERE id = 1"), ["12"], "{scheme}");
+    }
+}
+
+#[test]
+fn a_snapshot_stays_under_repeatable_read() {
+    for scheme in WITH_VERSIONS {
+        let database = open(scheme);
+        let (mut one, mut other) = (session(&database, "repeatable read"), session(&database, "read committed"));
+        ask(&mut one, "BEGIN");
+        assert_eq!(ask(&mut one, "SELECT v FROM t WHERE id = 1"), ["1"]);
+        ask(&mut other, "UPDATE t SET v = 10 WHERE id = 1");
+        assert_eq!(ask(&mut one, "SELECT v FROM t WHERE id = 1"), ["1"], "{scheme}");
+        let lost = run(&mut one, "UPDATE t SET v = v + 1 WHERE id = 1");
+        assert_eq!(lost, Err(SqlState::SERIALIZATION_FAILURE), "{scheme}");
+        ask(&mut one, "ROLLBACK");
+    }
+}
+
+/// Both read both rows and write one of them; whether both commit.
+fn write_skew(database: &SqlDatabase, levels: [&str; 2]) -> bool {
+    let mut sessions = levels.map(|level| session(database, level));
+    let [one, other] = &mut sessions;
+    for session in [&mut *one, &mut *other] {
+        ask(session, "BEGIN");
+        ask(session, "SELECT sum(v) FROM t");
+    }
+    let mut done = run(one, "UPDATE t SET v = v + 1 WHERE id = 1").is_ok();
+    done &= run(other, "UPDATE t SET v = v + 1 WHERE id = 2").is_ok();
+    done &= ask(one, "SELECT 1") == ["1"];
+    for session in &mut sessions {
+        done &= matches!(run(session, "COMMIT"), Ok(_)) && session.status() == ermine_sql::Status::Idle;
+    }
+    done
+}
+
+#[test]
+fn write_skew_shows_where_it_may_and_nowhere_else() {
+    for scheme in CERTIFIED {
+        let database = open(scheme);
+        assert!(write_skew(&database, ["repeatable read"; 2]), "{scheme}");
+        assert!(write_skew(&database, ["read committed"; 2]), "{scheme}");
+        // One that is serializable does not help against one that is not; read validation is stricter than it need be.
+        let both = write_skew(&database, ["repeatable read", "serializable"]);
+        assert!(both || scheme == Scheme::MvOcc, "{scheme}");
+    }
+    for scheme in CERTIFIED {
+        let database = open(scheme);
+        let mut sessions = [(); 2].map(|()| session(&database, "serializable"));
+        for session in &mut sessions {
+            ask(session, "BEGIN");
+            ask(session, "SELECT sum(v) FROM t");
+        }
+        let [one, other] = &mut sessions;
+        let mut lost = run(one, "UPDATE t SET v = v + 1 WHERE id = 1").is_err();
+        lost |= run(other, "UPDATE t SET v = v + 1 WHERE id = 2").is_err();
+        let ends = sessions.map(|mut session| run(&mut session, "COMMIT"));
+        assert!(lost || ends.contains(&Err(SqlState::SERIALIZATION_FAILURE)), "{scheme}: {ends:?}");
+    }
+}
+
+#[test]
+fn single_version_schemes_serve_every_level_as_serializable() {
+    let database = open(Scheme::Silo);
+    let mut sessions = ["read committed", "repeatable read"].map(|level| session(&database, level));
+    for session in &mut sessions {
+        ask(session, "BEGIN");
+        ask(session, "SELECT sum(v) FROM t");
+    }
+    ask(&mut sessions[0], "UPDATE t SET v = v + 1 WHERE id = 1");
+    ask(&mut sessions[1], "UPDATE t SET v = v + 1 WHERE id = 2");
+    let ends = sessions.map(|mut session| run(&mut session, "COMMIT"));
+    assert!(ends.contains(&Err(SqlState::SERIALIZATION_FAILURE)), "{ends:?}");
+}
+
+#[test]
+fn levels_that_the_scheme_cannot_promise_are_refused() {
+    for scheme in [Scheme::Rc, Scheme::Si] {
+        let database = open(scheme);
+        let mut session = database.session("tester", "test");
+        let refused = Err(SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(run(&mut session, "SET default_transaction_isolation = 'serializable'"), refused);
+        assert_eq!(run(&mut session, "BEGIN ISOLATION LEVEL SERIALIZABLE"), refused);
+        ask(&mut session, "ROLLBACK");
+        ask(&mut session, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+        ask(&mut session, "COMMIT");
+    }
+}
+
+#[test]
+fn an_update_waits_for_another_under_read_committed() {
+    let database = open(Scheme::SiSsn);
+    let mut one = session(&database, "read committed");
+    let (begun, told) = mpsc::channel();
+    for in_block in [true, false] {
+        ask(&mut one, "UPDATE t SET v = 1 WHERE id = 1");
+        ask(&mut one, "BEGIN");
+        ask(&mut one, "UPDATE t SET v = v + 1 WHERE id = 1");
+        thread::scope(|scope| {
+            let (database, begun) = (&database, begun.clone());
+            let waits = scope.spawn(move || {
+                let mut other = session(database, "read committed");
+                if in_block {
+                    ask(&mut other, "BEGIN");
+                    ask(&mut other, "UPDATE t SET v = 5 WHERE id = 2");
+                }
+                begun.send(()).unwrap();
+                ask(&mut other, "UPDATE t SET v = v * 10 WHERE id = 1");
+                if in_block {
+                    ask(&mut other, "COMMIT");
+                }
+            });
+            told.recv().unwrap();
+            thread::sleep(Duration::from_millis(30));
+            assert!(!waits.is_finished(), "the row is somebody else's");
+            ask(&mut one, "COMMIT");
+        });
+        assert_eq!(ask(&mut one, "SELECT v FROM t ORDER BY id"), ["20", "5"]);
+    }
+}
+
+#[test]
+fn waiting_ends() {
+    let database = open(Scheme::SiSsn);
+    let (mut one, mut other) = (session(&database, "read committed"), session(&database, "read committed"));
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "UPDATE t SET v = 7 WHERE id = 1");
+    ask(&mut other, "SET lock_timeout = '20ms'");
+    assert_eq!(run(&mut other, "UPDATE t SET v = 8 WHERE id = 1"), Err(SqlState::LOCK_NOT_AVAILABLE));
+    ask(&mut other, "BEGIN");
+    ask(&mut other, "UPDATE t SET v = 9 WHERE id = 2");
+    ask(&mut other, "SAVEPOINT s");
+    assert_eq!(run(&mut other, "UPDATE t SET v = 8 WHERE id = 1"), Err(SqlState::LOCK_NOT_AVAILABLE));
+    // A savepoint helps against that.
+    ask(&mut other, "ROLLBACK TO s");
+    ask(&mut other, "SET LOCAL statement_timeout = '20ms'");
+    ask(&mut other, "SET LOCAL lock_timeout = 0");
+    assert_eq!(run(&mut other, "UPDATE t SET v = 8 WHERE id = 1"), Err(SqlState::QUERY_CANCELED));
+    ask(&mut other, "ROLLBACK TO s");
+    ask(&mut other, "COMMIT");
+    ask(&mut one, "COMMIT");
+    assert_eq!(ask(&mut one, "SELECT v FROM t ORDER BY id"), ["7", "9"]);
+}
+
+/// What is over is over, savepoint or not: the same snapshot would lose again.
+#[test]
+fn a_savepoint_does_not_help_who_lost_a_conflict_when_serializable() {
+    let database = open(Scheme::SiSsn);
+    let (mut one, mut other) = (session(&database, "serializable"), session(&database, "serializable"));
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "SELECT v FROM t");
+    ask(&mut one, "SAVEPOINT s");
+    ask(&mut other, "UPDATE t SET v = 3 WHERE id = 1");
+    assert_eq!(run(&mut one, "UPDATE t SET v = 4 WHERE id = 1"), Err(SqlState::SERIALIZATION_FAILURE));
+    assert_eq!(run(&mut one, "ROLLBACK TO s"), Err(SqlState::IN_FAILED_SQL_TRANSACTION));
+    ask(&mut one, "ROLLBACK");
+    assert_eq!(ask(&mut one, "SELECT v FROM t WHERE id = 1"), ["3"]);
+}
+
+#[test]
+fn rows_that_somebody_has_locked_are_refused_or_skipped() {
+    for level in ["read committed", "repeatable read", "serializable"] {
+        let database = open(Scheme::SiSsn);
+        let (mut one, mut other) = (session(&database, level), session(&database, level));
+        ask(&mut one, "BEGIN");
+        assert_eq!(ask(&mut one, "SELECT id FROM t ORDER BY id LIMIT 1 FOR UPDATE"), ["1"]);
+        ask(&mut other, "BEGIN");
+        assert_eq!(ask(&mut other, "SELECT id FROM t FOR UPDATE SKIP LOCKED"), ["2"], "{level}");
+        ask(&mut other, "SAVEPOINT s");
+        let refused = run(&mut other, "SELECT id FROM t WHERE id = 1 FOR UPDATE NOWAIT");
+        assert_eq!(refused, Err(SqlState::LOCK_NOT_AVAILABLE), "{level}");
+        ask(&mut other, "ROLLBACK TO s");
+        let refused = run(&mut other, "SELECT id FROM t WHERE id = 1 FOR SHARE NOWAIT");
+        assert_eq!(refused, Err(SqlState::LOCK_NOT_AVAILABLE), "{level}");
+        ask(&mut other, "ROLLBACK");
+        // Who only reads is in nobody's way, and nobody in his.
+        assert_eq!(ask(&mut other, "SELECT v FROM t WHERE id = 1"), ["1"]);
+        ask(&mut one, "COMMIT");
+        assert_eq!(ask(&mut other, "SELECT id FROM t FOR UPDATE NOWAIT").len(), 2);
+    }
+}
+
+/// A row that is locked is not changed by others until the transaction ends: what was decided by it holds.
+#[test]
+fn locked_rows_prevent_write_skew_below_serializable() {
+    for lock in ["FOR UPDATE", "FOR SHARE"] {
+        for level in ["read committed", "repeatable read"] {
+            let database = open(Scheme::SiSsn);
+            let (mut one, mut other) = (session(&database, level), session(&database, level));
+            ask(&mut other, "SET lock_timeout = '10ms'");
+            ask(&mut one, "BEGIN");
+            ask(&mut other, "BEGIN");
+            ask(&mut one, &format!("SELECT v FROM t ORDER BY id {lock}"));
+            assert!(run(&mut other, &format!("SELECT v FROM t ORDER BY id {lock}")).is_err(), "{lock} {level}");
+            ask(&mut one, "UPDATE t SET v = v + 1 WHERE id = 1");
+            ask(&mut one, "COMMIT");
+        }
+    }
+}
+
+/// Many take rows from a queue: each row goes to one, and nobody loses a conflict when rows that others have are skipped.
+#[test]
+fn a_queue_gives_each_row_to_one() {
+    for level in ["read committed", "serializable"] {
+        let database = open(Scheme::SiSsn);
+        let mut one = session(&database, level);
+        ask(&mut one, "CREATE TABLE queue (id integer PRIMARY KEY)");
+        ask(&mut one, "INSERT INTO queue SELECT * FROM generate_series(1, 200)");
+        let taken: Vec<_> = thread::scope(|scope| {
+            let takers = [(); 4].map(|()| {
+                scope.spawn(|| {
+                    let (mut session, mut taken) = (session(&database, level), Vec::new());
+                    loop {
+                        let take = "DELETE FROM queue WHERE id IN \
+                                    (SELECT id FROM queue ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+                        let got = ask(&mut session, take);
+                        if got.is_empty() && ask(&mut session, "SELECT count(*) FROM queue") == ["0"] {
+                            return taken;
+                        }
+                        taken.extend(got);
+                    }
+                })
+            });
+            takers.into_iter().flat_map(|taker| taker.join().unwrap()).collect()
+        });
+        let mut numbers: Vec<u32> = taken.iter().map(|id| id.parse().unwrap()).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (1..=200).collect::<Vec<_>>(), "{level}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Going back in a transaction to a savepoint.
+//!
+//! What the transaction has claimed it keeps: a row that it has written since goes back to what it has had at the savepoint, or to what
+//! its record says, which the transaction has read then, and is written like that at the commit. That no other row has its unique keys
+//! was looked up when it had this value before.
+
+use super::{
+    pending::Write,
+    running::{Operation, Txn},
+    write::Request,
+};
+use crate::{
+    access::{OwnWrite, Put, RowLock},
+    error::Result,
+    ids::TableId,
+    rows::copies::Copied,
+    savepoints::{Mark, Savepoint},
+    scheme::in_place::InPlace,
+};
+
+/// The value that one of the writes had.
+pub(crate) struct Replaced {
+    pub(crate) write: usize,
+    pub(crate) value: Option<Copied>,
+}
+
+impl<P: InPlace> Txn<'_, P> {
+    /// Marks a point to go back to.
+    pub(crate) fn savepoint(&self) -> Result<Savepoint> {
+        let mut operation = self.operation()?;
+        let state = &mut *operation.state;
+        let (writes, entries) = (state.footprint.writes.len(), state.footprint.entries.len());
+        Ok(state.savepoints.add(Mark { writes, entries, log_bytes: 0, notes: 0 }))
+    }
+
+    /// Undoes what was written since.
+    pub(crate) fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let mut operation = self.operation()?;
+        let mark = operation.state.savepoints.go_back(savepoint)?;
+        operation.undo_since(mark)
+    }
+
+    /// Forgets a savepoint and those after it.
+    pub(crate) fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.operation()?.state.savepoints.release(savepoint)
+    }
+
+    /// What it has read may change until it commits.
+    pub(crate) fn reads_hold(&self) -> Result<bool> {
+        self.operation().map(|_| false)
+    }
+
+    /// Shows every row that it has written, and what it has written there.
+    pub(crate) fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
+        let operation = self.operation()?;
+        for write in &operation.state.footprint.writes {
+            let key = operation.state.footprint.key(write.place);
+            let value = write.value.map(|value| value.bytes(&operation.nodes));
+            each(&self.engine.tables.get(write.place.table).name, key, value.as_deref())?;
+        }
+        Ok(())
+    }
+
+    /// Nobody knows what a write would meet before it is tried.
+    pub(crate) fn row_lock(&self, _: TableId, _: &[u8]) -> Result<RowLock> {
+        self.operation().map(|_| RowLock::Free)
+    }
+
+    /// Every transaction is serializable.
+    pub(crate) fn renew_snapshot(&mut self) -> Result<()> {
+        self.operation().map(drop)
+    }
+}
+
+impl<P: InPlace> Operation<'_, P> {
+    fn undo_since(&mut self, mark: Mark) -> Result<()> {
+        let mut back = Vec::new();
+        while let Some(replaced) = self.state.savepoints.pop_replaced() {
+            if replaced.write < mark.writes {
+                back.push(replaced);
+            }
+        }
+        for Replaced { write, value } in back {
+            self.write_again(write, value)?;
+        }
+        for at in mark.writes..self.state.footprint.writes.len() {
+            let Write { record, place, .. } = self.state.footprint.writes[at];
+            let (_, value) = self.read_record(record, place, true)?;
+            self.write_again(at, value)?;
+        }
+        // What was just replaced is not what the savepoint had.
+        while self.state.savepoints.pop_replaced().is_some() {}
+        Ok(())
+    }
+
+    /// Gives a row that the transaction writes another value.
+    fn write_again(&mut self, at: usize, value: Option<Copied>) -> Result<()> {
+        let place = self.state.footprint.writes[at].place;
+        let key: Box<[u8]> = self.state.footprint.key(place).into();
+        let value = value.map(|value| value.bytes(&self.nodes).to_vec());
+        let table = self.engine.tables.get(place.table);
+        let request = Request { table, key: &key, value: value.as_deref(), how: Put::Upsert, place };
+        self.write_back(&request, at)
+    }
+}
