@@ -6,6 +6,11 @@
 //!
 //! `ERMINE_TEST_KILLS=100 cargo test --release -p ermine-server --test sql kill` kills more often.
 
+mod copy;
+#[allow(dead_code, reason = "the tests of the server use more of it")]
+#[path = "../server/raw.rs"]
+mod raw;
+
 use std::{
     io::{BufRead as _, BufReader},
     net::SocketAddr,

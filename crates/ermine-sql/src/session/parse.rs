@@ -1,12 +1,25 @@
 //! From text to trees.
 
 use sqlparser::{
-    ast::{Expr, ObjectName, Statement},
+    ast::{Expr, ObjectName, Query, Statement},
     dialect::PostgreSqlDialect,
+    keywords::Keyword,
     parser::{Parser, ParserError},
+    tokenizer::Token,
 };
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::{
+    copy::CopyTree,
+    error::{Result, SqlError, SqlState},
+};
+
+/// The tree of a statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Tree {
+    /// As sqlparser has it.
+    Plain(Statement),
+    Copy(CopyTree),
+}
 
 /// Longer texts are refused.
 const TEXT_MAX: usize = 64 << 20;
@@ -14,7 +27,7 @@ const TEXT_MAX: usize = 64 << 20;
 const DEPTH: usize = 100;
 
 /// The statements of a text.
-pub(crate) fn statements(text: &str) -> Result<Vec<Statement>> {
+pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
     if text.len() > TEXT_MAX {
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the query is too long"));
     }
@@ -28,7 +41,30 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Statement>> {
     };
     let dialect = PostgreSqlDialect {};
     let parser = Parser::new(&dialect).with_recursion_limit(DEPTH);
-    parser.try_with_sql(text).and_then(|mut parser| parser.parse_statements()).map_err(|error| failure(text, &error))
+    parser.try_with_sql(text).and_then(|mut parser| trees(&mut parser)).map_err(|error| failure(text, &error))
+}
+
+fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
+    let mut trees = Vec::new();
+    loop {
+        while parser.consume_token(&Token::SemiColon) {}
+        if parser.peek_token_ref().token == Token::EOF {
+            return Ok(trees);
+        }
+        trees.push(if parser.parse_keyword(Keyword::COPY) {
+            Tree::Copy(CopyTree::parse(parser)?)
+        } else {
+            Tree::Plain(parser.parse_statement()?)
+        });
+        if !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
+            return parser.expected_ref("end of statement", parser.peek_token_ref());
+        }
+    }
+}
+
+/// A query that is put together from names as somebody wrote them.
+pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
+    Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH).try_with_sql(text)?.parse_query()
 }
 
 /// An expression that the catalog keeps.

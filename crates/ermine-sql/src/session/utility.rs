@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, Set, Statement, TransactionAccessMode, TransactionMode};
 
-use super::{Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State, in_failed};
+use super::{Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State, in_failed, parse::Tree};
 use crate::{
     bind::{
         Binder,
@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// Whether a statement may be run in a transaction that has failed.
-pub(super) fn ends_transaction(statement: &Statement) -> bool {
-    matches!(statement, Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. })
+pub(super) fn ends_transaction(tree: &Tree) -> bool {
+    matches!(tree, Tree::Plain(Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. }))
 }
 
 /// The columns of the result of such a statement; an error where it is none.
@@ -43,7 +43,6 @@ pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
         Statement::Savepoint { .. } | Statement::ReleaseSavepoint { .. } | Statement::Rollback { .. } => {
             return Err(SqlError::unsupported("SAVEPOINT"));
         }
-        Statement::Copy { .. } => return Err(SqlError::unsupported("COPY")),
         other => {
             let text = other.to_string();
             let words: Vec<_> = text.split_whitespace().take(2).collect();
@@ -70,8 +69,8 @@ impl Session {
         parameters: &[Value],
         rows: &mut dyn Rows,
     ) -> Result<Completion> {
-        let Some(statement) = &prepared.statement else { return Ok(Completion::default()) };
-        if matches!(self.state, State::Failed { .. }) && !ends_transaction(statement) {
+        let Some(tree @ Tree::Plain(statement)) = &prepared.tree else { return Ok(Completion::default()) };
+        if matches!(self.state, State::Failed { .. }) && !ends_transaction(tree) {
             return Err(in_failed());
         }
         match statement {
@@ -153,7 +152,7 @@ impl Session {
                     return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
                 }
                 let types = data_types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
-                let bound = self.bind((**statement).clone(), &types)?;
+                let bound = self.bind(Tree::Plain((**statement).clone()), &types)?;
                 if !bound.bound.plan.is_preparable() {
                     return Err(SqlError::new(
                         SqlState::SYNTAX_ERROR,
