@@ -143,7 +143,7 @@ fn an_error_says_where_it_happened_and_leaves_nothing() {
         ("", "1\tx\t1\n2\tx\t1\r", "22P04", "literal carriage return found in data", "COPY t, line 2"),
         ("", "1\t\u{fffd}\t1\n", "", "", ""),
         ("(FORMAT csv)", "1,\"x,1\n", "22P04", "unterminated CSV quoted field", "COPY t, line 1: \"1,\"x,1\n\""),
-        ("(FORMAT csv)", "1,\"x\ny\",1\nq,x,1\n", "22P02", "invalid input syntax for type integer: \"q\"", "COPY t, line 3, column a: \"q\""),
+        ("(FORMAT csv)", "1,x,1\n2,\"x\ny\",1\nq,x,1\n", "22P02", "invalid input syntax for type integer: \"q\"", "COPY t, line 4, column a: \"q\""),
         (
             "(HEADER match)",
             "a\tb\td\n",

@@ -59,8 +59,11 @@ async fn drivers_copy_in_and_out() {
     assert_eq!(error.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
     // The sink is dropped before it is finished.
     drop(client.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap());
-    let count = client.query_one("SELECT count(*) FROM t", &[]).await.unwrap();
-    assert_eq!(count.get::<_, i64>(0), 9902);
+    assert_eq!(count(&client).await, 9902);
+}
+
+async fn count(client: &Client) -> i64 {
+    client.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get(0)
 }
 
 #[tokio::test]
@@ -69,10 +72,6 @@ async fn a_copy_in_a_transaction_ends_with_it() {
     let serving = Serving::start(&directory.0, &[]);
     let (mut client, other) = (serving.client().await, serving.client().await);
     client.batch_execute("CREATE TABLE t (a integer PRIMARY KEY)").await.unwrap();
-    let count = |client: &Client| {
-        let rows = client.query_one("SELECT count(*) FROM t", &[]);
-        async { rows.await.unwrap().get::<_, i64>(0) }
-    };
     let transaction = client.transaction().await.unwrap();
     let sink = transaction.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap();
     pin_mut!(sink);
