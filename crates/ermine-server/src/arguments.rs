@@ -2,12 +2,13 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
-use ermine::{Durability, Scheme};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ermine::{Durability, Options, Scheme};
 use ermine_server::options::ServerOptions;
+use ermine_shell::{Format, Layout, Step, Task};
 use log::LevelFilter;
 
-/// Ermine, a memory-optimized OLTP engine, as a server for clients of PostgreSQL
+/// Ermine, a memory-optimized OLTP engine: a server for clients of PostgreSQL, and a shell
 #[derive(Debug, Parser)]
 #[command(name = "ermined", version, arg_required_else_help = true)]
 pub struct Ermined {
@@ -22,6 +23,11 @@ pub enum Command {
     /// Ends after SIGTERM or SIGINT: clients outside of transactions are sent away at once, transactions may go on for a while. A second
     /// signal ends them too.
     Serve(Box<Serve>),
+    /// Run SQL: what is typed, or a script
+    ///
+    /// DIR is opened in this process, without a server; with --connect, a server is used. What comes from a pipe is run without
+    /// prompts. Exits with 1 when a statement of a script failed. \\? lists the commands that begin with a backslash.
+    Shell(Box<Shell>),
     /// Say who may log in
     User {
         #[command(subcommand)]
@@ -36,13 +42,8 @@ pub struct Serve {
     /// Address to listen on; may be given more than once
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5432")]
     pub listen: Vec<SocketAddr>,
-    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version scheme: silo, 2pl-nowait,
-    /// 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
-    #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
-    pub scheme: Scheme,
-    /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
-    #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
-    pub durability: Durability,
+    #[command(flatten)]
+    pub engine: Engine,
     /// Clients that may be there at the same time
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
@@ -93,6 +94,83 @@ impl Serve {
     }
 }
 
+/// How a database is opened.
+#[derive(Debug, Args)]
+pub struct Engine {
+    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version scheme: silo, 2pl-nowait,
+    /// 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
+    #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
+    pub scheme: Scheme,
+    /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
+    #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
+    pub durability: Durability,
+}
+
+impl Engine {
+    /// What the engine is told.
+    pub fn options(&self) -> Options {
+        Options::default().scheme(self.scheme).durability(self.durability)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Shell {
+    /// The database's directory, made when it is not there
+    #[arg(required_unless_present = "connect", conflicts_with = "connect")]
+    pub dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub engine: Engine,
+    /// Use the server at postgres://user[:password]@host[:port]/database
+    ///
+    /// What is left open is in PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGOPTIONS, PGAPPNAME and PGCONNECT_TIMEOUT. The connection has TLS where the server
+    /// does; sslmode or PGSSLMODE says whether it has to (disable, prefer, require). Who the server is, is verified if PGSSLROOTCERT names
+    /// a file of certificates.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["scheme", "durability"])]
+    pub connect: Option<String>,
+    /// Run this and end; may be given more than once
+    ///
+    /// Each is one text, so several statements of one are one transaction.
+    #[arg(short, long, value_name = "SQL", conflicts_with = "file")]
+    pub command: Vec<String>,
+    /// Run a file and end; may be given more than once; - is the standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Vec<PathBuf>,
+    /// What a script does after a statement that failed
+    #[arg(long, value_enum, default_value_t = OnError::Stop, value_name = "WHAT")]
+    pub on_error: OnError,
+    /// Write rows as CSV
+    #[arg(long)]
+    pub csv: bool,
+    /// Write rows only: no headers, no counts, no tags
+    #[arg(short, long)]
+    pub tuples_only: bool,
+    /// Write rows, but no tags
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OnError {
+    Stop,
+    Continue,
+}
+
+impl Shell {
+    /// What the shell is to do; `history`: where to keep what is typed.
+    pub fn task(&self, history: Option<PathBuf>) -> Task {
+        let texts = self.command.iter().cloned().map(Step::Text);
+        let files = self.file.iter().cloned().map(Step::File);
+        let format = if self.csv { Format::Csv } else { Format::default() };
+        Task {
+            steps: texts.chain(files).collect(),
+            goes_on: self.on_error == OnError::Continue,
+            layout: Layout { format, rows_only: self.tuples_only, ..Layout::default() },
+            is_quiet: self.quiet,
+            history,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum User {
     /// Add a user, or give it another password
@@ -130,6 +208,19 @@ mod tests {
             ["serve", "serve d --listen here", "serve d --tls-cert c", "serve d --tls-required", "serve d --scheme x"]
         {
             assert!(serve(&format!("ermined {line}")).is_err(), "{line}");
+        }
+        let shell = |line: &str| match Ermined::try_parse_from(line.split(' ')) {
+            Ok(Ermined { command: Command::Shell(shell) }) => Ok(shell),
+            Ok(_) => panic!("{line}"),
+            Err(error) => Err(error.to_string()),
+        };
+        let task = shell("ermined shell d -c a -c b --csv --on-error continue").unwrap().task(None);
+        assert_eq!(task.steps, [Step::Text("a".into()), Step::Text("b".into())]);
+        assert!(task.goes_on && task.layout.format == Format::Csv);
+        let connected = shell("ermined shell --connect -f -").unwrap();
+        assert_eq!((connected.connect.as_deref(), &*connected.file), (Some(""), &["-".into()][..]));
+        for line in ["shell", "shell d --connect", "shell --connect u --scheme si", "shell d -c a -f b"] {
+            assert!(shell(&format!("ermined {line}")).is_err(), "{line}");
         }
     }
 }

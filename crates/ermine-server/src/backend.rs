@@ -10,7 +10,7 @@ use std::{
 };
 
 use ermine_sql::{
-    Column, Completion, Result, Rows, Status,
+    Column, Completion, Result, Rows, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value},
 };
 
@@ -73,6 +73,34 @@ pub trait Session: Send {
     /// Ends what [`Session::execute`] has begun.
     fn sync(&mut self) -> Result<Completion> {
         Ok(Completion::default())
+    }
+
+    /// Whether the last statement was a COPY FROM STDIN, which goes on with [`Session::copy_write`] until it is finished or aborted, or a
+    /// piece fails. Nothing else is asked of the session meanwhile.
+    fn is_copying(&self) -> bool {
+        false
+    }
+
+    /// A piece of what is copied in.
+    fn copy_write(&mut self, piece: &[u8]) -> Result<()> {
+        let _ = piece;
+        Ok(())
+    }
+
+    /// All of it has come: ends the COPY, and runs what comes behind it in its text.
+    fn copy_finish(&mut self, rows: &mut dyn Rows) -> Result<Completion> {
+        let _ = rows;
+        Ok(Completion::default())
+    }
+
+    /// The client says that it has failed, and why; gives the error that the COPY has ended with.
+    fn copy_fail(&mut self, reason: &str) -> SqlError {
+        SqlError::new(SqlState::QUERY_CANCELED, reason)
+    }
+
+    /// Ends the COPY with an error, and gives it with the place.
+    fn copy_abort(&mut self, error: SqlError) -> SqlError {
+        error
     }
 
     /// Something failed outside of the session, like the text of a parameter: an open transaction has failed with it.

@@ -1,9 +1,10 @@
-//! The `ermined` command: serves a database, and says who may log in. Exits with 1 when it failed, with 2 when it was asked for something
+//! The `ermined` command: serves a database, runs SQL on one, and says who may log in. Exits with 1 when it failed, with 2 when it was asked for something
 //! that cannot work.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod serve;
+mod shell;
 mod user;
 
 use std::process::ExitCode;
@@ -16,14 +17,16 @@ fn main() -> ExitCode {
     let Ermined { command } = Ermined::parse();
     let done = match command {
         Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Shell(arguments) => shell::shell(&arguments),
         Command::User { what: User::Add { name, dir } } => user::add(&name, &dir),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let (message, code) = match &failure {
+            let (message, code) = match failure {
                 Failure::Usage(message) => (message, USAGE),
                 Failure::Failed(message) => (message, FAILED),
+                Failure::Told => return ExitCode::from(FAILED),
             };
             eprintln!("error: {message}");
             ExitCode::from(code)
@@ -37,6 +40,8 @@ pub enum Failure {
     Usage(String),
     /// It did not work.
     Failed(String),
+    /// It did not work, and everything has been said about that.
+    Told,
 }
 
 /// It did not work.

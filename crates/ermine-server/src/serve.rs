@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ermine::{Database, Options};
+use ermine::Database;
 use ermine_server::{
     auth::{UserFile, UserStore as _},
     logger,
@@ -28,9 +28,8 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
         (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key).map_err(failed)?),
         _ => None,
     };
-    let engine = Options::default().scheme(arguments.scheme).durability(arguments.durability);
-    let database = Arc::new(Database::open(&arguments.dir, engine).map_err(failed)?);
-    let backend = SqlBackend::new(SqlDatabase::open(database).map_err(failed)?, arguments.scheme.waits());
+    let database = Arc::new(Database::open(&arguments.dir, arguments.engine.options()).map_err(failed)?);
+    let backend = SqlBackend::new(SqlDatabase::open(database).map_err(failed)?, arguments.engine.scheme.waits());
     raise_file_limit();
     let runtime = options.runtime().map_err(failed)?;
     let served = runtime.block_on(async {

@@ -111,7 +111,7 @@ impl Session for SqlSession {
             // More comes before the client asks for the end: one transaction with that.
             self.0.begin_implicit();
         }
-        if limit.is_none() {
+        if limit.is_none() || portal.statement.is_copy() {
             return self.0.execute(&portal.statement, &portal.parameters, rows).map(Fetched::Complete);
         }
         let mut kept = Kept::default();
@@ -121,6 +121,32 @@ impl Session for SqlSession {
 
     fn sync(&mut self) -> Result<Completion> {
         self.0.end_implicit()
+    }
+
+    fn is_copying(&self) -> bool {
+        self.0.is_copying()
+    }
+
+    fn copy_write(&mut self, piece: &[u8]) -> Result<()> {
+        self.0.copy_in().map_or(Ok(()), |copy| copy.write(piece))
+    }
+
+    fn copy_finish(&mut self, rows: &mut dyn Rows) -> Result<Completion> {
+        self.0.copy_in().map_or_else(|| Ok(Completion::default()), |copy| copy.finish(rows))
+    }
+
+    fn copy_fail(&mut self, reason: &str) -> SqlError {
+        match self.0.copy_in() {
+            Some(copy) => copy.fail(reason),
+            None => SqlError::new(SqlState::QUERY_CANCELED, reason),
+        }
+    }
+
+    fn copy_abort(&mut self, error: SqlError) -> SqlError {
+        match self.0.copy_in() {
+            Some(copy) => copy.abort(error),
+            None => error,
+        }
     }
 
     fn fail(&mut self) {

@@ -118,6 +118,8 @@ pub struct Report {
     pub detail: Option<String>,
     /// What to do.
     pub hint: Option<String>,
+    /// What was being done: the row of a COPY.
+    pub context: Option<String>,
     /// Where in the statement, in characters from 1 on.
     pub position: Option<usize>,
     /// The table it is about.
@@ -136,6 +138,7 @@ impl SqlError {
             message: message.into(),
             detail: None,
             hint: None,
+            context: None,
             position: None,
             table: None,
             column: None,
@@ -162,6 +165,12 @@ impl SqlError {
     /// With what to do.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// With what was being done.
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.0.context = Some(context.into());
         self
     }
 
@@ -202,8 +211,9 @@ impl SqlError {
 
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { state, message, detail, hint, .. } = &*self.0;
+        let Report { state, message, detail, hint, context, .. } = &*self.0;
         write!(f, "{message} ({})", state.0)?;
+        context.iter().try_for_each(|context| write!(f, "; {context}"))?;
         detail.iter().try_for_each(|detail| write!(f, "; {detail}"))?;
         hint.iter().try_for_each(|hint| write!(f, "; {hint}"))
     }

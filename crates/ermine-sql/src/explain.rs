@@ -22,7 +22,9 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
             query(&change.rows, 1, &mut lines);
         }
         Plan::Explain { plan, .. } => return self::lines(plan),
-        Plan::Definition(_) | Plan::Control | Plan::Nothing => lines.push("Utility Statement".into()),
+        Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::Definition(_) | Plan::Control | Plan::Nothing => {
+            lines.push("Utility Statement".into())
+        }
     }
     lines
 }

@@ -12,6 +12,7 @@
 //! | `catalog` | schemas, tables, indexes, sequences |
 //! | `bind` | from the tree of a statement to `query`, `expr` |
 //! | `exec` | runs them |
+//! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
 //! | `session` | transactions, settings, statement by statement |
 //! | `system` | tables about the catalog |
@@ -20,6 +21,7 @@
 
 mod bind;
 mod catalog;
+mod copy;
 mod ddl;
 mod error;
 mod exec;
@@ -35,5 +37,6 @@ mod storage;
 mod system;
 pub mod types;
 
+pub use copy::CopyFormat;
 pub use error::{Report, Result, SqlError, SqlState};
-pub use session::{Column, Completion, Gathered, Prepared, Rows, Session, SqlDatabase, Status};
+pub use session::{Column, Completion, CopyIn, Gathered, Prepared, Rows, Session, SqlDatabase, Status};

@@ -139,6 +139,9 @@ impl<B: Backend> Connection<'_, B> {
                 self.output.completed(from, completion);
             }
         }
+        if self.session.is_copying() {
+            self.begin_copying(false);
+        }
         if was_open && self.session.status() == Status::Idle {
             self.statements.end_portals();
         }

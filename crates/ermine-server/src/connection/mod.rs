@@ -11,6 +11,7 @@
 //! 3. When the server drains, a connection outside of a transaction ends at once, one inside when the transaction does.
 
 pub mod aside;
+mod copy;
 mod extended;
 mod input;
 mod opening;
@@ -29,12 +30,13 @@ use std::{
 use ermine_sql::{SqlError, SqlState, Status, types::Environment};
 use tokio::{net::TcpStream, time::timeout};
 
-pub use self::{input::Input, output::Output, stream::Stream};
 use self::{
+    copy::Copying,
     opening::{Opened, Refusal},
     rows::Scratch,
     statements::Statements,
 };
+pub use self::{input::Input, output::Output, stream::Stream};
 use crate::{
     backend::{Backend, Opening, Session},
     protocol::{
@@ -112,6 +114,7 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
         scratch: Scratch::default(),
         told: Vec::new(),
         is_skipping: false,
+        copying: None,
         has_set: false,
         simple_was_long: false,
     };
@@ -172,6 +175,8 @@ struct Connection<'s, B: Backend> {
     told: Vec<String>,
     /// After an error, until `Sync`.
     is_skipping: bool,
+    /// What the client copies in.
+    copying: Option<Copying>,
     /// Settings were changed in this transaction.
     has_set: bool,
     simple_was_long: bool,
@@ -268,6 +273,10 @@ impl<B: Backend> Connection<'_, B> {
     #[inline]
     fn handle(&mut self, message: Message<'_>, is_last: bool) -> Next {
         if self.is_skipping && !matches!(message, Message::Sync | Message::Terminate) {
+            return Next::GoOn;
+        }
+        if self.copying.is_some() && !matches!(message, Message::Terminate) {
+            self.copied(&message);
             return Next::GoOn;
         }
         let done = match message {

@@ -1,7 +1,7 @@
 //! Rows on their way from a statement into the output, in the formats that the client wants.
 
 use ermine_sql::{
-    Column, Result, Rows, SqlError,
+    Column, CopyFormat, Result, Rows, SqlError,
     types::{Environment, SqlType, Value},
 };
 
@@ -28,6 +28,8 @@ pub struct Sink<'a> {
     formats: &'a Formats,
     scratch: &'a mut Scratch,
     is_simple: bool,
+    /// Copied out, and not complete yet.
+    is_copying: bool,
     /// Where the last statement ended.
     begin: Mark,
     /// Whether a statement changed settings.
@@ -39,7 +41,7 @@ impl<'a> Sink<'a> {
     pub fn simple(output: &'a mut Output, environment: &'a Environment, scratch: &'a mut Scratch) -> Self {
         const TEXT: &Formats = &Formats::All(Format::Text);
         let begin = output.mark();
-        Self { output, environment, formats: TEXT, scratch, is_simple: true, begin, has_set: false }
+        Self { output, environment, formats: TEXT, scratch, is_simple: true, is_copying: false, begin, has_set: false }
     }
 
     /// For a portal, which the client has had described.
@@ -51,7 +53,7 @@ impl<'a> Sink<'a> {
         scratch: &'a mut Scratch,
     ) -> Self {
         let begin = output.mark();
-        Self { output, environment, formats, scratch, is_simple: false, begin, has_set: false }
+        Self { output, environment, formats, scratch, is_simple: false, is_copying: false, begin, has_set: false }
     }
 }
 
@@ -86,7 +88,27 @@ impl Rows for Sink<'_> {
         self.output.relieve()
     }
 
+    fn copy_out(&mut self, format: CopyFormat) -> Result<()> {
+        self.is_copying = true;
+        backend::copy_out_response(self.output.bytes(), format_of(format), format.columns);
+        Ok(())
+    }
+
+    fn copy_data(&mut self, piece: &[u8]) -> Result<()> {
+        backend::copy_data(self.output.bytes(), piece);
+        self.output.relieve()
+    }
+
+    fn copy_in(&mut self, format: CopyFormat) -> Result<()> {
+        backend::copy_in_response(self.output.bytes(), format_of(format), format.columns);
+        self.output.due();
+        Ok(())
+    }
+
     fn complete(&mut self, tag: &str) -> Result<()> {
+        if std::mem::take(&mut self.is_copying) {
+            backend::copy_done(self.output.bytes());
+        }
         if self.is_simple {
             self.output.hold();
         }
@@ -97,12 +119,17 @@ impl Rows for Sink<'_> {
     }
 
     fn take_back(&mut self) -> bool {
+        self.is_copying = false;
         self.output.back_to(self.begin)
     }
 
     fn notice(&mut self, severity: &'static str, notice: &SqlError) {
         backend::notice(self.output.bytes(), severity, notice);
     }
+}
+
+fn format_of(format: CopyFormat) -> Format {
+    if format.is_binary { Format::Binary } else { Format::Text }
 }
 
 /// Appends what clients are told of columns.

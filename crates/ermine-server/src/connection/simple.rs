@@ -18,7 +18,16 @@ impl<B: Backend> Connection<'_, B> {
             Ok(text) => self.run_text(text),
             Err(error) => self.report(&error),
         }
-        self.ready();
+        self.ready_or_copying();
+    }
+
+    /// A text has been run, or as much of it as comes before a COPY FROM STDIN.
+    pub(super) fn ready_or_copying(&mut self) {
+        if self.session.is_copying() {
+            self.begin_copying(true);
+        } else {
+            self.ready();
+        }
     }
 
     fn run_text(&mut self, text: &str) {

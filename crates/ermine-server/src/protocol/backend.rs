@@ -106,10 +106,11 @@ pub fn notice(out: &mut Vec<u8>, severity: &str, notice: &SqlError) {
 }
 
 fn report(severity: &str, report: &Report) -> Vec<(u8, String)> {
-    let Report { state, message, detail, hint, position, table, column, constraint } = report;
+    let Report { state, message, detail, hint, context, position, table, column, constraint } = report;
     let optional = [
         (b'D', detail.clone()),
         (b'H', hint.clone()),
+        (b'W', context.clone()),
         (b'P', position.map(|position| position.to_string())),
         (b't', table.clone()),
         (b'c', column.clone()),
@@ -166,6 +167,33 @@ pub fn value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write(out);
     let length = (out.len() - start - 4) as u32;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// The client is to send what is copied in: in which format, and of how many columns.
+pub fn copy_in_response(out: &mut Vec<u8>, format: Format, columns: usize) {
+    framed(out, b'G', |out| copy_formats(out, format, columns));
+}
+
+/// What is copied out comes now.
+pub fn copy_out_response(out: &mut Vec<u8>, format: Format, columns: usize) {
+    framed(out, b'H', |out| copy_formats(out, format, columns));
+}
+
+fn copy_formats(out: &mut Vec<u8>, format: Format, columns: usize) {
+    out.push(format as u8);
+    out.extend_from_slice(&(columns as u16).to_be_bytes());
+    out.extend((0..columns).flat_map(|_| [0, format as u8]));
+}
+
+/// A piece of what is copied out.
+#[inline]
+pub fn copy_data(out: &mut Vec<u8>, piece: &[u8]) {
+    framed(out, b'd', |out| out.extend_from_slice(piece));
+}
+
+/// All of it has been sent.
+pub fn copy_done(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"c\0\0\0\x04");
 }
 
 /// The statement has ended.
@@ -238,6 +266,10 @@ mod tests {
             null(out);
             value(out, |out| out.extend(b"abc"));
         });
+        copy_in_response(&mut out, Format::Binary, 2);
+        copy_out_response(&mut out, Format::Text, 1);
+        copy_data(&mut out, b"a\n");
+        copy_done(&mut out);
         portal_suspended(&mut out);
         command_complete(&mut out, "SELECT 1");
         empty_query(&mut out);
@@ -260,6 +292,10 @@ mod tests {
              type_size: 4, type_modifier: -1, format_code: 1 }] })",
             "NoData(NoData)",
             "DataRow(DataRow { data: b\"\\xff\\xff\\xff\\xff\\0\\0\\0\\x03abc\", field_count: 2 })",
+            "CopyInResponse(CopyInResponse { format: 1, columns: 2, column_formats: [1, 1] })",
+            "CopyOutResponse(CopyOutResponse { format: 0, columns: 1, column_formats: [0] })",
+            "CopyData(CopyData { data: b\"a\\n\" })",
+            "CopyDone(CopyDone)",
             "PortalSuspended(PortalSuspended)",
             "CommandComplete(CommandComplete { tag: \"SELECT 1\" })",
             "EmptyQueryResponse(EmptyQueryResponse)",
@@ -269,6 +305,6 @@ mod tests {
         ]) {
             assert_eq!(line, wanted);
         }
-        assert_eq!(read.lines().count(), 11);
+        assert_eq!(read.lines().count(), 15);
     }
 }

@@ -11,6 +11,8 @@ mod cost;
 mod extended;
 mod fake;
 mod hostile;
+#[path = "../process/mod.rs"]
+mod process;
 mod raw;
 mod shutdown;
 mod support;

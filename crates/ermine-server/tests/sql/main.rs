@@ -6,11 +6,14 @@
 //!
 //! `ERMINE_TEST_KILLS=100 cargo test --release -p ermine-server --test sql kill` kills more often.
 
+mod copy;
+#[path = "../process/mod.rs"]
+mod process;
+#[allow(dead_code, reason = "the tests of the server use more of it")]
+#[path = "../server/raw.rs"]
+mod raw;
+
 use std::{
-    io::{BufRead as _, BufReader},
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::{Child, ChildStderr, Command, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -20,51 +23,9 @@ use std::{
 
 use tokio_postgres::{Client, NoTls, error::SqlState};
 
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ermined-sql-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A server, killed when the test is done with it.
-struct Serving {
-    child: Child,
-    address: SocketAddr,
-    _lines: BufReader<ChildStderr>,
-}
+use self::process::{Directory, Serving};
 
 impl Serving {
-    fn start(directory: &Path, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ermined"))
-            .args(["serve", directory.to_str().unwrap(), "--listen", "127.0.0.1:0"])
-            .args(more)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let address = loop {
-            let mut line = String::new();
-            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the server ended");
-            if let Some((_, address)) = line.trim_end().split_once("is served on ") {
-                break address.parse().unwrap();
-            }
-        };
-        Self { child, address, _lines: lines }
-    }
-
     async fn client(&self) -> Client {
         let mut config = tokio_postgres::Config::new();
         config.host("127.0.0.1").port(self.address.port()).user("ann").dbname("shop");
@@ -74,16 +35,9 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[tokio::test]
 async fn rows_of_every_kind_come_back() {
-    let directory = Directory::new("kinds");
+    let directory = Directory::new("sql-kinds");
     let serving = Serving::start(&directory.0, &[]);
     let client = serving.client().await;
     client
@@ -120,7 +74,7 @@ async fn rows_of_every_kind_come_back() {
 
 #[tokio::test]
 async fn errors_say_what_happened() {
-    let directory = Directory::new("errors");
+    let directory = Directory::new("sql-errors");
     let serving = Serving::start(&directory.0, &[]);
     let client = serving.client().await;
     client.batch_execute("CREATE TABLE t (a integer PRIMARY KEY, b text NOT NULL CHECK (b <> ''))").await.unwrap();
@@ -143,7 +97,7 @@ async fn errors_say_what_happened() {
 
 #[tokio::test]
 async fn write_skew_is_prevented_and_conflicts_can_be_retried() {
-    let directory = Directory::new("skew");
+    let directory = Directory::new("sql-skew");
     let serving = Serving::start(&directory.0, &[]);
     let (one, two) = (serving.client().await, serving.client().await);
     one.batch_execute("CREATE TABLE on_call (name text PRIMARY KEY, is_on boolean NOT NULL)").await.unwrap();
@@ -168,7 +122,7 @@ async fn write_skew_is_prevented_and_conflicts_can_be_retried() {
 /// Statements that are transactions by themselves are retried by the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_count() {
-    let directory = Directory::new("counters");
+    let directory = Directory::new("sql-counters");
     let serving = Arc::new(Serving::start(&directory.0, &[]));
     let client = serving.client().await;
     client.batch_execute("CREATE TABLE counters (id integer PRIMARY KEY, n bigint NOT NULL)").await.unwrap();
@@ -192,7 +146,7 @@ async fn counters_count() {
 /// Who uses a table that another one changes meanwhile sees the change whole, or fails with an error that says to retry.
 #[tokio::test]
 async fn tables_change_beside_their_users() {
-    let directory = Directory::new("change");
+    let directory = Directory::new("sql-change");
     let serving = Serving::start(&directory.0, &[]);
     let (one, two) = (serving.client().await, serving.client().await);
     one.batch_execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)").await.unwrap();
@@ -222,7 +176,7 @@ async fn tables_change_beside_their_users() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_a_kill() {
     let kills = std::env::var("ERMINE_TEST_KILLS").map_or(4, |kills| kills.parse().unwrap());
-    let directory = Directory::new("kill");
+    let directory = Directory::new("sql-kill");
     let noted = Arc::new(Mutex::new(Vec::<i64>::new()));
     let mut next = 0i64;
     for kill in 0..kills {
@@ -269,8 +223,7 @@ async fn what_was_acknowledged_survives_a_kill() {
         });
         let writers: Vec<_> = writers.collect();
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let id = serving.child.id().to_string();
-        assert!(Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
+        serving.signal("KILL");
         stop.store(true, Ordering::Relaxed);
         for writer in writers {
             writer.await.unwrap();

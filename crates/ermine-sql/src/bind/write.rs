@@ -86,18 +86,7 @@ impl Binder<'_> {
         let table = self.table(name)?;
         let targets = match &insert.columns[..] {
             [] => table.def.live_columns().map(|(at, _)| at).collect(),
-            names => {
-                let mut targets = Vec::new();
-                for name in names {
-                    let at = column_of(&table, &simple_name(name)?)?;
-                    if targets.contains(&at) {
-                        let message = format!("column \"{}\" specified more than once", table.def.columns[at].name);
-                        return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-                    }
-                    targets.push(at);
-                }
-                targets
-            }
+            names => columns_of(&table, names.iter().map(simple_name))?,
         };
         let is_listed = !insert.columns.is_empty();
         let source = match insert.source.as_deref() {
@@ -234,9 +223,13 @@ impl Binder<'_> {
 
     /// A condition of a table's definition, on its rows.
     fn on_row(&mut self, table: &Table, text: &str) -> Result<Expr> {
-        let expr = parse::expression(text)?;
+        self.row_condition(table, &parse::expression(text)?, "CHECK")
+    }
+
+    /// A condition on a table's rows.
+    pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &str) -> Result<Expr> {
         self.scopes.push(scope_of(&[(table, table.name())]));
-        let condition = self.condition(&expr, "CHECK");
+        let condition = self.condition(expr, clause);
         self.scopes.pop();
         condition
     }
@@ -428,6 +421,20 @@ impl Binder<'_> {
         };
         Ok((Change { table, rules, rows, key_at, assignments, returning }, columns))
     }
+}
+
+/// The columns of those names, none of them twice.
+pub(crate) fn columns_of(table: &Table, names: impl Iterator<Item = Result<String>>) -> Result<Vec<usize>> {
+    let mut columns = Vec::new();
+    for name in names {
+        let at = column_of(table, &name?)?;
+        if columns.contains(&at) {
+            let message = format!("column \"{}\" specified more than once", table.def.columns[at].name);
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        columns.push(at);
+    }
+    Ok(columns)
 }
 
 fn column_of(table: &Table, name: &str) -> Result<usize> {

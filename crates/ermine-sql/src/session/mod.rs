@@ -9,6 +9,7 @@
 //!    remembers that until it is told to end it or to go on from a savepoint.
 //! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
 
+mod copy;
 pub(crate) mod parse;
 mod plan;
 mod result;
@@ -18,7 +19,7 @@ mod utility;
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,18 +27,21 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use sqlparser::ast::Statement;
-
-pub use self::result::{Column, Completion, Gathered, Rows, Status};
+pub use self::{
+    copy::CopyIn,
+    result::{Column, Completion, Gathered, Rows, Status},
+};
+use self::{
+    copy::Copying,
+    parse::Tree,
+    result::Tagged,
+    settings::{Extent, Settings},
+    transaction::{Modes, Open, PATIENCE, Patience, changed},
+};
 pub(crate) use self::{
     plan::{Bound, Plan},
     result::MORE,
     settings::Level,
-};
-use self::{
-    result::Tagged,
-    settings::{Extent, Settings},
-    transaction::{Modes, Open, PATIENCE, Patience, changed},
 };
 use crate::{
     catalog::{CatalogStore, PUBLIC},
@@ -112,6 +116,7 @@ impl SqlDatabase {
             state: State::Idle,
             plans: HashMap::new(),
             named: HashMap::new(),
+            copying: None,
             cancel: Arc::default(),
             given: RefCell::default(),
             deadline: None,
@@ -134,6 +139,8 @@ pub struct Session {
     plans: HashMap<Box<str>, Arc<Prepared>>,
     /// Statements with names (PREPARE).
     named: HashMap<String, Arc<Prepared>>,
+    /// A COPY FROM STDIN that goes on, in the block of `state`.
+    copying: Option<Box<Copying>>,
     cancel: Arc<AtomicBool>,
     given: RefCell<GivenNumbers>,
     /// When the statement that runs has taken too long.
@@ -159,7 +166,7 @@ enum State {
 /// A statement that has been parsed and bound.
 pub struct Prepared {
     /// `None`: the text had none.
-    pub(crate) statement: Option<Statement>,
+    pub(crate) tree: Option<Tree>,
     pub(crate) bound: Bound,
     /// Of the catalog that it was bound against; `None`: one that only a transaction saw.
     version: Option<u64>,
@@ -177,6 +184,11 @@ impl Prepared {
     pub fn columns(&self) -> Option<&[Column]> {
         self.bound.columns.as_deref()
     }
+
+    /// Whether it is a COPY, which goes in or out as a whole.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.bound.plan, Plan::CopyFrom(_) | Plan::CopyTo(_))
+    }
 }
 
 /// Plans that a session remembers.
@@ -192,6 +204,7 @@ impl Session {
 
     /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
     pub fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+        self.check_not_copying()?;
         if let Some(known) = self.known(text) {
             return self.execute(&known, &[], rows);
         }
@@ -200,28 +213,23 @@ impl Session {
             rows.nothing()?;
             return Ok(Completion::default());
         }
-        self.is_simple = true;
-        let done = self.several(text, statements, rows);
-        self.is_simple = false;
-        done
+        let text = (statements.len() == 1).then_some(text);
+        self.several(text, statements.into(), rows)
     }
 
-    /// The statements of a text.
-    fn several(&mut self, text: &str, statements: Vec<Statement>, rows: &mut dyn Rows) -> Result<Completion> {
-        let count = statements.len();
+    /// The statements of a text, or those that are left of it; `text`: the whole of it, where it is one statement.
+    fn several(
+        &mut self,
+        text: Option<&str>,
+        mut statements: VecDeque<Tree>,
+        rows: &mut dyn Rows,
+    ) -> Result<Completion> {
         let mut completion = Completion::default();
-        for statement in statements {
-            if count > 1 {
+        while let Some(tree) = statements.pop_front() {
+            if text.is_none() {
                 self.begin_implicit();
             }
-            let prepared = self.bind(statement, &[]).map(Arc::new).inspect_err(|_| self.fail());
-            let run = prepared.and_then(|prepared| {
-                if count == 1 && prepared.version.is_some() && prepared.bound.parameters.is_empty() {
-                    self.remember(text, &prepared);
-                }
-                self.execute(&prepared, &[], rows)
-            });
-            match run {
+            match self.one_of_text(text, tree, rows) {
                 Ok(done) => completion.receipt = done.receipt.or(completion.receipt),
                 Err(error) => {
                     // Failed already: this only forgets it.
@@ -231,12 +239,30 @@ impl Session {
                     return Err(error);
                 }
             }
+            if let Some(copying) = &mut self.copying {
+                copying.rest = text.is_none().then_some(statements);
+                return Ok(completion);
+            }
         }
-        if count > 1 {
+        if text.is_none() {
             let done = self.end_implicit()?;
             completion.receipt = done.receipt.or(completion.receipt);
         }
         Ok(completion)
+    }
+
+    fn one_of_text(&mut self, text: Option<&str>, tree: Tree, rows: &mut dyn Rows) -> Result<Completion> {
+        let prepared = self.bind(tree, &[]).map(Arc::new).inspect_err(|_| self.fail())?;
+        if let Some(text) = text
+            && prepared.version.is_some()
+            && prepared.bound.parameters.is_empty()
+        {
+            self.remember(text, &prepared);
+        }
+        self.is_simple = true;
+        let done = self.execute(&prepared, &[], rows);
+        self.is_simple = false;
+        done
     }
 
     /// The plan of a text, if there is one for the catalog as it is.
@@ -270,9 +296,7 @@ impl Session {
         }
         let mut statements = parse::statements(text)?;
         match (statements.pop(), statements.is_empty()) {
-            (None, _) => {
-                Ok(Arc::new(Prepared { statement: None, bound: Bound::nothing(), settings: 0, version: None }))
-            }
+            (None, _) => Ok(Arc::new(Prepared { tree: None, bound: Bound::nothing(), settings: 0, version: None })),
             (Some(_), false) => {
                 let message = "cannot insert multiple commands into a prepared statement";
                 Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
@@ -288,8 +312,8 @@ impl Session {
     }
 
     /// Binds a statement against the catalog that the session sees.
-    fn bind(&self, statement: Statement, asked: &[Option<SqlType>]) -> Result<Prepared> {
-        if matches!(self.state, State::Failed { .. }) && !utility::ends_transaction(&statement) {
+    fn bind(&self, tree: Tree, asked: &[Option<SqlType>]) -> Result<Prepared> {
+        if matches!(self.state, State::Failed { .. }) && !utility::ends_transaction(&tree) {
             return Err(in_failed());
         }
         let current;
@@ -300,9 +324,9 @@ impl Session {
                 (&current, false)
             }
         };
-        let bound = plan::bind(&statement, catalog, &self.environment, &self.search_path, asked)?;
+        let bound = plan::bind(&tree, catalog, &self.environment, &self.search_path, asked)?;
         Ok(Prepared {
-            statement: Some(statement),
+            tree: Some(tree),
             bound,
             settings: self.settings_changed,
             version: (!is_own).then_some(catalog.version),
@@ -324,7 +348,8 @@ impl Session {
             );
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        if prepared.statement.is_none() {
+        self.check_not_copying()?;
+        if prepared.tree.is_none() {
             rows.nothing()?;
             return Ok(Completion::default());
         }
@@ -332,11 +357,11 @@ impl Session {
             let done = self.control(prepared, parameters, rows);
             return done.inspect_err(|_| self.fail());
         }
+        if matches!(prepared.bound.plan, Plan::CopyFrom(_)) && matches!(self.state, State::Idle) {
+            return self.copy_alone(prepared, parameters, rows);
+        }
         self.environment.statement_began = now();
-        self.deadline = match self.settings.millis("statement_timeout") {
-            0 => None,
-            millis => Some(Instant::now() + Duration::from_millis(millis)),
-        };
+        self.deadline = self.next_deadline();
         match std::mem::replace(&mut self.state, State::Idle) {
             failed @ State::Failed { .. } => {
                 self.state = failed;
@@ -401,7 +426,8 @@ impl Session {
                 Ok(_) => {
                     let tag = tag.tag;
                     open.release(&point)?;
-                    return rows.complete(&tag);
+                    // A COPY goes on.
+                    return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
                 }
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
                     open.go_back(&point)?;
@@ -512,10 +538,10 @@ impl Session {
         let bound = if is_current && open.changes.is_empty() {
             &prepared.bound
         } else {
-            let statement = prepared.statement.as_ref().expect("what has no statement is not run");
+            let tree = prepared.tree.as_ref().expect("what has no statement is not run");
             // Parameters have been given as what they were.
             let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
-            again = plan::bind(statement, &open.catalog, &self.environment, &self.search_path, &types)?;
+            again = plan::bind(tree, &open.catalog, &self.environment, &self.search_path, &types)?;
             if !self.is_simple && !plan::same_columns(&again, &prepared.bound) {
                 return Err(SqlError::unsupported("a cached plan whose result has another type; preparing it again"));
             }
@@ -533,11 +559,24 @@ impl Session {
             rows.complete(&tag)?;
             return Ok(true);
         }
+        if let Plan::CopyFrom(from) = &bound.plan {
+            rows.copy_in(from.format())?;
+            self.copying = Some(Box::new(Copying::new(from.clone(), self.deadline)));
+            return Ok(true);
+        }
         let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
         (run.deadline, run.level) = (self.deadline, open.level);
         let tag = plan::run(bound, &run, rows)?;
         rows.complete(&tag)?;
         Ok(true)
+    }
+
+    /// When a statement that begins now has taken too long.
+    fn next_deadline(&self) -> Option<Instant> {
+        match self.settings.millis("statement_timeout") {
+            0 => None,
+            millis => Some(Instant::now() + Duration::from_millis(millis)),
+        }
     }
 
     pub(crate) fn patience(&self) -> Duration {
@@ -558,6 +597,7 @@ impl Session {
 
     /// A statement has failed.
     fn fail(&mut self) {
+        self.copying = None;
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Block { mut open, modes, is_implicit } => {
                 let went_back = open.as_mut().and_then(|open| open.go_back_to_last());

@@ -1,12 +1,56 @@
 //! From text to trees.
 
 use sqlparser::{
-    ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Statement},
+    ast::{Expr, ObjectName, Query, Statement},
     dialect::PostgreSqlDialect,
+    keywords::Keyword,
     parser::{Parser, ParserError},
+    tokenizer::Token,
 };
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::{
+    copy::CopyTree,
+    error::{Result, SqlError, SqlState},
+};
+
+/// The tree of a statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Tree {
+    /// As sqlparser has it.
+    Plain(Statement),
+    Copy(CopyTree),
+    /// About the prepared transaction of a name.
+    TwoPhase(TwoPhase, String),
+}
+
+/// What is done about a prepared transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TwoPhase {
+    Prepare,
+    Commit,
+    RollBack,
+}
+
+impl TwoPhase {
+    /// The words that a statement begins with, and that tell how it ended.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Prepare => "PREPARE TRANSACTION",
+            Self::Commit => "COMMIT PREPARED",
+            Self::RollBack => "ROLLBACK PREPARED",
+        }
+    }
+
+    /// Takes the words, if they come next.
+    fn parse(parser: &mut Parser<'_>) -> Option<Self> {
+        let next = format!("{} {}", parser.peek_nth_token_ref(0), parser.peek_nth_token_ref(1));
+        let all = [Self::Prepare, Self::Commit, Self::RollBack];
+        let found = all.into_iter().find(|one| next.eq_ignore_ascii_case(one.words()))?;
+        parser.next_token();
+        parser.next_token();
+        Some(found)
+    }
+}
 
 /// Longer texts are refused.
 const TEXT_MAX: usize = 64 << 20;
@@ -14,7 +58,7 @@ const TEXT_MAX: usize = 64 << 20;
 const DEPTH: usize = 100;
 
 /// The statements of a text.
-pub(crate) fn statements(text: &str) -> Result<Vec<Statement>> {
+pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
     if text.len() > TEXT_MAX {
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the query is too long"));
     }
@@ -26,40 +70,34 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Statement>> {
     } else {
         text
     };
-    let two_phase = two_phase(text);
-    let text = two_phase.as_deref().unwrap_or(text);
     let dialect = PostgreSqlDialect {};
     let parser = Parser::new(&dialect).with_recursion_limit(DEPTH);
-    parser.try_with_sql(text).and_then(|mut parser| parser.parse_statements()).map_err(|error| failure(text, &error))
+    parser.try_with_sql(text).and_then(|mut parser| trees(&mut parser)).map_err(|error| failure(text, &error))
 }
 
-/// Statements about prepared transactions, which the grammar does not have, as calls of procedures that nobody can name otherwise.
-fn two_phase(text: &str) -> Option<String> {
-    let mut words = text.trim_start().splitn(3, char::is_whitespace);
-    let (first, second, rest) = (words.next()?, words.next()?, words.next()?.trim());
-    let name = match (&*first.to_ascii_lowercase(), &*second.to_ascii_lowercase()) {
-        ("prepare", "transaction") => PREPARE_TRANSACTION,
-        ("commit", "prepared") => COMMIT_PREPARED,
-        ("rollback", "prepared") => ROLLBACK_PREPARED,
-        _ => return None,
-    };
-    let gid = rest.trim_end_matches(|end: char| end == ';' || end.is_whitespace());
-    let inside = gid.strip_prefix('\'')?.strip_suffix('\'')?.replace("''", "");
-    (!inside.contains('\'')).then(|| format!("CALL \"{name}\"({gid})"))
+fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
+    let mut trees = Vec::new();
+    loop {
+        while parser.consume_token(&Token::SemiColon) {}
+        if parser.peek_token_ref().token == Token::EOF {
+            return Ok(trees);
+        }
+        trees.push(if parser.parse_keyword(Keyword::COPY) {
+            Tree::Copy(CopyTree::parse(parser)?)
+        } else if let Some(what) = TwoPhase::parse(parser) {
+            Tree::TwoPhase(what, parser.parse_literal_string()?)
+        } else {
+            Tree::Plain(parser.parse_statement()?)
+        });
+        if !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
+            return parser.expected_ref("end of statement", parser.peek_token_ref());
+        }
+    }
 }
 
-pub(super) const PREPARE_TRANSACTION: &str = "PREPARE TRANSACTION";
-pub(super) const COMMIT_PREPARED: &str = "COMMIT PREPARED";
-pub(super) const ROLLBACK_PREPARED: &str = "ROLLBACK PREPARED";
-
-/// Of such a call, which of them it is, and the name of the transaction.
-pub(super) fn of_two_phase(statement: &Statement) -> Option<(&str, String)> {
-    let Statement::Call(call) = statement else { return None };
-    let [ObjectNamePart::Identifier(name)] = &call.name.0[..] else { return None };
-    let FunctionArguments::List(list) = &call.args else { return None };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(gid)))] = &list.args[..] else { return None };
-    let is_one = [PREPARE_TRANSACTION, COMMIT_PREPARED, ROLLBACK_PREPARED].contains(&&*name.value);
-    if is_one { Some((&name.value, gid.value.clone().into_string()?)) } else { None }
+/// A query that is put together from names as somebody wrote them.
+pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
+    Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH).try_with_sql(text)?.parse_query()
 }
 
 /// An expression that the catalog keeps.

@@ -4,13 +4,14 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{self, Statement};
 
-use super::{Column, MORE, Rows};
+use super::{Column, MORE, Rows, parse::Tree};
 use crate::{
     bind::{
         Binder,
         write::{Change, Insert},
     },
     catalog::{Catalog, Table},
+    copy::{self, CopyFrom, CopyTo},
     ddl::Definition,
     error::{Result, SqlError},
     exec::Run,
@@ -33,6 +34,9 @@ pub(crate) enum Plan {
     Insert(Insert),
     Update(Change),
     Delete(Change),
+    /// It goes on with what the client sends.
+    CopyFrom(Arc<CopyFrom>),
+    CopyTo(CopyTo),
     Explain {
         plan: Box<Plan>,
         analyze: bool,
@@ -66,14 +70,18 @@ impl Plan {
 
 /// Binds a statement.
 pub(crate) fn bind(
-    statement: &Statement,
+    tree: &Tree,
     catalog: &Catalog,
     environment: &Environment,
     search_path: &[String],
     parameters: &[Option<SqlType>],
 ) -> Result<Bound> {
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
-    let (plan, columns) = plan_of(&mut binder, statement)?;
+    let (plan, columns) = match tree {
+        Tree::Plain(statement) => plan_of(&mut binder, statement)?,
+        Tree::TwoPhase(..) => (Plan::Control, None),
+        Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
+    };
     let parameters = binder.parameter_types()?;
     Ok(Bound { plan, parameters, columns, tables: binder.tables })
 }
@@ -136,6 +144,9 @@ pub(crate) fn run(bound: &Bound, run: &Run<'_>, rows: &mut dyn Rows) -> Result<S
     if let Some(columns) = &bound.columns {
         rows.columns(columns)?;
     }
+    if let Plan::CopyTo(to) = &bound.plan {
+        return Ok(format!("COPY {}", copy::copy_to(to, run, rows)?));
+    }
     run_plan(&bound.plan, run, &mut |row| rows.row(row))
 }
 
@@ -167,7 +178,7 @@ fn run_plan(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> Result
             }
             "EXPLAIN".into()
         }
-        Plan::Definition(_) | Plan::Control | Plan::Nothing => {
+        Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::Definition(_) | Plan::Control | Plan::Nothing => {
             return Err(SqlError::unsupported("this statement here"));
         }
     })

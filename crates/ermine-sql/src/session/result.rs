@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::{
+    copy::CopyFormat,
     error::{Result, SqlError},
     types::{Environment, SqlType, Value},
 };
@@ -26,6 +27,21 @@ pub trait Rows {
     fn columns(&mut self, columns: &[Column]) -> Result<()>;
     /// A row.
     fn row(&mut self, values: &[Value]) -> Result<()>;
+    /// COPY TO STDOUT begins: what comes up to [`Rows::complete`] are pieces.
+    fn copy_out(&mut self, format: CopyFormat) -> Result<()> {
+        let _ = format;
+        Err(SqlError::unsupported("COPY TO STDOUT here"))
+    }
+    /// A piece of what is copied: a row.
+    fn copy_data(&mut self, piece: &[u8]) -> Result<()> {
+        let _ = piece;
+        Ok(())
+    }
+    /// COPY FROM STDIN has begun: what is sent goes to [`crate::Session::copy_in`], until that is told to finish or to fail.
+    fn copy_in(&mut self, format: CopyFormat) -> Result<()> {
+        let _ = format;
+        Err(SqlError::unsupported("COPY FROM STDIN here"))
+    }
     /// A statement has ended, with this tag; simple queries may have several.
     fn complete(&mut self, tag: &str) -> Result<()>;
     /// There was no statement.
@@ -54,6 +70,8 @@ pub struct Gathered {
     pub tags: Vec<String>,
     /// What was told beside.
     pub notices: Vec<SqlError>,
+    /// What COPY gave, all of it.
+    pub copied: Vec<u8>,
 }
 
 impl Gathered {
@@ -77,6 +95,20 @@ impl Rows for Gathered {
 
     fn row(&mut self, values: &[Value]) -> Result<()> {
         self.rows.push(values.to_vec());
+        Ok(())
+    }
+
+    fn copy_out(&mut self, _: CopyFormat) -> Result<()> {
+        self.copied.clear();
+        Ok(())
+    }
+
+    fn copy_data(&mut self, piece: &[u8]) -> Result<()> {
+        self.copied.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn copy_in(&mut self, _: CopyFormat) -> Result<()> {
         Ok(())
     }
 
@@ -134,6 +166,18 @@ impl Rows for Tagged<'_> {
 
     fn row(&mut self, values: &[Value]) -> Result<()> {
         self.rows.row(values)
+    }
+
+    fn copy_out(&mut self, format: CopyFormat) -> Result<()> {
+        self.rows.copy_out(format)
+    }
+
+    fn copy_data(&mut self, piece: &[u8]) -> Result<()> {
+        self.rows.copy_data(piece)
+    }
+
+    fn copy_in(&mut self, format: CopyFormat) -> Result<()> {
+        self.rows.copy_in(format)
     }
 
     fn complete(&mut self, tag: &str) -> Result<()> {

@@ -6,7 +6,7 @@ use sqlparser::ast::{self, Set, Statement, TransactionAccessMode, TransactionMod
 
 use super::{
     Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State, in_failed, now,
-    parse::{COMMIT_PREPARED, PREPARE_TRANSACTION, ROLLBACK_PREPARED, of_two_phase},
+    parse::{Tree, TwoPhase},
 };
 use crate::{
     bind::{
@@ -21,9 +21,11 @@ use crate::{
 };
 
 /// Whether a statement may be run in a transaction that has failed.
-pub(super) fn ends_transaction(statement: &Statement) -> bool {
-    matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })
-        || of_two_phase(statement).is_some_and(|(what, _)| what == PREPARE_TRANSACTION)
+pub(super) fn ends_transaction(tree: &Tree) -> bool {
+    matches!(
+        tree,
+        Tree::Plain(Statement::Commit { .. } | Statement::Rollback { .. }) | Tree::TwoPhase(TwoPhase::Prepare, _)
+    )
 }
 
 /// The columns of the result of such a statement; an error where it is none.
@@ -47,8 +49,6 @@ pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
         | Statement::Deallocate { .. }
         | Statement::Vacuum(_)
         | Statement::Analyze(_) => None,
-        call if of_two_phase(call).is_some() => None,
-        Statement::Copy { .. } => return Err(SqlError::unsupported("COPY")),
         other => {
             let text = other.to_string();
             let words: Vec<_> = text.split_whitespace().take(2).collect();
@@ -75,10 +75,15 @@ impl Session {
         parameters: &[Value],
         rows: &mut dyn Rows,
     ) -> Result<Completion> {
-        let Some(statement) = &prepared.statement else { return Ok(Completion::default()) };
-        if matches!(self.state, State::Failed { .. }) && !ends_transaction(statement) {
+        let Some(tree) = &prepared.tree else { return Ok(Completion::default()) };
+        if matches!(self.state, State::Failed { .. }) && !ends_transaction(tree) {
             return Err(in_failed());
         }
+        let statement = match tree {
+            Tree::Plain(statement) => statement,
+            Tree::TwoPhase(what, gid) => return self.two_phase(*what, gid, rows),
+            Tree::Copy(_) => return Ok(Completion::default()),
+        };
         match statement {
             Statement::StartTransaction { modes, .. } => {
                 self.begin(modes, rows)?;
@@ -170,7 +175,7 @@ impl Session {
                     return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
                 }
                 let types = data_types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
-                let bound = self.bind((**statement).clone(), &types)?;
+                let bound = self.bind(Tree::Plain((**statement).clone()), &types)?;
                 if !bound.bound.plan.is_preparable() {
                     return Err(SqlError::new(
                         SqlState::SYNTAX_ERROR,
@@ -203,25 +208,22 @@ impl Session {
             // The engine frees what nobody reads by itself, and keeps no statistics.
             Statement::Vacuum(_) => rows.complete("VACUUM")?,
             Statement::Analyze(_) => rows.complete("ANALYZE")?,
-            call => match of_two_phase(call) {
-                Some((what, gid)) => return self.two_phase(what, &gid, rows),
-                None => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that nobody runs")),
-            },
+            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that nobody runs")),
         }
         Ok(Completion::default())
     }
 
     /// Prepares the transaction, or ends one that was prepared.
-    fn two_phase(&mut self, what: &str, gid: &str, rows: &mut dyn Rows) -> Result<Completion> {
-        if what != PREPARE_TRANSACTION && !matches!(self.state, State::Idle) {
-            let message = format!("{what} cannot run inside a transaction block");
+    fn two_phase(&mut self, what: TwoPhase, gid: &str, rows: &mut dyn Rows) -> Result<Completion> {
+        if what != TwoPhase::Prepare && !matches!(self.state, State::Idle) {
+            let message = format!("{} cannot run inside a transaction block", what.words());
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
         let (shared, mut receipt) = (self.shared.clone(), None);
         match what {
-            COMMIT_PREPARED => receipt = Some(shared.prepared.commit(gid, &shared.catalog)?),
-            ROLLBACK_PREPARED => shared.prepared.roll_back(gid)?,
-            _ => match self.state {
+            TwoPhase::Commit => receipt = Some(shared.prepared.commit(gid, &shared.catalog)?),
+            TwoPhase::RollBack => shared.prepared.roll_back(gid)?,
+            TwoPhase::Prepare => match self.state {
                 State::Block { is_implicit: false, .. } => self.prepare_transaction(gid)?,
                 _ => {
                     if matches!(self.state, State::Idle) {
@@ -233,12 +235,12 @@ impl Session {
                 }
             },
         }
-        rows.complete(what)?;
+        rows.complete(what.words())?;
         Ok(Completion { receipt: receipt.filter(|_| !self.modes().is_async) })
     }
 
     fn prepare_transaction(&mut self, gid: &str) -> Result<()> {
-        self.in_block(PREPARE_TRANSACTION)?;
+        self.in_block(TwoPhase::Prepare.words())?;
         let State::Block { open: Some(open), .. } = std::mem::replace(&mut self.state, State::Idle) else {
             unreachable!("it was begun just now");
         };

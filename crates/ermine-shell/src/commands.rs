@@ -1,0 +1,187 @@
+//! Commands of the shell: what begins with a backslash.
+
+use std::{io, path::Path};
+
+use crate::{
+    copy, describe,
+    input::Lines,
+    shell::{Outcome, Shell},
+};
+
+const HELP: &str = "\
+Statements
+  \\i FILE                run statements and commands of a file
+  \\copy TABLE|(QUERY) from|to 'FILE'|stdin|stdout [OPTIONS]
+                         copy between a table and a file of this machine
+  \\q                     end
+What there is
+  \\d [NAME]              tables and sequences, or what those of that name have; * and ? stand for others
+  \\dt \\di \\ds \\dn [NAME] tables, indexes, sequences, schemas
+  \\l                     databases
+  \\conninfo              what is used, and as whom
+Output
+  \\echo [-n] TEXT        write a text
+  \\o [FILE]              send results to a file, or back
+  \\timing [on|off]       tell how long statements took
+  \\x [on|off]            a line for each value
+  \\t [on|off]            rows only
+  \\pset [format aligned|csv|unaligned | null TEXT | expanded on|off | tuples_only on|off]
+                         how rows are shown; without more, how they are
+In a terminal, Ctrl-C gives up what is being typed or ends the statement that runs; Ctrl-D ends.";
+
+/// Runs a command, which comes without its backslash.
+pub fn run(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outcome> {
+    let (name, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
+    let origin = lines.origin();
+    if name == "copy" {
+        return copy::copy(shell, rest, lines);
+    }
+    let words = match words(rest) {
+        Ok(words) => words,
+        Err(what) => return shell.complain(format!("\\{name}: {what}"), origin),
+    };
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    if let (Some(kind), [] | [_]) = (describe::Kind::of(name), &*words) {
+        return match describe::describe(shell, kind, words.first().copied())? {
+            Ok(()) => Ok(Outcome::Done),
+            Err(failure) => shell.fail(&failure, "", origin),
+        };
+    }
+    let done: Result<(), String> = match (name, &*words) {
+        ("q" | "quit", []) => return Ok(Outcome::Quit),
+        ("i" | "include", [path]) => return shell.file(Path::new(path)),
+        ("?" | "help", []) => return said(shell.say(HELP)),
+        ("conninfo", []) => {
+            let description = shell.description();
+            return said(shell.say(description));
+        }
+        ("echo", ["-n", words @ ..]) => return said(shell.write(&words.join(" "))),
+        ("echo", words) => return said(shell.say(words.join(" "))),
+        ("o" | "out", []) => return said(shell.redirect(None)),
+        ("o" | "out", [path]) => shell.redirect(Some(path)).map_err(|error| format!("{path}: {error}")),
+        ("x", words) => set(shell, "expanded", words),
+        ("t", words) => set(shell, "tuples_only", words),
+        ("timing", words) => set(shell, "timing", words),
+        ("pset", []) => return said(shell.say(settings(shell))),
+        ("pset", [name, words @ ..]) => set(shell, name, words),
+        _ if NAMES.contains(&name) => Err("not with these arguments; \\? lists what there is".to_owned()),
+        _ => return shell.complain(format!("invalid command \\{name}\nTry \\? for help."), origin),
+    };
+    match done {
+        Ok(()) => Ok(Outcome::Done),
+        Err(what) => shell.complain(format!("\\{name}: {what}"), origin),
+    }
+}
+
+/// Commands that do not take anything.
+const NAMES: [&str; 8] = ["q", "quit", "i", "include", "?", "help", "conninfo", "out"];
+
+fn said(written: io::Result<()>) -> io::Result<Outcome> {
+    written.map(|()| Outcome::Done)
+}
+
+/// Changes how something is shown, and tells how it is now.
+fn set(shell: &mut Shell, name: &str, words: &[&str]) -> Result<(), String> {
+    let layout = &mut shell.layout;
+    let told = match (name, words) {
+        ("format", [format]) => {
+            layout.format = format.parse()?;
+            format!("Output format is {format}.")
+        }
+        ("null", [null]) => {
+            layout.null = (*null).to_owned();
+            format!("Null display is \"{null}\".")
+        }
+        ("expanded", words) => {
+            layout.is_expanded = switched(layout.is_expanded, words)?;
+            format!("Expanded display is {}.", on(layout.is_expanded))
+        }
+        ("tuples_only", words) => {
+            layout.rows_only = switched(layout.rows_only, words)?;
+            format!("Tuples only is {}.", on(layout.rows_only))
+        }
+        ("timing", words) => {
+            shell.has_timing = switched(shell.has_timing, words)?;
+            format!("Timing is {}.", on(shell.has_timing))
+        }
+        ("format" | "null", _) => return Err(format!("{name} wants one value")),
+        _ => return Err(format!("there is no {name} to set")),
+    };
+    shell.confirm(told).map_err(|error| error.to_string())
+}
+
+fn settings(shell: &Shell) -> String {
+    let layout = &shell.layout;
+    let null = layout.null.replace('\'', "''");
+    let (expanded, rows_only) = (on(layout.is_expanded), on(layout.rows_only));
+    format!(
+        "expanded    {expanded}\nformat      {}\nnull        '{null}'\ntuples_only {rows_only}",
+        layout.format.name()
+    )
+}
+
+fn on(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
+/// What a switch is set to; without a word, to the other side.
+fn switched(is_on: bool, words: &[&str]) -> Result<bool, String> {
+    match words {
+        [] => Ok(!is_on),
+        ["on" | "true" | "1"] => Ok(true),
+        ["off" | "false" | "0"] => Ok(false),
+        words => Err(format!("\"{}\" is neither on nor off", words.join(" "))),
+    }
+}
+
+/// The words of a command's line; blanks are inside of single quotes, where `''` is a quote.
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        let mut word = String::new();
+        while let Some(first) = rest.chars().next().filter(|first| !first.is_whitespace()) {
+            if first != '\'' {
+                word.push(first);
+                rest = &rest[first.len_utf8()..];
+                continue;
+            }
+            let end = rest[1..].find('\'').ok_or("a quote is not closed")? + 1;
+            word.push_str(&rest[1..end]);
+            rest = &rest[end + 1..];
+            if rest.starts_with('\'') {
+                word.push('\'');
+            }
+        }
+        words.push(word);
+        rest = rest.trim_start();
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_may_be_in_quotes() {
+        for (line, wanted) in [
+            ("", &[][..]),
+            (" a  b ", &["a", "b"]),
+            ("'a b' c", &["a b", "c"]),
+            ("'it''s' ''", &["it's", ""]),
+            ("a'b c'd", &["ab cd"]),
+            ("t*.ä", &["t*.ä"]),
+        ] {
+            assert_eq!(words(line).unwrap(), wanted, "{line}");
+        }
+        assert!(words("'a").is_err());
+    }
+
+    #[test]
+    fn switches_switch() {
+        assert_eq!((switched(false, &[]), switched(true, &[])), (Ok(true), Ok(false)));
+        assert_eq!((switched(true, &["on"]), switched(true, &["off"])), (Ok(true), Ok(false)));
+        assert!(switched(true, &["maybe"]).is_err());
+    }
+}

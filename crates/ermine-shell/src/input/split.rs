@@ -1,0 +1,266 @@
+//! Cuts lines into statements and commands of the shell.
+//!
+//! A statement ends at a `;` outside of quotes, dollar quotes, comments and parentheses; a backslash outside of them begins a command,
+//! which ends with its line and leaves what was begun of a statement as it is. What is in between is PostgreSQL's matter (4.1, "Lexical
+//! Structure"): comments nest, `''` and `""` stay inside, a backslash escapes in `E''` only.
+
+/// Gathers lines until something is whole.
+#[derive(Default, Debug)]
+pub struct Splitter {
+    /// What has been read of a statement.
+    statement: String,
+    /// What has been given and not read.
+    rest: String,
+    inside: Inside,
+    parentheses: usize,
+    /// The statement has more than blanks and comments.
+    is_begun: bool,
+}
+
+/// What the end of the text is inside of.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum Inside {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// `'..'`; in `E'..'`, a backslash escapes.
+    Quote {
+        /// Whether it does.
+        escapes: bool,
+    },
+    /// `".."`.
+    Name,
+    /// `$tag$ .. $tag$`, with the dollars.
+    Dollar(String),
+    /// `/* .. */`, so deep.
+    Comment(usize),
+    /// `-- ..`.
+    LineComment,
+}
+
+/// Something whole.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Piece {
+    /// A statement with the `;` at its end, if it had one.
+    Statement(String),
+    /// A command, without its backslash.
+    Command(String),
+}
+
+impl Splitter {
+    /// Takes a line, without the character that ended it.
+    pub fn push(&mut self, line: &str) {
+        debug_assert!(self.rest.is_empty(), "what was given before has been taken");
+        self.rest.push_str(line);
+        self.rest.push('\n');
+    }
+
+    /// The next whole piece of what was given; `None`: it wants more lines.
+    pub fn next(&mut self) -> Option<Piece> {
+        let rest = std::mem::take(&mut self.rest);
+        let mut at = 0;
+        while at < rest.len() {
+            let length = match self.inside {
+                Inside::Plain if rest[at..].starts_with('\\') => {
+                    self.statement.push('\n');
+                    return Some(Piece::Command(rest[at + 1..].trim().to_owned()));
+                }
+                _ => self.step(&rest[at..]),
+            };
+            let token = &rest[at..at + length];
+            at += length;
+            self.statement.push_str(token);
+            if token == ";" && self.inside == Inside::Plain && self.parentheses == 0 {
+                let is_begun = self.is_begun;
+                let statement = self.take();
+                if is_begun {
+                    self.rest = rest[at..].to_owned();
+                    return Some(Piece::Statement(statement));
+                }
+            }
+        }
+        if !self.is_begun && self.inside == Inside::Plain {
+            // So that lines are counted from the statement's first one.
+            self.statement.clear();
+        }
+        None
+    }
+
+    /// Takes what has been read as if it were whole; empty: there was nothing.
+    pub fn take(&mut self) -> String {
+        let is_begun = self.is_begun;
+        let statement = std::mem::take(&mut self.statement);
+        *self = Self { rest: std::mem::take(&mut self.rest), ..Self::default() };
+        if is_begun { statement.trim().to_owned() } else { String::new() }
+    }
+
+    /// Forgets everything that was given.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether a statement has been begun, or a comment.
+    pub fn is_begun(&self) -> bool {
+        self.is_begun || self.inside != Inside::Plain
+    }
+
+    /// The character by which the prompt tells what is missing.
+    pub fn missing(&self) -> char {
+        match &self.inside {
+            Inside::Plain | Inside::LineComment if self.parentheses > 0 => '(',
+            Inside::Plain | Inside::LineComment => '-',
+            Inside::Quote { .. } => '\'',
+            Inside::Name => '"',
+            Inside::Dollar(_) => '$',
+            Inside::Comment(_) => '*',
+        }
+    }
+
+    /// Reads from the beginning of a text that is not empty, and says how many bytes.
+    fn step(&mut self, text: &str) -> usize {
+        let first = text.chars().next().expect("there is text");
+        match &mut self.inside {
+            Inside::Plain => return self.plain(text, first),
+            Inside::Quote { escapes: true } if first == '\\' => {
+                return 1 + text[1..].chars().next().map_or(0, char::len_utf8);
+            }
+            // Two of them end it and begin another one.
+            Inside::Quote { .. } if first == '\'' => self.inside = Inside::Plain,
+            Inside::Name if first == '"' => self.inside = Inside::Plain,
+            Inside::Dollar(tag) if text.starts_with(&**tag) => {
+                let length = tag.len();
+                self.inside = Inside::Plain;
+                return length;
+            }
+            Inside::Comment(depth) if text.starts_with("/*") => {
+                *depth += 1;
+                return 2;
+            }
+            Inside::Comment(depth) if text.starts_with("*/") => {
+                *depth -= 1;
+                if *depth == 0 {
+                    self.inside = Inside::Plain;
+                }
+                return 2;
+            }
+            Inside::LineComment if first == '\n' => self.inside = Inside::Plain,
+            _ => {}
+        }
+        first.len_utf8()
+    }
+
+    fn plain(&mut self, text: &str, first: char) -> usize {
+        if first.is_ascii_whitespace() || first == ';' {
+            return 1;
+        }
+        if text.starts_with("--") {
+            self.inside = Inside::LineComment;
+            return 2;
+        }
+        if text.starts_with("/*") {
+            self.inside = Inside::Comment(1);
+            return 2;
+        }
+        self.is_begun = true;
+        match first {
+            '\'' => self.inside = Inside::Quote { escapes: false },
+            '"' => self.inside = Inside::Name,
+            '(' => self.parentheses += 1,
+            ')' => self.parentheses = self.parentheses.saturating_sub(1),
+            'E' | 'e' if text[1..].starts_with('\'') => {
+                self.inside = Inside::Quote { escapes: true };
+                return 2;
+            }
+            '$' => {
+                if let Some(tag) = dollar_tag(text) {
+                    self.inside = Inside::Dollar(tag.to_owned());
+                    return tag.len();
+                }
+            }
+            // Whole, because a dollar or an E in a word or number is a part of it.
+            first if is_word(first) => return text.find(|next| !is_word(next) && next != '$').unwrap_or(text.len()),
+            _ => {}
+        }
+        first.len_utf8()
+    }
+}
+
+/// The tag with its dollars that a text begins with.
+fn dollar_tag(text: &str) -> Option<&str> {
+    let end = 1 + text[1..].find('$')?;
+    let tag = &text[1..end];
+    (tag.chars().all(is_word) && !tag.starts_with(|first: char| first.is_ascii_digit())).then(|| &text[..=end])
+}
+
+fn is_word(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '_' || !character.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All pieces of a script, and what is left of it.
+    fn pieces(script: &str) -> (Vec<String>, String) {
+        let mut splitter = Splitter::default();
+        let mut pieces = Vec::new();
+        for line in script.lines() {
+            splitter.push(line);
+            while let Some(piece) = splitter.next() {
+                pieces.push(match piece {
+                    Piece::Statement(statement) => statement,
+                    Piece::Command(command) => format!("\\{command}"),
+                });
+            }
+        }
+        let left = splitter.take();
+        (pieces, left)
+    }
+
+    #[test]
+    fn statements_end_where_they_end() {
+        for (script, wanted) in [
+            ("a; b;c", &["a;", "b;"][..]),
+            ("a\n  b\n;", &["a\n  b\n;"]),
+            (";;; a;;", &["a;"]),
+            ("';'; 'it''s;';", &["';';", "'it''s;';"]),
+            ("'\\'; E'\\';'; e'\\\\';", &["'\\';", "E'\\';';", "e'\\\\';"]),
+            ("\"a;\"\"b\";", &["\"a;\"\"b\";"]),
+            ("$$;$$; $a$ $$;$b$; $a$;", &["$$;$$;", "$a$ $$;$b$; $a$;"]),
+            ("a$b$;c$b$;", &["a$b$;", "c$b$;"]),
+            ("$1;$2;", &["$1;", "$2;"]),
+            ("the_E'a\\'; b;", &["the_E'a\\';", "b;"]),
+            ("a -- ; '\n;", &["a -- ; '\n;"]),
+            ("a /* ; /* ; */ ; ' */;", &["a /* ; /* ; */ ; ' */;"]),
+            ("-- a\n\n/* b */ ;\nc;", &["c;"]),
+            ("create rule (a; b); c;", &["create rule (a; b);", "c;"]),
+            ("a); b;", &["a);", "b;"]),
+            ("ä'ß;'; $ä$;$ä$;", &["ä'ß;';", "$ä$;$ä$;"]),
+        ] {
+            assert_eq!(pieces(script).0, wanted, "{script}");
+        }
+    }
+
+    #[test]
+    fn commands_take_their_line() {
+        let (found, left) = pieces("\\timing on\nselect \\x off;\n 1; '\\a\n\\b';");
+        assert_eq!(found, ["\\timing on", "\\x off;", "select \n 1;", "'\\a\n\\b';"]);
+        assert_eq!(left, "");
+        assert_eq!(pieces("a; \\g").0, ["a;", "\\g"]);
+    }
+
+    #[test]
+    fn what_is_missing_is_known() {
+        for (text, missing) in
+            [("a", '-'), ("a 'b", '\''), ("\"", '"'), ("f(a", '('), ("$x$ $", '$'), ("/* a", '*'), ("a -- (", '-')]
+        {
+            let mut splitter = Splitter::default();
+            splitter.push(text);
+            assert_eq!(splitter.next(), None);
+            assert!(splitter.is_begun());
+            assert_eq!(splitter.missing(), missing, "{text}");
+        }
+        assert_eq!(pieces("a; b\nc").1, "b\nc");
+        assert_eq!(pieces("-- b\n  ").1, "");
+    }
+}

@@ -1,0 +1,231 @@
+//! Rows of a stream into a table, and where in the stream an error happened.
+
+use std::sync::Arc;
+
+use super::{
+    binary,
+    fields::Fields,
+    lines::{Lines, bad},
+    options::{Format, Header},
+    plan::CopyFrom,
+};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    exec::Run,
+    expr::Frame,
+    types::{self, Environment, Value},
+};
+
+/// A COPY FROM that goes on.
+pub(crate) struct Insertion {
+    from: Arc<CopyFrom>,
+    stream: Stream,
+    inserted: u64,
+}
+
+/// What has come and is not a row yet.
+enum Stream {
+    Text { lines: Lines, fields: Fields, is_header_next: bool },
+    Binary(binary::Rows),
+}
+
+impl Insertion {
+    pub(crate) fn new(from: Arc<CopyFrom>) -> Self {
+        let stream = match from.options.format {
+            Format::Binary => Stream::Binary(binary::Rows::new()),
+            Format::Text | Format::Csv => Stream::Text {
+                lines: Lines::new(&from.options),
+                fields: Fields::default(),
+                is_header_next: from.options.header != Header::No,
+            },
+        };
+        Self { from, stream, inserted: 0 }
+    }
+
+    /// A piece of the stream has come: what is a row of it is inserted.
+    pub(crate) fn push(&mut self, piece: &[u8], run: &Run<'_>) -> Result<()> {
+        match &mut self.stream {
+            Stream::Text { lines, .. } => lines.push(piece),
+            Stream::Binary(rows) => rows.push(piece),
+        }
+        self.insert_all(run)
+    }
+
+    /// The stream has ended; gives how many rows were inserted.
+    pub(crate) fn finish(&mut self, run: &Run<'_>) -> Result<u64> {
+        match &mut self.stream {
+            Stream::Text { lines, .. } => lines.finish(),
+            Stream::Binary(rows) => rows.finish(),
+        }
+        self.insert_all(run)?;
+        Ok(self.inserted)
+    }
+
+    /// An error that has nothing to do with what was sent, with the place in the stream.
+    pub(crate) fn placed(&self, error: SqlError) -> SqlError {
+        error.context(self.place())
+    }
+
+    /// The number of the row in the stream.
+    fn place(&self) -> String {
+        let number = match &self.stream {
+            Stream::Text { lines, .. } => lines.number,
+            Stream::Binary(rows) => rows.number,
+        };
+        place(&self.from, number)
+    }
+
+    /// The row as it came, where that can be read.
+    fn shown_place(&self) -> String {
+        match &self.stream {
+            Stream::Text { lines, .. } => line_place(&self.from, lines),
+            Stream::Binary(_) => self.place(),
+        }
+    }
+
+    fn insert_all(&mut self, run: &Run<'_>) -> Result<()> {
+        let from = self.from.clone();
+        loop {
+            let mut row = vec![Value::Null; from.table.types.len()];
+            let has_more = match &mut self.stream {
+                Stream::Text { lines, fields, is_header_next } => {
+                    if std::mem::take(is_header_next) && !check_header(&from, lines, fields)? {
+                        // It has not come yet.
+                        *is_header_next = true;
+                        return Ok(());
+                    }
+                    read_line(&from, lines, fields, run.environment, &mut row)?
+                }
+                Stream::Binary(rows) => read_binary(&from, rows, &mut row)?,
+            };
+            if !has_more {
+                return Ok(());
+            }
+            run.check_cancelled().map_err(|error| self.placed(error))?;
+            self.inserted += u64::from(self.insert(&from, row, run)?);
+        }
+    }
+
+    /// Inserts a row whose fields are in their places; false: it does not meet the condition.
+    fn insert(&self, from: &CopyFrom, mut row: Vec<Value>, run: &Run<'_>) -> Result<bool> {
+        let CopyFrom { table, rules, defaults, condition, .. } = from;
+        let nothing = Frame { row: &[], outer: None };
+        for (at, default) in defaults {
+            row[*at] = default.eval(&nothing, run).map_err(|error| self.placed(error))?.into_owned();
+        }
+        if let Some(condition) = condition
+            && !condition.is_true(&Frame { row: &row, outer: None }, run).map_err(|error| self.placed(error))?
+        {
+            return Ok(false);
+        }
+        run.check_row(table, rules, &row).map_err(|error| error.context(self.shown_place()))?;
+        run.insert_row(table, rules, &row).map_err(|error| self.placed(error))?;
+        Ok(true)
+    }
+}
+
+/// Reads the next line into the columns of a row; false: there is none.
+fn read_line(
+    from: &CopyFrom,
+    lines: &mut Lines,
+    fields: &mut Fields,
+    environment: &Environment,
+    row: &mut [Value],
+) -> Result<bool> {
+    if !split(from, lines, fields)? {
+        return Ok(false);
+    }
+    if fields.count() > from.fields.len() {
+        return Err(bad("extra data after last expected column").context(line_place(from, lines)));
+    }
+    for (at, plan) in from.fields.iter().enumerate() {
+        if at == fields.count() {
+            return Err(bad(format!("missing data for column \"{}\"", plan.name)).context(line_place(from, lines)));
+        }
+        let text = match fields.get(at) {
+            None if plan.force_not_null => &*from.options.null,
+            None => continue,
+            Some(text) if plan.force_null && text == from.options.null => continue,
+            Some(text) => text,
+        };
+        row[plan.at] = types::text::parse(plan.ty, plan.modifier, text, environment).map_err(|error| {
+            let place = place(from, lines.number);
+            error.context(format!("{place}, column {}: {}", plan.name, shown(text.as_bytes())))
+        })?;
+    }
+    Ok(true)
+}
+
+/// Finds the next line and its fields; false: there is none.
+fn split(from: &CopyFrom, lines: &mut Lines, fields: &mut Fields) -> Result<bool> {
+    let next = lines.next();
+    if !next.map_err(|error| error.context(place(from, lines.number + 1)))? {
+        return Ok(false);
+    }
+    fields.split(lines.line(), &from.options).map_err(|error| match error.state() {
+        // What is not text cannot be shown.
+        SqlState::CHARACTER_NOT_IN_REPERTOIRE => error.context(place(from, lines.number)),
+        _ => error.context(line_place(from, lines)),
+    })?;
+    Ok(true)
+}
+
+/// Takes the first line, which has the names of the columns; false: it has not come yet.
+fn check_header(from: &CopyFrom, lines: &mut Lines, fields: &mut Fields) -> Result<bool> {
+    if !split(from, lines, fields)? {
+        return Ok(false);
+    }
+    if from.options.header != Header::Match {
+        return Ok(true);
+    }
+    let (count, wanted) = (fields.count(), from.fields.len());
+    if count != wanted {
+        let message = format!("wrong number of fields in header line: field count is {count}, expected {wanted}");
+        return Err(bad(message).context(line_place(from, lines)));
+    }
+    for (at, plan) in from.fields.iter().enumerate() {
+        let got = match fields.get(at) {
+            Some(name) if name == plan.name => continue,
+            Some(name) => format!("got \"{name}\""),
+            None => format!("got null value (\"{}\")", from.options.null),
+        };
+        let message =
+            format!("column name mismatch in header line field {}: {got}, expected \"{}\"", at + 1, plan.name);
+        return Err(bad(message).context(line_place(from, lines)));
+    }
+    Ok(true)
+}
+
+/// Reads the next row of the binary format; false: there is none.
+fn read_binary(from: &CopyFrom, rows: &mut binary::Rows, row: &mut [Value]) -> Result<bool> {
+    let next = rows.next(from.fields.len());
+    if !next.map_err(|error| error.context(place(from, rows.number)))? {
+        return Ok(false);
+    }
+    for (at, plan) in from.fields.iter().enumerate() {
+        let Some(bytes) = rows.get(at) else { continue };
+        row[plan.at] = types::binary::read(plan.ty, plan.modifier, bytes)
+            .map_err(|error| error.context(format!("{}, column {}", place(from, rows.number), plan.name)))?;
+    }
+    Ok(true)
+}
+
+fn place(from: &CopyFrom, number: u64) -> String {
+    format!("COPY {}, line {number}", from.table.name())
+}
+
+/// With the line itself.
+fn line_place(from: &CopyFrom, lines: &Lines) -> String {
+    format!("{}: {}", place(from, lines.number), shown(lines.line()))
+}
+
+/// The beginning of what was sent, in quotes.
+fn shown(bytes: &[u8]) -> String {
+    const SHOWN: usize = 100;
+    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * SHOWN)]).into_owned();
+    if let Some((end, _)) = text.char_indices().nth(SHOWN) {
+        text.truncate(end);
+        text += "...";
+    }
+    format!("\"{text}\"")
+}
