@@ -12,7 +12,8 @@
 //!
 //! Invariants
 //! 1. *Who uses a table knows it as it is*: a transaction shares the table's latch from its first use to its end, and looks at
-//!    whether its definition is still the newest once it has it; who changes a table has the latch alone (`latch`).
+//!    whether its definition is still the newest once it has it; who changes a table has the latch alone, or changes nothing that those
+//!    who use it already rely on, and outlasts them before anybody relies on the change (`latch`, [`definition::Unfinished`]).
 //! 2. *Numbers are never used again*: they are taken by transactions of their own, before anything has them.
 
 pub(crate) mod definition;
@@ -129,7 +130,13 @@ impl CatalogStore {
             .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());
         let mut changes = Vec::new();
         for (_, bytes) in stored.map_err(of_engine)? {
-            changes.push(Change::Put(decode(&bytes)?));
+            let mut definition = decode(&bytes)?;
+            if let Definition::Table(def) = &mut definition
+                && def.unfinished.is_some()
+            {
+                store.give_up(def)?;
+            }
+            changes.push(Change::Put(definition));
         }
         let mut catalog = Catalog::default();
         if changes.is_empty() {
@@ -144,6 +151,16 @@ impl CatalogStore {
         store.version.store(catalog.version, Ordering::Release);
         *store.current.write().expect("no code panics while it holds the catalog") = Arc::new(catalog);
         Ok(store)
+    }
+
+    /// Takes away what a statement had begun to add to a table when the database was closed.
+    fn give_up(&self, def: &mut TableDef) -> Result<()> {
+        let txn = self.database.begin_owned(Default::default()).map_err(of_engine)?;
+        if let Some(index) = def.take_unfinished() {
+            self.take_name(&txn, &def.schema, &index.name, false)?;
+        }
+        self.write(&txn, &[Change::Put(Definition::Table(def.clone()))])?;
+        txn.commit().map(drop).map_err(of_engine)
     }
 
     /// As of the last change.
@@ -214,7 +231,8 @@ impl CatalogStore {
         for change in changes {
             let (Change::Put(definition) | Change::Drop(definition)) = change;
             let (old, new) = (current.tables.get(&definition.id()), next.tables.get(&definition.id()));
-            old.into_iter().chain(new).for_each(|table| table.shared.changed.store(version, Ordering::Release));
+            // SeqCst: who shares the table's latch looks at it afterwards (`latch`, invariant 2).
+            old.into_iter().chain(new).for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
         }
         *current = Arc::new(next);
         // Release: pairs with `version`.

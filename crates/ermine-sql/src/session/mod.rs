@@ -22,6 +22,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use ermine::OwnedReceipt;
 use sqlparser::ast::Statement;
 
 pub use self::result::{Column, Completion, Gathered, Rows, Status};
@@ -32,12 +33,12 @@ pub(crate) use self::{
 use self::{
     result::Tagged,
     settings::{Extent, Settings},
-    transaction::{Modes, Open, PATIENCE, changed},
+    transaction::{Modes, Open, PATIENCE, changed, locked},
 };
 use crate::{
-    catalog::{CatalogStore, PUBLIC},
+    catalog::{Catalog, CatalogStore, PUBLIC, Table},
     error::{Result, SqlError, SqlState},
-    exec::{GivenNumbers, Run},
+    exec::{GivenNumbers, Run, check_cancelled},
     types::{Environment, SqlType, Value},
 };
 
@@ -106,6 +107,7 @@ impl SqlDatabase {
             named: HashMap::new(),
             cancel: Arc::default(),
             given: RefCell::default(),
+            pause: || {},
         }
     }
 }
@@ -127,6 +129,8 @@ pub struct Session {
     named: HashMap<String, Arc<Prepared>>,
     cancel: Arc<AtomicBool>,
     given: RefCell<GivenNumbers>,
+    /// Called now and then by what takes long.
+    pause: fn(),
 }
 
 enum State {
@@ -329,7 +333,7 @@ impl Session {
             State::Failed { .. } => Err(in_failed()),
             State::Idle => {
                 self.state = State::Idle;
-                return self.execute_alone(prepared, parameters, rows);
+                return self.execute_idle(prepared, parameters, rows);
             }
             State::Block { open, modes, is_implicit } => {
                 let open = match open {
@@ -373,6 +377,23 @@ impl Session {
         Open::begin(&self.shared.catalog, &self.shared.database, modes)
     }
 
+    /// A statement outside of transactions.
+    fn execute_idle(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+    ) -> Result<Completion> {
+        if let Plan::Definition(definition) = &prepared.bound.plan
+            && let Some(addition) = definition.addition()
+            && self.adds_online()
+        {
+            let done = self.add_online(&addition, rows);
+            return done.map_err(|error| self.named(error));
+        }
+        self.execute_alone(prepared, parameters, rows)
+    }
+
     /// A statement that is a transaction by itself.
     fn execute_alone(
         &mut self,
@@ -387,10 +408,7 @@ impl Session {
             let mut open = self.open(modes)?;
             let mut tag = Tagged { rows, tag: String::new() };
             let done = match self.run_in(&mut open, prepared, parameters, &mut tag, true) {
-                Ok(true) => {
-                    let receipt = open.commit(&self.shared.catalog);
-                    receipt.map(|receipt| Completion { receipt: (!modes.is_async).then_some(receipt) })
-                }
+                Ok(true) => open.commit(&self.shared.catalog).map(|receipt| self.completion(Some(receipt))),
                 Ok(false) => {
                     open.rollback();
                     Err(changed("of the statement"))
@@ -453,10 +471,7 @@ impl Session {
             return Ok(true);
         }
         let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
-        run.deadline = match self.settings.millis("statement_timeout") {
-            0 => None,
-            millis => Some(Instant::now() + Duration::from_millis(millis)),
-        };
+        run.deadline = self.deadline();
         let tag = plan::run(bound, &run, rows)?;
         rows.complete(&tag)?;
         Ok(true)
@@ -567,6 +582,11 @@ impl Session {
         self.cancel.clone()
     }
 
+    /// Has this called now and then by statements that wait for others, or go through whole tables beside them.
+    pub fn on_pause(&mut self, pause: fn()) {
+        self.pause = pause;
+    }
+
     /// A setting, like `server_version`.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name)
@@ -613,6 +633,54 @@ impl Session {
     /// A schema goes, into which nobody may put anything meanwhile.
     pub(crate) fn watch_schema(&self, open: &Open, schema: &str) -> Result<()> {
         self.shared.catalog.watch_schema(&open.txn, schema)
+    }
+
+    pub(crate) fn scheme(&self) -> ermine::Scheme {
+        self.shared.database.scheme()
+    }
+
+    /// All objects as of the last change.
+    pub(crate) fn catalog_now(&self) -> Arc<Catalog> {
+        self.shared.catalog.current()
+    }
+
+    /// Begins a transaction of its own.
+    pub(crate) fn open_change(&mut self) -> Result<Open> {
+        self.open(self.modes())
+    }
+
+    /// Commits such a transaction.
+    pub(crate) fn commit_change(&self, open: Open) -> Result<OwnedReceipt> {
+        open.commit(&self.shared.catalog)
+    }
+
+    /// A statement outside of transactions has ended with this commit.
+    pub(crate) fn completion(&self, receipt: Option<OwnedReceipt>) -> Completion {
+        Completion { receipt: receipt.filter(|_| !self.modes().is_async) }
+    }
+
+    /// When a statement that begins now has taken too long.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let millis = self.settings.millis("statement_timeout");
+        (millis > 0).then(|| Instant::now() + Duration::from_millis(millis))
+    }
+
+    /// To be called now and then by what takes long: fails when the client, or a time limit, wants that.
+    pub(crate) fn look(&self, deadline: Option<Instant>) -> Result<()> {
+        (self.pause)();
+        check_cancelled(&self.cancel, deadline)
+    }
+
+    /// To be called by what waits for others who use a table: fails when the client, or a time limit, wants that.
+    pub(crate) fn waiting(&self, table: &Table, deadline: Option<Instant>) -> impl FnMut() -> Result<()> {
+        let (since, millis) = (Instant::now(), self.settings.millis("lock_timeout"));
+        move || {
+            self.look(deadline)?;
+            if millis > 0 && since.elapsed() > Duration::from_millis(millis) {
+                return Err(locked(table, "in use"));
+            }
+            Ok(())
+        }
     }
 
     /// Makes changes, which the transaction sees at once.

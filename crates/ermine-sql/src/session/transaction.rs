@@ -3,13 +3,13 @@
 use std::{
     cell::RefCell,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ermine::{Durability, OwnedReceipt, OwnedTransaction, TxnOptions};
 
 use crate::{
-    catalog::{Catalog, CatalogStore, Change, SharedTable, Table},
+    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, latch::Share},
     error::{Result, SqlError, SqlState},
     failure::of_engine,
 };
@@ -37,20 +37,46 @@ pub(crate) struct Open {
 /// Latches: of tables that it shares, and of those that it has alone.
 #[derive(Default)]
 struct Held {
-    uses: Vec<Arc<SharedTable>>,
-    alone: Vec<Arc<SharedTable>>,
+    uses: Vec<(Arc<SharedTable>, Share)>,
+    alone: Vec<Changing>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.alone.iter().for_each(|table| table.latch.give_back());
-        self.uses.iter().for_each(|table| table.latch.unshare());
+        self.alone.iter().for_each(|table| table.0.latch.give_back());
+        self.uses.iter().for_each(|(table, share)| table.latch.unshare(*share));
     }
 }
 
 impl Held {
-    fn has(&self, table: &Table) -> bool {
-        self.uses.iter().chain(&self.alone).any(|own| Arc::ptr_eq(own, &table.shared))
+    fn uses(&self, table: &Table) -> bool {
+        self.uses.iter().any(|(own, _)| Arc::ptr_eq(own, &table.shared))
+    }
+
+    fn has_alone(&self, table: &Table) -> bool {
+        self.alone.iter().any(|own| Arc::ptr_eq(&own.0, &table.shared))
+    }
+}
+
+/// A table that nobody else changes as long as this is there.
+pub(crate) struct Changing(Arc<SharedTable>);
+
+impl Changing {
+    /// Waits for others who change the table, as long as `go_on` is well with it.
+    pub(crate) fn begin(table: &Table, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
+        table.shared.latch.change(go_on)?;
+        Ok(Self(table.shared.clone()))
+    }
+
+    /// Waits until all have ended who use the table now.
+    pub(crate) fn outlast(&self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.0.latch.outlast(go_on)
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.0.latch.end_change();
     }
 }
 
@@ -78,15 +104,13 @@ impl Open {
     pub(crate) fn share(&self, tables: &[Arc<Table>], patience: Duration) -> Result<bool> {
         for table in tables {
             let mut held = self.held.borrow_mut();
-            if held.has(table) {
+            if held.uses(table) || held.has_alone(table) {
                 continue;
             }
-            if !table.shared.latch.share(patience) {
-                let message =
-                    format!("canceling statement due to lock timeout: table \"{}\" is being changed", table.name());
-                return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
-            }
-            held.uses.push(table.shared.clone());
+            let Some(share) = table.shared.latch.share(patience) else {
+                return Err(locked(table, "being changed"));
+            };
+            held.uses.push((table.shared.clone(), share));
             if self.is_outdated(table) {
                 return Ok(false);
             }
@@ -96,8 +120,8 @@ impl Open {
 
     /// Whether a table has been changed since the transaction began.
     fn is_outdated(&self, table: &Table) -> bool {
-        // Acquire: pairs with the release of `publish`, which whoever has the latch comes after.
-        table.shared.changed.load(Ordering::Acquire) > self.version
+        // SeqCst: after the latch (`latch`, invariant 2).
+        table.shared.changed.load(Ordering::SeqCst) > self.version
     }
 
     /// Whether it has used no table yet.
@@ -109,16 +133,19 @@ impl Open {
     /// Has a table alone until its end, to change what it is.
     pub(crate) fn take(&mut self, table: &Table, patience: Duration) -> Result<()> {
         let held = self.held.get_mut();
-        if held.alone.iter().any(|own| Arc::ptr_eq(own, &table.shared)) {
+        if held.has_alone(table) {
             return Ok(());
         }
-        let own = held.has(table);
-        if !table.shared.latch.take(own.into(), patience) {
-            let message = format!("canceling statement due to lock timeout: table \"{}\" is in use", table.name());
+        let since = Instant::now();
+        let changing = Changing::begin(table, &mut || match since.elapsed() > patience {
+            true => Err(locked(table, "being changed")),
+            false => Ok(()),
+        })?;
+        if !table.shared.latch.take(held.uses(table).into(), patience.saturating_sub(since.elapsed())) {
             let hint = "A transaction that uses the table is open; end it, or set lock_timeout.";
-            return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message).hint(hint));
+            return Err(locked(table, "in use").hint(hint));
         }
-        held.alone.push(table.shared.clone());
+        held.alone.push(changing);
         if self.is_outdated(table) { Err(changed(table.name())) } else { Ok(()) }
     }
 
@@ -148,6 +175,12 @@ impl Open {
 
     /// Rolls back, as dropping does.
     pub(crate) fn rollback(self) {}
+}
+
+/// A table was not to be had in time.
+pub(crate) fn locked(table: &Table, why: &str) -> SqlError {
+    let message = format!("canceling statement due to lock timeout: table \"{}\" is {why}", table.name());
+    SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
 }
 
 /// A table has been changed since the transaction began.
