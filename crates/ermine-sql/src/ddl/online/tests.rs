@@ -162,13 +162,14 @@ fn without_waiting_for_users_an_index_lacks_entries() {
 fn a_row_without_entry_takes_none_away() {
     let database = database(Scheme::SiSsn);
     let (mut own, mut other) = (session(&database), session(&database));
-    run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (5, 1), (6, 2)").unwrap();
+    run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (0, 0), (5, 1), (6, 2)").unwrap();
     let begun = begin(&mut own, "CREATE UNIQUE INDEX i ON t (a)");
     own.outlast_users(&begun, None).unwrap();
-    run(&mut other, "INSERT INTO t VALUES (1, 1), (2, 2)").unwrap();
+    let behind_first = own.batch(&begun, &[], 1, None).unwrap().unwrap();
+    run(&mut other, "INSERT INTO t VALUES (-2, 1), (-1, 2)").unwrap();
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, 1)"), Err("23505"), "those that have entries are unique");
     run(&mut other, "DELETE FROM t WHERE id = 5; UPDATE t SET a = 3 WHERE id = 6").unwrap();
-    own.go_through(&begun, None).unwrap();
+    assert_eq!(own.batch(&begun, &behind_first, 10, None).unwrap(), None);
     let _ = own.finish_addition(&begun).unwrap();
     drop(begun);
     assert_eq!(disagreements(&mut own, "t"), [""; 0]);
