@@ -106,8 +106,9 @@ pub(crate) struct KeyDef {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct IndexDef {
-    /// Also the number of the engine's table.
     pub(crate) id: ObjectId,
+    /// The number of the engine's table: another one after TRUNCATE.
+    pub(crate) storage: ObjectId,
     pub(crate) name: String,
     pub(crate) is_unique: bool,
     /// It stands for a UNIQUE constraint.

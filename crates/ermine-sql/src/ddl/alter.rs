@@ -249,9 +249,9 @@ impl Session {
         let key = def.primary_key.as_ref().expect("it has just been added");
         self.take_name(open, &def.schema, &key.name.clone(), true)?;
         let old = open.catalog.table(def.id).expect("it is being altered").clone();
-        def.storage = self.catalog_number()?;
+        def.storage = self.storage(open)?;
         for index in &mut def.indexes {
-            index.id = self.catalog_number()?;
+            index.storage = self.storage(open)?;
         }
         let id = def.id;
         self.apply(open, vec![Change::Put(Definition::Table(def))])?;

@@ -72,7 +72,7 @@ impl Session {
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
-            storage: id,
+            storage: self.storage(open)?,
             unfinished: None,
         };
         self.add_constraints(open, &mut def, all)?;
@@ -201,6 +201,7 @@ impl Session {
             taken.push(name.clone());
             def.indexes.push(IndexDef {
                 id: self.catalog_number()?,
+                storage: self.storage(open)?,
                 name,
                 is_unique: true,
                 is_constraint: true,
@@ -293,6 +294,7 @@ impl Session {
         self.take_name(open, &def.schema, &name, true)?;
         def.indexes.push(IndexDef {
             id: self.catalog_number()?,
+            storage: self.storage(open)?,
             name,
             is_unique: create.unique,
             is_constraint: false,

@@ -94,7 +94,7 @@ impl Session {
     /// Whether tables can be added to while others use them. Batches write rows as they have read them, which has to fail when
     /// somebody else has written them meanwhile.
     pub(crate) fn adds_online(&self) -> bool {
-        self.scheme() != Scheme::Rc
+        self.engine().scheme() != Scheme::Rc
     }
 
     /// Runs a statement that adds something to a table. It is no transaction, but several.

@@ -87,6 +87,11 @@ impl SqlDatabase {
         !matches!(scheme, Serial | Vll | Partitioned)
     }
 
+    #[cfg(test)]
+    pub(crate) fn storages(&self) -> &crate::catalog::storages::Storages {
+        &self.0.catalog.storages
+    }
+
     /// Begins a session of a user; `database` is what the client calls the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
         let environment = Environment {
@@ -622,6 +627,11 @@ impl Session {
         self.shared.catalog.number()
     }
 
+    /// Storage for a table or an index, which the transaction will put into a definition.
+    pub(crate) fn storage(&self, open: &Open) -> Result<u32> {
+        open.storage(&self.shared.catalog)
+    }
+
     /// Takes the name of a relation, or gives it back.
     pub(crate) fn take_name(&self, open: &Open, schema: &str, name: &str, is_taken: bool) -> Result<()> {
         if is_taken && !schema.is_empty() {
@@ -635,8 +645,8 @@ impl Session {
         self.shared.catalog.watch_schema(&open.txn, schema)
     }
 
-    pub(crate) fn scheme(&self) -> ermine::Scheme {
-        self.shared.database.scheme()
+    pub(crate) fn engine(&self) -> &ermine::Database {
+        &self.shared.database
     }
 
     /// All objects as of the last change.

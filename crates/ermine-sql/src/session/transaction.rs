@@ -9,7 +9,7 @@ use std::{
 use ermine::{Durability, OwnedReceipt, OwnedTransaction, TxnOptions};
 
 use crate::{
-    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, latch::Share},
+    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share},
     error::{Result, SqlError, SqlState},
     failure::of_engine,
 };
@@ -30,6 +30,10 @@ pub(crate) struct Open {
     pub(crate) changes: Vec<Change>,
     /// The version of the catalog at its beginning: its own changes have numbers that others have, too.
     version: u64,
+    /// Before its snapshot.
+    began: Instant,
+    /// Storage that it has taken.
+    taken: RefCell<Vec<ObjectId>>,
     /// Last: given back when the transaction has ended, however it did.
     held: RefCell<Held>,
 }
@@ -86,7 +90,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 impl Open {
     pub(crate) fn begin(store: &CatalogStore, database: &Arc<ermine::Database>, modes: Modes) -> Result<Self> {
         // Before the snapshot: a change that comes in between is found by `share`.
-        let catalog = store.current();
+        let (catalog, began) = (store.current(), Instant::now());
         let options = match modes {
             Modes { read_only: true, deferrable: true, .. } if database.scheme().has_snapshots() => {
                 TxnOptions::snapshot()
@@ -97,7 +101,17 @@ impl Open {
         };
         let txn = database.begin_owned(options).map_err(of_engine)?;
         let version = catalog.version;
-        Ok(Self { txn, catalog, changes: Vec::new(), version, held: RefCell::default() })
+        let (taken, held) = (RefCell::default(), RefCell::default());
+        Ok(Self { txn, catalog, changes: Vec::new(), version, began, taken, held })
+    }
+
+    /// Storage for a table or an index, which the transaction will put into a definition: a number of an empty table of the engine.
+    pub(crate) fn storage(&self, store: &CatalogStore) -> Result<ObjectId> {
+        let mut taken = self.taken.borrow_mut();
+        let free = store.storages.take(&self.txn, self.began, &taken)?;
+        let storage = free.map_or_else(|| store.number(), Ok)?;
+        taken.push(storage);
+        Ok(storage)
     }
 
     /// Uses tables until its end; false: one of them has been changed since it began.
@@ -156,7 +170,7 @@ impl Open {
         database: &Arc<ermine::Database>,
         changes: Vec<Change>,
     ) -> Result<()> {
-        store.write(&self.txn, &changes)?;
+        store.write(&self.txn, &self.catalog, &changes)?;
         self.catalog = Arc::new(self.catalog.with(database, &changes)?);
         self.changes.extend(changes);
         Ok(())
@@ -166,10 +180,9 @@ impl Open {
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
         let Self { txn, changes, held, .. } = self;
         let receipt = txn.commit_async().map_err(of_engine)?;
-        if !changes.is_empty() {
-            store.publish(&changes)?;
-        }
+        let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes)? };
         drop(held);
+        dropped.into_iter().for_each(|storage| store.storages.dropped(storage));
         Ok(receipt)
     }
 
