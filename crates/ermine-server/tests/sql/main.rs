@@ -226,16 +226,11 @@ async fn a_build_stops_nobody() {
     let (one, two) = (serving.client().await, serving.client().await);
     one.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES (1, 1)").await.unwrap();
     two.batch_execute("BEGIN; INSERT INTO t VALUES (2, 2)").await.unwrap();
-    let builds = (0..3).map(|number| {
-        let builder = serving.client();
-        async move {
-            let builder = builder.await;
-            tokio::spawn(async move { builder.batch_execute(&format!("CREATE INDEX i{number} ON t (b)")).await })
-        }
-    });
     let mut building = Vec::new();
-    for build in builds {
-        building.push(build.await);
+    for number in 0..3 {
+        let builder = serving.client().await;
+        let text = format!("CREATE INDEX i{number} ON t (b)");
+        building.push(tokio::spawn(async move { builder.batch_execute(&text).await }));
     }
     for a in 3..100i32 {
         let three = serving.client().await;
@@ -277,7 +272,8 @@ async fn builds_are_whole_or_gone_after_a_kill() {
         let mut there = rows("SELECT id, a FROM t").await;
         // By the index, if there is one.
         let mut found = rows("SELECT id, a FROM t WHERE a >= 0 ORDER BY a").await;
-        (there.sort_unstable(), found.sort_unstable());
+        there.sort_unstable();
+        found.sort_unstable();
         assert_eq!(there, found, "index and rows differ after kill {kill}");
         assert!(rows("SELECT id, a FROM other").await.len() <= 50, "kill {kill}");
         client.batch_execute("DROP INDEX IF EXISTS i; TRUNCATE other").await.unwrap();

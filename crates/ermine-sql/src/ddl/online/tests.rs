@@ -151,7 +151,7 @@ fn without_waiting_for_users_an_index_lacks_entries() {
             own.go_through(&begun, None).unwrap();
             run(&mut other, "COMMIT").unwrap();
         }
-        let _ = own.finish_addition(&begun).unwrap();
+        drop(own.finish_addition(&begun).unwrap());
         drop(begun);
         assert_eq!(disagreements(&mut own, "t").is_empty(), waits);
     }
@@ -170,7 +170,7 @@ fn a_row_without_entry_takes_none_away() {
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, 1)"), Err("23505"), "those that have entries are unique");
     run(&mut other, "DELETE FROM t WHERE id = 5; UPDATE t SET a = 3 WHERE id = 6").unwrap();
     assert_eq!(own.batch(&begun, &behind_first, 10, None).unwrap(), None);
-    let _ = own.finish_addition(&begun).unwrap();
+    drop(own.finish_addition(&begun).unwrap());
     drop(begun);
     assert_eq!(disagreements(&mut own, "t"), [""; 0]);
 }
@@ -186,7 +186,7 @@ fn what_is_unfinished_is_not_relied_on() {
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, NULL)"), Err("23502"));
     assert_eq!(run(&mut other, "SELECT id FROM t ORDER BY a NULLS FIRST").unwrap(), [["2"], ["1"]]);
     assert_eq!(own.go_through(&begun, None).unwrap_err().state(), SqlState::NOT_NULL_VIOLATION);
-    let _ = own.take_away(&begun).unwrap();
+    drop(own.take_away(&begun).unwrap());
     drop(begun);
     run(&mut other, "INSERT INTO t VALUES (3, NULL)").unwrap();
 
@@ -203,7 +203,7 @@ fn what_is_unfinished_is_not_relied_on() {
     );
     own.outlast_users(&begun, None).unwrap();
     own.go_through(&begun, None).unwrap();
-    let _ = own.finish_addition(&begun).unwrap();
+    drop(own.finish_addition(&begun).unwrap());
     drop(begun);
     run(&mut other, "INSERT INTO t VALUES (4, 1) ON CONFLICT (a) DO NOTHING").unwrap();
 }
