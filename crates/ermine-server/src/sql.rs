@@ -61,6 +61,7 @@ impl Backend for SqlBackend {
         for (name, value) in opening.settings {
             session.set(&name.to_lowercase(), value)?;
         }
+        session.on_pause(opening.pause);
         Ok(SqlSession(session))
     }
 

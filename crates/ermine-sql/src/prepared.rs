@@ -15,7 +15,7 @@
 //! 2. *It happens once*: who commits it writes the mark in the same transaction; who rolls it back takes what is kept away first.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -24,7 +24,7 @@ use ermine::{Database, Durability, OwnedReceipt, Table, TxnOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    catalog::{CatalogStore, definition::ObjectId},
+    catalog::{CatalogStore, definition::ObjectId, storages::engine_name},
     error::{Result, SqlError, SqlState},
     failure::of_engine,
     session::transaction::Open,
@@ -105,7 +105,10 @@ impl PreparedStore {
         if is_serializable {
             open.take_used(Duration::ZERO)?;
         }
-        for (table, key, value) in writes {
+        // Of an index that was being built there is nothing left.
+        let in_use: BTreeSet<_> =
+            open.catalog.tables().iter().flat_map(|table| table.def.storages()).map(engine_name).collect();
+        for (table, key, value) in writes.into_iter().filter(|write| in_use.contains(&write.0)) {
             let table: Rows = self.database.table(&table).map_err(of_engine)?;
             match value {
                 Some(value) => open.txn.put(&table, &key[..], &value[..]),

@@ -279,13 +279,15 @@ fn types(_: &Catalog, _: &Environment) -> Vec<Vec<Value>> {
 }
 
 fn indexes(catalog: &Catalog, _: &Environment) -> Vec<Vec<Value>> {
-    let row = |index: u32, table: u32, is_unique: bool, is_primary: bool| {
-        vec![Value::Oid(index), Value::Oid(table), Value::Bool(is_unique), Value::Bool(is_primary), Value::Bool(true)]
+    let row = |index: u32, table: u32, flags: [bool; 3]| {
+        [Value::Oid(index), Value::Oid(table)].into_iter().chain(flags.map(Value::Bool)).collect::<Vec<_>>()
     };
     let of_table = |table: &&Arc<Table>| {
         let def = &table.def;
-        let key = def.primary_key.iter().map(|key| row(key.id, def.id, true, true));
-        key.chain(def.indexes.iter().map(|index| row(index.id, def.id, index.is_unique, false))).collect::<Vec<_>>()
+        let key = def.primary_key.iter().map(|key| row(key.id, def.id, [true; 3]));
+        let indexes = def.indexes.iter().enumerate();
+        let indexes = indexes.map(|(at, index)| row(index.id, def.id, [index.is_unique, false, def.is_complete(at)]));
+        key.chain(indexes).collect::<Vec<_>>()
     };
     catalog.tables().iter().flat_map(of_table).collect()
 }

@@ -172,6 +172,110 @@ async fn tables_change_beside_their_users() {
     assert_eq!(gone.code(), Some(&SqlState::UNDEFINED_TABLE));
 }
 
+/// A build waits for a client that is silent in its transaction; everybody else goes on meanwhile, the client included.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_stops_nobody() {
+    let directory = Directory::new("build");
+    let serving = Serving::start(&directory.0, &[]);
+    let (one, two) = (serving.client().await, serving.client().await);
+    one.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES (1, 1)").await.unwrap();
+    two.batch_execute("BEGIN; INSERT INTO t VALUES (2, 2)").await.unwrap();
+    let mut building = Vec::new();
+    for number in 0..3 {
+        let builder = serving.client().await;
+        let text = format!("CREATE INDEX i{number} ON t (b)");
+        building.push(tokio::spawn(async move { builder.batch_execute(&text).await }));
+    }
+    for a in 3..100i32 {
+        let three = serving.client().await;
+        three.execute("INSERT INTO t VALUES ($1, $1)", &[&a]).await.unwrap();
+    }
+    assert!(building.iter().all(|build| !build.is_finished()));
+    two.batch_execute("INSERT INTO t VALUES (0, 0); COMMIT").await.unwrap();
+    for build in building {
+        build.await.unwrap().unwrap();
+    }
+    let found = two.query("SELECT a FROM t WHERE b >= 0 ORDER BY b", &[]).await.unwrap();
+    assert_eq!(found.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+}
+
+/// The server is killed while indexes and constraints come and go beside writers: what is there afterwards is finished, and has all rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn builds_are_whole_or_gone_after_a_kill() {
+    let kills = std::env::var("ERMINE_TEST_KILLS").map_or(4, |kills| kills.parse().unwrap());
+    let directory = Directory::new("builds");
+    for kill in 0..kills {
+        let serving = Serving::start(&directory.0, &[]);
+        let client = serving.client().await;
+        client
+            .batch_execute(
+                "CREATE TABLE IF NOT EXISTS t (id bigint PRIMARY KEY, a bigint);
+                 CREATE TABLE IF NOT EXISTS other (id bigint PRIMARY KEY, a bigint UNIQUE)",
+            )
+            .await
+            .unwrap();
+        let unfinished = client.query("SELECT 1 FROM pg_index WHERE NOT indisvalid", &[]).await.unwrap();
+        assert_eq!(unfinished.len(), 0);
+        let rows = |query: &'static str| {
+            let client = &client;
+            async move {
+                let rows = client.query(query, &[]).await.unwrap();
+                rows.iter().map(|row| (row.get(0), row.get(1))).collect::<Vec<(i64, i64)>>()
+            }
+        };
+        let mut there = rows("SELECT id, a FROM t").await;
+        // By the index, if there is one.
+        let mut found = rows("SELECT id, a FROM t WHERE a >= 0 ORDER BY a").await;
+        there.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(there, found, "index and rows differ after kill {kill}");
+        assert!(rows("SELECT id, a FROM other").await.len() <= 50, "kill {kill}");
+        client.batch_execute("DROP INDEX IF EXISTS i; TRUNCATE other").await.unwrap();
+        client.batch_execute("ALTER TABLE t DROP CONSTRAINT IF EXISTS c").await.unwrap();
+        let mut tasks = Vec::new();
+        for writer in 0..2i64 {
+            let client = serving.client().await;
+            tasks.push(tokio::spawn(async move {
+                for number in 0.. {
+                    let id = i64::from(kill) * 1_000_000 + number * 2 + writer;
+                    let text = format!(
+                        "INSERT INTO t VALUES ({id}, {id}); UPDATE t SET a = a + 1 WHERE id = {}",
+                        id - 2 * (number % 50)
+                    );
+                    // A conflict, or the end.
+                    if client.batch_execute(&text).await.is_err_and(|error| error.is_closed()) {
+                        break;
+                    }
+                }
+            }));
+        }
+        tasks.push(tokio::spawn(async move {
+            for text in [
+                "CREATE INDEX i ON t (a)",
+                "ALTER TABLE t ADD CONSTRAINT c CHECK (a >= 0)",
+                "INSERT INTO other SELECT n, n FROM generate_series(1, 50) n",
+                "TRUNCATE other",
+                "DROP INDEX i",
+                "ALTER TABLE t DROP CONSTRAINT c",
+            ]
+            .iter()
+            .cycle()
+            {
+                match client.batch_execute(text).await {
+                    Err(error) if error.is_closed() => break,
+                    done => done.unwrap(),
+                }
+            }
+        }));
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let id = serving.child.id().to_string();
+        assert!(Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
+        for task in tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
 /// Clients note what was acknowledged; the server is killed under load, and everything that was noted is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_a_kill() {

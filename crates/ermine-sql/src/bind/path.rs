@@ -56,7 +56,7 @@ pub(crate) fn choose(
     let bounding: Vec<_> =
         conditions.iter().enumerate().flat_map(|(at, condition)| bounds(at, condition, table, first, known)).collect();
     let indexes = table.def.indexes.iter().enumerate();
-    let usable = indexes.filter(|(_, index)| index.is_complete && index.predicate.is_none());
+    let usable = indexes.filter(|(at, index)| table.def.is_complete(*at) && index.predicate.is_none());
     let paths = [Path::Primary].into_iter().chain(usable.map(|(at, _)| Path::Index(at)));
     let chosen = paths.map(|path| along(table, path, &bounding, order)).max_by_key(|chosen| chosen.score);
     chosen.expect("the primary path is always there")
@@ -134,7 +134,7 @@ fn direction(table: &Table, order: &WantedOrder, columns: &[(usize, bool)], fixe
         let (own, runs_down) = rest.next()?;
         let turned = key.descending != *runs_down;
         // Ascending paths have NULLs last, descending ones first.
-        let nulls_fit = table.def.columns[*column].not_null || key.nulls_first == (*runs_down != turned);
+        let nulls_fit = table.def.is_never_null(*column) || key.nulls_first == (*runs_down != turned);
         if own != column || !nulls_fit || reverse.is_some_and(|reverse| reverse != turned) {
             return None;
         }

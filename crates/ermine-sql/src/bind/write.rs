@@ -248,7 +248,7 @@ impl Binder<'_> {
                 };
                 let primary = table.def.primary_key.iter().filter(|key| same(&mut key.columns.iter().copied()));
                 let primary = primary.map(|_| Path::Primary);
-                let indexes = table.def.indexes.iter().enumerate();
+                let indexes = table.def.indexes.iter().enumerate().filter(|(at, _)| table.def.is_complete(*at));
                 let indexes = indexes
                     .filter(|(_, index)| index.is_unique && same(&mut index.columns.iter().map(|column| column.0)));
                 primary.chain(indexes.map(|(at, _)| Path::Index(at))).collect()

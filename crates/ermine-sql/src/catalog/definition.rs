@@ -50,6 +50,19 @@ pub(crate) struct TableDef {
     pub(crate) checks: Vec<CheckDef>,
     /// The number of the engine's table: another one after TRUNCATE.
     pub(crate) storage: ObjectId,
+    /// What is being added while others use the table.
+    pub(crate) unfinished: Option<Unfinished>,
+}
+
+/// Something that writers of a table keep to, and that need not hold yet for the rows that were there before: nobody relies on it. It is
+/// finished or taken away by the statement that has begun it, or taken away when the database is opened again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Unfinished {
+    Index(ObjectId),
+    /// By its name.
+    Check(String),
+    /// Of a column.
+    NotNull(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,8 +106,9 @@ pub(crate) struct KeyDef {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct IndexDef {
-    /// Also the number of the engine's table.
     pub(crate) id: ObjectId,
+    /// The number of the engine's table: another one after TRUNCATE.
+    pub(crate) storage: ObjectId,
     pub(crate) name: String,
     pub(crate) is_unique: bool,
     /// It stands for a UNIQUE constraint.
@@ -103,8 +117,6 @@ pub(crate) struct IndexDef {
     pub(crate) columns: Vec<(usize, bool)>,
     /// The text of the condition that rows in it meet.
     pub(crate) predicate: Option<String>,
-    /// Not before it is complete may queries read it.
-    pub(crate) is_complete: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,6 +149,29 @@ impl TableDef {
     /// The column of that name.
     pub(crate) fn column(&self, name: &str) -> Option<usize> {
         self.live_columns().find(|(_, column)| column.name == name).map(|(at, _)| at)
+    }
+
+    /// Whether an index has all rows that belong in it; queries read no other.
+    pub(crate) fn is_complete(&self, index: usize) -> bool {
+        self.unfinished != Some(Unfinished::Index(self.indexes[index].id))
+    }
+
+    /// Whether no row has NULL in a column.
+    pub(crate) fn is_never_null(&self, column: usize) -> bool {
+        self.columns[column].not_null && self.unfinished != Some(Unfinished::NotNull(column))
+    }
+
+    /// Takes away what is not finished; gives the index that it was.
+    pub(crate) fn take_unfinished(&mut self) -> Option<IndexDef> {
+        match self.unfinished.take()? {
+            Unfinished::Index(id) => {
+                let at = self.indexes.iter().position(|index| index.id == id)?;
+                return Some(self.indexes.remove(at));
+            }
+            Unfinished::Check(name) => self.checks.retain(|check| check.name != name),
+            Unfinished::NotNull(column) => self.columns[column].not_null = false,
+        }
+        None
     }
 
     pub(crate) fn types(&self) -> Vec<SqlType> {

@@ -5,6 +5,7 @@
 //!   0                      next number               Arc<Catalog>: all objects as of the last change
 //!   1 schema 00 name   ->  number of the object        Arc<Table>: definition, handles of the engine's tables, latch
 //!   2 number           ->  definition                  Arc<Sequence>
+//!   3 storage          ->  dropped or free
 //! ```
 //!
 //! A statement is bound against one `Catalog`; a change makes another one, which others get when the transaction that made it
@@ -12,15 +13,18 @@
 //!
 //! Invariants
 //! 1. *Who uses a table knows it as it is*: a transaction shares the table's latch from its first use to its end, and looks at
-//!    whether its definition is still the newest once it has it; who changes a table has the latch alone (`latch`).
-//! 2. *Numbers are never used again*: they are taken by transactions of their own, before anything has them.
+//!    whether its definition is still the newest once it has it; who changes a table has the latch alone, or changes nothing that those
+//!    who use it already rely on, and outlasts them before anybody relies on the change (`latch`, [`definition::Unfinished`]).
+//! 2. *Numbers are never used again*: they are taken by transactions of their own, before anything has them. Those of storage are, when it is empty
+//!    (`storages`).
 
 pub(crate) mod definition;
 pub(crate) mod latch;
 pub(crate) mod sequence;
+pub(crate) mod storages;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -33,6 +37,7 @@ use self::{
     definition::{Definition, FIRST_OBJECT, ObjectId, SchemaDef, SequenceDef, TableDef},
     latch::Latch,
     sequence::Sequence,
+    storages::Storages,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -90,6 +95,21 @@ pub(crate) enum Change {
     Drop(Definition),
 }
 
+impl Change {
+    fn definition(&self) -> &Definition {
+        let (Self::Put(definition) | Self::Drop(definition)) = self;
+        definition
+    }
+
+    /// The table that is there afterwards, if it is one.
+    fn table_after(&self) -> Option<&TableDef> {
+        match self {
+            Self::Put(Definition::Table(def)) => Some(def),
+            _ => None,
+        }
+    }
+}
+
 /// The catalog of a database.
 pub(crate) struct CatalogStore {
     database: Arc<Database>,
@@ -98,6 +118,7 @@ pub(crate) struct CatalogStore {
     /// Of `current`.
     version: AtomicU64,
     numbers: Mutex<()>,
+    pub(crate) storages: Storages,
 }
 
 const NEXT: u8 = 0;
@@ -122,21 +143,28 @@ impl CatalogStore {
     /// Reads the catalog of a database.
     pub(crate) fn open(database: Arc<Database>) -> Result<Self> {
         let rows: Rows = database.table("sql catalog").map_err(of_engine)?;
-        let store =
-            Self { database, rows, current: RwLock::default(), version: AtomicU64::new(0), numbers: Mutex::new(()) };
+        let storages = Storages::open(&database, &rows)?;
+        let (current, version) = (RwLock::default(), AtomicU64::new(0));
+        let store = Self { database, rows, current, version, numbers: Mutex::new(()), storages };
         let stored = store
             .database
             .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());
         let mut changes = Vec::new();
         for (_, bytes) in stored.map_err(of_engine)? {
-            changes.push(Change::Put(decode(&bytes)?));
+            let mut definition = decode(&bytes)?;
+            if let Definition::Table(def) = &mut definition
+                && def.unfinished.is_some()
+            {
+                store.give_up(def)?;
+            }
+            changes.push(Change::Put(definition));
         }
         let mut catalog = Catalog::default();
         if changes.is_empty() {
             let public = Definition::Schema(SchemaDef { id: store.number()?, name: PUBLIC.into() });
             let txn = store.database.begin_owned(Default::default()).map_err(of_engine)?;
             let change = [Change::Put(public)];
-            store.write(&txn, &change)?;
+            store.write(&txn, &catalog, &change)?;
             txn.commit().map_err(of_engine)?;
             catalog = catalog.with(&store.database, &change)?;
         }
@@ -144,6 +172,21 @@ impl CatalogStore {
         store.version.store(catalog.version, Ordering::Release);
         *store.current.write().expect("no code panics while it holds the catalog") = Arc::new(catalog);
         Ok(store)
+    }
+
+    /// Takes away what a statement had begun to add to a table when the database was closed.
+    fn give_up(&self, def: &mut TableDef) -> Result<()> {
+        let txn = self.database.begin_owned(Default::default()).map_err(of_engine)?;
+        let index = def.take_unfinished();
+        if let Some(index) = &index {
+            self.take_name(&txn, &def.schema, &index.name, false)?;
+            self.storages.write_dropped(&txn, index.storage)?;
+        }
+        let change = [Change::Put(Definition::Table(def.clone()))];
+        self.write(&txn, &Catalog::default(), &change)?;
+        txn.commit().map_err(of_engine)?;
+        index.iter().for_each(|index| self.storages.dropped(index.storage));
+        Ok(())
     }
 
     /// As of the last change.
@@ -170,9 +213,11 @@ impl CatalogStore {
         taken.map_err(of_engine)
     }
 
-    /// Writes changes down, in a transaction that has just made them.
-    pub(crate) fn write(&self, txn: &OwnedTransaction, changes: &[Change]) -> Result<()> {
+    /// Writes changes down, in the transaction that makes them; `before`: as it sees the catalog up to now.
+    pub(crate) fn write(&self, txn: &OwnedTransaction, before: &Catalog, changes: &[Change]) -> Result<()> {
         for change in changes {
+            let old = before.tables.get(&change.definition().id()).map(|table| &table.def);
+            self.storages.write(txn, old, change.table_after())?;
             match change {
                 Change::Put(definition) => {
                     let bytes = postcard::to_stdvec(definition)
@@ -206,20 +251,29 @@ impl CatalogStore {
         txn.scan(&self.rows, names).for_each(|_, _| Ok(std::ops::ControlFlow::Continue(()))).map_err(of_engine)
     }
 
-    /// Shows changes to everybody; the transaction that made them has committed, and holds the latches of what it changed.
-    pub(crate) fn publish(&self, changes: &[Change]) -> Result<()> {
+    /// Shows changes to everybody; the transaction that made them has committed, and holds the latches of what it changed. Gives the
+    /// storage that they have dropped.
+    pub(crate) fn publish(&self, changes: &[Change]) -> Result<Vec<ObjectId>> {
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
         let next = current.with(&self.database, changes)?;
         let version = next.version;
+        let (mut used, mut dropped, mut kept) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
-            let (Change::Put(definition) | Change::Drop(definition)) = change;
-            let (old, new) = (current.tables.get(&definition.id()), next.tables.get(&definition.id()));
-            old.into_iter().chain(new).for_each(|table| table.shared.changed.store(version, Ordering::Release));
+            let id = change.definition().id();
+            let (old, new) = (current.tables.get(&id), next.tables.get(&id));
+            used.extend(change.table_after().into_iter().flat_map(TableDef::storages));
+            dropped.extend(old.iter().flat_map(|old| old.def.storages()));
+            // What is not finished is still written by those who use the table.
+            kept.extend(old.iter().flat_map(|old| old.def.unfinished_storage()));
+            kept.extend(new.iter().flat_map(|new| new.def.storages()));
+            // SeqCst: who shares the table's latch looks at it afterwards (`latch`, invariant 2).
+            old.into_iter().chain(new).for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
         }
         *current = Arc::new(next);
         // Release: pairs with `version`.
         self.version.store(version, Ordering::Release);
-        Ok(())
+        self.storages.taken(&used);
+        Ok(dropped.union(&used).copied().filter(|storage| !kept.contains(storage)).collect())
     }
 }
 
@@ -314,7 +368,7 @@ impl Catalog {
         for Table { def, .. } in self.tables.values().map(|table| &**table) {
             named = named.replace(&format!("table sql {} ", def.storage), &format!("table \"{}\" ", def.name));
             for index in &def.indexes {
-                named = named.replace(&format!("table sql {} ", index.id), &format!("index \"{}\" ", index.name));
+                named = named.replace(&format!("table sql {} ", index.storage), &format!("index \"{}\" ", index.name));
             }
         }
         error.detail(named)
@@ -364,9 +418,10 @@ impl Catalog {
 
 impl Table {
     fn open(database: &Arc<Database>, def: TableDef, shared: Option<Arc<SharedTable>>) -> Result<Self> {
-        let rows = |number: ObjectId| -> Result<Rows> { database.table(&format!("sql {number}")).map_err(of_engine) };
+        let rows =
+            |number: ObjectId| -> Result<Rows> { database.table(&storages::engine_name(number)).map_err(of_engine) };
         let (own, indexes) =
-            (rows(def.storage)?, def.indexes.iter().map(|index| rows(index.id)).collect::<Result<_>>()?);
+            (rows(def.storage)?, def.indexes.iter().map(|index| rows(index.storage)).collect::<Result<_>>()?);
         let shared = match shared {
             Some(shared) => shared,
             None => {

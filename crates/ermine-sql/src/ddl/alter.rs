@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, RenameTableNameKind};
 
-use super::{create::Constraints, skip};
+use super::{create::Constraints, skip, skip_missing};
 use crate::{
     bind::{
         Binder,
@@ -13,11 +13,17 @@ use crate::{
         definition::{DefaultDef, Definition, TableDef},
     },
     error::{Result, SqlError, SqlState},
-    exec::{Run, move_rows},
+    exec::{Run, duplicated, move_rows},
     expr::Frame,
     session::{Rows, Session, transaction::Open},
     types::row::write_row,
 };
+
+/// The error of a column that a table does not have.
+pub(super) fn missing(name: &str, table: &str) -> SqlError {
+    let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
+    SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+}
 
 impl Session {
     pub(super) fn alter_table(
@@ -27,8 +33,7 @@ impl Session {
         rows: &mut dyn Rows,
     ) -> Result<String> {
         let Some(table) = self.table_alone(open, &alter.name, alter.if_exists)? else {
-            let message = format!("relation \"{}\" does not exist, skipping", crate::bind::plain(&alter.name));
-            skip(rows, SqlState::UNDEFINED_TABLE, message);
+            skip_missing(rows, &alter.name);
             return Ok("ALTER TABLE".into());
         };
         let id = table.def.id;
@@ -47,10 +52,6 @@ impl Session {
         rows: &mut dyn Rows,
     ) -> Result<()> {
         let (id, schema) = (def.id, def.schema.clone());
-        let missing = |name: &str, table: &str| {
-            let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
-            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-        };
         match operation {
             AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
                 let name = name_of(&column_def.name);
@@ -239,7 +240,7 @@ impl Session {
         }
     }
 
-    fn take_new_names(&self, open: &Open, def: &TableDef, from: usize) -> Result<()> {
+    pub(super) fn take_new_names(&self, open: &Open, def: &TableDef, from: usize) -> Result<()> {
         def.indexes[from..].iter().try_for_each(|index| self.take_name(open, &def.schema, &index.name, true))
     }
 
@@ -248,24 +249,16 @@ impl Session {
         let key = def.primary_key.as_ref().expect("it has just been added");
         self.take_name(open, &def.schema, &key.name.clone(), true)?;
         let old = open.catalog.table(def.id).expect("it is being altered").clone();
-        def.storage = self.catalog_number()?;
+        def.storage = self.storage(open)?;
         for index in &mut def.indexes {
-            index.id = self.catalog_number()?;
+            index.storage = self.storage(open)?;
         }
         let id = def.id;
         self.apply(open, vec![Change::Put(Definition::Table(def))])?;
         let new = open.catalog.table(id).expect("it has just been put there").clone();
         let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(&new)?;
         let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
-        move_rows(&run, &old, &new, &rules).map_err(|error| match error.state() {
-            SqlState::UNIQUE_VIOLATION => {
-                let name = new.def.primary_key.as_ref().map_or("", |key| &key.name);
-                let detail =
-                    error.report().detail.clone().unwrap_or_default().replace("already exists", "is duplicated");
-                SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
-                    .detail(detail)
-            }
-            _ => error,
-        })
+        let name = new.def.primary_key.as_ref().map_or("", |key| &key.name);
+        move_rows(&run, &old, &new, &rules).map_err(|error| duplicated(name, error))
     }
 }

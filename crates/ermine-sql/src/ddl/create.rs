@@ -72,7 +72,8 @@ impl Session {
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
-            storage: id,
+            storage: self.storage(open)?,
+            unfinished: None,
         };
         self.add_constraints(open, &mut def, all)?;
         self.take_names(open, &def)?;
@@ -200,12 +201,12 @@ impl Session {
             taken.push(name.clone());
             def.indexes.push(IndexDef {
                 id: self.catalog_number()?,
+                storage: self.storage(open)?,
                 name,
                 is_unique: true,
                 is_constraint: true,
                 columns: places.into_iter().map(|at| (at, false)).collect(),
                 predicate: None,
-                is_complete: true,
             });
         }
         for (name, condition) in checks {
@@ -234,6 +235,24 @@ impl Session {
         create: &ast::CreateIndex,
         rows: &mut dyn Rows,
     ) -> Result<String> {
+        let table = self.table_alone(open, &create.table_name, false)?.expect("an error where it is not there");
+        let mut def = table.def.clone();
+        if self.add_index(open, &mut def, create, rows)? {
+            let (id, at) = (def.id, def.indexes.len() - 1);
+            self.replace_table(open, def)?;
+            self.fill(open, id, &[at])?;
+        }
+        Ok("CREATE INDEX".into())
+    }
+
+    /// Adds an index to a definition, and takes its name; false: it is there already, and the statement says that this is well.
+    pub(super) fn add_index(
+        &self,
+        open: &Open,
+        def: &mut TableDef,
+        create: &ast::CreateIndex,
+        rows: &mut dyn Rows,
+    ) -> Result<bool> {
         if let Some(using) = &create.using
             && !using.to_string().eq_ignore_ascii_case("btree")
         {
@@ -242,8 +261,6 @@ impl Session {
         if !create.include.is_empty() || create.nulls_distinct == Some(false) {
             return Err(SqlError::unsupported("this form of CREATE INDEX"));
         }
-        let table = self.table_alone(open, &create.table_name, false)?.expect("an error where it is not there");
-        let mut def = table.def.clone();
         let (mut columns, mut names) = (Vec::new(), Vec::new());
         for column in &create.columns {
             let ast::Expr::Identifier(ident) = &column.column.expr else {
@@ -254,7 +271,7 @@ impl Session {
                 return Err(SqlError::unsupported("an index with NULLs at the other end"));
             }
             let name = name_of(ident);
-            columns.push((columns_of(&def, std::slice::from_ref(&name))?[0], descending));
+            columns.push((columns_of(def, std::slice::from_ref(&name))?[0], descending));
             names.push(name);
         }
         let name = match &create.name {
@@ -270,25 +287,21 @@ impl Session {
             let message = format!("relation \"{name}\" already exists");
             if create.if_not_exists {
                 skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
-                return Ok("CREATE INDEX".into());
+                return Ok(false);
             }
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
+        self.take_name(open, &def.schema, &name, true)?;
         def.indexes.push(IndexDef {
             id: self.catalog_number()?,
-            name: name.clone(),
+            storage: self.storage(open)?,
+            name,
             is_unique: create.unique,
             is_constraint: false,
             columns,
             predicate: create.predicate.as_ref().map(ToString::to_string),
-            is_complete: true,
         });
-        let at = def.indexes.len() - 1;
-        self.take_name(open, &def.schema, &name, true)?;
-        let id = def.id;
-        self.replace_table(open, def)?;
-        self.fill(open, id, &[at])?;
-        Ok("CREATE INDEX".into())
+        Ok(true)
     }
 
     /// Puts the rows of a table into new indexes, and looks at whether all meet its rules.
@@ -296,7 +309,8 @@ impl Session {
         let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
         let table = open.catalog.table(table).ok_or_else(missing)?;
         let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(table)?;
-        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
+        let mut run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
+        run.deadline = self.deadline();
         if indexes.is_empty() {
             return check_rows(&run, table, &rules);
         }

@@ -152,9 +152,9 @@ impl Session {
             let table = self.table_alone(open, &target.name, false)?.expect("an error where it is not there");
             // Empty tables of the engine in the place of the old ones.
             let mut def = table.def.clone();
-            def.storage = self.catalog_number()?;
+            def.storage = self.storage(open)?;
             for index in &mut def.indexes {
-                index.id = self.catalog_number()?;
+                index.storage = self.storage(open)?;
             }
             self.replace_table(open, def)?;
         }

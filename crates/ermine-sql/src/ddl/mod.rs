@@ -2,18 +2,22 @@
 //!
 //! A change is made inside the session's transaction: it has the tables it changes alone until that ends, writes the new
 //! definitions, and others see them when the transaction has committed. Tables of the engine that an aborted change has made stay
-//! empty, and their numbers are never used again.
+//! empty, and their numbers are never used again. Indexes and constraints that a statement by itself adds to a table are put in force
+//! while others use the table, by several transactions (`online`).
 
 mod alter;
 mod create;
 mod drop;
+pub(crate) mod online;
+
+use std::sync::Arc;
 
 use sqlparser::ast::{self, Statement};
 
 use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def},
     error::{Result, SqlError, SqlState},
-    session::{Rows, Session, transaction::Open},
+    session::{Rows, Session, Status, transaction::Open},
 };
 
 /// Such a statement.
@@ -47,7 +51,13 @@ impl Session {
     pub(crate) fn define(&mut self, open: &mut Open, definition: &Definition, rows: &mut dyn Rows) -> Result<String> {
         match definition {
             Definition::CreateTable(create) => self.create_table(open, create, rows),
-            Definition::CreateIndex(create) => self.create_index(open, create, rows),
+            Definition::CreateIndex(create) => {
+                if create.concurrently && self.status() != Status::Idle {
+                    let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
+                    return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+                }
+                self.create_index(open, create, rows)
+            }
             Definition::CreateSequence(create) => self.create_sequence(open, create, rows),
             Definition::CreateSchema(create) => self.create_schema(open, create, rows),
             Definition::AlterTable(alter) => self.alter_table(open, alter, rows),
@@ -74,18 +84,16 @@ impl Session {
     }
 
     /// The table of that name, which the statement changes; nobody else uses it until the transaction ends.
-    fn table_alone(
-        &self,
-        open: &mut Open,
-        name: &ast::ObjectName,
-        if_exists: bool,
-    ) -> Result<Option<std::sync::Arc<Table>>> {
-        let found = self.find(open, name)?;
-        match found {
-            Some(Relation::Table(table)) => {
-                open.take(&table, self.patience())?;
-                Ok(Some(table))
-            }
+    fn table_alone(&self, open: &mut Open, name: &ast::ObjectName, if_exists: bool) -> Result<Option<Arc<Table>>> {
+        let table = self.table_named(open, name, if_exists)?;
+        table.iter().try_for_each(|table| open.take(table, self.patience()))?;
+        Ok(table)
+    }
+
+    /// The table of that name.
+    fn table_named(&self, open: &Open, name: &ast::ObjectName, if_exists: bool) -> Result<Option<Arc<Table>>> {
+        match self.find(open, name)? {
+            Some(Relation::Table(table)) => Ok(Some(table)),
             Some(_) => {
                 let message = format!("\"{}\" is not a table", crate::bind::plain(name));
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
@@ -129,4 +137,10 @@ impl Session {
 /// Tells that something is left out.
 fn skip(rows: &mut dyn Rows, state: SqlState, message: String) {
     rows.notice("NOTICE", &SqlError::new(state, message));
+}
+
+/// Tells that a table that a statement would change is not there.
+fn skip_missing(rows: &mut dyn Rows, name: &ast::ObjectName) {
+    let message = format!("relation \"{}\" does not exist, skipping", crate::bind::plain(name));
+    skip(rows, SqlState::UNDEFINED_TABLE, message);
 }

@@ -1,29 +1,37 @@
 //! What changes of the catalog do with rows that are there.
+//!
+//! While nobody else uses the table, they go through all rows in one transaction. While others do, they go through them in batches, each a
+//! transaction of its own that may lose a conflict; what others do meanwhile is their own business:
+//!
+//! Invariants of a table with an index that is being built, from when all who use the table know of it
+//! 1. *Writers have it right*: whoever writes a row writes its entry, and deletes the one that the row had, if it is there.
+//! 2. *A batch writes what it puts in*: the row, as it is, and its entry. So of two that write a row, a batch among them, one comes after the other
+//!    and sees what that did, under every scheme in which writers of a row do. A writer after the batch finds the entry and deletes it; a batch
+//!    after a writer finds its entry and leaves it. No entry of a row that has become another one stays.
+//! 3. *What lies behind is complete*: every row up to where the batches have come has its entry. What comes to lie there later was put
+//!    there by a writer. When the batches have come to the end, every row has its entry.
+//! 4. *Nobody takes another's entry away*: in a unique index, a row that has no entry yet may be equal to one that has it (`delete_entry`).
 
 use std::ops::ControlFlow;
 
-use super::{EachRow, Run};
+use ermine::{EncodedRange, KeyBuffer};
+
+use super::{EachRow, Run, scan::whole_row};
 use crate::{
     bind::write::Rules,
     catalog::Table,
     error::{Result, SqlError, SqlState},
     failure::of_engine,
-    storage::RawKey,
-    types::row::RowReader,
+    query::Path,
+    storage::{RawKey, RawRange},
+    types::Value,
 };
 
 /// Shows all rows of a table with their keys.
 fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<()> {
     let mut failure = None;
     let scanned = run.txn.scan(&table.rows, ..).for_each(|RawKey(key), bytes| {
-        let mut values = Vec::with_capacity(table.types.len());
-        let done = run.check_cancelled().and_then(|()| {
-            RowReader::new(bytes, &table.types)?.read_all(&mut values)?;
-            for column in &table.def.columns[values.len()..] {
-                values.push(super::scan::missing(column)?);
-            }
-            each(&key, &values)
-        });
+        let done = run.check_cancelled().and_then(|()| each(&key, &whole_row(table, bytes)?));
         Ok(match done {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
@@ -40,30 +48,37 @@ fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<
 
 /// Fails when a row of a table breaks its rules.
 pub(crate) fn check_rows(run: &Run<'_>, table: &Table, rules: &Rules) -> Result<()> {
-    for_each_row(run, table, &mut |_, row| {
-        run.check_row(table, rules, row).map_err(|error| {
-            let report = error.report();
-            match report.state {
-                SqlState::NOT_NULL_VIOLATION => {
-                    let column = report.column.as_deref().unwrap_or_default();
-                    let message = format!("column \"{column}\" of relation \"{}\" contains null values", table.name());
-                    SqlError::new(SqlState::NOT_NULL_VIOLATION, message).table(table.name()).column(column)
-                }
-                SqlState::CHECK_VIOLATION => {
-                    let name = report.constraint.as_deref().unwrap_or_default();
-                    let message =
-                        format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name());
-                    SqlError::new(SqlState::CHECK_VIOLATION, message).table(table.name()).constraint(name)
-                }
-                _ => error,
+    for_each_row(run, table, &mut |_, row| check_old_row(run, table, rules, row))
+}
+
+/// Fails when a row that was there before breaks a rule of its table.
+fn check_old_row(run: &Run<'_>, table: &Table, rules: &Rules, row: &[Value]) -> Result<()> {
+    run.check_row(table, rules, row).map_err(|error| {
+        let report = error.report();
+        match report.state {
+            SqlState::NOT_NULL_VIOLATION => {
+                let column = report.column.as_deref().unwrap_or_default();
+                let message = format!("column \"{column}\" of relation \"{}\" contains null values", table.name());
+                SqlError::new(SqlState::NOT_NULL_VIOLATION, message).table(table.name()).column(column)
             }
-        })
+            SqlState::CHECK_VIOLATION => {
+                let name = report.constraint.as_deref().unwrap_or_default();
+                let message =
+                    format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name());
+                SqlError::new(SqlState::CHECK_VIOLATION, message).table(table.name()).constraint(name)
+            }
+            _ => error,
+        }
     })
 }
 
 /// Puts all rows of a table into a new index.
 pub(crate) fn fill_index(run: &Run<'_>, table: &Table, rules: &Rules, at: usize) -> Result<()> {
-    for_each_row(run, table, &mut |key, row| run.build_entry(table, rules, at, row, key))
+    for_each_row(run, table, &mut |key, row| {
+        let Some((entry, is_unique)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
+        let put = run.put_entry(table, at, &entry, is_unique, key, row);
+        put.map_err(|error| duplicated(&table.def.indexes[at].name, error))
+    })
 }
 
 /// Inserts all rows of a table into what it becomes.
@@ -72,4 +87,98 @@ pub(crate) fn move_rows(run: &Run<'_>, old: &Table, new: &Table, rules: &Rules) 
         run.check_row(new, rules, row)?;
         run.insert_row(new, rules, row).map(drop)
     })
+}
+
+/// What a batch does with rows.
+#[derive(Clone, Copy)]
+pub(crate) enum Batch {
+    /// Puts them into an index.
+    Fill(usize),
+    /// Looks at whether they meet the rules.
+    Check,
+}
+
+/// Goes through the next rows of a table, from a key on; gives where it goes on, if there may be more.
+pub(crate) fn run_batch(
+    run: &Run<'_>,
+    table: &Table,
+    rules: &Rules,
+    batch: Batch,
+    from: &[u8],
+    rows_max: usize,
+) -> Result<Option<KeyBuffer>> {
+    let range = RawRange(EncodedRange { lower: KeyBuffer::from_slice(from), upper: None });
+    let rows = run.txn.scan(&table.rows, range).limit(rows_max).collect().map_err(of_engine)?;
+    for (RawKey(key), bytes) in &rows {
+        run.check_cancelled()?;
+        let row = whole_row(table, bytes)?;
+        match batch {
+            Batch::Fill(at) => fill_row(run, table, rules, at, key, bytes, &row)?,
+            Batch::Check => check_old_row(run, table, rules, &row)?,
+        }
+    }
+    Ok(rows.into_iter().nth(rows_max - 1).map(|(RawKey(mut last), _)| {
+        last.push(0);
+        last
+    }))
+}
+
+/// Puts the entry of a row into an index, while others write.
+fn fill_row(
+    run: &Run<'_>,
+    table: &Table,
+    rules: &Rules,
+    at: usize,
+    key: &[u8],
+    bytes: &[u8],
+    row: &[Value],
+) -> Result<()> {
+    let Some((entry, is_unique)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
+    let put = match run.txn.view(&table.indexes[at], &entry[..]).map_err(of_engine)? {
+        Some(own) if own == key => Ok(()),
+        Some(_) => Err(run.exists(table, Path::Index(at), row)),
+        None => {
+            // Invariant 2.
+            if !run.txn.update(&table.rows, key, bytes).map_err(of_engine)? {
+                let message = "could not serialize access due to concurrent delete";
+                return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
+            }
+            run.put_entry(table, at, &entry, is_unique, key, row)
+        }
+    };
+    put.map_err(|error| duplicated(&table.def.indexes[at].name, error))
+}
+
+/// The error of two rows that a new unique index cannot both have.
+pub(crate) fn duplicated(index: &str, error: SqlError) -> SqlError {
+    if error.state() != SqlState::UNIQUE_VIOLATION {
+        return error;
+    }
+    let detail = error.report().detail.as_deref().unwrap_or_default().replace("already exists", "is duplicated");
+    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{index}\"")).detail(detail)
+}
+
+/// What the entries of an index and the rows of its table say that does not agree.
+#[cfg(test)]
+pub(crate) fn disagreement(run: &Run<'_>, table: &Table, rules: &Rules, at: usize) -> Result<Option<String>> {
+    use std::collections::BTreeMap;
+    let (mut wanted, mut twice) = (BTreeMap::new(), None);
+    for_each_row(run, table, &mut |key, row| {
+        if let Some((entry, _)) = run.entry(table, rules, at, row, key)?
+            && let Some(other) = wanted.insert(entry, key.to_vec())
+        {
+            twice = Some((other, key.to_vec()));
+        }
+        Ok(())
+    })?;
+    let mut found = BTreeMap::new();
+    for (RawKey(entry), key) in run.txn.scan(&table.indexes[at], ..).collect().map_err(of_engine)? {
+        found.insert(entry, key);
+    }
+    let lost = wanted.iter().find(|(entry, key)| found.get(*entry) != Some(key));
+    let stale = found.iter().find(|(entry, key)| wanted.get(*entry) != Some(key));
+    Ok((twice.is_some() || lost.is_some() || stale.is_some()).then(|| {
+        let (rows, entries) = (wanted.len(), found.len());
+        format!("{rows} rows, {entries} entries; of two rows: {twice:?}; lost: {lost:?}; stale: {stale:?}")
+    }))
 }

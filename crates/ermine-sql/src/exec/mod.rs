@@ -11,7 +11,9 @@ mod scan;
 mod subquery;
 pub(crate) mod write;
 
-pub(crate) use build::{check_rows, fill_index, move_rows};
+#[cfg(test)]
+pub(crate) use build::disagreement;
+pub(crate) use build::{Batch, check_rows, duplicated, fill_index, move_rows, run_batch};
 
 use std::{
     cell::{Cell, RefCell},
@@ -48,6 +50,20 @@ pub(crate) type EachJoined<'e> = dyn FnMut(&mut Vec<Value>) -> Result<ControlFlo
 pub(crate) struct GivenNumbers {
     pub(crate) by_sequence: HashMap<ObjectId, i64>,
     pub(crate) last: Option<i64>,
+}
+
+/// Fails when a client wants that, or a time has come.
+#[inline]
+pub(crate) fn check_cancelled(cancel: &AtomicBool, deadline: Option<Instant>) -> Result<()> {
+    // Relaxed: nothing else is told by it.
+    if cancel.load(Ordering::Relaxed) {
+        cancel.store(false, Ordering::Relaxed);
+        return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+    }
+    if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"));
+    }
+    Ok(())
 }
 
 /// One run of a statement.
@@ -93,17 +109,9 @@ impl<'r> Run<'r> {
     /// Fails when the client, or a time limit, wants that.
     #[inline]
     pub(crate) fn check_cancelled(&self) -> Result<()> {
-        // Relaxed: nothing else is told by it.
-        if self.cancel.load(Ordering::Relaxed) {
-            self.cancel.store(false, Ordering::Relaxed);
-            return Err(SqlError::canceled("user request"));
-        }
         // The clock costs more than a row.
         self.looks.set(self.looks.get().wrapping_add(1));
-        if self.looks.get().is_multiple_of(64) && self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return Err(SqlError::canceled("statement timeout"));
-        }
-        Ok(())
+        check_cancelled(self.cancel, self.deadline.filter(|_| self.looks.get().is_multiple_of(64)))
     }
 
     /// The number that the session was given last: of a sequence, or of all.

@@ -220,8 +220,18 @@ fn after(prefix: &[u8]) -> RangeBound<KeyBuffer> {
     successor(prefix).map_or(RangeBound::Unbounded, RangeBound::Excluded)
 }
 
+/// All columns of a stored row.
+pub(super) fn whole_row(table: &Table, bytes: &[u8]) -> Result<Vec<Value>> {
+    let mut row = Vec::with_capacity(table.types.len());
+    RowReader::new(bytes, &table.types)?.read_all(&mut row)?;
+    for column in &table.def.columns[row.len()..] {
+        row.push(missing(column)?);
+    }
+    Ok(row)
+}
+
 /// What a row has in a column that came after it.
-pub(super) fn missing(column: &ColumnDef) -> Result<Value> {
+fn missing(column: &ColumnDef) -> Result<Value> {
     let Some(bytes) = &column.missing else { return Ok(Value::Null) };
     let mut values = Vec::new();
     RowReader::new(bytes, &[column.ty])?.read_all(&mut values)?;

@@ -4,21 +4,16 @@ use std::{collections::HashSet, ops::ControlFlow};
 
 use ermine::{Error, KeyBuffer};
 
-use super::{Emit, Run};
+use super::{Emit, Run, scan::whole_row};
 use crate::{
     bind::write::{Change, ConflictUpdate, Insert, InsertSource, OnConflict, Rules},
-    catalog::{Table, definition::IndexDef},
+    catalog::Table,
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
     failure::of_engine,
     query::Path,
     storage::Rows,
-    types::{
-        SqlType, Value,
-        key::write_key,
-        row::{RowReader, write_row},
-        text,
-    },
+    types::{SqlType, Value, key::write_key, row::write_row, text},
 };
 
 impl Run<'_> {
@@ -153,12 +148,7 @@ impl Run<'_> {
     fn row_of(&self, table: &Table, key: &[u8]) -> Result<Vec<Value>> {
         let bytes = self.txn.view(&table.rows, key).map_err(of_engine)?;
         let bytes = bytes.ok_or_else(|| SqlError::new(SqlState::DATA_CORRUPTED, "an index entry leads to no row"))?;
-        let mut row = Vec::with_capacity(table.types.len());
-        RowReader::new(bytes, &table.types)?.read_all(&mut row)?;
-        for column in &table.def.columns[row.len()..] {
-            row.push(super::scan::missing(column)?);
-        }
-        Ok(row)
+        whole_row(table, bytes)
     }
 
     /// Runs an UPDATE or DELETE; gives how many rows it wrote.
@@ -279,7 +269,7 @@ impl Run<'_> {
                 continue;
             }
             if let Some((entry, _)) = before {
-                self.txn.delete(&table.indexes[at], &entry[..]).map_err(of_engine)?;
+                self.delete_entry(table, at, &entry, key)?;
             }
             if let Some((entry, is_unique)) = after {
                 self.put_entry(table, at, &entry, is_unique, key, new)?;
@@ -292,14 +282,14 @@ impl Run<'_> {
         self.txn.delete(&table.rows, key).map_err(of_engine)?;
         for at in 0..table.indexes.len() {
             if let Some((entry, _)) = self.entry(table, rules, at, old, key)? {
-                self.txn.delete(&table.indexes[at], &entry[..]).map_err(of_engine)?;
+                self.delete_entry(table, at, &entry, key)?;
             }
         }
         Ok(())
     }
 
     /// The entry of a row in an index, and whether no other may have it; `None`: the row is not in it.
-    fn entry(
+    pub(super) fn entry(
         &self,
         table: &Table,
         rules: &Rules,
@@ -324,7 +314,7 @@ impl Run<'_> {
         Ok(Some((entry, is_unique)))
     }
 
-    fn put_entry(
+    pub(super) fn put_entry(
         &self,
         table: &Table,
         at: usize,
@@ -343,30 +333,16 @@ impl Run<'_> {
         })
     }
 
-    /// Puts the entry of a row into an index that is being built.
-    pub(crate) fn build_entry(&self, table: &Table, rules: &Rules, at: usize, row: &[Value], key: &[u8]) -> Result<()> {
-        match self.entry(table, rules, at, row, key)? {
-            None => Ok(()),
-            Some((entry, is_unique)) => {
-                self.put_entry(table, at, &entry, is_unique, key, row).map_err(|error| match error.state() {
-                    SqlState::UNIQUE_VIOLATION => {
-                        let IndexDef { name, .. } = &table.def.indexes[at];
-                        let detail = error
-                            .report()
-                            .detail
-                            .clone()
-                            .unwrap_or_default()
-                            .replace("already exists", "is duplicated");
-                        SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
-                            .detail(detail)
-                    }
-                    _ => error,
-                })
-            }
+    /// Deletes the entry of a row. As long as an index is not complete, it may be that of another row, or not be there.
+    fn delete_entry(&self, table: &Table, at: usize, entry: &[u8], key: &[u8]) -> Result<()> {
+        let index = &table.indexes[at];
+        if !table.def.is_complete(at) && self.txn.view(index, entry).map_err(of_engine)? != Some(key) {
+            return Ok(());
         }
+        self.txn.delete(index, entry).map(drop).map_err(of_engine)
     }
 
-    fn exists(&self, table: &Table, path: Path, row: &[Value]) -> SqlError {
+    pub(super) fn exists(&self, table: &Table, path: Path, row: &[Value]) -> SqlError {
         let (name, columns): (&str, Vec<usize>) = match path {
             Path::Primary => match &table.def.primary_key {
                 Some(key) => (&key.name, key.columns.clone()),

@@ -9,6 +9,7 @@
 //!    remembers that until it is told to end it or to go on from a savepoint.
 //! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
 
+mod change;
 mod copy;
 pub(crate) mod parse;
 mod plan;
@@ -98,6 +99,11 @@ impl SqlDatabase {
         !matches!(scheme, Serial | Vll | Partitioned)
     }
 
+    #[cfg(test)]
+    pub(crate) fn storages(&self) -> &crate::catalog::storages::Storages {
+        &self.0.catalog.storages
+    }
+
     /// Begins a session of a user; `database` is what the client calls the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
         let environment = Environment {
@@ -120,6 +126,7 @@ impl SqlDatabase {
             cancel: Arc::default(),
             given: RefCell::default(),
             deadline: None,
+            pause: || {},
         }
     }
 }
@@ -145,6 +152,8 @@ pub struct Session {
     given: RefCell<GivenNumbers>,
     /// When the statement that runs has taken too long.
     deadline: Option<Instant>,
+    /// Called now and then by what takes long.
+    pause: fn(),
 }
 
 enum State {
@@ -361,13 +370,13 @@ impl Session {
             return self.copy_alone(prepared, parameters, rows);
         }
         self.environment.statement_began = now();
-        self.deadline = self.next_deadline();
+        self.deadline = self.deadline();
         match std::mem::replace(&mut self.state, State::Idle) {
             failed @ State::Failed { .. } => {
                 self.state = failed;
                 Err(in_failed())
             }
-            State::Idle => self.execute_alone(prepared, parameters, rows),
+            State::Idle => self.execute_idle(prepared, parameters, rows),
             State::Block { mut open, modes, is_implicit } => {
                 self.state = State::Failed { open: None, modes, is_implicit };
                 let done = self.run_in_block(&mut open, modes, prepared, parameters, rows);
@@ -472,6 +481,23 @@ impl Session {
         Open::begin(&self.shared.catalog, &self.shared.database, modes)
     }
 
+    /// A statement outside of transactions.
+    fn execute_idle(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+    ) -> Result<Completion> {
+        if let Plan::Definition(definition) = &prepared.bound.plan
+            && let Some(addition) = definition.addition()
+            && self.adds_online()
+        {
+            let done = self.add_online(&addition, rows);
+            return done.map_err(|error| self.named(error));
+        }
+        self.execute_alone(prepared, parameters, rows)
+    }
+
     /// A statement that is a transaction by itself.
     fn execute_alone(
         &mut self,
@@ -487,10 +513,7 @@ impl Session {
             let mut open = self.open(modes)?;
             let mut tag = Tagged { rows, tag: String::new() };
             let done = match self.run_in(&mut open, prepared, parameters, &mut tag, true) {
-                Ok(true) => {
-                    let receipt = open.commit(&self.shared.catalog);
-                    receipt.map(|receipt| Completion { receipt: (!modes.is_async).then_some(receipt) })
-                }
+                Ok(true) => open.commit(&self.shared.catalog).map(|receipt| self.completion(Some(receipt))),
                 Ok(false) => {
                     open.rollback();
                     Err(changed("of the statement"))
@@ -569,14 +592,6 @@ impl Session {
         let tag = plan::run(bound, &run, rows)?;
         rows.complete(&tag)?;
         Ok(true)
-    }
-
-    /// When a statement that begins now has taken too long.
-    fn next_deadline(&self) -> Option<Instant> {
-        match self.settings.millis("statement_timeout") {
-            0 => None,
-            millis => Some(Instant::now() + Duration::from_millis(millis)),
-        }
     }
 
     pub(crate) fn patience(&self) -> Duration {
@@ -698,6 +713,11 @@ impl Session {
         self.cancel.clone()
     }
 
+    /// Has this called now and then by statements that wait for others, or go through whole tables beside them.
+    pub fn on_pause(&mut self, pause: fn()) {
+        self.pause = pause;
+    }
+
     /// A setting, like `server_version`.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name)
@@ -711,44 +731,6 @@ impl Session {
     /// In which values are read and written.
     pub fn environment(&self) -> &Environment {
         &self.environment
-    }
-}
-
-/// What changes of the catalog use.
-impl Session {
-    pub(crate) fn search_path(&self) -> &[String] {
-        &self.search_path
-    }
-
-    pub(crate) fn cancel_flag(&self) -> &AtomicBool {
-        &self.cancel
-    }
-
-    pub(crate) fn given(&self) -> &RefCell<GivenNumbers> {
-        &self.given
-    }
-
-    /// A number that no object has or had.
-    pub(crate) fn catalog_number(&self) -> Result<u32> {
-        self.shared.catalog.number()
-    }
-
-    /// Takes the name of a relation, or gives it back.
-    pub(crate) fn take_name(&self, open: &Open, schema: &str, name: &str, is_taken: bool) -> Result<()> {
-        if is_taken && !schema.is_empty() {
-            self.shared.catalog.use_schema(&open.txn, schema)?;
-        }
-        self.shared.catalog.take_name(&open.txn, schema, name, is_taken)
-    }
-
-    /// A schema goes, into which nobody may put anything meanwhile.
-    pub(crate) fn watch_schema(&self, open: &Open, schema: &str) -> Result<()> {
-        self.shared.catalog.watch_schema(&open.txn, schema)
-    }
-
-    /// Makes changes, which the transaction sees at once.
-    pub(crate) fn apply(&self, open: &mut Open, changes: Vec<crate::catalog::Change>) -> Result<()> {
-        open.apply(&self.shared.catalog, &self.shared.database, changes)
     }
 }
 

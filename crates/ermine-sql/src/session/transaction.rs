@@ -10,7 +10,7 @@ use ermine::{Durability, Isolation, OwnedReceipt, OwnedTransaction, Savepoint, T
 
 use super::settings::Level;
 use crate::{
-    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId},
+    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share},
     error::{Result, SqlError, SqlState},
     failure::of_engine,
 };
@@ -35,6 +35,10 @@ pub(crate) struct Open {
     pub(crate) level: Level,
     /// Its savepoints, by name.
     savepoints: Vec<(String, Point)>,
+    /// Before its snapshot.
+    began: Instant,
+    /// Storage that it has taken.
+    taken: RefCell<Vec<ObjectId>>,
     /// Last: given back when the transaction has ended, however it did.
     held: RefCell<Held>,
 }
@@ -51,20 +55,46 @@ pub(crate) struct Point {
 /// Latches: of tables that it shares, and of those that it has alone.
 #[derive(Default)]
 struct Held {
-    uses: Vec<Arc<SharedTable>>,
-    alone: Vec<Arc<SharedTable>>,
+    uses: Vec<(Arc<SharedTable>, Share)>,
+    alone: Vec<Changing>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.alone.iter().for_each(|table| table.latch.give_back());
-        self.uses.iter().for_each(|table| table.latch.unshare());
+        self.alone.iter().for_each(|table| table.0.latch.give_back());
+        self.uses.iter().for_each(|(table, share)| table.latch.unshare(*share));
     }
 }
 
 impl Held {
-    fn has(&self, table: &Table) -> bool {
-        self.uses.iter().chain(&self.alone).any(|own| Arc::ptr_eq(own, &table.shared))
+    fn uses(&self, table: &Table) -> bool {
+        self.uses.iter().any(|(own, _)| Arc::ptr_eq(own, &table.shared))
+    }
+
+    fn has_alone(&self, table: &Table) -> bool {
+        self.alone.iter().any(|own| Arc::ptr_eq(&own.0, &table.shared))
+    }
+}
+
+/// A table that nobody else changes as long as this is there.
+pub(crate) struct Changing(Arc<SharedTable>);
+
+impl Changing {
+    /// Waits for others who change the table, as long as `go_on` is well with it.
+    pub(crate) fn begin(table: &Table, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
+        table.shared.latch.change(go_on)?;
+        Ok(Self(table.shared.clone()))
+    }
+
+    /// Waits until all have ended who use the table now.
+    pub(crate) fn outlast(&self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.0.latch.outlast(go_on)
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.0.latch.end_change();
     }
 }
 
@@ -97,7 +127,7 @@ impl Patience {
 impl Open {
     pub(crate) fn begin(store: &CatalogStore, database: &Arc<ermine::Database>, modes: Modes) -> Result<Self> {
         // Before the snapshot: a change that comes in between is found by `share`.
-        let catalog = store.current();
+        let (catalog, began) = (store.current(), Instant::now());
         let options = match modes {
             Modes { read_only: true, deferrable: true, .. } if database.scheme().has_snapshots() => {
                 TxnOptions::snapshot()
@@ -112,7 +142,8 @@ impl Open {
         // Rows with one version know one level.
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
-        Ok(Self { txn, catalog, changes: Vec::new(), version, level, savepoints: Vec::new(), held: RefCell::default() })
+        let (taken, held) = (RefCell::default(), RefCell::default());
+        Ok(Self { txn, catalog, changes: Vec::new(), version, level, savepoints: Vec::new(), began, taken, held })
     }
 
     /// One that is made anew from what was kept of it: it has read nothing, and nobody else is there.
@@ -129,8 +160,8 @@ impl Open {
     /// The tables that it uses.
     pub(crate) fn used(&self) -> Vec<ObjectId> {
         let held = self.held.borrow();
-        let all = held.uses.iter().chain(&held.alone);
-        all.filter_map(|own| self.catalog.table_of(own)).map(|table| table.def.id).collect()
+        let tables = held.uses.iter().filter_map(|(own, _)| self.catalog.table_of(own));
+        tables.map(|table| table.def.id).collect()
     }
 
     /// Has the tables that it uses alone until its end.
@@ -208,19 +239,26 @@ impl Open {
             .ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 
+    /// Storage for a table or an index, which the transaction will put into a definition: a number of an empty table of the engine.
+    pub(crate) fn storage(&self, store: &CatalogStore) -> Result<ObjectId> {
+        let mut taken = self.taken.borrow_mut();
+        let free = store.storages.take(&self.txn, self.began, &taken)?;
+        let storage = free.map_or_else(|| store.number(), Ok)?;
+        taken.push(storage);
+        Ok(storage)
+    }
+
     /// Uses tables until its end; false: one of them has been changed since it began.
     pub(crate) fn share(&self, tables: &[Arc<Table>], patience: Duration) -> Result<bool> {
         for table in tables {
             let mut held = self.held.borrow_mut();
-            if held.has(table) {
+            if held.uses(table) || held.has_alone(table) {
                 continue;
             }
-            if !table.shared.latch.share(patience) {
-                let message =
-                    format!("canceling statement due to lock timeout: table \"{}\" is being changed", table.name());
-                return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
-            }
-            held.uses.push(table.shared.clone());
+            let Some(share) = table.shared.latch.share(patience) else {
+                return Err(locked(table, "being changed"));
+            };
+            held.uses.push((table.shared.clone(), share));
             if self.is_outdated(table) {
                 return Ok(false);
             }
@@ -230,8 +268,8 @@ impl Open {
 
     /// Whether a table has been changed since the transaction began.
     fn is_outdated(&self, table: &Table) -> bool {
-        // Acquire: pairs with the release of `publish`, which whoever has the latch comes after.
-        table.shared.changed.load(Ordering::Acquire) > self.version
+        // SeqCst: after the latch (`latch`, invariant 2).
+        table.shared.changed.load(Ordering::SeqCst) > self.version
     }
 
     /// Whether it has done nothing yet: it may as well be another one.
@@ -243,16 +281,19 @@ impl Open {
     /// Has a table alone until its end, to change what it is.
     pub(crate) fn take(&mut self, table: &Table, patience: Duration) -> Result<()> {
         let held = self.held.get_mut();
-        if held.alone.iter().any(|own| Arc::ptr_eq(own, &table.shared)) {
+        if held.has_alone(table) {
             return Ok(());
         }
-        let own = held.has(table);
-        if !table.shared.latch.take(own.into(), patience) {
-            let message = format!("canceling statement due to lock timeout: table \"{}\" is in use", table.name());
+        let since = Instant::now();
+        let changing = Changing::begin(table, &mut || match since.elapsed() > patience {
+            true => Err(locked(table, "being changed")),
+            false => Ok(()),
+        })?;
+        if !table.shared.latch.take(held.uses(table).into(), patience.saturating_sub(since.elapsed())) {
             let hint = "A transaction that uses the table is open; end it, or set lock_timeout.";
-            return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message).hint(hint));
+            return Err(locked(table, "in use").hint(hint));
         }
-        held.alone.push(table.shared.clone());
+        held.alone.push(changing);
         if self.is_outdated(table) { Err(changed(table.name())) } else { Ok(()) }
     }
 
@@ -263,7 +304,7 @@ impl Open {
         database: &Arc<ermine::Database>,
         changes: Vec<Change>,
     ) -> Result<()> {
-        store.write(&self.txn, &changes)?;
+        store.write(&self.txn, &self.catalog, &changes)?;
         self.catalog = Arc::new(self.catalog.with(database, &changes)?);
         self.changes.extend(changes);
         Ok(())
@@ -273,15 +314,20 @@ impl Open {
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
         let Self { txn, changes, held, .. } = self;
         let receipt = txn.commit_async().map_err(of_engine)?;
-        if !changes.is_empty() {
-            store.publish(&changes)?;
-        }
+        let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes)? };
         drop(held);
+        dropped.into_iter().for_each(|storage| store.storages.dropped(storage));
         Ok(receipt)
     }
 
     /// Rolls back, as dropping does.
     pub(crate) fn rollback(self) {}
+}
+
+/// A table was not to be had in time.
+pub(crate) fn locked(table: &Table, why: &str) -> SqlError {
+    let message = format!("canceling statement due to lock timeout: table \"{}\" is {why}", table.name());
+    SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
 }
 
 /// A table has been changed since the transaction began.

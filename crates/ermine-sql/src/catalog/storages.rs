@@ -1,0 +1,343 @@
+//! The engine's tables `sql N` that no table or index of SQL is kept in any more.
+//!
+//! The engine has no way to drop a table, and it can have about a thousand of them. So what is dropped is emptied, which lets the engine free the rows and
+//! their files, and then used again for something else:
+//!
+//! ```text
+//!   in use: a definition has it
+//!     | a change of the catalog that drops it             the catalog's table has a row for it: dropped
+//!   dropped
+//!     | a thread deletes its rows, some at a time         the row: free
+//!   free
+//!     | a change of the catalog that wants storage        no row
+//!   in use
+//! ```
+//!
+//! Invariants
+//! 1. *Nobody looks at what is emptied*: whoever drops it has had its table alone until the change was shown, so all who used it have ended, and
+//!    nobody who comes finds it. Where that is not so (an index that was not finished), it is emptied when the database is opened the next time.
+//! 2. *What is free is empty to whoever takes it*: he began after it had become free (`Open::began`), so his snapshot has the deletes. Two who take the
+//!    same both delete its row, so one loses.
+//! 3. *Nothing is forgotten*: the row is written by the transaction that drops it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+use ermine::{Database, EncodedRange, KeyBuffer, OwnedTransaction};
+
+use super::definition::{ObjectId, TableDef};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    failure::of_engine,
+    storage::{RawKey, RawRange, Rows},
+};
+
+const BY_STORAGE: u8 = 3;
+const FREE: &[u8] = &[0];
+const DROPPED: &[u8] = &[1];
+
+/// Rows that are deleted at a time.
+const BATCH: usize = 256;
+
+/// The storage that is not in use.
+pub(crate) struct Storages {
+    rows: Rows,
+    free: Arc<Mutex<Vec<(ObjectId, Instant)>>>,
+    dropped: Option<Sender<ObjectId>>,
+    ends: Arc<AtomicBool>,
+    emptier: Option<JoinHandle<()>>,
+}
+
+impl Drop for Storages {
+    fn drop(&mut self) {
+        // Relaxed: nothing else is told by it.
+        self.ends.store(true, Ordering::Relaxed);
+        self.dropped = None;
+        // The database must not be held any more when this is gone.
+        let _ = self.emptier.take().map(JoinHandle::join);
+    }
+}
+
+fn key_of(storage: ObjectId) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[BY_STORAGE]);
+    key.extend_from_slice(&storage.to_be_bytes());
+    key
+}
+
+/// What the engine calls the table.
+pub(crate) fn engine_name(storage: ObjectId) -> String {
+    format!("sql {storage}")
+}
+
+fn lock(free: &Mutex<Vec<(ObjectId, Instant)>>) -> MutexGuard<'_, Vec<(ObjectId, Instant)>> {
+    free.lock().expect("no code panics while it holds the list")
+}
+
+impl TableDef {
+    /// What it and its indexes are kept in.
+    pub(crate) fn storages(&self) -> impl Iterator<Item = ObjectId> {
+        [self.storage].into_iter().chain(self.indexes.iter().map(|index| index.storage))
+    }
+
+    /// That of an index that is not finished.
+    pub(super) fn unfinished_storage(&self) -> Option<ObjectId> {
+        let at = (0..self.indexes.len()).find(|at| !self.is_complete(*at))?;
+        Some(self.indexes[at].storage)
+    }
+}
+
+impl Storages {
+    /// Reads what there is in the catalog's table, and goes on with emptying.
+    pub(super) fn open(database: &Arc<Database>, rows: &Rows) -> Result<Self> {
+        let stored =
+            database.run(|txn| txn.scan(rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_STORAGE]))).collect());
+        let (free, ends) = (Arc::<Mutex<Vec<_>>>::default(), Arc::new(AtomicBool::new(false)));
+        let (dropped, queue) = channel();
+        for (RawKey(key), state) in stored.map_err(of_engine)? {
+            let Some(storage) = key[1..].try_into().ok().map(u32::from_be_bytes) else { continue };
+            if state == FREE {
+                lock(&free).push((storage, Instant::now()));
+            } else {
+                // The thread that takes it begins below.
+                let _ = dropped.send(storage);
+            }
+        }
+        let emptier =
+            Emptier { database: database.clone(), rows: rows.clone(), free: free.clone(), ends: ends.clone() };
+        let emptier = thread::Builder::new().name("ermine-sql-emptier".into()).spawn(move || emptier.work(&queue));
+        let emptier = emptier.map_err(|error| SqlError::new(SqlState::IO_ERROR, error.to_string()))?;
+        Ok(Self { rows: rows.clone(), free, dropped: Some(dropped), ends, emptier: Some(emptier) })
+    }
+
+    /// Takes one that was free when a transaction began; `taken`: what it has taken before.
+    pub(crate) fn take(&self, txn: &OwnedTransaction, began: Instant, taken: &[ObjectId]) -> Result<Option<ObjectId>> {
+        let free = lock(&self.free).clone();
+        let fit: Vec<_> = free.iter().filter(|(storage, since)| *since < began && !taken.contains(storage)).collect();
+        if fit.is_empty() {
+            return Ok(None);
+        }
+        // Any of them: others look for one, too.
+        let (storage, _) = *fit[fastrand::usize(..fit.len())];
+        let key = key_of(storage);
+        let is_free = txn.view(&self.rows, &key[..]).map_err(of_engine)? == Some(FREE);
+        if !is_free || !txn.delete(&self.rows, &key[..]).map_err(of_engine)? {
+            let message = "could not serialize access: storage was taken by a concurrent transaction";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
+        }
+        Ok(Some(storage))
+    }
+
+    /// Writes down what a change of a table drops, in the transaction that makes it.
+    pub(super) fn write(
+        &self,
+        txn: &OwnedTransaction,
+        before: Option<&TableDef>,
+        after: Option<&TableDef>,
+    ) -> Result<()> {
+        let is_kept = |storage| after.is_some_and(|after| after.storages().any(|kept| kept == storage));
+        let mut dropped = before.into_iter().flat_map(TableDef::storages).filter(|storage| !is_kept(*storage));
+        dropped.try_for_each(|dropped| self.write_dropped(txn, dropped))
+    }
+
+    /// Writes down that one is dropped.
+    pub(super) fn write_dropped(&self, txn: &OwnedTransaction, storage: ObjectId) -> Result<()> {
+        txn.put(&self.rows, &key_of(storage)[..], DROPPED).map_err(of_engine)
+    }
+
+    /// A change has been committed that took these, if they were free.
+    pub(super) fn taken(&self, storages: &BTreeSet<ObjectId>) {
+        lock(&self.free).retain(|(storage, _)| !storages.contains(storage));
+    }
+
+    /// A change has been committed that dropped one, which nobody uses any more.
+    pub(crate) fn dropped(&self, storage: ObjectId) {
+        // Where the thread has ended, the next opening finds it.
+        let _ = self.dropped.iter().try_for_each(|queue| queue.send(storage));
+    }
+}
+
+/// The thread that empties what was dropped.
+struct Emptier {
+    database: Arc<Database>,
+    rows: Rows,
+    free: Arc<Mutex<Vec<(ObjectId, Instant)>>>,
+    ends: Arc<AtomicBool>,
+}
+
+impl Emptier {
+    fn work(&self, queue: &Receiver<ObjectId>) {
+        while let Ok(storage) = queue.recv() {
+            // What fails is there at the next opening.
+            if let Ok(true) = self.empty(storage) {
+                lock(&self.free).push((storage, Instant::now()));
+            }
+        }
+    }
+
+    /// Deletes all rows; false: the database is being closed.
+    fn empty(&self, storage: ObjectId) -> ermine::Result<bool> {
+        let table: Rows = self.database.table(&engine_name(storage))?;
+        let mut from = KeyBuffer::new();
+        loop {
+            if self.ends.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let range = || RawRange(EncodedRange { lower: from.clone(), upper: None });
+            let (last, _) = self.database.run_async(|txn| -> ermine::Result<_> {
+                let mut last = None;
+                for (RawKey(key), _) in txn.scan(&table, range()).limit(BATCH).collect()? {
+                    txn.delete(&table, &key[..])?;
+                    last = Some(key);
+                }
+                Ok(last)
+            })?;
+            match last {
+                Some(last) => from = last,
+                None => break,
+            }
+        }
+        self.database.run(|txn| txn.put(&self.rows, &key_of(storage)[..], FREE))?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, sync::Barrier, time::Duration};
+
+    use ermine::{Options, Scheme};
+
+    use super::*;
+    use crate::session::{Gathered, Session, SqlDatabase};
+
+    fn run(session: &mut Session, text: &str) -> Result<Vec<Vec<String>>> {
+        let mut rows = Gathered::default();
+        session.run(text, &mut rows)?;
+        Ok(rows.texts())
+    }
+
+    fn expect(session: &mut Session, text: &str) -> Vec<Vec<String>> {
+        run(session, text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// What tables are kept in.
+    fn used(session: &Session) -> BTreeSet<ObjectId> {
+        session.catalog_now().tables().iter().flat_map(|table| table.def.storages()).collect()
+    }
+
+    /// Waits until so many are free; gives them.
+    fn free(database: &SqlDatabase, count: usize) -> BTreeSet<ObjectId> {
+        let since = Instant::now();
+        loop {
+            let free: BTreeSet<_> = lock(&database.storages().free).iter().map(|(storage, _)| *storage).collect();
+            if free.len() >= count {
+                return free;
+            }
+            assert!(since.elapsed() < Duration::from_secs(20), "{free:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn in_memory(scheme: Scheme) -> SqlDatabase {
+        SqlDatabase::open(Arc::new(Database::open_in_memory(Options::default().scheme(scheme)).unwrap())).unwrap()
+    }
+
+    /// Nothing but what is there is used, however often it comes and goes, and what comes is empty.
+    #[test]
+    fn what_was_dropped_is_used_again() {
+        for scheme in [Scheme::SiSsn, Scheme::Rc, Scheme::Silo] {
+            let database = in_memory(scheme);
+            let mut session = database.session("tester", "test");
+            let mut all = BTreeSet::new();
+            for _ in 0..20 {
+                expect(&mut session, "CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE)");
+                all.extend(used(&session));
+                assert_eq!(expect(&mut session, "SELECT id FROM t"), [[""; 0]; 0]);
+                expect(&mut session, "INSERT INTO t SELECT n, n FROM generate_series(1, 600) n");
+                expect(&mut session, "TRUNCATE t");
+                all.extend(used(&session));
+                expect(&mut session, "INSERT INTO t VALUES (1, 1); CREATE INDEX i ON t (a)");
+                all.extend(used(&session));
+                expect(&mut session, "DROP INDEX i; DROP TABLE t");
+                free(&database, all.len());
+            }
+            assert_eq!(all.len(), 5, "{scheme}: {all:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_rolled_back_drops_nothing() {
+        let database = in_memory(Scheme::SiSsn);
+        let mut session = database.session("tester", "test");
+        expect(&mut session, "CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)");
+        expect(&mut session, "BEGIN; TRUNCATE t; INSERT INTO t VALUES (2); DROP TABLE t; ROLLBACK");
+        assert_eq!(expect(&mut session, "SELECT id FROM t"), [["1"]]);
+        // One that is dropped where it was made.
+        expect(
+            &mut session,
+            "BEGIN; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1); DROP TABLE u; COMMIT",
+        );
+        let was = free(&database, 1);
+        expect(&mut session, "CREATE TABLE v (id int PRIMARY KEY)");
+        assert!(used(&session).is_superset(&was), "{was:?}");
+        assert_eq!(expect(&mut session, "SELECT id FROM v"), [[""; 0]; 0]);
+    }
+
+    /// Tables that come and go at the same time have their own rows and no others.
+    #[test]
+    fn nobody_gets_what_another_has() {
+        for scheme in [Scheme::SiSsn, Scheme::Si, Scheme::Rc, Scheme::Silo, Scheme::TwoPhaseWaitDie] {
+            let (database, together) = (in_memory(scheme), Barrier::new(3));
+            thread::scope(|scope| {
+                for number in 0..3 {
+                    let (mut session, together) = (database.session("tester", "test"), &together);
+                    scope.spawn(move || {
+                        for round in 0..15 {
+                            together.wait();
+                            expect(&mut session, &format!("CREATE TABLE t{number} (id int PRIMARY KEY, a int)"));
+                            expect(&mut session, &format!("INSERT INTO t{number} VALUES ({round}, {number})"));
+                            expect(&mut session, &format!("CREATE INDEX i{number} ON t{number} (a)"));
+                            let rows = expect(&mut session, &format!("SELECT id, a FROM t{number}"));
+                            assert_eq!(rows, [[round.to_string(), number.to_string()]], "{scheme}");
+                            expect(&mut session, &format!("DROP TABLE t{number}"));
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    /// What was dropped when the database was closed is emptied when it is opened again.
+    #[test]
+    fn emptying_goes_on_after_an_opening() {
+        let directory = std::env::temp_dir().join(format!("ermine-sql-storages-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        let open = || SqlDatabase::open(Arc::new(Database::open(&directory, Options::default()).unwrap())).unwrap();
+        let mut dropped = BTreeSet::new();
+        for round in 0..3 {
+            let database = open();
+            let mut session = database.session("tester", "test");
+            if round > 0 {
+                assert_eq!(free(&database, 2), dropped);
+                for storage in &dropped {
+                    let engine = session.engine();
+                    let rows: Rows = engine.table(&format!("sql {storage}")).unwrap();
+                    assert!(engine.run(|txn| txn.scan(&rows, ..).first()).unwrap().is_none());
+                }
+            }
+            expect(&mut session, "CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE)");
+            expect(&mut session, "INSERT INTO t SELECT n, n FROM generate_series(1, 5000) n");
+            dropped = used(&session);
+            expect(&mut session, "DROP TABLE t");
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

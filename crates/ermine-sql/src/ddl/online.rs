@@ -1,0 +1,308 @@
+//! Adding indexes and constraints to a table that others go on to use: CREATE INDEX, ADD UNIQUE, ADD CHECK, SET NOT NULL, where each is a statement
+//! by itself.
+//!
+//! ```text
+//!   begin    a transaction: the definition, with what is added as unfinished         writers keep to it from here on, nobody relies on it
+//!   outlast  wait until nobody uses the table any more who does not know of it
+//!   go through all rows, in batches, each a transaction                              exec/build.rs
+//!   finish   a transaction: it is not unfinished any more                            readers rely on it
+//!   or else  a transaction that takes it away again, as the next opening of the database does
+//! ```
+//!
+//! Invariants
+//! 1. *One change at a time*: the table is `Changing` from beginning to end, so nothing else changes what it is.
+//! 2. *All writers know before the first batch*: a row that is written after it is as the addition wants it. So batches only have to go through
+//!    the rows that were there before, and through every one of them once.
+//! 3. *Who relies on it comes after it*: a transaction that began with the definition in which it is finished has a snapshot that
+//!    shows all that the batches did; one that began before and has not used the table yet begins again, or fails with 40001.
+//! 4. *What fails was never there*: writers have kept to it for a while, that is all.
+
+use std::time::{Duration, Instant};
+
+use ermine::{KeyBuffer, OwnedReceipt, Scheme};
+use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
+
+use super::{Definition, alter::missing, create::Constraints, skip_missing};
+use crate::{
+    bind::{Binder, names::name_of},
+    catalog::definition::{ObjectId, TableDef, Unfinished},
+    error::{Result, SqlError, SqlState},
+    exec::{Batch, Run, run_batch},
+    session::{
+        Completion, Rows, Session,
+        transaction::{Changing, Open},
+    },
+};
+
+/// What a statement adds to a table.
+pub(crate) enum Addition<'s> {
+    Index(&'s ast::CreateIndex),
+    Constraint(&'s ast::AlterTable, &'s TableConstraint),
+    NotNull(&'s ast::AlterTable, &'s ast::Ident),
+}
+
+/// An addition that has begun.
+struct Begun {
+    changing: Changing,
+    table: ObjectId,
+}
+
+/// Rows of a batch: some hundred microseconds.
+const BATCH: usize = 128;
+/// How often a change of the catalog is tried.
+const ATTEMPTS: u32 = 100;
+
+impl Definition {
+    /// What it adds to a table, if that is all it does and others can use the table meanwhile.
+    pub(crate) fn addition(&self) -> Option<Addition<'_>> {
+        match self {
+            Self::CreateIndex(create) => Some(Addition::Index(create)),
+            Self::AlterTable(alter) => match &alter.operations[..] {
+                [AlterTableOperation::AddConstraint { constraint, .. }] => match constraint {
+                    TableConstraint::Unique(_) | TableConstraint::Check(_) => {
+                        Some(Addition::Constraint(alter, constraint))
+                    }
+                    _ => None,
+                },
+                [AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetNotNull }] => {
+                    Some(Addition::NotNull(alter, column_name))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Addition<'_> {
+    fn table(&self) -> (&ast::ObjectName, bool) {
+        match self {
+            Self::Index(create) => (&create.table_name, false),
+            Self::Constraint(alter, _) | Self::NotNull(alter, _) => (&alter.name, alter.if_exists),
+        }
+    }
+
+    fn tag(&self) -> &'static str {
+        match self {
+            Self::Index(_) => "CREATE INDEX",
+            Self::Constraint(..) | Self::NotNull(..) => "ALTER TABLE",
+        }
+    }
+}
+
+impl Session {
+    /// Whether tables can be added to while others use them. Batches write rows as they have read them, which has to fail when
+    /// somebody else has written them meanwhile.
+    pub(crate) fn adds_online(&self) -> bool {
+        self.engine().scheme() != Scheme::Rc
+    }
+
+    /// Runs a statement that adds something to a table. It is no transaction, but several.
+    pub(crate) fn add_online(&mut self, addition: &Addition<'_>, rows: &mut dyn Rows) -> Result<Completion> {
+        let deadline = self.deadline();
+        let receipt = match self.retried(|session| session.begin_addition(addition, deadline, rows))? {
+            None => None,
+            Some(begun) => {
+                let done = self.outlast_users(&begun, deadline);
+                let done = done.and_then(|()| self.go_through(&begun, deadline));
+                let done = done.and_then(|()| self.retried(|session| session.finish_addition(&begun)));
+                let failed = |error| {
+                    // Where that fails, too, it stays unfinished until the database is opened again.
+                    let _ = self.retried(|session| session.take_away(&begun));
+                    error
+                };
+                Some(done.map_err(failed)?)
+            }
+        };
+        rows.complete(addition.tag())?;
+        Ok(self.completion(receipt))
+    }
+
+    /// Changes the catalog, again when a conflict was lost.
+    fn retried<T>(&mut self, mut change: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match change(self) {
+                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && attempts < ATTEMPTS => {
+                    pause(attempts)
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Puts what is added into the definition, unfinished; `None`: there is nothing to do.
+    fn begin_addition(
+        &mut self,
+        addition: &Addition<'_>,
+        deadline: Option<Instant>,
+        rows: &mut dyn Rows,
+    ) -> Result<Option<Begun>> {
+        let (name, if_exists) = addition.table();
+        let Some((changing, mut open, mut def)) = self.change_online(name, if_exists, deadline)? else {
+            skip_missing(rows, name);
+            return Ok(None);
+        };
+        let Some(unfinished) = self.add(&open, &mut def, addition, rows)? else { return Ok(None) };
+        def.unfinished = Some(unfinished);
+        let id = def.id;
+        self.replace_table(&mut open, def)?;
+        let table = open.catalog.table(id).expect("it has just been put there").clone();
+        self.check_definition(&open, &table)?;
+        // The last commit's receipt is the one that counts: what is durable is all that was committed before it.
+        drop(self.commit_change(open)?);
+        Ok(Some(Begun { changing, table: id }))
+    }
+
+    /// A table that nobody else changes, and a transaction that sees it as it is.
+    fn change_online(
+        &mut self,
+        name: &ast::ObjectName,
+        if_exists: bool,
+        deadline: Option<Instant>,
+    ) -> Result<Option<(Changing, Open, TableDef)>> {
+        loop {
+            let open = self.open_change()?;
+            let Some(table) = self.table_named(&open, name, if_exists)? else { return Ok(None) };
+            drop(open);
+            let changing = Changing::begin(&table, &mut self.waiting(&table, deadline))?;
+            let open = self.open_change()?;
+            // Another table may have that name by now.
+            if let Some(now) = self.table_named(&open, name, if_exists)?
+                && now.def.id == table.def.id
+            {
+                return Ok(Some((changing, open, now.def.clone())));
+            }
+        }
+    }
+
+    /// Adds it to a definition; `None`: there is nothing to do.
+    fn add(
+        &self,
+        open: &Open,
+        def: &mut TableDef,
+        addition: &Addition<'_>,
+        rows: &mut dyn Rows,
+    ) -> Result<Option<Unfinished>> {
+        let index = |def: &TableDef| def.indexes.last().map(|index| Unfinished::Index(index.id));
+        Ok(match addition {
+            Addition::Index(create) => self.add_index(open, def, create, rows)?.then(|| index(def)).flatten(),
+            Addition::Constraint(_, constraint) => {
+                let mut constraints = Constraints::default();
+                constraints.add(constraint)?;
+                let before = def.indexes.len();
+                self.add_constraints(open, def, constraints)?;
+                self.take_new_names(open, def, before)?;
+                match def.indexes.len() > before {
+                    true => index(def),
+                    false => def.checks.last().map(|check| Unfinished::Check(check.name.clone())),
+                }
+            }
+            Addition::NotNull(_, column) => {
+                let name = name_of(column);
+                let at = def.column(&name).ok_or_else(|| missing(&name, &def.name))?;
+                let was_there = std::mem::replace(&mut def.columns[at].not_null, true);
+                (!was_there).then_some(Unfinished::NotNull(at))
+            }
+        })
+    }
+
+    /// Waits until all have ended who use the table without knowing what is added.
+    fn outlast_users(&self, begun: &Begun, deadline: Option<Instant>) -> Result<()> {
+        let catalog = self.catalog_now();
+        let table = catalog.table(begun.table).ok_or_else(gone)?;
+        begun.changing.outlast(&mut self.waiting(table, deadline))
+    }
+
+    /// Goes through all rows.
+    fn go_through(&mut self, begun: &Begun, deadline: Option<Instant>) -> Result<()> {
+        let mut next = Some(KeyBuffer::new());
+        let (mut rows_max, mut attempts) = (BATCH, 0);
+        while let Some(from) = &next {
+            match self.batch(begun, from, rows_max, deadline) {
+                Ok(after) => {
+                    next = after;
+                    (rows_max, attempts) = (BATCH.min(rows_max * 2), 0);
+                }
+                // Fewer rows are sooner done than others write one of them.
+                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
+                    rows_max = (rows_max / 2).max(1);
+                    attempts += 1;
+                    self.look(deadline)?;
+                    pause(attempts);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through the next rows; gives where it goes on.
+    fn batch(
+        &mut self,
+        begun: &Begun,
+        from: &[u8],
+        rows_max: usize,
+        deadline: Option<Instant>,
+    ) -> Result<Option<KeyBuffer>> {
+        self.look(deadline)?;
+        let open = self.open_change()?;
+        let table = open.catalog.table(begun.table).ok_or_else(gone)?.clone();
+        let batch = match (0..table.indexes.len()).find(|at| !table.def.is_complete(*at)) {
+            Some(at) => Batch::Fill(at),
+            None => Batch::Check,
+        };
+        let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(&table)?;
+        let mut run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
+        run.deadline = deadline;
+        let done = run_batch(&run, &table, &rules, batch, from, rows_max);
+        if done.as_ref().is_err_and(|error| error.state() == SqlState::SERIALIZATION_FAILURE) {
+            return done;
+        }
+        // A row that breaks a rule has been read for certain only if the transaction commits.
+        drop(self.commit_change(open)?);
+        done
+    }
+
+    /// What was added is finished.
+    fn finish_addition(&mut self, begun: &Begun) -> Result<OwnedReceipt> {
+        self.change_begun(begun, |_, _, def| {
+            def.unfinished = None;
+            Ok(())
+        })
+    }
+
+    /// What was added goes.
+    fn take_away(&mut self, begun: &Begun) -> Result<OwnedReceipt> {
+        self.change_begun(begun, |session, open, def| match def.take_unfinished() {
+            Some(index) => session.take_name(open, &def.schema, &index.name, false),
+            None => Ok(()),
+        })
+    }
+
+    /// A transaction that changes the definition of the table.
+    fn change_begun(
+        &mut self,
+        begun: &Begun,
+        change: impl FnOnce(&Self, &Open, &mut TableDef) -> Result<()>,
+    ) -> Result<OwnedReceipt> {
+        let mut open = self.open_change()?;
+        let mut def = open.catalog.table(begun.table).ok_or_else(gone)?.def.clone();
+        change(self, &open, &mut def)?;
+        self.replace_table(&mut open, def)?;
+        self.commit_change(open)
+    }
+}
+
+fn gone() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "a table is not there that is being changed")
+}
+
+/// Lets others end, the longer the more often a conflict was lost.
+fn pause(attempts: u32) {
+    std::thread::sleep(Duration::from_micros(u64::from(attempts.min(20)) * 10 * fastrand::u64(0..10)));
+}
+
+#[cfg(test)]
+mod tests;

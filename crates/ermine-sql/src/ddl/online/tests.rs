@@ -1,0 +1,277 @@
+//! Goal: an index that is built beside writers has exactly the entries of the rows; a constraint that is added beside them holds for all rows;
+//! what fails is not there.
+//! Method: sessions of one database, in threads that write at random, and step by step where an order of steps matters. Afterwards rows
+//! and entries are compared one by one.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use ermine::{Database, Options, Scheme};
+
+use super::*;
+use crate::{
+    exec::disagreement,
+    session::{Gathered, SqlDatabase},
+};
+
+fn database(scheme: Scheme) -> SqlDatabase {
+    SqlDatabase::open(Arc::new(Database::open_in_memory(Options::default().scheme(scheme)).unwrap())).unwrap()
+}
+
+fn session(database: &SqlDatabase) -> Session {
+    database.session("tester", "test")
+}
+
+/// Ends the writers, also when a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs a text; gives the rows, or the code of the error.
+fn run(session: &mut Session, text: &str) -> Result<Vec<Vec<String>>, &'static str> {
+    let mut rows = Gathered::default();
+    session.run(text, &mut rows).map_err(|error| error.state().0)?;
+    Ok(rows.texts())
+}
+
+/// What does not agree of rows and entries.
+fn disagreements(session: &mut Session, table: &str) -> Vec<String> {
+    let name = ast::ObjectName::from(vec![ast::Ident::new(table)]);
+    let found = session.retried(|session| {
+        let open = session.open_change()?;
+        let table = session.table_named(&open, &name, false)?.unwrap();
+        assert_eq!(table.def.unfinished, None);
+        let rules = Binder::new(&open.catalog, session.environment(), session.search_path(), &[]).rules(&table)?;
+        let (environment, cancel) = (session.environment(), session.cancel_flag());
+        let run = Run::new(&open.txn, &open.catalog, &[], environment, cancel, session.given());
+        let checked = (0..table.indexes.len()).map(|at| disagreement(&run, &table, &rules, at));
+        let found = checked.collect::<Result<Vec<_>>>()?;
+        // What was read counts when that commits.
+        drop(session.commit_change(open)?);
+        Ok(found)
+    });
+    found.unwrap().into_iter().flatten().collect()
+}
+
+/// The addition of a text, of one statement.
+fn begin(session: &mut Session, text: &str) -> Begun {
+    let statement = crate::session::parse::statements(text).unwrap().remove(0);
+    let definition = Definition::of(&statement).unwrap().unwrap();
+    let begun = session.begin_addition(&definition.addition().unwrap(), None, &mut Gathered::default());
+    begun.unwrap().unwrap()
+}
+
+const SCHEMES: [Scheme; 6] =
+    [Scheme::SiSsn, Scheme::Si, Scheme::RcSsn, Scheme::MvOcc, Scheme::Silo, Scheme::TwoPhaseWaitDie];
+
+/// Indexes come and go while others insert, update, delete and move rows.
+#[test]
+fn writers_and_builds_go_on_together() {
+    for scheme in SCHEMES {
+        for key in ["PRIMARY KEY", "NOT NULL"] {
+            let database = database(scheme);
+            let mut own = session(&database);
+            run(&mut own, &format!("CREATE TABLE t (id int {key}, a int, b int)")).unwrap();
+            run(&mut own, "INSERT INTO t SELECT n, n % 40, n FROM generate_series(1, 600) n").unwrap();
+            let seed = fastrand::u64(..);
+            println!("{scheme}, seed {seed}");
+            let has_ended = AtomicBool::new(false);
+            thread::scope(|scope| {
+                let _ends = Ends(&has_ended);
+                for writer in 0..2 {
+                    let (mut session, has_ended) = (session(&database), &has_ended);
+                    scope.spawn(move || {
+                        let mut random = fastrand::Rng::with_seed(seed ^ writer);
+                        while !has_ended.load(Ordering::Relaxed) {
+                            let (one, other) = (random.u32(1..700), random.u32(1..50));
+                            let text = match random.u32(..8) {
+                                0 => format!("INSERT INTO t SELECT {one}, {other}, {one} WHERE NOT EXISTS (SELECT FROM t WHERE id = {one})"),
+                                1 => format!("DELETE FROM t WHERE id = {one}"),
+                                2 => format!("UPDATE t SET id = id + 1000, b = b + 1000 WHERE id = {one}"),
+                                3 => format!("UPDATE t SET id = id - 1000, b = b - 1000 WHERE id = {}", one + 1000),
+                                4 => format!("UPDATE t SET a = NULL WHERE id = {one}"),
+                                5 => format!("BEGIN; UPDATE t SET a = a + 1 WHERE id = {one}; UPDATE t SET a = a + 1 WHERE id = {other}; COMMIT"),
+                                6 => format!("UPDATE t SET b = -b WHERE id = {one}"),
+                                _ => format!("UPDATE t SET a = {other} WHERE id = {one}"),
+                            };
+                            // A key that is taken, a unique index that is being built, a lost conflict.
+                            match run(&mut session, &text) {
+                                Ok(_) => {}
+                                Err("23505" | "40001") => drop(run(&mut session, "ROLLBACK")),
+                                Err(code) => panic!("{text}: {code}"),
+                            }
+                        }
+                    });
+                }
+                for _ in 0..2 {
+                    for index in
+                        ["INDEX i ON t (a)", "UNIQUE INDEX i ON t (b)", "INDEX i ON t (a DESC, b) WHERE b > 100"]
+                    {
+                        match run(&mut own, &format!("CREATE {index}")) {
+                            Ok(_) => {
+                                assert_eq!(disagreements(&mut own, "t"), [""; 0], "{index}");
+                                run(&mut own, "DROP INDEX i").unwrap();
+                            }
+                            // Rows that have the same number by now.
+                            Err("23505") if index.starts_with("UNIQUE") => {}
+                            Err(code) => panic!("{index}: {code}"),
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// A transaction that does not know of the index writes a row that the batches do not see.
+#[test]
+fn without_waiting_for_users_an_index_lacks_entries() {
+    for waits in [false, true] {
+        let database = database(Scheme::SiSsn);
+        let (mut own, mut other) = (session(&database), session(&database));
+        run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (1, 1), (2, 2)").unwrap();
+        run(&mut other, "BEGIN; INSERT INTO t VALUES (3, 3)").unwrap();
+        let begun = begin(&mut own, "CREATE INDEX i ON t (a)");
+        if waits {
+            let waited = own.outlast_users(&begun, Some(Instant::now() + Duration::from_millis(20)));
+            assert_eq!(waited.unwrap_err().state(), SqlState::QUERY_CANCELED);
+            run(&mut other, "COMMIT").unwrap();
+            own.outlast_users(&begun, None).unwrap();
+            own.go_through(&begun, None).unwrap();
+        } else {
+            own.go_through(&begun, None).unwrap();
+            run(&mut other, "COMMIT").unwrap();
+        }
+        drop(own.finish_addition(&begun).unwrap());
+        drop(begun);
+        assert_eq!(disagreements(&mut own, "t").is_empty(), waits);
+    }
+}
+
+/// A row that the batches have not come to is equal to one that has its entry, and goes: the entry stays.
+#[test]
+fn a_row_without_entry_takes_none_away() {
+    let database = database(Scheme::SiSsn);
+    let (mut own, mut other) = (session(&database), session(&database));
+    run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (0, 0), (5, 1), (6, 2)").unwrap();
+    let begun = begin(&mut own, "CREATE UNIQUE INDEX i ON t (a)");
+    own.outlast_users(&begun, None).unwrap();
+    let behind_first = own.batch(&begun, &[], 1, None).unwrap().unwrap();
+    run(&mut other, "INSERT INTO t VALUES (-2, 1), (-1, 2)").unwrap();
+    assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, 1)"), Err("23505"), "those that have entries are unique");
+    run(&mut other, "DELETE FROM t WHERE id = 5; UPDATE t SET a = 3 WHERE id = 6").unwrap();
+    assert_eq!(own.batch(&begun, &behind_first, 10, None).unwrap(), None);
+    drop(own.finish_addition(&begun).unwrap());
+    drop(begun);
+    assert_eq!(disagreements(&mut own, "t"), [""; 0]);
+}
+
+/// Nobody reads an index before it is finished, or takes a column for one without NULL.
+#[test]
+fn what_is_unfinished_is_not_relied_on() {
+    let database = database(Scheme::SiSsn);
+    let (mut own, mut other) = (session(&database), session(&database));
+    run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (1, 1), (2, NULL)").unwrap();
+    run(&mut own, "CREATE INDEX i ON t (a)").unwrap();
+    let begun = begin(&mut own, "ALTER TABLE t ALTER a SET NOT NULL");
+    assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, NULL)"), Err("23502"));
+    assert_eq!(run(&mut other, "SELECT id FROM t ORDER BY a NULLS FIRST").unwrap(), [["2"], ["1"]]);
+    assert_eq!(own.go_through(&begun, None).unwrap_err().state(), SqlState::NOT_NULL_VIOLATION);
+    drop(own.take_away(&begun).unwrap());
+    drop(begun);
+    run(&mut other, "INSERT INTO t VALUES (3, NULL)").unwrap();
+
+    let begun = begin(&mut own, "CREATE UNIQUE INDEX one ON t (a)");
+    assert_eq!(run(&mut other, "SELECT a FROM t WHERE a = 1").unwrap(), [["1"]]);
+    assert_eq!(run(&mut other, "INSERT INTO t VALUES (4, 1) ON CONFLICT (a) DO NOTHING"), Err("42P10"));
+    assert_eq!(
+        run(
+            &mut other,
+            "SELECT indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE relname = 'one'"
+        )
+        .unwrap(),
+        [["f"]]
+    );
+    own.outlast_users(&begun, None).unwrap();
+    own.go_through(&begun, None).unwrap();
+    drop(own.finish_addition(&begun).unwrap());
+    drop(begun);
+    run(&mut other, "INSERT INTO t VALUES (4, 1) ON CONFLICT (a) DO NOTHING").unwrap();
+}
+
+/// A statement that waits ends as it is told, and leaves nothing.
+#[test]
+fn waiting_for_users_ends() {
+    let database = database(Scheme::SiSsn);
+    let (mut own, mut other) = (session(&database), session(&database));
+    run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int)").unwrap();
+    run(&mut other, "BEGIN; INSERT INTO t VALUES (1, 1)").unwrap();
+    own.set("statement_timeout", "20").unwrap();
+    assert_eq!(run(&mut own, "CREATE INDEX i ON t (a)"), Err("57014"));
+    own.set("statement_timeout", "0").unwrap();
+    own.set("lock_timeout", "20").unwrap();
+    assert_eq!(run(&mut own, "ALTER TABLE t ADD CONSTRAINT i UNIQUE (a)"), Err("55P03"));
+    own.set("lock_timeout", "0").unwrap();
+    own.cancel().store(true, Ordering::Relaxed);
+    assert_eq!(run(&mut own, "CREATE INDEX CONCURRENTLY i ON t (a)"), Err("57014"));
+    run(&mut other, "COMMIT").unwrap();
+    run(&mut own, "CREATE INDEX i ON t (a)").unwrap();
+    assert_eq!(disagreements(&mut own, "t"), [""; 0]);
+}
+
+/// Whoever else changes the table waits for the statement; whoever uses it does not.
+#[test]
+fn one_change_at_a_time() {
+    let database = database(Scheme::SiSsn);
+    let (mut own, mut other) = (session(&database), session(&database));
+    run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int)").unwrap();
+    let begun = begin(&mut own, "CREATE INDEX i ON t (a)");
+    other.set("lock_timeout", "20").unwrap();
+    for text in ["DROP TABLE t", "DROP INDEX i", "TRUNCATE t", "CREATE INDEX j ON t (a)", "ALTER TABLE t ADD b int"] {
+        assert_eq!(run(&mut other, text), Err("55P03"), "{text}");
+    }
+    run(&mut other, "INSERT INTO t VALUES (1, 1)").unwrap();
+    drop(begun);
+}
+
+/// What the program that wrote the database had not finished when it ended is not there.
+#[test]
+fn unfinished_additions_go_when_the_database_is_opened() {
+    let directory = std::env::temp_dir().join(format!("ermine-sql-online-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let open = || SqlDatabase::open(Arc::new(Database::open(&directory, Options::default()).unwrap())).unwrap();
+    for (text, then) in [
+        ("CREATE UNIQUE INDEX i ON t (a)", "INSERT INTO t VALUES (0, 1)"),
+        ("ALTER TABLE t ADD CONSTRAINT i UNIQUE (a)", "INSERT INTO t VALUES (1, 1)"),
+        ("ALTER TABLE t ADD CONSTRAINT i CHECK (a > 0)", "INSERT INTO t VALUES (2, -1)"),
+        ("ALTER TABLE t ALTER a SET NOT NULL", "INSERT INTO t VALUES (3, NULL)"),
+    ] {
+        let database = open();
+        let mut own = session(&database);
+        run(&mut own, "CREATE TABLE IF NOT EXISTS t (id int PRIMARY KEY, a int)").unwrap();
+        run(&mut own, "DELETE FROM t; INSERT INTO t SELECT 10 + n, n FROM generate_series(1, 200) n").unwrap();
+        let begun = begin(&mut own, text);
+        own.outlast_users(&begun, None).unwrap();
+        own.batch(&begun, &[], 100, None).unwrap();
+        run(&mut own, "INSERT INTO t VALUES (-1, 1000)").unwrap();
+        drop((begun, own, database));
+
+        let database = open();
+        let mut own = session(&database);
+        run(&mut own, then).unwrap();
+        assert_eq!(disagreements(&mut own, "t"), [""; 0]);
+        run(&mut own, "CREATE INDEX i ON t (a)").unwrap();
+        assert_eq!(disagreements(&mut own, "t"), [""; 0]);
+        run(&mut own, "DROP INDEX i").unwrap();
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}

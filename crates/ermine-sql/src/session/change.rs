@@ -1,0 +1,109 @@
+//! What changes of the catalog use of a session.
+
+use std::{
+    cell::RefCell,
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
+
+use ermine::OwnedReceipt;
+
+use super::{
+    Completion, Session,
+    transaction::{Open, locked},
+};
+use crate::{
+    catalog::{Catalog, Change, Table},
+    error::Result,
+    exec::{GivenNumbers, check_cancelled},
+};
+
+impl Session {
+    pub(crate) fn search_path(&self) -> &[String] {
+        &self.search_path
+    }
+
+    pub(crate) fn cancel_flag(&self) -> &AtomicBool {
+        &self.cancel
+    }
+
+    pub(crate) fn given(&self) -> &RefCell<GivenNumbers> {
+        &self.given
+    }
+
+    /// A number that no object has or had.
+    pub(crate) fn catalog_number(&self) -> Result<u32> {
+        self.shared.catalog.number()
+    }
+
+    /// Storage for a table or an index, which the transaction will put into a definition.
+    pub(crate) fn storage(&self, open: &Open) -> Result<u32> {
+        open.storage(&self.shared.catalog)
+    }
+
+    /// Takes the name of a relation, or gives it back.
+    pub(crate) fn take_name(&self, open: &Open, schema: &str, name: &str, is_taken: bool) -> Result<()> {
+        if is_taken && !schema.is_empty() {
+            self.shared.catalog.use_schema(&open.txn, schema)?;
+        }
+        self.shared.catalog.take_name(&open.txn, schema, name, is_taken)
+    }
+
+    /// A schema goes, into which nobody may put anything meanwhile.
+    pub(crate) fn watch_schema(&self, open: &Open, schema: &str) -> Result<()> {
+        self.shared.catalog.watch_schema(&open.txn, schema)
+    }
+
+    pub(crate) fn engine(&self) -> &ermine::Database {
+        &self.shared.database
+    }
+
+    /// All objects as of the last change.
+    pub(crate) fn catalog_now(&self) -> Arc<Catalog> {
+        self.shared.catalog.current()
+    }
+
+    /// Begins a transaction of its own.
+    pub(crate) fn open_change(&mut self) -> Result<Open> {
+        self.open(self.modes())
+    }
+
+    /// Commits such a transaction.
+    pub(crate) fn commit_change(&self, open: Open) -> Result<OwnedReceipt> {
+        open.commit(&self.shared.catalog)
+    }
+
+    /// A statement outside of transactions has ended with this commit.
+    pub(crate) fn completion(&self, receipt: Option<OwnedReceipt>) -> Completion {
+        Completion { receipt: receipt.filter(|_| !self.modes().is_async) }
+    }
+
+    /// When a statement that begins now has taken too long.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let millis = self.settings.millis("statement_timeout");
+        (millis > 0).then(|| Instant::now() + Duration::from_millis(millis))
+    }
+
+    /// To be called now and then by what takes long: fails when the client, or a time limit, wants that.
+    pub(crate) fn look(&self, deadline: Option<Instant>) -> Result<()> {
+        (self.pause)();
+        check_cancelled(&self.cancel, deadline)
+    }
+
+    /// To be called by what waits for others who use a table: fails when the client, or a time limit, wants that.
+    pub(crate) fn waiting(&self, table: &Table, deadline: Option<Instant>) -> impl FnMut() -> Result<()> {
+        let (since, millis) = (Instant::now(), self.settings.millis("lock_timeout"));
+        move || {
+            self.look(deadline)?;
+            if millis > 0 && since.elapsed() > Duration::from_millis(millis) {
+                return Err(locked(table, "in use"));
+            }
+            Ok(())
+        }
+    }
+
+    /// Makes changes, which the transaction sees at once.
+    pub(crate) fn apply(&self, open: &mut Open, changes: Vec<Change>) -> Result<()> {
+        open.apply(&self.shared.catalog, &self.shared.database, changes)
+    }
+}
