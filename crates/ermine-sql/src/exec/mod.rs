@@ -20,7 +20,8 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use ermine::OwnedTransaction;
@@ -58,6 +59,8 @@ pub(crate) struct Run<'r> {
     pub(crate) given: &'r RefCell<GivenNumbers>,
     /// When the statement has taken too long.
     pub(crate) deadline: Option<Instant>,
+    /// Called now and then: others may want the thread.
+    pub(crate) pause: fn(),
     looks: Cell<u32>,
     /// Results of queries in expressions that look at nothing around them, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
@@ -80,6 +83,7 @@ impl<'r> Run<'r> {
             cancel,
             given,
             deadline: None,
+            pause: || {},
             looks: Cell::new(0),
             remembered: RefCell::default(),
         }
@@ -95,10 +99,35 @@ impl<'r> Run<'r> {
         }
         // The clock costs more than a row.
         self.looks.set(self.looks.get().wrapping_add(1));
-        if self.looks.get().is_multiple_of(64) && self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"));
+        if self.looks.get().is_multiple_of(64) { self.pause() } else { Ok(()) }
+    }
+
+    /// Lets others run, and fails when the statement has taken too long.
+    fn pause(&self) -> Result<()> {
+        (self.pause)();
+        match self.deadline {
+            Some(deadline) if Instant::now() > deadline => {
+                Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Waits for so many seconds, unless it is cancelled.
+    pub(crate) fn sleep(&self, seconds: f64) -> Result<()> {
+        const LOOK_EVERY: Duration = Duration::from_millis(10);
+        // No time is negative, and what is no time at all is none.
+        let length = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+        let began = Instant::now();
+        loop {
+            self.check_cancelled()?;
+            self.pause()?;
+            let left = length.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(LOOK_EVERY));
+        }
     }
 
     /// The number that the session was given last: of a sequence, or of all.

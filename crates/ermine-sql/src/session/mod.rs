@@ -8,6 +8,7 @@
 //! 1. *A failed transaction does nothing more*: it is rolled back at once, and the session remembers that until it is told to end it.
 //! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
 
+mod measure;
 pub(crate) mod parse;
 mod plan;
 mod result;
@@ -105,6 +106,7 @@ impl SqlDatabase {
             plans: HashMap::new(),
             named: HashMap::new(),
             cancel: Arc::default(),
+            pause: || {},
             given: RefCell::default(),
         }
     }
@@ -126,6 +128,7 @@ pub struct Session {
     /// Statements with names (PREPARE).
     named: HashMap<String, Arc<Prepared>>,
     cancel: Arc<AtomicBool>,
+    pause: fn(),
     given: RefCell<GivenNumbers>,
 }
 
@@ -436,7 +439,7 @@ impl Session {
             let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
             again = plan::bind(statement, &open.catalog, &self.environment, &self.search_path, &types)?;
             if !self.is_simple && !plan::same_columns(&again, &prepared.bound) {
-                return Err(SqlError::unsupported("a cached plan whose result has another type; preparing it again"));
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
             }
             &again
         };
@@ -457,6 +460,7 @@ impl Session {
             0 => None,
             millis => Some(Instant::now() + Duration::from_millis(millis)),
         };
+        run.pause = self.pause;
         let tag = plan::run(bound, &run, rows)?;
         rows.complete(&tag)?;
         Ok(true)
@@ -565,6 +569,11 @@ impl Session {
     /// Set it to true, from any thread, to have what runs, or else what runs next, fail with `57014`; it is false again then.
     pub fn cancel(&self) -> Arc<AtomicBool> {
         self.cancel.clone()
+    }
+
+    /// What is called some thousand times a second while a statement runs that takes long, so that others may have its thread.
+    pub fn set_pause(&mut self, pause: fn()) {
+        self.pause = pause;
     }
 
     /// A setting, like `server_version`.
