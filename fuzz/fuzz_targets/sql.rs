@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 
 thread_local! {
-    static FRONT: RefCell<front::Front> = RefCell::new(front::Front::new());
+    static FRONT: RefCell<front::Front> = RefCell::new(front::Front::new(Vec::new()));
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -43,7 +43,8 @@ fn ermined(arguments: &[&str]) -> Command {
 
 fn output(arguments: &[&str], input: &str) -> (Output, String) {
     let mut child = ermined(arguments).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    // Who does not read what is said may be gone before it is.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
     (output, text)

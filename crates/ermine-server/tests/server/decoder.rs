@@ -62,7 +62,8 @@ fn values(bind: &Bind<'_>) {
                 Format::Text => codec::parse_text(ty, bytes, &environment),
             };
             if let Err(error) = value {
-                assert_ne!(error.state().0, "XX000", "{ty:?}: {error}");
+                // A version of jsonb that is not known is an internal error in PostgreSQL, too.
+                assert!(error.state().0 != "XX000" || ty == SqlType::JSONB || ty == SqlType::JSONB.array(), "{error}");
             }
         }
     }

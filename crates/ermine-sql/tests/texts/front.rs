@@ -18,7 +18,7 @@ const SCHEMA: &str = "
     CREATE TABLE u (k text PRIMARY KEY, v bigint NOT NULL);
     CREATE SEQUENCE s;
     INSERT INTO t (a, b, c, d, j, l)
-        SELECT n, 'b' || n, n / 3.0, '2026-01-01'::timestamptz, '{\"n\": [1, null]}', ARRAY[n, NULL] FROM generate_series(1, 30) AS n;
+        SELECT n, 'b' || n, n / 3.0, '2026-01-01'::timestamptz, '{\"n\": [1, null]}'::jsonb, ARRAY[n, NULL] FROM generate_series(1, 30) AS n;
     INSERT INTO u SELECT 'k' || n, n FROM generate_series(1, 10) AS n";
 
 /// How long a statement may run, as it is told, and how long a text may take, binding and machine included.
@@ -28,22 +28,28 @@ const TEXT_MAX: Duration = Duration::from_secs(20);
 /// A small database, and how many texts it has been through: what they make is forgotten now and then.
 pub struct Front {
     database: SqlDatabase,
+    /// Statements that make more than [`SCHEMA`]; some of them may fail.
+    more: Vec<String>,
     texts: u32,
 }
 
 impl Front {
-    pub fn new() -> Self {
+    pub fn new(more: Vec<String>) -> Self {
         let engine = Database::open_in_memory(Options::default()).unwrap();
         let database = SqlDatabase::open(Arc::new(engine)).unwrap();
-        database.session("ann", "shop").run(SCHEMA, &mut Nobody).unwrap();
-        Self { database, texts: 0 }
+        let mut session = database.session("ann", "shop");
+        session.run(SCHEMA, &mut Nobody).unwrap();
+        for statement in &more {
+            let _ = session.run(statement, &mut Nobody);
+        }
+        Self { database, more, texts: 0 }
     }
 
     /// Runs a text as clients do: as it is, and prepared with parameters that are NULL.
     pub fn check(&mut self, text: &str) {
         self.texts += 1;
         if self.texts.is_multiple_of(100) {
-            *self = Self::new();
+            *self = Self::new(std::mem::take(&mut self.more));
         }
         let began = Instant::now();
         let mut session = self.database.session("ann", "shop");

@@ -14,6 +14,8 @@ use ermine_sql::{Gathered, SqlDatabase};
 use front::Front;
 
 const STACK: usize = 2 << 20;
+/// Seeds that are neighbours begin with numbers that are; spread out, they do not.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Of the whole process, with all tests at once.
 const MEMORY_MAX_KIB: u64 = 3 << 20;
 
@@ -166,8 +168,8 @@ fn change(parts: &mut Vec<String>, seeds: &[Vec<String>], random: &mut fastrand:
             parts.splice(at..end, [STRANGE[random.usize(..STRANGE.len())].to_owned()]);
         }
         4 => {
-            let copy = parts[at..end].repeat(1 << random.u32(..8));
-            parts.splice(at..at, copy);
+            let copies = vec![parts[at..end].to_vec(); 1 << random.u32(..8)];
+            parts.splice(at..at, copies.concat());
         }
         5 if !parts.is_empty() => {
             let (one, two) = (random.usize(..parts.len()), random.usize(..parts.len()));
@@ -190,11 +192,13 @@ fn random_texts_are_answered() {
         let rounds =
             if variable("ERMINE_TEST_SEED").is_some() { 1 } else { variable("ERMINE_TEST_ROUNDS").unwrap_or(3000) };
         let first = variable("ERMINE_TEST_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
-        let seeds: Vec<_> = seeds().iter().map(|seed| parts(seed)).collect();
-        let mut front = Front::new();
+        let mut tables = seeds();
+        let seeds: Vec<_> = tables.iter().map(|seed| parts(seed)).collect();
+        tables.retain(|seed| ["CREATE TABLE", "CREATE SEQUENCE", "INSERT"].iter().any(|start| seed.starts_with(start)));
+        let mut front = Front::new(tables);
         for seed in first..first + rounds {
             println!("ERMINE_TEST_SEED={seed}");
-            let mut random = fastrand::Rng::with_seed(seed);
+            let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(SPREAD));
             let mut text = seeds[random.usize(..seeds.len())].clone();
             for _ in 0..random.usize(..6) {
                 change(&mut text, &seeds, &mut random);
@@ -255,11 +259,12 @@ const LONG: &[(&str, &str, &str, &str, &str)] = &[
 #[test]
 fn deep_and_long_texts_are_answered() {
     on_a_small_stack(|| {
+        let mut front = Front::new(Vec::new());
         for (before, part, between, behind, after) in LONG {
-            for times in [40, 90, 350, 1900, 3900, 20_000, 300_000] {
+            for times in [90, 390, 3900, 300_000] {
                 let text = format!("{before}{}{between}{}{after}", part.repeat(times), behind.repeat(times));
                 trace(&format!("{before}{part} {times}"));
-                Front::new().check(&text);
+                front.check(&text);
             }
         }
         check_memory();
@@ -286,7 +291,7 @@ fn many_names_are_answered() {
             ];
             for text in texts {
                 trace(&text[..40]);
-                Front::new().check(&text);
+                Front::new(Vec::new()).check(&text);
             }
         }
         check_memory();
