@@ -58,10 +58,10 @@ impl Backend for SqlBackend {
 
     fn session(&self, opening: &Opening<'_>) -> Result<SqlSession> {
         let mut session = self.database.session(opening.user, opening.database);
+        session.set_pause(opening.pause);
         for (name, value) in opening.settings {
             session.set(&name.to_lowercase(), value)?;
         }
-        session.on_pause(opening.pause);
         Ok(SqlSession(session))
     }
 

@@ -70,6 +70,8 @@ pub(crate) enum Expr {
     LastGiven(Option<NextOf>),
     /// Sets a sequence: to a number, and whether that was given already.
     SetNext(NextOf, Box<[Expr; 2]>),
+    /// Waits for so many seconds.
+    Sleep(Box<Expr>),
 }
 
 /// A function by its name: two are the same if their names and types are.
@@ -408,6 +410,13 @@ impl Expr {
                     _ => NULL,
                 }
             }
+            Self::Sleep(seconds) => match &*seconds.eval(frame, run)? {
+                Value::Float8(seconds) => {
+                    run.sleep(*seconds)?;
+                    Value::text("")
+                }
+                _ => NULL,
+            },
         };
         Ok(Cow::Owned(value))
     }
@@ -436,7 +445,8 @@ impl Expr {
             | Self::Cast(operand, _)
             | Self::Not(operand)
             | Self::IsNull(operand)
-            | Self::IsBool(operand, _) => {
+            | Self::IsBool(operand, _)
+            | Self::Sleep(operand) => {
                 vec![operand]
             }
             Self::Call(_, operands)
@@ -472,6 +482,7 @@ impl Expr {
             Self::NullIf(operands) => Self::NullIf(two(operands, change)?),
             Self::Any { operator, operands, all } => Self::Any { operator, operands: two(operands, change)?, all },
             Self::SetNext(sequence, operands) => Self::SetNext(sequence, two(operands, change)?),
+            Self::Sleep(seconds) => Self::Sleep(Box::new(change(*seconds)?)),
             Self::Prefix(function, operand) => Self::Prefix(function, Box::new(change(*operand)?)),
             Self::Cast(operand, conversion) => Self::Cast(Box::new(change(*operand)?), conversion),
             Self::Not(operand) => Self::Not(Box::new(change(*operand)?)),
@@ -511,7 +522,7 @@ impl Expr {
     /// Whether it may be another value each time it is asked for, the row being the same.
     pub(crate) fn is_volatile(&self) -> bool {
         self.has(&|inner| match inner {
-            Self::Next(_) | Self::LastGiven(_) | Self::SetNext(..) => true,
+            Self::Next(_) | Self::LastGiven(_) | Self::SetNext(..) | Self::Sleep(_) => true,
             Self::Call(function, _) => function.is_volatile,
             _ => false,
         })
@@ -520,7 +531,12 @@ impl Expr {
     /// Whether it depends on the row only, always in the same way.
     pub(crate) fn is_immutable(&self) -> bool {
         !self.has(&|inner| match inner {
-            Self::Next(_) | Self::LastGiven(_) | Self::SetNext(..) | Self::Subquery(_) | Self::Outer(..) => true,
+            Self::Next(_)
+            | Self::LastGiven(_)
+            | Self::SetNext(..)
+            | Self::Sleep(_)
+            | Self::Subquery(_)
+            | Self::Outer(..) => true,
             Self::Call(function, _) => !function.is_immutable,
             _ => false,
         })

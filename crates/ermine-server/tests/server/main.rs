@@ -8,8 +8,10 @@ mod authentication;
 mod clients;
 mod command;
 mod cost;
+mod decoder;
 mod extended;
 mod fake;
+mod garbage;
 mod hostile;
 #[path = "../process/mod.rs"]
 mod process;

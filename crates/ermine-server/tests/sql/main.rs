@@ -6,6 +6,7 @@
 //!
 //! `ERMINE_TEST_KILLS=100 cargo test --release -p ermine-server --test sql kill` kills more often.
 
+mod anomalies;
 mod copy;
 #[path = "../process/mod.rs"]
 mod process;
@@ -269,11 +270,40 @@ async fn builds_are_whole_or_gone_after_a_kill() {
         }));
         tokio::time::sleep(Duration::from_millis(300)).await;
         let id = serving.child.id().to_string();
-        assert!(Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
+        assert!(std::process::Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
         for task in tasks {
             task.await.unwrap();
         }
     }
+}
+
+/// More statements that run for long than the server has threads: others are served, and all of them can be cancelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_statements_stop_nobody() {
+    let directory = Directory::new("long");
+    let serving = Serving::start(&directory.0, &["--threads", "2"]);
+    let mut running = Vec::new();
+    for number in 0..6 {
+        let client = serving.client().await;
+        let token = client.cancel_token();
+        let text = match number % 2 {
+            0 => "SELECT count(*) FROM generate_series(1, 100000) AS a, generate_series(1, 1000000000) AS b",
+            _ => "SELECT pg_sleep(600)",
+        };
+        running.push((token, tokio::spawn(async move { client.batch_execute(text).await })));
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let others = async {
+        let client = serving.client().await;
+        for _ in 0..20 {
+            client.query_one("SELECT 1", &[]).await.unwrap();
+        }
+        for (token, statement) in running {
+            token.cancel_query(NoTls).await.unwrap();
+            assert_eq!(statement.await.unwrap().unwrap_err().code(), Some(&SqlState::QUERY_CANCELED));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), others).await.expect("long statements stop others");
 }
 
 /// Clients note what was acknowledged; the server is killed under load, and everything that was noted is there.

@@ -109,7 +109,7 @@ fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
         is_known &= match inner {
             Expr::Column(at) => known.iter().any(|(first, end)| (*first..*end).contains(at)),
             Expr::Subquery(subquery) => !subquery.is_correlated,
-            Expr::Next(_) | Expr::LastGiven(_) | Expr::SetNext(..) | Expr::Aggregate(_) => false,
+            Expr::Next(_) | Expr::LastGiven(_) | Expr::SetNext(..) | Expr::Sleep(_) | Expr::Aggregate(_) => false,
             Expr::Call(function, _) => !function.is_volatile,
             _ => true,
         }

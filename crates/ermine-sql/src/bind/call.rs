@@ -132,6 +132,11 @@ impl Binder<'_> {
                 let number = self.coerce(all[1].clone(), SqlType::INT8)?;
                 Ok(Typed::new(Expr::SetNext(sequence, Box::new([number, is_called])), SqlType::INT8))
             }
+            ("pg_sleep", [seconds]) => {
+                let seconds = self.coerce(seconds.clone(), SqlType::FLOAT8)?;
+                // PostgreSQL's type of it is void, whose text is empty.
+                Ok(Typed::new(Expr::Sleep(Box::new(seconds)), SqlType::TEXT))
+            }
             _ => self.call_of(name, all),
         }
     }

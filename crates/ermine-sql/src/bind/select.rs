@@ -20,6 +20,17 @@ use crate::{
     types::{SqlType, Value},
 };
 
+/// Columns of a result, as in PostgreSQL; the protocol has a number of two bytes for them.
+const COLUMNS_MAX: usize = 1664;
+
+fn check_width(columns: usize) -> Result<()> {
+    if columns <= COLUMNS_MAX {
+        return Ok(());
+    }
+    let message = format!("target lists can have at most {COLUMNS_MAX} entries");
+    Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message))
+}
+
 /// The items of a projection: what is shown, and its columns.
 #[derive(Default)]
 struct Output {
@@ -198,6 +209,7 @@ impl Binder<'_> {
         if rows.is_empty() || rows.iter().any(|row| row.len() != rows[0].len()) {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
         }
+        check_width(rows[0].len())?;
         Ok(rows)
     }
 
@@ -299,6 +311,7 @@ impl Binder<'_> {
                 }
                 other => return Err(SqlError::unsupported(format_args!("{other} in a list of results"))),
             }
+            check_width(output.exprs.len())?;
         }
         Ok(output)
     }

@@ -17,6 +17,9 @@ use crate::{
     types::{SqlType, Value},
 };
 
+/// Of one query: each loops inside of those before it, on the same stack.
+const SOURCES_MAX: usize = 400;
+
 /// What stands behind FROM.
 #[derive(Default)]
 pub(super) struct From {
@@ -37,6 +40,10 @@ impl Binder<'_> {
         for table in tables {
             self.source(from, &table.relation, Join::Inner)?;
             table.joins.iter().try_for_each(|join| self.join(from, join))?;
+            if from.sources.len() > SOURCES_MAX {
+                let message = format!("a query of more than {SOURCES_MAX} tables");
+                return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+            }
         }
         Ok(())
     }

@@ -20,6 +20,9 @@ use crate::{
     types::SqlType,
 };
 
+/// Of a table, those that were dropped included, as in PostgreSQL.
+const COLUMNS_MAX: usize = 1600;
+
 /// What a statement says of a table besides its columns.
 #[derive(Default)]
 pub(super) struct Constraints {
@@ -115,6 +118,10 @@ impl Session {
         column: &ast::ColumnDef,
         all: &mut Constraints,
     ) -> Result<(ColumnDef, Option<SequenceDef>)> {
+        if at >= COLUMNS_MAX {
+            let message = format!("tables can have at most {COLUMNS_MAX} columns");
+            return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message));
+        }
         let name = name_of(&column.name);
         let (ty, modifier, is_serial) = match serial(&column.data_type)? {
             Some(ty) => (ty, -1, true),

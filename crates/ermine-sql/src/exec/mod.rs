@@ -23,7 +23,8 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use ermine::OwnedTransaction;
@@ -58,10 +59,10 @@ pub(crate) fn check_cancelled(cancel: &AtomicBool, deadline: Option<Instant>) ->
     // Relaxed: nothing else is told by it.
     if cancel.load(Ordering::Relaxed) {
         cancel.store(false, Ordering::Relaxed);
-        return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+        return Err(SqlError::canceled("user request"));
     }
     if deadline.is_some_and(|deadline| Instant::now() > deadline) {
-        return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"));
+        return Err(SqlError::canceled("statement timeout"));
     }
     Ok(())
 }
@@ -78,6 +79,8 @@ pub(crate) struct Run<'r> {
     pub(crate) level: Level,
     /// When the statement has taken too long.
     pub(crate) deadline: Option<Instant>,
+    /// Called now and then: others may want the thread.
+    pub(crate) pause: fn(),
     looks: Cell<u32>,
     /// Results of queries in expressions that look at nothing around them, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
@@ -101,6 +104,7 @@ impl<'r> Run<'r> {
             given,
             level: Level::Serializable,
             deadline: None,
+            pause: || {},
             looks: Cell::new(0),
             remembered: RefCell::default(),
         }
@@ -111,7 +115,29 @@ impl<'r> Run<'r> {
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         // The clock costs more than a row.
         self.looks.set(self.looks.get().wrapping_add(1));
-        check_cancelled(self.cancel, self.deadline.filter(|_| self.looks.get().is_multiple_of(64)))
+        if self.looks.get().is_multiple_of(64) { self.pause() } else { check_cancelled(self.cancel, None) }
+    }
+
+    /// Lets others run, and fails when the statement is to end.
+    fn pause(&self) -> Result<()> {
+        (self.pause)();
+        check_cancelled(self.cancel, self.deadline)
+    }
+
+    /// Waits for so many seconds, unless it is cancelled.
+    pub(crate) fn sleep(&self, seconds: f64) -> Result<()> {
+        const LOOK_EVERY: Duration = Duration::from_millis(10);
+        // No time is negative, and what is no time at all is none.
+        let length = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+        let began = Instant::now();
+        loop {
+            self.pause()?;
+            let left = length.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(LOOK_EVERY));
+        }
     }
 
     /// The number that the session was given last: of a sequence, or of all.

@@ -11,6 +11,7 @@
 
 mod change;
 mod copy;
+mod measure;
 pub(crate) mod parse;
 mod plan;
 mod result;
@@ -124,9 +125,9 @@ impl SqlDatabase {
             named: HashMap::new(),
             copying: None,
             cancel: Arc::default(),
+            pause: || {},
             given: RefCell::default(),
             deadline: None,
-            pause: || {},
         }
     }
 }
@@ -566,7 +567,7 @@ impl Session {
             let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
             again = plan::bind(tree, &open.catalog, &self.environment, &self.search_path, &types)?;
             if !self.is_simple && !plan::same_columns(&again, &prepared.bound) {
-                return Err(SqlError::unsupported("a cached plan whose result has another type; preparing it again"));
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
             }
             &again
         };
@@ -588,7 +589,7 @@ impl Session {
             return Ok(true);
         }
         let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
-        (run.deadline, run.level) = (self.deadline, open.level);
+        (run.deadline, run.level, run.pause) = (self.deadline, open.level, self.pause);
         let tag = plan::run(bound, &run, rows)?;
         rows.complete(&tag)?;
         Ok(true)
@@ -713,8 +714,8 @@ impl Session {
         self.cancel.clone()
     }
 
-    /// Has this called now and then by statements that wait for others, or go through whole tables beside them.
-    pub fn on_pause(&mut self, pause: fn()) {
+    /// What is called some thousand times a second while a statement runs that takes long, so that others may have its thread.
+    pub fn set_pause(&mut self, pause: fn()) {
         self.pause = pause;
     }
 

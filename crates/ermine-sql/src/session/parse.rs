@@ -1,13 +1,18 @@
 //! From text to trees.
+//!
+//! Trees are larger than texts, a thousand times where a text is all statements, and as deep as its chains are long. So a text is measured
+//! before it is cut into tokens ([`super::measure`]), and the tokens before they become trees: no text takes more than some gigabytes, and
+//! none takes more stack than a thread has.
 
 use sqlparser::{
     ast::{Expr, ObjectName, Query, Statement},
     dialect::PostgreSqlDialect,
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::Token,
+    tokenizer::{Token, Tokenizer},
 };
 
+use super::measure::{check_chains, check_size};
 use crate::{
     copy::CopyTree,
     error::{Result, SqlError, SqlState},
@@ -52,17 +57,12 @@ impl TwoPhase {
     }
 }
 
-/// Longer texts are refused.
-const TEXT_MAX: usize = 64 << 20;
 /// How deep a text may be nested.
 const DEPTH: usize = 100;
+const DIALECT: &PostgreSqlDialect = &PostgreSqlDialect {};
 
 /// The statements of a text.
 pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
-    if text.len() > TEXT_MAX {
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the query is too long"));
-    }
-    check_chains(text)?;
     // Whatever is to be vacuumed, and how: the engine does that by itself, and the grammar has one form of it only.
     let first = text.split_whitespace().next().unwrap_or_default();
     let text = if first.eq_ignore_ascii_case("vacuum") && !text.trim_end().trim_end_matches(';').contains(';') {
@@ -70,9 +70,7 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
     } else {
         text
     };
-    let dialect = PostgreSqlDialect {};
-    let parser = Parser::new(&dialect).with_recursion_limit(DEPTH);
-    parser.try_with_sql(text).and_then(|mut parser| trees(&mut parser)).map_err(|error| failure(text, &error))
+    trees(&mut parser(text)?).map_err(|error| failure(text, &error))
 }
 
 fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
@@ -97,47 +95,27 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
 
 /// A query that is put together from names as somebody wrote them.
 pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
-    Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH).try_with_sql(text)?.parse_query()
+    Parser::new(DIALECT).with_recursion_limit(DEPTH).try_with_sql(text)?.parse_query()
 }
 
 /// An expression that the catalog keeps.
 pub(crate) fn expression(text: &str) -> Result<Expr> {
-    let dialect = PostgreSqlDialect {};
-    let parser = Parser::new(&dialect).with_recursion_limit(DEPTH);
-    parser.try_with_sql(text).and_then(|mut parser| parser.parse_expr()).map_err(|error| failure(text, &error))
+    parser(text)?.parse_expr().map_err(|error| failure(text, &error))
+}
+
+/// A parser at the beginning of a text.
+fn parser(text: &str) -> Result<Parser<'static>> {
+    check_size(text)?;
+    let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location();
+    let tokens = tokens.map_err(|error| failure(text, &error.into()))?;
+    check_chains(&tokens)?;
+    Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }
 
 /// The name of an object, in a literal.
 pub(crate) fn object_name(text: &str) -> Result<ObjectName> {
-    let dialect = PostgreSqlDialect {};
-    let parsed = Parser::new(&dialect).try_with_sql(text).and_then(|mut parser| parser.parse_object_name(false));
-    parsed.map_err(|_| SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid name syntax: \"{text}\"")))
-}
-
-/// Fails for texts that tie too many expressions or queries together: trees are as deep as chains are long, and so is the stack that
-/// looks at them.
-fn check_chains(text: &str) -> Result<()> {
-    /// Words, and how many of them a statement may have.
-    const CHAINS: [(&[&str], usize); 2] =
-        [(&["and", "or"], 2000), (&["select", "union", "intersect", "except", "join"], 400)];
-    const SHORT: usize = 2000;
-    if text.len() < SHORT {
-        return Ok(());
-    }
-    // Each statement by itself may have as many.
-    let statements = text.matches(';').count() + 1;
-    for (chain, most) in CHAINS {
-        // What is in quotes is every other part.
-        let parts = text.split('\'').step_by(2);
-        let words =
-            parts.flat_map(|part| part.split(|character: char| !character.is_ascii_alphanumeric() && character != '_'));
-        let count = words.filter(|word| chain.iter().any(|known| word.eq_ignore_ascii_case(known))).count();
-        if count > most * statements {
-            let message = format!("a statement with more than {most} of {}", chain.join(", "));
-            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
-        }
-    }
-    Ok(())
+    let parsed = parser(text).ok().and_then(|mut parser| parser.parse_object_name(false).ok());
+    parsed.ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid name syntax: \"{text}\"")))
 }
 
 fn failure(text: &str, error: &ParserError) -> SqlError {

@@ -10,16 +10,18 @@
 
 mod script;
 mod serial;
+mod verdict;
 
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
 
 use ermine::{
-    Abort, AbortKind, Database, Error, IndexKind, Options, Result, Scan, Scheme, SecondaryIndex, Table, TableOptions,
-    Transaction, TxnOptions, Uniqueness,
+    Abort, Database, Error, IndexKind, Options, Result, Scan, Scheme, SecondaryIndex, Table, TableOptions, Transaction,
+    TxnOptions, Uniqueness,
 };
 
-use script::{Bounds, Claim, Class, Expect, IndexSpec, Op, Range, Script, Step};
-use serial::{Committed, Serial, State, done, exists, none, render, serial_order};
+use script::{Bounds, IndexSpec, Op, Range, Script};
+use serial::{State, done, exists, none, render};
+use verdict::{End, Run};
 
 #[test]
 fn read_committed_gives_its_verdicts() {
@@ -85,16 +87,16 @@ fn every_script(scheme: Scheme) {
     let mut failures = String::new();
     let wanted_scripts = scripts.iter().filter(|script| script.name.contains(&wanted));
     for (script, kind) in wanted_scripts.flat_map(|script| [(script, IndexKind::BTree), (script, IndexKind::Art)]) {
-        let run = Run::of(script, scheme, kind);
-        let faults = run.faults(script, scheme);
+        let run = play(script, scheme, kind);
+        let faults = run.faults(script, scheme.name());
         if !wanted.is_empty() {
-            println!("{}", run.trace(script, scheme));
+            println!("{}", run.trace(script, scheme.name()));
         }
         for fault in &faults {
             writeln!(failures, "{} under {scheme} with {kind:?}: {fault}", script.name).unwrap();
         }
         if !faults.is_empty() {
-            writeln!(failures, "{}", run.trace(script, scheme)).unwrap();
+            writeln!(failures, "{}", run.trace(script, scheme.name())).unwrap();
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
@@ -178,184 +180,79 @@ impl Store {
     }
 }
 
-/// How a transaction of a script ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum End {
-    Committed,
-    RolledBack,
-    Aborted(Abort),
-}
-
-/// What happened in one run of a script.
-struct Run {
-    /// Of every step, in order; `None` where the transaction had aborted before.
-    outcomes: Vec<Option<Result<String, AbortKind>>>,
-    ends: Vec<End>,
-    state: State,
-    /// Broken rules noticed on the way.
-    faults: Vec<String>,
-}
-
-impl Run {
-    fn of(script: &Script, scheme: Scheme, kind: IndexKind) -> Self {
-        // All transactions of a script are one thread's: none can wait for another.
-        let options = Options::default().scheme(scheme).wait_max(Duration::ZERO);
-        let database = Database::open_in_memory(options).unwrap();
-        let store = Store::create(&database, script, kind).unwrap();
-        let mut open: Vec<Option<Transaction<'_>>> = script.transactions.iter().map(|_| None).collect();
-        let mut ends: Vec<Option<End>> = vec![None; open.len()];
-        let mut outcomes = Vec::new();
-        let mut faults = Vec::new();
-        for step in &script.steps {
-            let (slot, end) = (&mut open[step.transaction], &mut ends[step.transaction]);
-            if slot.is_none() && end.is_none() {
-                let read_only = matches!(step.op, Op::Begin { read_only: true });
-                let options = if read_only { TxnOptions::read_only() } else { TxnOptions::default() };
-                match database.begin(options) {
-                    Ok(txn) => *slot = Some(txn),
-                    Err(Error::Abort(abort)) => *end = Some(End::Aborted(*abort)),
-                    Err(error) => panic!("{}, line {}: {error}", script.name, step.line),
-                }
-            }
-            if slot.is_none() && matches!(end, Some(End::Aborted(_))) {
-                outcomes.push(None);
-                continue;
-            }
-            let outcome = match (&step.op, slot.as_ref()) {
-                (Op::Begin { .. }, Some(_)) => Ok(done()),
-                (Op::Commit, Some(_)) => slot.take().unwrap().commit().map(|_| {
-                    end.get_or_insert(End::Committed);
-                    done()
-                }),
-                (Op::Rollback, Some(_)) => {
-                    slot.take().unwrap().rollback();
-                    end.get_or_insert(End::RolledBack);
-                    Ok(done())
-                }
-                (op, Some(txn)) => store.run(txn, op),
-                (_, None) => panic!("{}, line {}: the transaction has ended", script.name, step.line),
-            };
-            let doomed = matches!(end, Some(End::Aborted(_)));
-            outcomes.push((!doomed).then(|| match &outcome {
-                Ok(outcome) => Ok(outcome.clone()),
-                Err(Error::Abort(abort)) => Err(abort.kind),
+/// Plays a script on a fresh database.
+fn play(script: &Script, scheme: Scheme, kind: IndexKind) -> Run {
+    // All transactions of a script are one thread's: none can wait for another.
+    let options = Options::default().scheme(scheme).wait_max(Duration::ZERO);
+    let database = Database::open_in_memory(options).unwrap();
+    let store = Store::create(&database, script, kind).unwrap();
+    let mut open: Vec<Option<Transaction<'_>>> = script.transactions.iter().map(|_| None).collect();
+    let mut ends: Vec<Option<End>> = vec![None; open.len()];
+    let mut aborts: Vec<Option<Abort>> = vec![None; open.len()];
+    let mut outcomes = Vec::new();
+    let mut faults = Vec::new();
+    for step in &script.steps {
+        let (slot, end) = (&mut open[step.transaction], &mut ends[step.transaction]);
+        let first = &mut aborts[step.transaction];
+        if slot.is_none() && end.is_none() && first.is_none() {
+            let read_only = matches!(step.op, Op::Begin { read_only: true });
+            let options = if read_only { TxnOptions::read_only() } else { TxnOptions::default() };
+            match database.begin(options) {
+                Ok(txn) => *slot = Some(txn),
+                Err(Error::Abort(abort)) => *first = Some(*abort),
                 Err(error) => panic!("{}, line {}: {error}", script.name, step.line),
-            }));
-            match (outcome, &end) {
-                (Err(Error::Abort(abort)), Some(End::Aborted(first))) if *abort == *first => {}
-                (Err(Error::Abort(abort)), None) => *end = Some(End::Aborted(*abort)),
-                (Ok(_), None | Some(End::Committed | End::RolledBack)) => {}
-                (Ok(_), Some(End::Aborted(_))) if step.op == Op::Rollback => {}
-                (outcome, Some(first)) => {
-                    faults.push(format!("line {}: after {first:?} came {outcome:?}", step.line));
-                }
-                (Err(error), None) => panic!("{}, line {}: {error}", script.name, step.line),
             }
         }
-        drop(open);
-        let state = store.state(&database);
-        let ends = ends.into_iter().map(|end| end.expect("the parser saw to it")).collect();
-        Self { outcomes, ends, state, faults }
-    }
-
-    /// Everything in which the run differs from the script.
-    fn faults(&self, script: &Script, scheme: Scheme) -> Vec<String> {
-        let mut faults = self.faults.clone();
-        let named = script.verdicts.get(scheme.name());
-        let Some(verdict) = named.or_else(|| script.verdicts.get("others")) else {
-            return vec![format!("the script has no verdict for {scheme}")];
+        if slot.is_none() && first.is_some() {
+            outcomes.push(None);
+            continue;
+        }
+        let outcome = match (&step.op, slot.as_ref()) {
+            (Op::Begin { .. }, Some(_)) => Ok(done()),
+            (Op::Commit, Some(_)) => slot.take().unwrap().commit().map(|_| {
+                *end = Some(End::Committed);
+                done()
+            }),
+            (Op::Rollback, Some(_)) => {
+                slot.take().unwrap().rollback();
+                *end = Some(End::RolledBack);
+                Ok(done())
+            }
+            (op, Some(txn)) => store.run(txn, op),
+            (_, None) => panic!("{}, line {}: the transaction has ended", script.name, step.line),
         };
-        let mut observed = BTreeMap::new();
-        for (step, outcome) in script.steps.iter().zip(&self.outcomes) {
-            let Some(Ok(outcome)) = outcome else { continue };
-            let expected = match &step.expect {
-                Expect::Done => "done",
-                Expect::Is(expected) => expected,
-                Expect::Named(name) => {
-                    observed.insert(name.as_str(), outcome.as_str());
-                    continue;
-                }
-            };
-            // Who is locked out by somebody who rolls back later is not there: outcomes are the judge's matter then.
-            if expected != outcome && named.is_some() {
-                faults.push(format!("line {}: expected {expected}, got {outcome}", step.line));
+        outcomes.push(first.is_none().then(|| match &outcome {
+            Ok(outcome) => Ok(outcome.clone()),
+            Err(Error::Abort(abort)) => Err(abort.kind.name().to_owned()),
+            Err(error) => panic!("{}, line {}: {error}", script.name, step.line),
+        }));
+        match (outcome, &first) {
+            (Ok(_), None) => {}
+            (Ok(_), Some(_)) if step.op == Op::Rollback => {}
+            (Err(Error::Abort(abort)), Some(first)) if *abort == *first => {}
+            (Err(Error::Abort(abort)), None) => *first = Some(*abort),
+            (outcome, Some(first)) => {
+                faults.push(format!("line {}: after {first:?} came {outcome:?}", step.line));
             }
+            (Err(error), None) => panic!("{}, line {}: {error}", script.name, step.line),
         }
-        let name = |transaction: usize| &script.transactions[transaction];
-        let aborted = |transaction: usize| matches!(self.ends[transaction], End::Aborted(_));
-        for claim in &verdict.claims {
-            match claim {
-                Claim::Commits(transaction) if self.ends[*transaction] != End::Committed => {
-                    faults.push(format!("{} should commit: {:?}", name(*transaction), self.ends[*transaction]));
-                }
-                Claim::Aborts(transaction, kind) => match &self.ends[*transaction] {
-                    End::Aborted(abort) if kind.as_ref().is_none_or(|kind| kind == abort.kind.name()) => {}
-                    end => faults.push(format!("{} should abort {kind:?}: {end:?}", name(*transaction))),
-                },
-                Claim::OneAborts(group) if !group.iter().any(|&transaction| aborted(transaction)) => {
-                    faults.push(format!("{claim:?}, but none does"));
-                }
-                Claim::Observed(what, expected) => match observed.get(what.as_str()) {
-                    // An operation that aborted observed nothing; the class says whether it was allowed to.
-                    None => {}
-                    Some(outcome) if outcome == expected => {}
-                    Some(outcome) => faults.push(format!("expected {what} = {expected}, got {outcome}")),
-                },
-                Claim::Commits(_) | Claim::OneAborts(_) => {}
-            }
-        }
-        if verdict.class != Class::Prevents {
-            for transaction in (0..self.ends.len()).filter(|&transaction| aborted(transaction)) {
-                faults.push(format!("{} aborts: {:?}", name(transaction), self.ends[transaction]));
-            }
-        }
-        let gave_way = named.is_none() && self.ends.contains(&End::RolledBack);
-        if !self.ends.contains(&End::Committed) && !gave_way {
-            faults.push("nothing commits".to_owned());
-        }
-        match (verdict.class, self.serial_order(script)) {
-            (Class::Permits, Some(order)) => faults.push(format!("should show the anomaly, but is serial as {order}")),
-            (Class::Prevents | Class::Accepts, None) => faults.push("no serial order explains it".to_owned()),
-            _ => {}
-        }
-        faults
     }
-
-    /// A serial order of what committed, by the transactions' names.
-    fn serial_order(&self, script: &Script) -> Option<String> {
-        let committed: Vec<_> = (0..self.ends.len()).filter(|&t| self.ends[t] == End::Committed).collect();
-        let histories: Vec<Committed> =
-            committed.iter().map(|&transaction| self.history(script, transaction)).collect();
-        let order = serial_order(&Serial::new(&script.tables), &histories, &self.state)?;
-        let names: Vec<_> = order.into_iter().map(|at| script.transactions[committed[at]].as_str()).collect();
-        Some(names.join(" "))
-    }
-
-    fn history(&self, script: &Script, transaction: usize) -> Committed {
-        let steps = script.steps.iter().zip(&self.outcomes).filter(|(step, _)| step.transaction == transaction);
-        steps.filter_map(|(step, outcome)| Some((step.op.clone(), outcome.clone()?.ok()?))).collect()
-    }
-
-    /// The schedule with what came of every step.
-    fn trace(&self, script: &Script, scheme: Scheme) -> String {
-        let mut text = format!("  {} under {scheme}\n", script.name);
-        for (Step { transaction, line, op, .. }, outcome) in script.steps.iter().zip(&self.outcomes) {
-            let outcome = match outcome {
-                Some(Ok(outcome)) => outcome.clone(),
-                Some(Err(kind)) => format!("abort, {}", kind.name()),
-                None => "(aborted before)".to_owned(),
-            };
-            writeln!(text, "  {line:4}  {:8} {op} -> {outcome}", script.transactions[*transaction]).unwrap();
-        }
-        let order = self.serial_order(script).unwrap_or_else(|| "none".to_owned());
-        writeln!(text, "        serial order: {order}; rows at the end: {:?}", self.state).unwrap();
-        text
-    }
+    drop(open);
+    let state = store.state(&database);
+    let ended = |(end, abort): (Option<End>, Option<Abort>)| match abort {
+        Some(abort) => End::Aborted(abort.kind.name().to_owned()),
+        None => end.expect("the parser saw to it"),
+    };
+    let ends = ends.into_iter().zip(aborts).map(ended).collect();
+    Run { outcomes, ends, state, faults }
 }
 
 /// The judge and the parser against histories that are known.
 mod judge {
-    use super::*;
+    use super::{
+        serial::{Committed, Serial, serial_order},
+        *,
+    };
 
     fn history(script: &Script, transaction: &str, outcomes: &[&str]) -> Committed {
         let transaction = script.transactions.iter().position(|name| name == transaction).unwrap();

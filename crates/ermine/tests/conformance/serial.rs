@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, ops::RangeBounds};
 
-use crate::script::{Bounds, IndexSpec, Op, Range, TableSpec};
+use super::script::{Bounds, IndexSpec, Op, Range, TableSpec};
 
 /// The rows of every table.
 pub type State = Vec<BTreeMap<String, i64>>;

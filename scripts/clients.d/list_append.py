@@ -1,0 +1,148 @@
+"""Transactions that append to lists and read them, on connections side by side, recorded as a history that `ermine check` judges (the form
+of Elle's list-append). Says what became of them; fails when the server does what no level allows: an error that is no lost conflict.
+
+Keys are retired after some appends, so that lists stay short; the last transaction reads all of them. At READ COMMITTED a transaction
+touches a key only once: what it reads again may have changed.
+"""
+
+import argparse
+import random
+import threading
+import time
+
+import psycopg
+
+# A lost conflict: the transaction has rolled back.
+RETRYABLE = {"40001", "40P01"}
+APPENDS_OF_A_KEY = 40
+
+
+class History:
+    """Operations in the order in which they were called and answered."""
+
+    def __init__(self, path):
+        self.file = open(path, "w", encoding="ascii")
+        self.lock = threading.Lock()
+        self.answers = {"ok": 0, "fail": 0, "info": 0}
+
+    def note(self, kind, process, steps):
+        texts = " ".join(f"[:{what} {key} {edn(value)}]" for what, key, value in steps)
+        with self.lock:
+            self.file.write(f"{{:type :{kind}, :process {process}, :f :txn, :value [{texts}]}}\n")
+            if kind in self.answers:
+                self.answers[kind] += 1
+
+
+def edn(value):
+    if value is None:
+        return "nil"
+    return "[" + " ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
+
+
+class Keys:
+    """The keys that are written at the moment, and a value for each append that no other one has."""
+
+    def __init__(self, width, may_repeat):
+        self.lock = threading.Lock()
+        self.may_repeat = may_repeat
+        self.current = list(range(width))
+        self.appends = [0] * width
+        self.next = width
+
+    def plan(self, chance):
+        """The steps of a transaction: reads without their results."""
+        with self.lock:
+            count, places = chance.randint(1, 5), range(len(self.current))
+            if self.may_repeat:
+                chosen = chance.choices(places, k=count)
+            else:
+                chosen = chance.sample(places, min(count, len(places)))
+            return [self.step(chance, place) for place in chosen]
+
+    def step(self, chance, place):
+        key = self.current[place]
+        if chance.random() < 0.5:
+            return ("r", key, None)
+        self.appends[key] += 1
+        value = self.appends[key]
+        if value == APPENDS_OF_A_KEY:
+            self.current[place] = self.next
+            self.appends.append(0)
+            self.next += 1
+        return ("append", key, value)
+
+
+def run_step(conn, chance, what, key, value):
+    """Runs a step and gives it with its result."""
+    if what == "r":
+        row = conn.execute("SELECT v FROM lists WHERE id = %s", (key,)).fetchone()
+        return (what, key, row and row[0])
+    insert = "INSERT INTO lists VALUES (%s, ARRAY[%s::integer]) ON CONFLICT (id) DO UPDATE SET v = lists.v || excluded.v"
+    update = "UPDATE lists SET v = v || %s::integer WHERE id = %s"
+    if chance.random() < 0.5 or conn.execute(update, (value, key)).rowcount == 0:
+        conn.execute(insert, (key, value))
+    return (what, key, value)
+
+
+def transact(conn, chance, history, process, steps):
+    """Runs a transaction once. Raises what is no lost conflict."""
+    history.note("invoke", process, steps)
+    is_ending = False
+    try:
+        done = [run_step(conn, chance, *step) for step in steps]
+        is_ending = True
+        conn.commit()
+    except psycopg.Error as error:
+        if error.sqlstate in RETRYABLE:
+            conn.rollback()
+            history.note("fail", process, steps)
+            return
+        history.note("info" if is_ending else "fail", process, steps)
+        raise
+    history.note("ok", process, done)
+
+
+def work(thread, options, level, keys, history, until, failures):
+    chance = random.Random(f"{options.seed}/{thread}")
+    try:
+        with psycopg.connect() as conn:
+            conn.isolation_level = level
+            while time.monotonic() < until and not failures:
+                transact(conn, chance, history, thread, keys.plan(chance))
+    except psycopg.Error as error:
+        failures.append(error)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", help="where the history is written")
+    parser.add_argument("--level", default="serializable", choices=["read-committed", "repeatable-read", "serializable"])
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--keys", type=int, default=5, help="how many are written at the same time")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    level = psycopg.IsolationLevel[options.level.replace("-", "_").upper()]
+    with psycopg.connect(autocommit=True) as conn:
+        conn.execute("DROP TABLE IF EXISTS lists")
+        conn.execute("CREATE TABLE lists (id integer PRIMARY KEY, v integer[] NOT NULL)")
+    keys, history, failures = Keys(options.keys, options.level != "read-committed"), History(options.file), []
+    until = time.monotonic() + options.seconds
+    arguments = (options, level, keys, history, until, failures)
+    threads = [threading.Thread(target=work, args=(thread, *arguments)) for thread in range(options.threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    with psycopg.connect() as conn:
+        conn.isolation_level = level
+        transact(conn, random.Random(0), history, options.threads, [("r", key, None) for key in range(keys.next)])
+    history.file.close()
+    print(", ".join(f"{count} {answer}" for answer, count in history.answers.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+# Sourced, after server.sh, by scripts that compare: PostgreSQL 15 (Debian: postgresql) on a fresh directory and a free port of this machine,
+# with the settings of docs/benchmarks.md, ended with the script. As root it runs as the user postgres.
+postgres=
+
+as_postgres() { if [ "$(id -u)" -eq 0 ]; then setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; else "$@"; fi; }
+
+# PGPORT says where it is.
+start_postgres() {
+  local data=$scratch/postgres
+  chmod 755 "$scratch"
+  mkdir -p "$data"
+  [ "$(id -u)" -ne 0 ] || chown postgres "$data"
+  as_postgres initdb --pgdata="$data" --username="$PGUSER" --auth=trust >"$scratch/initdb" 2>&1 || { cat "$scratch/initdb"; return 1; }
+  PGPORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  export PGPORT
+  as_postgres postgres -D "$data" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB -c max_wal_size=8GB >"$scratch/postgres.log" 2>&1 &
+  postgres=$!
+  for _ in $(seq 100); do
+    if psql -XAtq -d postgres -c "CREATE DATABASE $PGDATABASE" 2>/dev/null; then return 0; fi
+    sleep 0.1
+  done
+  cat "$scratch/postgres.log"
+  return 1
+}
+
+# Ends it, when its clients are gone. (An interrupt does not reach what a script has put aside.)
+end_postgres() {
+  [ -n "$postgres" ] || return 0
+  kill -TERM "$postgres" 2>/dev/null || true
+  wait "$postgres" 2>/dev/null || true
+  postgres=
+}
+trap 'end_postgres; end' EXIT
