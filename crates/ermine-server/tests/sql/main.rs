@@ -7,6 +7,7 @@
 //! `ERMINE_TEST_KILLS=100 cargo test --release -p ermine-server --test sql kill` kills more often.
 
 mod copy;
+mod psql;
 #[allow(dead_code, reason = "the tests of the server use more of it")]
 #[path = "../server/raw.rs"]
 mod raw;
