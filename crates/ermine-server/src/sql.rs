@@ -58,7 +58,6 @@ impl Backend for SqlBackend {
 
     fn session(&self, opening: &Opening<'_>) -> Result<SqlSession> {
         let mut session = self.database.session(opening.user, opening.database);
-        session.set_process(opening.process);
         for (name, value) in opening.settings {
             session.set(&name.to_lowercase(), value)?;
         }
@@ -164,6 +163,10 @@ impl Session for SqlSession {
 
     fn setting(&self, name: &str) -> Option<String> {
         self.0.setting(&name.to_lowercase()).map(str::to_owned)
+    }
+
+    fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
+        self.0.connect(process, client, end);
     }
 
     fn environment(&self) -> Environment {

@@ -6,6 +6,7 @@
 //!
 //! `ERMINE_TEST_KILLS=100 cargo test --release -p ermine-server --test sql kill` kills more often.
 
+mod activity;
 mod copy;
 mod psql;
 #[allow(dead_code, reason = "the tests of the server use more of it")]

@@ -18,6 +18,7 @@
 pub(crate) mod definition;
 pub(crate) mod latch;
 pub(crate) mod sequence;
+pub(crate) mod sessions;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,6 +34,7 @@ use self::{
     definition::{Definition, FIRST_OBJECT, ObjectId, SchemaDef, SequenceDef, TableDef},
     latch::Latch,
     sequence::Sequence,
+    sessions::Sessions,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -72,6 +74,8 @@ pub(crate) struct Catalog {
     names: HashMap<String, HashMap<String, ObjectId>>,
     tables: HashMap<ObjectId, Arc<Table>>,
     sequences: HashMap<ObjectId, Arc<Sequence>>,
+    /// Those of now: the same for all catalogs of a database.
+    pub(crate) sessions: Arc<Sessions>,
 }
 
 /// What a name of a relation stands for.

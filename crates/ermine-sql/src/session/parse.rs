@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
     /// As sqlparser has it.
-    Plain(Statement),
+    Plain(Box<Statement>),
     Copy(CopyTree),
 }
 
@@ -54,7 +54,7 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
         trees.push(if parser.parse_keyword(Keyword::COPY) {
             Tree::Copy(CopyTree::parse(parser)?)
         } else {
-            Tree::Plain(parser.parse_statement()?)
+            Tree::Plain(Box::new(parser.parse_statement()?))
         });
         if !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
             return parser.expected_ref("end of statement", parser.peek_token_ref());

@@ -18,7 +18,12 @@ use crate::{
 
 /// Whether a statement may be run in a transaction that has failed.
 pub(super) fn ends_transaction(tree: &Tree) -> bool {
-    matches!(tree, Tree::Plain(Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. }))
+    match tree {
+        Tree::Plain(statement) => {
+            matches!(**statement, Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. })
+        }
+        Tree::Copy(_) => false,
+    }
 }
 
 /// The columns of the result of such a statement; an error where it is none.
@@ -73,10 +78,10 @@ impl Session {
         if matches!(self.state, State::Failed { .. }) && !ends_transaction(tree) {
             return Err(in_failed());
         }
-        match statement {
+        match &**statement {
             Statement::StartTransaction { modes, .. } => {
                 self.begin(modes, rows)?;
-                rows.complete(if matches!(statement, Statement::StartTransaction { begin: true, .. }) {
+                rows.complete(if matches!(**statement, Statement::StartTransaction { begin: true, .. }) {
                     "BEGIN"
                 } else {
                     "START TRANSACTION"
@@ -152,7 +157,7 @@ impl Session {
                     return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
                 }
                 let types = data_types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
-                let bound = self.bind(Tree::Plain((**statement).clone()), &types)?;
+                let bound = self.bind(Tree::Plain(statement.clone()), &types)?;
                 if !bound.bound.plan.is_preparable() {
                     return Err(SqlError::new(
                         SqlState::SYNTAX_ERROR,
@@ -170,7 +175,7 @@ impl Session {
                 };
                 let named = self.named.get(&name).cloned().ok_or_else(missing)?;
                 let values = self.arguments(&named, given, parameters)?;
-                return self.execute(&named, &values, rows);
+                return self.execute_inside(&named, &values, rows);
             }
             Statement::Deallocate { name, .. } => {
                 let name = name_of(name);

@@ -1,12 +1,14 @@
 //! Functions that look at the catalog.
 
+use std::sync::Arc;
+
 use super::{
     Known, NULL, ROLE,
     definitions::{self, constraints, indexes},
     reg::Reg,
 };
 use crate::{
-    catalog::{Catalog, definition::DefaultDef},
+    catalog::{Catalog, definition::DefaultDef, sessions::Presence},
     error::{Result, SqlError, SqlState},
     functions::{
         quote_ident,
@@ -170,6 +172,15 @@ static FUNCTIONS: &[Entry] = &[
     entry("pg_client_encoding", &[], SqlType::NAME, |_, _, _| Ok("UTF8".into())),
     entry("getdatabaseencoding", &[], SqlType::NAME, |_, _, _| Ok("UTF8".into())),
     entry("pg_backend_pid", &[], SqlType::INT4, |_, _, environment| Ok(Value::Int4(environment.process))),
+    entry("pg_cancel_backend", &[INT4], SqlType::BOOL, |values, catalog, _| {
+        let session = session_of(values, catalog);
+        session.iter().for_each(|session| session.cancel());
+        Ok(Value::Bool(session.is_some()))
+    }),
+    entry("pg_terminate_backend", &[INT4, INT8], SqlType::BOOL, |values, catalog, _| {
+        Ok(Value::Bool(session_of(values, catalog).is_some_and(|session| session.end())))
+    })
+    .optional(1),
     entry("current_schemas", &[BOOL], SqlType::NAME.array(), current_schemas),
     entry("to_regclass", &[TEXT], SqlType::OID, |values, catalog, environment| {
         found(Reg::Class, values, catalog, environment)
@@ -281,6 +292,14 @@ fn setting(values: &[Value], _: &Catalog, environment: &Environment) -> Result<V
             let message = format!("unrecognized configuration parameter \"{name}\"");
             Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
         }
+    }
+}
+
+/// The session of a connection.
+fn session_of(values: &[Value], catalog: &Catalog) -> Option<Arc<Presence>> {
+    match values.first() {
+        Some(Value::Int4(process)) => catalog.sessions.of_process(*process),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | `relations` | tables, columns, indexes, constraints, sequences |
-//! | `server` | databases, roles, schemas, types |
+//! | `server` | databases, roles, schemas, types, settings, sessions |
 //! | `empty` | what there is nothing of |
 //! | `information` | `information_schema` |
 //! | `definitions` | indexes, constraints and defaults as statements write them |

@@ -1,11 +1,16 @@
 //! The database, its roles, schemas and types.
 
+use std::sync::Arc;
+
 use super::{
     Described, INFORMATION, INFORMATION_OID, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, relations::collation, table,
 };
 use crate::{
-    catalog::Catalog,
-    types::{Scalar, SqlType},
+    catalog::{
+        Catalog,
+        sessions::{Activity, Doing, Presence},
+    },
+    types::{Scalar, SqlType, Value},
 };
 
 /// The number of the database: there is one.
@@ -16,6 +21,13 @@ const TABLESPACE: u32 = 1663;
 
 fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {
     catalog.schemas().chain([(PG_CATALOG, PG_CATALOG_OID), (INFORMATION, INFORMATION_OID)])
+}
+
+fn sessions(catalog: &Catalog) -> impl Iterator<Item = (Arc<Presence>, Doing)> {
+    catalog.sessions.all().into_iter().map(|session| {
+        let doing = session.doing();
+        (session, doing)
+    })
 }
 
 /// What texts of an array's elements are put between.
@@ -90,6 +102,30 @@ pub(super) const TABLES: &[Described] = &[
         sourcefile TEXT = NULL;
         sourceline INT4 = NULL;
         pending_restart BOOL = false;
+    }),
+    table!(PG_CATALOG, 0 pg_stat_activity, known => sessions(known.catalog), |(session, doing)| {
+        datid OID = DATABASE;
+        datname NAME = &*session.database;
+        pid INT4 = session.process();
+        leader_pid INT4 = NULL;
+        usesysid OID = ROLE;
+        usename NAME = &*session.user;
+        application_name TEXT = &*doing.application;
+        client_addr TEXT = session.client().and_then(|client| Some(client.rsplit_once(':')?.0));
+        client_hostname TEXT = NULL;
+        client_port INT4 = session.client().and_then(|client| client.rsplit_once(':')?.1.parse::<i32>().ok());
+        backend_start TIME = Value::TimestampTz(session.began);
+        xact_start TIME = doing.transaction_began.map(Value::TimestampTz);
+        query_start TIME = doing.query_began.map(Value::TimestampTz);
+        state_change TIME = Value::TimestampTz(doing.since);
+        wait_event_type TEXT = (doing.state != Activity::Active).then_some("Client");
+        wait_event TEXT = (doing.state != Activity::Active).then_some("ClientRead");
+        state TEXT = doing.state.name();
+        backend_xid OID = NULL;
+        backend_xmin OID = NULL;
+        query_id INT8 = NULL;
+        query TEXT = &*doing.query;
+        backend_type TEXT = "client backend";
     }),
     table!(PG_CATALOG, 2601 pg_am, _known => [(2u32, "heap", "t"), (403, "btree", "i")].into_iter(), |(oid, name, kind)| {
         oid OID = oid;
