@@ -115,6 +115,11 @@ pub trait Session: Send {
     /// A setting that clients are told of, like `server_version`.
     fn setting(&self, name: &str) -> Option<String>;
 
+    /// The session belongs to a connection of that number and address, which `end` ends, from any thread.
+    fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
+        let _ = (process, client, end);
+    }
+
     /// What the texts of values depend on.
     fn environment(&self) -> Environment;
 

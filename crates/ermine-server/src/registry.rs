@@ -52,7 +52,9 @@ pub struct Entry {
     /// What a request for its cancellation has to know.
     pub secret: Box<[u8]>,
     cancel: OnceLock<Arc<AtomicBool>>,
-    /// Told when the server has come to another stage.
+    /// Somebody wants its end.
+    ends: AtomicBool,
+    /// Told when the server has come to another stage, or somebody wants its end.
     pub staged: Notify,
 }
 
@@ -99,7 +101,8 @@ impl Registry {
                 break process;
             }
         };
-        let entry = Arc::new(Entry { process, secret: secret.into(), cancel: OnceLock::new(), staged: Notify::new() });
+        let (cancel, ends, staged) = (OnceLock::new(), AtomicBool::new(false), Notify::new());
+        let entry = Arc::new(Entry { process, secret: secret.into(), cancel, ends, staged });
         entries.insert(process, entry.clone());
         Some(Registration { registry: self.clone(), entry })
     }
@@ -147,6 +150,18 @@ impl Entry {
     /// What to set to cancel what runs.
     pub fn on_cancel(&self, flag: Arc<AtomicBool>) {
         let _ = self.cancel.set(flag);
+    }
+
+    /// Ends the connection as soon as it runs nothing.
+    pub fn end(&self) {
+        // Release and acquire: who is woken sees it.
+        self.ends.store(true, Ordering::Release);
+        self.staged.notify_one();
+    }
+
+    /// Whether somebody wants its end.
+    pub fn ends(&self) -> bool {
+        self.ends.load(Ordering::Acquire)
     }
 
     fn cancel(&self) {

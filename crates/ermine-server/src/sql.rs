@@ -166,6 +166,10 @@ impl Session for SqlSession {
         self.0.setting(&name.to_lowercase()).map(str::to_owned)
     }
 
+    fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
+        self.0.connect(process, client, end);
+    }
+
     fn environment(&self) -> Environment {
         self.0.environment().clone()
     }

@@ -24,7 +24,12 @@ use ermine::{Database, Durability, OwnedReceipt, Table, TxnOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    catalog::{CatalogStore, definition::ObjectId, storages::engine_name},
+    catalog::{
+        CatalogStore,
+        definition::ObjectId,
+        sessions::{About, Sessions},
+        storages::engine_name,
+    },
     error::{Result, SqlError, SqlState},
     failure::of_engine,
     session::transaction::Open,
@@ -44,19 +49,10 @@ struct Kept {
     writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
 }
 
-/// Whose it is, and since when.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct About {
-    pub(crate) owner: String,
-    pub(crate) database: String,
-    /// Microseconds since 2000-01-01.
-    pub(crate) prepared: i64,
-}
-
 struct Prepared {
+    /// Of what is kept of it.
     number: u64,
     open: Box<Open>,
-    about: About,
 }
 
 /// The prepared transactions of a database.
@@ -64,6 +60,7 @@ pub(crate) struct PreparedStore {
     database: Arc<Database>,
     rows: Table<(u64, u32), Vec<u8>>,
     waiting: Mutex<BTreeMap<String, Prepared>>,
+    sessions: Arc<Sessions>,
 }
 
 /// Bytes of a part.
@@ -77,7 +74,8 @@ impl PreparedStore {
     /// Opens what was prepared when the database was closed, or crashed.
     pub(crate) fn open(database: &Arc<Database>, catalog: &CatalogStore) -> Result<Self> {
         let rows = database.table("sql prepared").map_err(of_engine)?;
-        let store = Self { database: database.clone(), rows, waiting: Mutex::default() };
+        let sessions = catalog.current().sessions.clone();
+        let store = Self { database: database.clone(), rows, waiting: Mutex::default(), sessions };
         let parts = store.database.run(|txn| txn.scan(&store.rows, ..).collect()).map_err(of_engine)?;
         let mut kept: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
         for ((number, part), bytes) in parts {
@@ -89,13 +87,13 @@ impl PreparedStore {
             if is_over {
                 store.forget(number)?;
             } else {
-                store.reopen(number, &bytes, catalog)?;
+                store.reopen(&bytes, catalog)?;
             }
         }
         Ok(store)
     }
 
-    fn reopen(&self, number: u64, bytes: &[u8], catalog: &CatalogStore) -> Result<()> {
+    fn reopen(&self, bytes: &[u8], catalog: &CatalogStore) -> Result<()> {
         let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "what is kept of a prepared transaction is damaged");
         let Kept { gid, about, is_serializable, tables, writes } = postcard::from_bytes(bytes).map_err(damaged)?;
         let mut open = Box::new(Open::reopen(catalog, &self.database)?);
@@ -116,7 +114,7 @@ impl PreparedStore {
             }
             .map_err(of_engine)?;
         }
-        self.waiting().insert(gid, Prepared { number, open, about });
+        self.begin_to_wait(&mut self.waiting(), gid, about, open);
         Ok(())
     }
 
@@ -124,15 +122,13 @@ impl PreparedStore {
         self.waiting.lock().expect("no code panics while it holds prepared transactions")
     }
 
-    /// Prepares a transaction; it is durable then. `number`: of nothing else.
-    pub(crate) fn prepare(
-        &self,
-        gid: &str,
-        mut open: Box<Open>,
-        number: u64,
-        about: About,
-        patience: Duration,
-    ) -> Result<()> {
+    fn begin_to_wait(&self, waiting: &mut BTreeMap<String, Prepared>, gid: String, about: About, open: Box<Open>) {
+        waiting.insert(gid.clone(), Prepared { number: about.number, open });
+        self.sessions.prepared().insert(gid, about);
+    }
+
+    /// Prepares a transaction; it is durable then. The number is of nothing else.
+    pub(crate) fn prepare(&self, gid: &str, mut open: Box<Open>, about: About, patience: Duration) -> Result<()> {
         if gid.len() > GID_MAX {
             let message = format!("transaction identifier \"{gid}\" is too long");
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
@@ -168,11 +164,11 @@ impl PreparedStore {
         }
         self.run_durable(|txn| {
             for (part, bytes) in bytes.chunks(PART).enumerate() {
-                txn.insert(&self.rows, &(number, part as u32), bytes)?;
+                txn.insert(&self.rows, &(about.number, part as u32), bytes)?;
             }
             Ok(())
         })?;
-        waiting.insert(gid.into(), Prepared { number, open, about });
+        self.begin_to_wait(&mut waiting, gid.into(), about, open);
         Ok(())
     }
 
@@ -195,15 +191,12 @@ impl PreparedStore {
     }
 
     fn take(&self, gid: &str) -> Result<Prepared> {
-        self.waiting().remove(gid).ok_or_else(|| {
+        let mut waiting = self.waiting();
+        self.sessions.prepared().remove(gid);
+        waiting.remove(gid).ok_or_else(|| {
             let message = format!("prepared transaction with identifier \"{gid}\" does not exist");
             SqlError::new(SqlState::UNDEFINED_OBJECT, message)
         })
-    }
-
-    /// The names of all that wait, and what is known of them.
-    pub(crate) fn list(&self) -> Vec<(String, About)> {
-        self.waiting().iter().map(|(gid, prepared)| (gid.clone(), prepared.about.clone())).collect()
     }
 
     /// Takes away what is kept; durable then.

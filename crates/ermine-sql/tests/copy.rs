@@ -186,7 +186,7 @@ fn an_error_says_where_it_happened_and_leaves_nothing() {
             "wrong number of fields in header line: field count is 2, expected 3",
             "COPY t, line 1: \"a\tb\"",
         ),
-        ("(FORMAT binary)", "1\tx\t1\n", "22P04", "COPY file signature not recognized", "COPY t, line 1"),
+        ("(FORMAT binary)", "1\tx\t1\n", "22P04", "COPY file signature not recognized", ""),
     ] {
         let text = format!("COPY t FROM STDIN {options}");
         let done = copy_in(&mut session, &text, data.as_bytes(), 2);
@@ -199,7 +199,7 @@ fn an_error_says_where_it_happened_and_leaves_nothing() {
         let report = error.report();
         assert_eq!(
             (report.state.0, &*report.message, report.context.as_deref()),
-            (state, message, Some(context)),
+            (state, message, Some(context).filter(|context| !context.is_empty())),
             "{data:?}"
         );
         assert_eq!((session.status(), session.is_copying()), (Status::Idle, false));

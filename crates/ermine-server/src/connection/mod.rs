@@ -67,6 +67,7 @@ const REPORTED: [(&str, &str); 13] = [
 
 /// Serves a client from its first byte to its last.
 pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
+    let peer = socket.peer_addr().ok();
     let Some(starting) = shared.registry.starting() else {
         log::warn!("too many connections are starting up; one is closed");
         return;
@@ -97,10 +98,12 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
         process: entry.process,
         pause: aside::pause,
     };
-    let session = match shared.backend.session(&opening) {
+    let mut session = match shared.backend.session(&opening) {
         Ok(session) => session,
         Err(error) => return fatal(&mut output, &error).await,
     };
+    let ended = entry.clone();
+    session.connect(entry.process, peer.map(|peer| peer.to_string()), Box::new(move || ended.end()));
     let cancel = session.cancel();
     entry.on_cancel(cancel.clone());
     backend::authentication_ok(output.bytes());
@@ -205,7 +208,7 @@ impl<B: Backend> Connection<'_, B> {
             if self.output.wants_flush() {
                 self.output.flush().await?;
             }
-            self.end_when_staged()?;
+            self.end_when_staged(entry)?;
             self.wait(&mut input, announced, entry).await?;
             if input.bytes().is_empty() {
                 return Ok(());
@@ -252,17 +255,18 @@ impl<B: Backend> Connection<'_, B> {
                         return Err(End::Told(SqlError::new(SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, what)));
                     }
                 },
-                () = staged => self.end_when_staged()?,
+                () = staged => self.end_when_staged(entry)?,
             }
         }
     }
 
-    fn end_when_staged(&self) -> Result<(), End> {
-        let ends = match self.shared.registry.stage() {
-            Stage::Serving => false,
-            Stage::Draining => self.session.status() == Status::Idle,
-            Stage::Ending => true,
-        };
+    fn end_when_staged(&self, entry: &Entry) -> Result<(), End> {
+        let ends = entry.ends()
+            || match self.shared.registry.stage() {
+                Stage::Serving => false,
+                Stage::Draining => self.session.status() == Status::Idle,
+                Stage::Ending => true,
+            };
         if ends {
             let what = "terminating connection due to administrator command";
             return Err(End::Told(SqlError::new(SqlState::ADMIN_SHUTDOWN, what)));

@@ -82,13 +82,14 @@ async fn a_copy_in_a_transaction_ends_with_it() {
     assert_eq!(count(&other).await, 2);
 
     // A client that goes away in the middle has copied nothing.
-    let gone = serving.client().await;
-    let sink = gone.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap();
-    pin_mut!(sink);
-    sink.send(Bytes::from_static(b"3\n4\n")).await.unwrap();
-    sink.flush().await.unwrap();
-    drop(gone);
-    drop(sink);
+    {
+        let gone = serving.client().await;
+        let sink = gone.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap();
+        pin_mut!(sink);
+        sink.send(Bytes::from_static(b"3\n4\n")).await.unwrap();
+        sink.flush().await.unwrap();
+        drop(gone);
+    }
     assert_eq!(count(&other).await, 2);
 }
 

@@ -6,10 +6,12 @@
 //!
 //! `ERMINE_TEST_KILLS=100 cargo test --release -p ermine-server --test sql kill` kills more often.
 
+mod activity;
 mod anomalies;
 mod copy;
 #[path = "../process/mod.rs"]
 mod process;
+mod psql;
 #[allow(dead_code, reason = "the tests of the server use more of it")]
 #[path = "../server/raw.rs"]
 mod raw;

@@ -21,6 +21,7 @@
 pub(crate) mod definition;
 pub(crate) mod latch;
 pub(crate) mod sequence;
+pub(crate) mod sessions;
 pub(crate) mod storages;
 
 use std::{
@@ -37,6 +38,7 @@ use self::{
     definition::{Definition, FIRST_OBJECT, ObjectId, SchemaDef, SequenceDef, TableDef},
     latch::Latch,
     sequence::Sequence,
+    sessions::Sessions,
     storages::Storages,
 };
 use crate::{
@@ -77,6 +79,8 @@ pub(crate) struct Catalog {
     names: HashMap<String, HashMap<String, ObjectId>>,
     tables: HashMap<ObjectId, Arc<Table>>,
     sequences: HashMap<ObjectId, Arc<Sequence>>,
+    /// Those of now: the same for all catalogs of a database.
+    pub(crate) sessions: Arc<Sessions>,
 }
 
 /// What a name of a relation stands for.

@@ -20,7 +20,7 @@ pub(crate) struct CopyTree {
 #[derive(Clone, Debug)]
 pub(crate) enum Direction {
     /// FROM, into columns of a table; none: all. Rows that do not meet the condition are left out.
-    In { table: ObjectName, columns: Vec<Ident>, condition: Option<Expr> },
+    In { table: ObjectName, columns: Vec<Ident>, condition: Option<Box<Expr>> },
     /// TO: a table is the query of all its rows.
     Out(Box<Query>),
 }
@@ -100,7 +100,7 @@ impl CopyTree {
         if let Direction::In { condition, .. } = &mut direction
             && parser.parse_keyword(Keyword::WHERE)
         {
-            *condition = Some(parser.parse_expr()?);
+            *condition = Some(Box::new(parser.parse_expr()?));
         }
         Ok(Self { direction, target, options })
     }

@@ -75,7 +75,7 @@ impl Session {
         rows: &mut dyn Rows,
     ) -> Result<Completion> {
         self.begin_implicit();
-        let done = self.execute(prepared, parameters, rows);
+        let done = self.execute_inside(prepared, parameters, rows);
         match (&done, &mut self.copying) {
             (Ok(_), Some(copying)) => copying.is_alone = true,
             // Failed already: this only forgets it.
@@ -98,9 +98,27 @@ impl Session {
         each(&mut copying.insertion, &run).map_err(|error| self.named(error))
     }
 
+    fn finish_copying(&mut self, rows: &mut dyn Rows) -> Result<Completion> {
+        let Some(mut copying) = self.copying.take() else { return Ok(Completion::default()) };
+        let done = self.with_insertion(&mut copying, Insertion::finish);
+        let count = done.inspect_err(|_| self.end_copying(&copying))?;
+        let tag = format!("COPY {count}");
+        if copying.is_alone {
+            let completion = self.end_implicit()?;
+            rows.complete(&tag)?;
+            return Ok(completion);
+        }
+        rows.complete(&tag)?;
+        match copying.rest {
+            Some(rest) => self.several(None, rest, rows),
+            None => Ok(Completion::default()),
+        }
+    }
+
     /// A COPY has failed, and with it the transaction; what comes behind it is not run.
     fn end_copying(&mut self, copying: &Copying) {
         self.fail();
+        self.rests();
         if copying.is_alone || copying.rest.is_some() {
             // Failed already: this only forgets it.
             drop(self.end_implicit());
@@ -127,20 +145,9 @@ impl CopyIn<'_> {
     /// All of it was written. Whatever comes behind the COPY in its text is run now.
     pub fn finish(self, rows: &mut dyn Rows) -> Result<Completion> {
         let Self(session) = self;
-        let Some(mut copying) = session.copying.take() else { return Ok(Completion::default()) };
-        let done = session.with_insertion(&mut copying, Insertion::finish);
-        let count = done.inspect_err(|_| session.end_copying(&copying))?;
-        let tag = format!("COPY {count}");
-        if copying.is_alone {
-            let completion = session.end_implicit()?;
-            rows.complete(&tag)?;
-            return Ok(completion);
-        }
-        rows.complete(&tag)?;
-        match copying.rest {
-            Some(rest) => session.several(None, rest, rows),
-            None => Ok(Completion::default()),
-        }
+        let done = session.finish_copying(rows);
+        session.rests();
+        done
     }
 
     /// It is not to be copied after all; gives the error that the COPY has failed with.

@@ -46,7 +46,10 @@ pub(crate) use self::{
     settings::Level,
 };
 use crate::{
-    catalog::{CatalogStore, PUBLIC},
+    catalog::{
+        CatalogStore, PUBLIC,
+        sessions::{Activity, Registered},
+    },
     error::{Result, SqlError, SqlState},
     exec::{GivenNumbers, Run},
     prepared::PreparedStore,
@@ -107,15 +110,21 @@ impl SqlDatabase {
 
     /// Begins a session of a user; `database` is what the client calls the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
+        let settings = Settings::new(user, self.0.database.scheme());
         let environment = Environment {
             user: user.into(),
+            settings: settings.shown(),
             database: database.into(),
             schema: PUBLIC.into(),
             ..Environment::default()
         };
+        let cancel = Arc::<AtomicBool>::default();
+        let sessions = self.0.catalog.current().sessions.clone();
+        let (user, database) = (environment.user.clone(), environment.database.clone());
         Session {
+            registered: sessions.register(user, database, now(), cancel.clone()),
             shared: self.0.clone(),
-            settings: Settings::new(user, self.0.database.scheme()),
+            settings,
             search_path: vec![PUBLIC.into()],
             settings_changed: 0,
             is_simple: false,
@@ -124,7 +133,7 @@ impl SqlDatabase {
             plans: HashMap::new(),
             named: HashMap::new(),
             copying: None,
-            cancel: Arc::default(),
+            cancel,
             pause: || {},
             given: RefCell::default(),
             deadline: None,
@@ -155,6 +164,8 @@ pub struct Session {
     deadline: Option<Instant>,
     /// Called now and then by what takes long.
     pause: fn(),
+    /// What others see of it.
+    registered: Registered,
 }
 
 enum State {
@@ -177,6 +188,8 @@ enum State {
 pub struct Prepared {
     /// `None`: the text had none.
     pub(crate) tree: Option<Tree>,
+    /// As it was prepared; empty where it came in a text with others.
+    text: Arc<str>,
     pub(crate) bound: Bound,
     /// Of the catalog that it was bound against; `None`: one that only a transaction saw.
     version: Option<u64>,
@@ -214,9 +227,16 @@ impl Session {
 
     /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
     pub fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+        self.begins(|| shown(text));
+        let done = self.text(text, rows);
+        self.rests();
+        done
+    }
+
+    fn text(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
         self.check_not_copying()?;
         if let Some(known) = self.known(text) {
-            return self.execute(&known, &[], rows);
+            return self.execute_inside(&known, &[], rows);
         }
         let statements = parse::statements(text).inspect_err(|_| self.fail())?;
         if statements.is_empty() {
@@ -270,7 +290,7 @@ impl Session {
             self.remember(text, &prepared);
         }
         self.is_simple = true;
-        let done = self.execute(&prepared, &[], rows);
+        let done = self.execute_inside(&prepared, &[], rows);
         self.is_simple = false;
         done
     }
@@ -306,13 +326,20 @@ impl Session {
         }
         let mut statements = parse::statements(text)?;
         match (statements.pop(), statements.is_empty()) {
-            (None, _) => Ok(Arc::new(Prepared { tree: None, bound: Bound::nothing(), settings: 0, version: None })),
+            (None, _) => Ok(Arc::new(Prepared {
+                tree: None,
+                text: "".into(),
+                bound: Bound::nothing(),
+                settings: 0,
+                version: None,
+            })),
             (Some(_), false) => {
                 let message = "cannot insert multiple commands into a prepared statement";
                 Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
             }
             (Some(statement), true) => {
-                let prepared = Arc::new(self.bind(statement, parameters)?);
+                let prepared = Prepared { text: shown(text), ..self.bind(statement, parameters)? };
+                let prepared = Arc::new(prepared);
                 if parameters.is_empty() && prepared.version.is_some() {
                     self.remember(text, &prepared);
                 }
@@ -337,6 +364,7 @@ impl Session {
         let bound = plan::bind(&tree, catalog, &self.environment, &self.search_path, asked)?;
         Ok(Prepared {
             tree: Some(tree),
+            text: "".into(),
             bound,
             settings: self.settings_changed,
             version: (!is_own).then_some(catalog.version),
@@ -345,6 +373,19 @@ impl Session {
 
     /// Executes a statement. Outside of transactions it commits by itself.
     pub fn execute(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn Rows,
+    ) -> Result<Completion> {
+        self.begins(|| prepared.text.clone());
+        let done = self.execute_inside(prepared, parameters, rows);
+        self.rests();
+        done
+    }
+
+    /// As a part of what has begun.
+    fn execute_inside(
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
@@ -611,6 +652,34 @@ impl Session {
         }
     }
 
+    /// Something is run now.
+    #[inline]
+    fn begins(&self, text: impl FnOnce() -> Arc<str>) {
+        let began = now();
+        self.registered.presence.change(|doing| {
+            (doing.state, doing.since) = (Activity::Active, began);
+            (doing.query, doing.query_began) = (text(), Some(began));
+            doing.transaction_began.get_or_insert(began);
+        });
+    }
+
+    /// Nothing is run until the client says so.
+    #[inline]
+    fn rests(&self) {
+        let state = match self.status() {
+            Status::Idle => Activity::Idle,
+            Status::Open if self.is_copying() => Activity::Active,
+            Status::Open => Activity::IdleInTransaction,
+            Status::Failed => Activity::IdleInFailed,
+        };
+        self.registered.presence.change(|doing| {
+            (doing.state, doing.since) = (state, now());
+            if state == Activity::Idle {
+                doing.transaction_began = None;
+            }
+        });
+    }
+
     /// A statement has failed.
     fn fail(&mut self) {
         self.copying = None;
@@ -665,6 +734,9 @@ impl Session {
 
     /// What depends on settings.
     fn after_settings(&mut self) {
+        self.environment.settings = self.settings.shown();
+        let application = self.settings.get("application_name").unwrap_or_default();
+        self.registered.presence.change(|doing| doing.application = application.into());
         let path = self.settings.search_path(&self.environment.user);
         let zone = crate::types::datetime::find_zone(self.settings.get("timezone").unwrap_or("UTC"));
         let zone = zone.unwrap_or_else(|_| self.environment.time_zone.clone());
@@ -672,6 +744,7 @@ impl Session {
             // What was bound meant other tables, or other times.
             self.settings_changed += 1;
             self.plans.clear();
+            self.environment.search_path = path.as_slice().into();
             (self.search_path, self.environment.time_zone) = (path, zone);
         }
         let schema = self.search_path.first().map_or("", |schema| schema);
@@ -690,7 +763,11 @@ impl Session {
     /// Commits what [`Session::begin_implicit`] has begun. A transaction that the client has begun goes on.
     pub fn end_implicit(&mut self) -> Result<Completion> {
         match self.state {
-            State::Block { is_implicit: true, .. } | State::Failed { is_implicit: true, .. } => self.end_block(true),
+            State::Block { is_implicit: true, .. } | State::Failed { is_implicit: true, .. } => {
+                let done = self.end_block(true);
+                self.rests();
+                done
+            }
             _ => Ok(Completion::default()),
         }
     }
@@ -698,6 +775,7 @@ impl Session {
     /// Something failed outside of the session that belongs to a statement of it: an open transaction has failed.
     pub fn fail_from_outside(&mut self) {
         self.fail();
+        self.rests();
     }
 
     /// Where the session stands.
@@ -719,6 +797,12 @@ impl Session {
         self.pause = pause;
     }
 
+    /// The session belongs to a connection of that number; `end` ends it, from any thread.
+    pub fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
+        self.environment.process = process;
+        self.registered.presence.connect(process, client, end);
+    }
+
     /// A setting, like `server_version`.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name)
@@ -733,6 +817,13 @@ impl Session {
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
+}
+
+/// As much of a text as others are shown.
+fn shown(text: &str) -> Arc<str> {
+    const SHOWN: usize = 1024;
+    let end = (0..=SHOWN.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    text[..end.unwrap_or(0)].into()
 }
 
 fn in_failed() -> SqlError {

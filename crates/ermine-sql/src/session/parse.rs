@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
     /// As sqlparser has it.
-    Plain(Statement),
+    Plain(Box<Statement>),
     Copy(CopyTree),
     /// About the prepared transaction of a name.
     TwoPhase(TwoPhase, String),
@@ -85,7 +85,7 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
         } else if let Some(what) = TwoPhase::parse(parser) {
             Tree::TwoPhase(what, parser.parse_literal_string()?)
         } else {
-            Tree::Plain(parser.parse_statement()?)
+            Tree::Plain(Box::new(parser.parse_statement()?))
         });
         if !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
             return parser.expected_ref("end of statement", parser.peek_token_ref());

@@ -13,19 +13,20 @@ use crate::{
         Binder,
         names::{name_of, parts_of, type_of},
     },
+    catalog::sessions::About,
     error::{Result, SqlError, SqlState},
     exec::Run,
     expr::Frame,
-    prepared::About,
     types::{SqlType, Value},
 };
 
 /// Whether a statement may be run in a transaction that has failed.
 pub(super) fn ends_transaction(tree: &Tree) -> bool {
-    matches!(
-        tree,
-        Tree::Plain(Statement::Commit { .. } | Statement::Rollback { .. }) | Tree::TwoPhase(TwoPhase::Prepare, _)
-    )
+    match tree {
+        Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
+        Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
+        Tree::Copy(_) => false,
+    }
 }
 
 /// The columns of the result of such a statement; an error where it is none.
@@ -80,7 +81,7 @@ impl Session {
             return Err(in_failed());
         }
         let statement = match tree {
-            Tree::Plain(statement) => statement,
+            Tree::Plain(statement) => &**statement,
             Tree::TwoPhase(what, gid) => return self.two_phase(*what, gid, rows),
             Tree::Copy(_) => return Ok(Completion::default()),
         };
@@ -175,7 +176,7 @@ impl Session {
                     return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
                 }
                 let types = data_types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
-                let bound = self.bind(Tree::Plain((**statement).clone()), &types)?;
+                let bound = self.bind(Tree::Plain(statement.clone()), &types)?;
                 if !bound.bound.plan.is_preparable() {
                     return Err(SqlError::new(
                         SqlState::SYNTAX_ERROR,
@@ -193,7 +194,7 @@ impl Session {
                 };
                 let named = self.named.get(&name).cloned().ok_or_else(missing)?;
                 let values = self.arguments(&named, given, parameters)?;
-                return self.execute(&named, &values, rows);
+                return self.execute_inside(&named, &values, rows);
             }
             Statement::Deallocate { name, .. } => {
                 let name = name_of(name);
@@ -244,14 +245,13 @@ impl Session {
         let State::Block { open: Some(open), .. } = std::mem::replace(&mut self.state, State::Idle) else {
             unreachable!("it was begun just now");
         };
-        let about = About {
+        let about = self.catalog_number().map(|number| About {
+            number: number.into(),
             owner: self.environment.user.to_string(),
             database: self.environment.database.to_string(),
             prepared: now(),
-        };
-        let prepared = self
-            .catalog_number()
-            .and_then(|number| self.shared.prepared.prepare(gid, open, number.into(), about, self.patience()));
+        });
+        let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, open, about, self.patience()));
         // What was not prepared is rolled back, and the block is over.
         self.end_settings(prepared.is_ok());
         prepared

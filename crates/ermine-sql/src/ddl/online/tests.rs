@@ -16,6 +16,7 @@ use ermine::{Database, Options, Scheme};
 use super::*;
 use crate::{
     exec::disagreement,
+    session::parse::{self, Tree},
     session::{Gathered, SqlDatabase},
 };
 
@@ -64,7 +65,7 @@ fn disagreements(session: &mut Session, table: &str) -> Vec<String> {
 
 /// The addition of a text, of one statement.
 fn begin(session: &mut Session, text: &str) -> Begun {
-    let statement = crate::session::parse::statements(text).unwrap().remove(0);
+    let Tree::Plain(statement) = parse::statements(text).unwrap().remove(0) else { panic!("{text}") };
     let definition = Definition::of(&statement).unwrap().unwrap();
     let begun = session.begin_addition(&definition.addition().unwrap(), None, &mut Gathered::default());
     begun.unwrap().unwrap()

@@ -1,0 +1,181 @@
+//! Who is there, and what they do: what `pg_stat_activity` shows, and how others cancel or end it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The sessions of a database.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    all: Mutex<BTreeMap<u64, Arc<Presence>>>,
+    /// Transactions that are prepared, by name, whoever has begun them.
+    prepared: Mutex<BTreeMap<String, About>>,
+    next: AtomicU64,
+}
+
+/// Whose a prepared transaction is, and since when.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct About {
+    pub(crate) number: u64,
+    pub(crate) owner: String,
+    pub(crate) database: String,
+    /// Microseconds since 2000-01-01.
+    pub(crate) prepared: i64,
+}
+
+/// A session, as others see it.
+pub(crate) struct Presence {
+    pub(crate) user: Arc<str>,
+    pub(crate) database: Arc<str>,
+    /// Microseconds since 2000-01-01.
+    pub(crate) began: i64,
+    cancel: Arc<AtomicBool>,
+    doing: Mutex<Doing>,
+    /// Its connection, where it has one.
+    connection: OnceLock<Connection>,
+}
+
+struct Connection {
+    process: i32,
+    client: Option<String>,
+    end: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What a session does, or did last.
+#[derive(Clone)]
+pub(crate) struct Doing {
+    pub(crate) state: Activity,
+    /// When it came to that.
+    pub(crate) since: i64,
+    /// The text that it runs, or ran last.
+    pub(crate) query: Arc<str>,
+    pub(crate) query_began: Option<i64>,
+    pub(crate) transaction_began: Option<i64>,
+    pub(crate) application: Arc<str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Activity {
+    Active,
+    Idle,
+    /// It waits for its client in a transaction, which keeps its snapshot.
+    IdleInTransaction,
+    IdleInFailed,
+}
+
+impl Activity {
+    /// As PostgreSQL calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::IdleInTransaction => "idle in transaction",
+            Self::IdleInFailed => "idle in transaction (aborted)",
+        }
+    }
+}
+
+/// Keeps a session among those that are there.
+pub(crate) struct Registered {
+    sessions: Arc<Sessions>,
+    number: u64,
+    pub(crate) presence: Arc<Presence>,
+}
+
+impl Sessions {
+    /// Transactions that are prepared.
+    pub(crate) fn prepared(&self) -> MutexGuard<'_, BTreeMap<String, About>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        user: Arc<str>,
+        database: Arc<str>,
+        began: i64,
+        cancel: Arc<AtomicBool>,
+    ) -> Registered {
+        let doing = Doing {
+            state: Activity::Idle,
+            since: began,
+            query: "".into(),
+            query_began: None,
+            transaction_began: None,
+            application: "".into(),
+        };
+        let (doing, connection) = (Mutex::new(doing), OnceLock::new());
+        let presence = Arc::new(Presence { user, database, began, cancel, doing, connection });
+        // Relaxed: only different ones are wanted.
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.map().insert(number, presence.clone());
+        Registered { sessions: self.clone(), number, presence }
+    }
+
+    /// In the order in which they came.
+    pub(crate) fn all(&self) -> Vec<Arc<Presence>> {
+        self.map().values().cloned().collect()
+    }
+
+    /// The session of a connection.
+    pub(crate) fn of_process(&self, process: i32) -> Option<Arc<Presence>> {
+        self.map().values().find(|presence| presence.process() == Some(process)).cloned()
+    }
+
+    fn map(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Presence>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.sessions.map().remove(&self.number);
+    }
+}
+
+impl Presence {
+    /// It has a connection of that number, which `end` ends.
+    pub(crate) fn connect(&self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
+        // The first one stays: a session has one connection.
+        let _ = self.connection.set(Connection { process, client, end });
+    }
+
+    pub(crate) fn process(&self) -> Option<i32> {
+        self.connection.get().map(|connection| connection.process)
+    }
+
+    pub(crate) fn client(&self) -> Option<&str> {
+        self.connection.get()?.client.as_deref()
+    }
+
+    pub(crate) fn doing(&self) -> Doing {
+        self.lock().clone()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Doing)) {
+        change(&mut self.lock());
+    }
+
+    /// Has what it runs fail.
+    pub(crate) fn cancel(&self) {
+        // Relaxed: nothing else is told by it.
+        self.cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends its connection, and what it runs; false: it has none.
+    pub(crate) fn end(&self) -> bool {
+        let Some(connection) = self.connection.get() else { return false };
+        (connection.end)();
+        self.cancel();
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Doing> {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
