@@ -58,6 +58,7 @@ impl Backend for SqlBackend {
 
     fn session(&self, opening: &Opening<'_>) -> Result<SqlSession> {
         let mut session = self.database.session(opening.user, opening.database);
+        session.set_process(opening.process);
         for (name, value) in opening.settings {
             session.set(&name.to_lowercase(), value)?;
         }

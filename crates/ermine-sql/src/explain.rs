@@ -93,6 +93,7 @@ fn source(of: &Source, depth: usize, lines: &mut Vec<String>) {
         SourceKind::Series(_) | SourceKind::Unnest(_) => {
             line(depth, &format!("{left}Function Scan on {}", of.name), lines)
         }
+        SourceKind::Lateral(_) => line(depth, &format!("{left}Lateral Subquery Scan on {}", of.name), lines),
         SourceKind::System(table) => line(depth, &format!("{left}System Scan on {table:?}"), lines),
     }
     let filters = of.on.len() + of.filter.len();

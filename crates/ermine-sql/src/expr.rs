@@ -10,6 +10,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     exec::Run,
     query::Query,
+    system::functions::Lookup,
     types::{Array, Environment, SqlType, Value, cast::cast, order},
 };
 
@@ -35,6 +36,8 @@ pub(crate) enum Expr {
     Binary(Function<Binary>, Box<[Expr; 2]>),
     Prefix(Function<Prefix>, Box<Expr>),
     Call(Function<Call>, Vec<Expr>),
+    /// A function that looks at the catalog.
+    Lookup(Function<Lookup>, Vec<Expr>),
     Compare(Comparison, Box<[Expr; 2]>),
     Cast(Box<Expr>, Conversion),
     And(Vec<Expr>),
@@ -258,17 +261,14 @@ impl Expr {
                 let operand = operand.eval(frame, run)?;
                 if operand.is_null() { NULL } else { (function.eval)(&operand, run.environment)? }
             }
-            Self::Call(function, arguments) => {
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    let value = argument.eval(frame, run)?.into_owned();
-                    if function.is_strict && value.is_null() {
-                        return Ok(Cow::Owned(NULL));
-                    }
-                    values.push(value);
-                }
-                (function.eval)(&values, run.environment)?
-            }
+            Self::Call(function, arguments) => match arguments_of(arguments, function.is_strict, frame, run)? {
+                Some(values) => (function.eval)(&values, run.environment)?,
+                None => NULL,
+            },
+            Self::Lookup(function, arguments) => match arguments_of(arguments, function.is_strict, frame, run)? {
+                Some(values) => (function.eval)(&values, run.catalog, run.environment)?,
+                None => NULL,
+            },
             Self::Compare(comparison, operands) => {
                 let [left, right] = &**operands;
                 let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
@@ -440,6 +440,7 @@ impl Expr {
                 vec![operand]
             }
             Self::Call(_, operands)
+            | Self::Lookup(_, operands)
             | Self::And(operands)
             | Self::Or(operands)
             | Self::Coalesce(operands)
@@ -478,6 +479,7 @@ impl Expr {
             Self::IsNull(operand) => Self::IsNull(Box::new(change(*operand)?)),
             Self::IsBool(operand, truth) => Self::IsBool(Box::new(change(*operand)?), truth),
             Self::Call(function, operands) => Self::Call(function, all(operands, change)?),
+            Self::Lookup(function, operands) => Self::Lookup(function, all(operands, change)?),
             Self::And(operands) => Self::And(all(operands, change)?),
             Self::Or(operands) => Self::Or(all(operands, change)?),
             Self::Coalesce(operands) => Self::Coalesce(all(operands, change)?),
@@ -522,6 +524,7 @@ impl Expr {
         !self.has(&|inner| match inner {
             Self::Next(_) | Self::LastGiven(_) | Self::SetNext(..) | Self::Subquery(_) | Self::Outer(..) => true,
             Self::Call(function, _) => !function.is_immutable,
+            Self::Lookup(..) => true,
             _ => false,
         })
     }
@@ -545,6 +548,19 @@ impl Expr {
             condition => vec![condition],
         }
     }
+}
+
+/// The arguments of a function; `None`: one is NULL, and it does not take that.
+fn arguments_of(arguments: &[Expr], is_strict: bool, frame: &Frame<'_>, run: &Run<'_>) -> Result<Option<Vec<Value>>> {
+    let mut values = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let value = argument.eval(frame, run)?.into_owned();
+        if is_strict && value.is_null() {
+            return Ok(None);
+        }
+        values.push(value);
+    }
+    Ok(Some(values))
 }
 
 /// AND, or OR where `decisive` is true.

@@ -15,7 +15,7 @@
 //! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
 //! | `session` | transactions, settings, statement by statement |
-//! | `system` | tables about the catalog |
+//! | `system` | tables and functions about the catalog |
 
 #![forbid(unsafe_code)]
 

@@ -50,6 +50,8 @@ pub(crate) struct Select {
     pub(crate) sources: Vec<Source>,
     pub(crate) group: Option<Group>,
     pub(crate) output: Vec<Expr>,
+    /// Places in the output whose values are arrays: a row for each element, of all of them side by side.
+    pub(crate) sets: Vec<usize>,
     pub(crate) distinct: Distinct,
 }
 
@@ -110,6 +112,8 @@ pub(crate) enum SourceKind {
     Series([Expr; 3]),
     /// The elements of an array.
     Unnest(Expr),
+    /// A query that looks at the rows before it.
+    Lateral(Expr),
     /// A table of the system, made from what is known at the time.
     System(crate::system::SystemTable),
 }
@@ -121,6 +125,7 @@ impl std::fmt::Debug for SourceKind {
             Self::Derived(query) => query.fmt(f),
             Self::Series(_) => f.write_str("generate_series"),
             Self::Unnest(_) => f.write_str("unnest"),
+            Self::Lateral(query) => write!(f, "lateral {query:?}"),
             Self::System(table) => table.fmt(f),
         }
     }

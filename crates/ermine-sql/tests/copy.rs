@@ -74,7 +74,10 @@ fn what_is_copied_out_comes_in_again() {
 fn rows_look_as_postgresqls() {
     let mut session = session();
     run(&mut session, "CREATE TABLE t (a integer, b text, c text)");
-    run(&mut session, r#"INSERT INTO t VALUES (1, E'tab\there', NULL), (2, 'quote "" and, comma', ''), (3, '\N', '\.')"#);
+    run(
+        &mut session,
+        r#"INSERT INTO t VALUES (1, E'tab\there', NULL), (2, 'quote "" and, comma', ''), (3, '\N', '\.')"#,
+    );
     for (text, wanted) in [
         ("COPY t TO STDOUT", "1\ttab\\there\t\\N\n2\tquote \"\" and, comma\t\n3\t\\\\N\t\\\\.\n"),
         ("COPY t TO STDOUT CSV", "1,tab\there,\n2,\"quote \"\"\"\" and, comma\",\"\"\n3,\\N,\\.\n"),
@@ -108,7 +111,8 @@ fn options_say_how_fields_are_read() {
         ("FROM STDIN (ENCODING 'UTF8', NULL 'x')", "\\061\tx\t\\x41\\n", &[["1", "NULL", "A\n"]]),
     ] {
         run(&mut session, "TRUNCATE t");
-        let text = if options.contains("FROM") { format!("COPY t {options}") } else { format!("COPY t {options} FROM STDIN") };
+        let text =
+            if options.contains("FROM") { format!("COPY t {options}") } else { format!("COPY t {options} FROM STDIN") };
         copy_in(&mut session, &text, data.as_bytes(), 3).unwrap_or_else(|error| panic!("{text}: {error}"));
         let rows = run(&mut session, "SELECT a, coalesce(b, 'NULL'), coalesce(c, 'NULL') FROM t ORDER BY a").texts();
         assert_eq!(rows, wanted, "{text}");
@@ -120,11 +124,23 @@ fn an_error_says_where_it_happened_and_leaves_nothing() {
     let mut session = session();
     run(&mut session, "CREATE TABLE t (a integer PRIMARY KEY, b varchar(3) NOT NULL, c smallint CHECK (c > 0))");
     for (options, data, state, message, context) in [
-        ("", "1\tx\t1\nz\tx\t1\n", "22P02", "invalid input syntax for type integer: \"z\"", "COPY t, line 2, column a: \"z\""),
+        (
+            "",
+            "1\tx\t1\nz\tx\t1\n",
+            "22P02",
+            "invalid input syntax for type integer: \"z\"",
+            "COPY t, line 2, column a: \"z\"",
+        ),
         ("", "1\tx\t1\t9\n", "22P04", "extra data after last expected column", "COPY t, line 1: \"1\tx\t1\t9\""),
         ("", "1\tx\n", "22P04", "missing data for column \"c\"", "COPY t, line 1: \"1\tx\""),
         ("", "\n", "22P02", "invalid input syntax for type integer: \"\"", "COPY t, line 1, column a: \"\""),
-        ("", "1\tlong\t1\n", "22001", "value too long for type character varying(3)", "COPY t, line 1, column b: \"long\""),
+        (
+            "",
+            "1\tlong\t1\n",
+            "22001",
+            "value too long for type character varying(3)",
+            "COPY t, line 1, column b: \"long\"",
+        ),
         (
             "",
             "1\t\\N\t1\n",
@@ -139,11 +155,23 @@ fn an_error_says_where_it_happened_and_leaves_nothing() {
             "new row for relation \"t\" violates check constraint \"t_c_check\"",
             "COPY t, line 1: \"1\tx\t0\"",
         ),
-        ("", "1\tx\t1\n1\ty\t1\n", "23505", "duplicate key value violates unique constraint \"t_pkey\"", "COPY t, line 2"),
+        (
+            "",
+            "1\tx\t1\n1\ty\t1\n",
+            "23505",
+            "duplicate key value violates unique constraint \"t_pkey\"",
+            "COPY t, line 2",
+        ),
         ("", "1\tx\t1\n2\tx\t1\r", "22P04", "literal carriage return found in data", "COPY t, line 2"),
         ("", "1\t\u{fffd}\t1\n", "", "", ""),
         ("(FORMAT csv)", "1,\"x,1\n", "22P04", "unterminated CSV quoted field", "COPY t, line 1: \"1,\"x,1\n\""),
-        ("(FORMAT csv)", "1,x,1\n2,\"x\ny\",1\nq,x,1\n", "22P02", "invalid input syntax for type integer: \"q\"", "COPY t, line 4, column a: \"q\""),
+        (
+            "(FORMAT csv)",
+            "1,x,1\n2,\"x\ny\",1\nq,x,1\n",
+            "22P02",
+            "invalid input syntax for type integer: \"q\"",
+            "COPY t, line 4, column a: \"q\"",
+        ),
         (
             "(HEADER match)",
             "a\tb\td\n",
@@ -158,7 +186,7 @@ fn an_error_says_where_it_happened_and_leaves_nothing() {
             "wrong number of fields in header line: field count is 2, expected 3",
             "COPY t, line 1: \"a\tb\"",
         ),
-        ("(FORMAT binary)", "1\tx\t1\n", "22P04", "COPY file signature not recognized", "COPY t, line 1"),
+        ("(FORMAT binary)", "1\tx\t1\n", "22P04", "COPY file signature not recognized", ""),
     ] {
         let text = format!("COPY t FROM STDIN {options}");
         let done = copy_in(&mut session, &text, data.as_bytes(), 2);
@@ -169,7 +197,11 @@ fn an_error_says_where_it_happened_and_leaves_nothing() {
         }
         let error = done.unwrap_err();
         let report = error.report();
-        assert_eq!((report.state.0, &*report.message, report.context.as_deref()), (state, message, Some(context)), "{data:?}");
+        assert_eq!(
+            (report.state.0, &*report.message, report.context.as_deref()),
+            (state, message, Some(context).filter(|context| !context.is_empty())),
+            "{data:?}"
+        );
         assert_eq!((session.status(), session.is_copying()), (Status::Idle, false));
         assert_eq!(run(&mut session, "SELECT count(*) FROM t").texts(), [["0"]], "{data:?}");
     }
@@ -222,7 +254,10 @@ fn a_copy_belongs_to_its_transaction() {
     session.run("COPY t FROM STDIN", &mut Gathered::default()).unwrap();
     session.copy_in().unwrap().write(b"1\n2\n3").unwrap();
     let error: SqlError = session.copy_in().unwrap().fail("no more");
-    assert_eq!((error.state(), &*error.report().message), (SqlState::QUERY_CANCELED, "COPY from stdin failed: no more"));
+    assert_eq!(
+        (error.state(), &*error.report().message),
+        (SqlState::QUERY_CANCELED, "COPY from stdin failed: no more")
+    );
     assert_eq!((count(&mut session), session.status()), ("0".into(), Status::Idle));
 
     // Nothing else can be run meanwhile, and that does no harm.

@@ -91,14 +91,7 @@ impl Backend for Fake {
 }
 
 fn environment(user: &str) -> Environment {
-    Environment {
-        time_zone: jiff::tz::TimeZone::UTC,
-        transaction_began: 0,
-        statement_began: 0,
-        user: user.into(),
-        database: "fake".into(),
-        schema: "public".into(),
-    }
+    Environment { user: user.into(), database: "fake".into(), ..Environment::default() }
 }
 
 impl Statement for FakeStatement {

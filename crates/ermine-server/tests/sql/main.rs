@@ -9,6 +9,7 @@
 mod copy;
 #[path = "../process/mod.rs"]
 mod process;
+mod psql;
 #[allow(dead_code, reason = "the tests of the server use more of it")]
 #[path = "../server/raw.rs"]
 mod raw;

@@ -42,7 +42,7 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
             }
             SourceKind::Derived(query) => visit_query(query, see),
             SourceKind::Series(bounds) => bounds.iter().for_each(|expr| expr.visit(see)),
-            SourceKind::Unnest(array) => array.visit(see),
+            SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => expr.visit(see),
             SourceKind::System(_) => {}
         }
     }

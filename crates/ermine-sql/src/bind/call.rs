@@ -13,6 +13,7 @@ use crate::{
     expr::{Comparison, Expr, Function, NextOf, SubqueryKind},
     functions,
     query::AggregateCall,
+    system,
     types::{SqlType, Value},
 };
 
@@ -26,6 +27,9 @@ impl Binder<'_> {
     /// A function by name, of values.
     pub(super) fn call_of(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
         let types: Vec<_> = arguments.iter().map(|argument| argument.ty).collect();
+        if let Some(resolved) = system::functions::resolve(name, &types)? {
+            return self.look_up(name, arguments, resolved);
+        }
         let resolved = functions::resolve(name, &types)?;
         let mut values = Vec::new();
         for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
@@ -40,6 +44,26 @@ impl Binder<'_> {
             result: resolved.result,
         };
         Ok(Typed::new(Expr::Call(function, values), resolved.result))
+    }
+
+    /// A function that looks at the catalog.
+    pub(super) fn look_up(
+        &mut self,
+        name: &str,
+        arguments: Vec<Typed>,
+        resolved: system::functions::Resolved,
+    ) -> Result<Typed> {
+        let values = arguments.into_iter().zip(&resolved.arguments).map(|(argument, ty)| self.coerce(argument, *ty));
+        let values = values.collect::<Result<_>>()?;
+        let function = Function {
+            name: name.into(),
+            is_strict: resolved.is_strict,
+            is_immutable: false,
+            is_volatile: false,
+            eval: resolved.function,
+            result: resolved.result,
+        };
+        Ok(Typed { expr: Expr::Lookup(function, values), ty: Some(resolved.result), modifier: resolved.modifier })
     }
 
     pub(super) fn function(&mut self, function: &ast::Function) -> Result<Typed> {

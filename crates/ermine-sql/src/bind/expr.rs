@@ -10,6 +10,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Elementwise, Expr, Function, Subquery, SubqueryKind},
     operators,
+    system::reg::{Reg, shown},
     types::{Numeric, SqlType, Value, cast::Context},
 };
 
@@ -256,17 +257,30 @@ impl Binder<'_> {
 
     pub(super) fn cast(&mut self, operand: Typed, to: &ast::DataType) -> Result<Typed> {
         let (ty, modifier) = type_of(to)?;
-        // The name of a relation.
-        if let (ast::DataType::Regclass, Expr::Constant(Value::Text(name))) = (to, &operand.expr) {
-            let name = crate::session::parse::object_name(name)?;
-            let relation = self.relation(&name)?;
-            let id = relation.map(|relation| crate::system::oid_of(&relation)).ok_or_else(|| {
-                SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
-            })?;
-            return Ok(Typed::new(Expr::Constant(Value::Oid(id)), SqlType::OID));
+        if let Some(reg) = Reg::of(ty, modifier) {
+            return self.cast_to_reg(operand, reg);
         }
+        let shown = operand.ty.and_then(|own| shown(own, operand.modifier)).filter(|_| ty.is_text());
+        let operand = match shown {
+            Some(text) => self.look_up("text", vec![operand], text)?,
+            None => operand,
+        };
         let expr = self.convert(operand, ty, modifier, Context::Explicit)?;
         Ok(Typed { expr, ty: Some(ty), modifier })
+    }
+
+    /// The number of something that is named.
+    fn cast_to_reg(&mut self, operand: Typed, reg: Reg) -> Result<Typed> {
+        if operand.ty.is_some_and(|ty| !ty.is_text()) {
+            let expr = self.convert(operand, SqlType::OID, -1, Context::Explicit)?;
+            return Ok(Typed { expr, ty: Some(SqlType::OID), modifier: reg.modifier() });
+        }
+        let numbers = reg.numbers();
+        if let Expr::Constant(name @ Value::Text(_)) = &operand.expr {
+            let number = (numbers.function)(std::slice::from_ref(name), self.catalog, self.environment)?;
+            return Ok(Typed { expr: Expr::Constant(number), ty: Some(SqlType::OID), modifier: reg.modifier() });
+        }
+        self.look_up("oid", vec![operand], numbers)
     }
 
     fn unary(&mut self, operator: UnaryOperator, operand: &ast::Expr) -> Result<Typed> {

@@ -9,6 +9,7 @@ use sqlparser::{
 
 use crate::{
     error::{Result, SqlError, SqlState},
+    system::reg::Reg,
     types::SqlType,
 };
 
@@ -105,17 +106,21 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
             Ok((element.array(), modifier))
         }
         DataType::Custom(name, modifiers) => match (&*simple_type_name(name)?, &modifiers[..]) {
-            ("oid" | "regclass" | "regtype" | "regproc", _) => plain(SqlType::OID),
+            ("oid", _) => plain(SqlType::OID),
             ("name", _) => plain(SqlType::NAME),
             ("bpchar", [length]) => Ok((SqlType::CHAR, length.parse::<i32>().map_or(-1, |length| length + 4))),
             ("bpchar" | "char", _) => plain(SqlType::CHAR),
             ("timestamptz", [precision]) => Ok((SqlType::TIMESTAMPTZ, precision.parse().unwrap_or(-1))),
             ("timestamptz", _) => plain(SqlType::TIMESTAMPTZ),
-            (unknown, _) => {
-                Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{unknown}\" does not exist")))
-            }
+            (other, _) => match (Reg::named(other), SqlType::from_name(other)) {
+                (Some(reg), _) => Ok((SqlType::OID, reg.modifier())),
+                (None, Some(ty)) => plain(ty),
+                (None, None) => {
+                    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{other}\" does not exist")))
+                }
+            },
         },
-        DataType::Regclass => plain(SqlType::OID),
+        DataType::Regclass => Ok((SqlType::OID, Reg::Class.modifier())),
         other => Err(SqlError::unsupported(format_args!("type {other}"))),
     }
 }

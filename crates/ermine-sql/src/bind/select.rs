@@ -25,6 +25,8 @@ use crate::{
 struct Output {
     exprs: Vec<Expr>,
     columns: Vec<Column>,
+    /// Places of arrays that are shown as a row for each element.
+    sets: Vec<usize>,
 }
 
 impl Binder<'_> {
@@ -269,9 +271,10 @@ impl Binder<'_> {
                 Some(Group { keys: groups, aggregates, having })
             }
         };
-        let mut bound = Select { before: Vec::new(), sources: Vec::new(), group, output: output.exprs, distinct };
+        let has_sets = !output.sets.is_empty();
+        let mut bound = Select { group, output: output.exprs, sets: output.sets, distinct, ..Select::default() };
         // Groups come in no order, and DISTINCT sees rows before they are sorted.
-        let may_be_ordered = bound.group.is_none() && matches!(bound.distinct, Distinct::No);
+        let may_be_ordered = bound.group.is_none() && !has_sets && matches!(bound.distinct, Distinct::No);
         let is_ordered = arrange(&mut bound, &mut from, filter, if may_be_ordered { &order } else { &[] });
         if may_be_ordered && is_ordered {
             order.clear();
@@ -303,6 +306,13 @@ impl Binder<'_> {
     }
 
     fn item(&mut self, output: &mut Output, expr: &ast::Expr, name: String) -> Result<()> {
+        let set = self.set(expr)?;
+        output.sets.extend(set.as_ref().map(|_| output.exprs.len()));
+        if let Some((array, element)) = set {
+            output.exprs.push(array);
+            output.columns.push(Column { name, ty: element, modifier: -1, source: (0, 0) });
+            return Ok(());
+        }
         let typed = self.expr(expr)?;
         let modifier = typed.modifier;
         let source = match &typed.expr {
@@ -316,6 +326,26 @@ impl Binder<'_> {
         output.exprs.push(expr);
         output.columns.push(Column { name, ty, modifier, source });
         Ok(())
+    }
+
+    /// The array, and the type of its elements, that a function gives as rows.
+    fn set(&mut self, expr: &ast::Expr) -> Result<Option<(Expr, SqlType)>> {
+        let ast::Expr::Function(function) = expr else { return Ok(None) };
+        let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
+        let mut arguments = Vec::new();
+        for argument in &list.args {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else { return Ok(None) };
+            arguments.push(argument);
+        }
+        let array = match (&*super::names::relation_of(&function.name)?.1, &arguments[..]) {
+            ("unnest", [array]) => self.expr(array)?,
+            ("generate_subscripts", [_, _]) => self.call_with("generate_subscripts", &arguments)?,
+            _ => return Ok(None),
+        };
+        match array.ty.and_then(SqlType::element) {
+            Some(element) => Ok(Some((array.expr, element))),
+            None => Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "unnest needs an array")),
+        }
     }
 
     fn all_columns(&mut self, output: &mut Output, source: Option<&str>) -> Result<()> {

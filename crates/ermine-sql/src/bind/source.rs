@@ -6,12 +6,13 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOpe
 
 use super::{
     Binder, Scope, ScopeColumn, Typed,
+    arrange::{arrange, need},
     names::{name_of, relation_of, simple_name},
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    expr::{Comparison, Expr},
-    query::{Access, Join, Path, Source, SourceKind, TableSource},
+    expr::{Comparison, Expr, SubqueryKind},
+    query::{Access, Body, Join, Path, Query, Select, Source, SourceKind, TableSource},
     session::Column,
     system::SystemTable,
     types::{SqlType, Value},
@@ -35,24 +36,35 @@ impl Binder<'_> {
     /// Binds sources behind others.
     pub(super) fn more_sources(&mut self, from: &mut From, tables: &[ast::TableWithJoins]) -> Result<()> {
         for table in tables {
-            self.source(from, &table.relation, Join::Inner)?;
-            table.joins.iter().try_for_each(|join| self.join(from, join))?;
+            self.joined(from, table)?;
         }
         Ok(())
+    }
+
+    /// A source and those that are joined with it.
+    fn joined(&mut self, from: &mut From, table: &ast::TableWithJoins) -> Result<()> {
+        let (start, first) = (from.sources.len(), from.width);
+        self.source(from, &table.relation, Join::Inner)?;
+        table.joins.iter().try_for_each(|join| self.join(from, join, start, first))
     }
 
     fn scope(&mut self) -> &mut Scope {
         self.scopes.last_mut().expect("a query has a scope")
     }
 
-    fn join(&mut self, from: &mut From, join: &ast::Join) -> Result<()> {
+    /// A join with what is there of sources from `start` on, whose columns begin at `first`.
+    fn join(&mut self, from: &mut From, join: &ast::Join, start: usize, first: usize) -> Result<()> {
+        let mut is_turned = false;
         let (kind, constraint) = match &join.join_operator {
             JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) | JoinOperator::CrossJoin(constraint) => {
                 (Join::Inner, constraint)
             }
             JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (Join::Left, constraint),
-            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => {
-                return Err(SqlError::unsupported("RIGHT JOIN").hint("Turn it round: write it as a LEFT JOIN."));
+            JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+                // The same as a LEFT JOIN the other way round, but for the order of columns.
+                wrap(from, start, first, Join::Left)?;
+                is_turned = true;
+                (Join::Inner, constraint)
             }
             JoinOperator::FullOuter(_) => return Err(SqlError::unsupported("FULL JOIN")),
             _ => return Err(SqlError::unsupported("this kind of join")),
@@ -62,6 +74,9 @@ impl Binder<'_> {
         let on = match constraint {
             JoinConstraint::None => Vec::new(),
             JoinConstraint::On(condition) => self.condition(condition, "JOIN/ON")?.conjuncts(),
+            JoinConstraint::Using(_) | JoinConstraint::Natural if is_turned => {
+                return Err(SqlError::unsupported("RIGHT JOIN with USING").hint("Write the condition behind ON."));
+            }
             JoinConstraint::Using(names) => {
                 let names = names.iter().map(simple_name).collect::<Result<Vec<_>>>()?;
                 self.merge(before, &names)?
@@ -75,7 +90,11 @@ impl Binder<'_> {
                 self.merge(before, &names)?
             }
         };
-        from.sources.last_mut().expect("it has just been added").on = on;
+        if is_turned {
+            let left = from.sources.remove(start);
+            from.sources.push(left);
+        }
+        from.sources.last_mut().expect("it has just been added").on.extend(on);
         Ok(())
     }
 
@@ -88,12 +107,12 @@ impl Binder<'_> {
                 let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
                 SqlError::new(SqlState::UNDEFINED_COLUMN, message)
             };
-            let left = columns[..before].iter().find(|column| column.name == *name && !column.is_merged);
-            let left = left.cloned().ok_or_else(|| missing("left"))?;
-            let right =
-                columns[before..].iter_mut().find(|column| column.name == *name).ok_or_else(|| missing("right"))?;
+            let (left, right) = columns.split_at_mut(before);
+            let left = left.iter().find(|column| column.name == *name && !column.is_merged);
+            let left = left.ok_or_else(|| missing("left"))?;
+            let right = right.iter_mut().find(|column| column.name == *name).ok_or_else(|| missing("right"))?;
             right.is_merged = true;
-            let right = right.clone();
+            let (left, right) = (left.clone(), right.clone());
             let typed = |column: &ScopeColumn| Typed::new(Expr::Column(column.at), column.ty);
             conditions.push(self.compare(Comparison::Equal, typed(&left), typed(&right))?);
         }
@@ -138,7 +157,10 @@ impl Binder<'_> {
                 let (query, columns) = bound?;
                 self.add(from, SourceKind::Derived(Arc::new(query)), &columns, "", alias.as_ref(), join)
             }
-            TableFactor::Derived { lateral: true, .. } => Err(SqlError::unsupported("LATERAL")),
+            TableFactor::Derived { lateral: true, subquery, alias, .. } => {
+                let (query, columns) = self.subquery(subquery, SubqueryKind::Exists)?;
+                self.add(from, SourceKind::Lateral(query), &columns, "", alias.as_ref(), join)
+            }
             TableFactor::Table { name, alias, args: Some(args), .. } => {
                 let name = relation_of(name)?.1;
                 self.function_source(from, &name, &args.args, alias.as_ref(), join)
@@ -154,12 +176,16 @@ impl Binder<'_> {
                 }
                 _ => Err(SqlError::unsupported("unnest of several arrays")),
             },
-            TableFactor::NestedJoin { table_with_joins, alias: None }
-                if join == Join::Inner && table_with_joins.joins.is_empty() =>
-            {
-                self.source(from, &table_with_joins.relation, join)
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                let (start, first) = (from.sources.len(), from.width);
+                self.joined(from, table_with_joins)?;
+                // Where all are inner ones, parentheses mean nothing.
+                if join == Join::Inner && from.sources[start..].iter().all(|source| source.join == Join::Inner) {
+                    return Ok(());
+                }
+                wrap(from, start, first, join)
             }
-            TableFactor::NestedJoin { .. } => Err(SqlError::unsupported("a join in parentheses")),
+            TableFactor::NestedJoin { .. } => Err(SqlError::unsupported("an alias of a join")),
             other => Err(SqlError::unsupported(format_args!("{other} as a source of rows"))),
         }
     }
@@ -263,4 +289,34 @@ impl Binder<'_> {
         from.sources.push(Source { first, width: columns.len(), kind, join, on: Vec::new(), filter: Vec::new(), name });
         Ok(())
     }
+}
+
+/// Makes one source of those from `start` on, whose columns begin at `first`: they are joined before anything else is.
+fn wrap(from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
+    let width = from.width - first;
+    let mut inner = From { sources: from.sources.split_off(start), width: from.width };
+    let own = first..from.width;
+    let is_foreign = |expr: &Expr| match expr {
+        Expr::Column(at) => !own.contains(at),
+        Expr::Subquery(subquery) => subquery.is_correlated,
+        _ => false,
+    };
+    let exprs = inner.sources.iter().flat_map(|source| {
+        let rows: &[Expr] = match &source.kind {
+            SourceKind::Series(bounds) => bounds,
+            SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => std::slice::from_ref(expr),
+            _ => &[],
+        };
+        source.on.iter().chain(rows)
+    });
+    if exprs.into_iter().any(|expr| expr.has(&is_foreign)) {
+        return Err(SqlError::unsupported("a join in parentheses, or to the right, that looks at rows beside it"));
+    }
+    let mut select = Select { output: own.map(Expr::Column).collect(), ..Select::default() };
+    arrange(&mut select, &mut inner, Vec::new(), &[]);
+    need(&mut select);
+    let query = Query { body: Body::Select(Box::new(select)), order: Vec::new(), width, limit: None, offset: None };
+    let kind = SourceKind::Derived(Arc::new(query));
+    from.sources.push(Source { first, width, kind, join, on: Vec::new(), filter: Vec::new(), name: "a join".into() });
+    Ok(())
 }

@@ -198,8 +198,12 @@ fn check_header(from: &CopyFrom, lines: &mut Lines, fields: &mut Fields) -> Resu
 
 /// Reads the next row of the binary format; false: there is none.
 fn read_binary(from: &CopyFrom, rows: &mut binary::Rows, row: &mut [Value]) -> Result<bool> {
-    let next = rows.next(from.fields.len());
-    if !next.map_err(|error| error.context(place(from, rows.number)))? {
+    let next = rows.next(from.fields.len()).map_err(|error| match rows.number {
+        // The header is of no row.
+        0 => error,
+        number => error.context(place(from, number)),
+    });
+    if !next? {
         return Ok(false);
     }
     for (at, plan) in from.fields.iter().enumerate() {

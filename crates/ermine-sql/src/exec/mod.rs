@@ -28,6 +28,7 @@ use ermine::OwnedTransaction;
 use crate::{
     catalog::{Catalog, definition::ObjectId, sequence::Sequence},
     error::{Result, SqlError, SqlState},
+    system::SystemTable,
     types::{Environment, Value},
 };
 
@@ -61,6 +62,8 @@ pub(crate) struct Run<'r> {
     looks: Cell<u32>,
     /// Results of queries in expressions that look at nothing around them, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
+    /// Rows of tables of the system, by their address: made once.
+    system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
 }
 
 impl<'r> Run<'r> {
@@ -82,7 +85,14 @@ impl<'r> Run<'r> {
             deadline: None,
             looks: Cell::new(0),
             remembered: RefCell::default(),
+            system_rows: RefCell::default(),
         }
+    }
+
+    /// The rows of a table of the system.
+    fn system_rows(&self, table: SystemTable) -> Arc<Vec<Vec<Value>>> {
+        let mut known = self.system_rows.borrow_mut();
+        known.entry(table.address()).or_insert_with(|| Arc::new(table.rows(self.catalog, self.environment))).clone()
     }
 
     /// Fails when the client, or a time limit, wants that.

@@ -11,7 +11,7 @@ use ermine::KeyBuffer;
 use super::{EachJoined, Emit, Run};
 use crate::{
     error::{Result, SqlError, SqlState},
-    expr::{Expr, Frame, compare},
+    expr::{Expr, Frame, Subquery, compare},
     query::{Body, Distinct, Join, Query, Select, SetOperation, SortKey, Source, SourceKind},
     types::{SqlType, Value, key::write_key},
 };
@@ -180,7 +180,7 @@ impl Run<'_> {
             for expr in &select.output {
                 shown.push(expr.eval(&frame, self)?.into_owned());
             }
-            emit(&shown)
+            if select.sets.is_empty() { emit(&shown) } else { spread(&select.sets, &mut shown, emit) }
         };
         match &select.group {
             None => self.joined(select, outer, &mut show),
@@ -257,8 +257,9 @@ impl Run<'_> {
                 each(row)
             }),
             SourceKind::System(table) => {
-                for values in table.rows(self.catalog, self.environment) {
-                    row[first..first + values.len()].clone_from_slice(&values);
+                for values in &*self.system_rows(*table) {
+                    self.check_cancelled()?;
+                    row[first..first + values.len()].clone_from_slice(values);
                     if each(row)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
@@ -293,6 +294,14 @@ impl Run<'_> {
                 }
                 Ok(ControlFlow::Continue(()))
             }
+            SourceKind::Lateral(query) => {
+                let Expr::Subquery(Subquery { query, .. }) = query else { return Ok(ControlFlow::Continue(())) };
+                let around = row.clone();
+                self.query(query, Some(&Frame { row: &around, outer }), &mut |values| {
+                    row[first..first + values.len()].clone_from_slice(values);
+                    each(row)
+                })
+            }
             SourceKind::Unnest(array) => {
                 let array = array.eval(&Frame { row, outer }, self)?.into_owned();
                 let Value::Array(array) = array else { return Ok(ControlFlow::Continue(())) };
@@ -306,6 +315,24 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// Shows a row for each element of the arrays in these places; the shorter ones go on with NULL.
+fn spread(places: &[usize], row: &mut [Value], emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
+    let elements = |value: Value| match value {
+        Value::Array(array) => array.elements().to_vec(),
+        _ => Vec::new(),
+    };
+    let arrays: Vec<_> = places.iter().map(|at| elements(std::mem::replace(&mut row[*at], Value::Null))).collect();
+    for number in 0..arrays.iter().map(Vec::len).max().unwrap_or(0) {
+        for (at, array) in places.iter().zip(&arrays) {
+            row[*at] = array.get(number).cloned().unwrap_or(Value::Null);
+        }
+        if emit(row)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Values that are equal have equal keys.

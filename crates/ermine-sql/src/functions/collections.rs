@@ -2,9 +2,9 @@
 
 use crate::{
     error::{Result, SqlError, SqlState},
-    functions::resolution::{Outcome, Parameter},
+    functions::resolution::{Outcome, Parameter, of},
     operators::{concatenate_arrays, extend_array, texts},
-    types::{Array, Environment, Json, SqlType, Value, array::Dimension, json::path::Change, order, text},
+    types::{Array, Environment, Json, Scalar, SqlType, Value, array::Dimension, json::path::Change, order, text},
 };
 
 use super::{Table, arguments};
@@ -184,12 +184,13 @@ fn register_json(table: &mut Table) {
             |arguments, environment| arguments!(arguments, [value] => to_json(value, environment).map(Value::json)),
         )
         .stable();
-    table.add("jsonb_build_object", &[], j, build_object);
-    table
-        .generic("jsonb_build_object", &[Parameter::Any], json_outcome, build_object)
-        .variadic()
-        .accepts_null()
-        .stable();
+    // There is no json but jsonb.
+    for name in ["jsonb_build_object", "json_build_object"] {
+        table.add(name, &[], j, build_object);
+        table.generic(name, &[Parameter::Any], json_outcome, build_object).variadic().accepts_null().stable();
+    }
+    let subscripts = Outcome::Is(SqlType::INT4.array());
+    table.generic("generate_subscripts", &[Parameter::Array, of(Scalar::Int4)], subscripts, subscripts_of);
     table.add("jsonb_build_array", &[], j, build_array);
     table.generic("jsonb_build_array", &[Parameter::Any], json_outcome, build_array).variadic().accepts_null().stable();
     table.add(
@@ -248,6 +249,15 @@ fn register_json(table: &mut Table) {
         j,
         |arguments, _| arguments!(arguments, [Value::Jsonb(json)] => Ok(Value::json(strip_nulls(json)))),
     );
+}
+
+/// The subscripts of a dimension, as an array: as rows, where it stands for those.
+fn subscripts_of(arguments: &[Value], _: &Environment) -> Result<Value> {
+    arguments!(arguments, [Value::Array(array), Value::Int4(dimension)] => {
+        let extent = dimension.checked_sub(1).and_then(|at| array.dimensions().get(usize::try_from(at).ok()?));
+        let subscripts = extent.map_or(0..0, |extent| extent.lower..extent.lower + extent.length as i32);
+        Ok(Value::array(Array::new(Scalar::Int4, subscripts.map(Value::Int4).collect())))
+    })
 }
 
 pub(super) fn register(table: &mut Table) {

@@ -25,6 +25,7 @@ use crate::{
 use resolution::{Candidate, Outcome, Parameter, Unresolved};
 
 pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
+pub(crate) use strings::quote_ident;
 
 /// How far a function's result may change while its arguments do not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -162,7 +163,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The error of a call that means no function, or several.
-fn unresolved(reason: Unresolved, call: &str) -> SqlError {
+pub(crate) fn unresolved(reason: Unresolved, call: &str) -> SqlError {
     match reason {
         Unresolved::Unknown => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {call} does not exist"))
             .hint("No function matches the given name and argument types. You might need to add explicit type casts."),

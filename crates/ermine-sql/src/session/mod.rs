@@ -92,15 +92,17 @@ impl SqlDatabase {
 
     /// Begins a session of a user; `database` is what the client calls the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
+        let settings = Settings::new(user, self.0.database.scheme());
         let environment = Environment {
             user: user.into(),
+            settings: settings.shown(),
             database: database.into(),
             schema: PUBLIC.into(),
             ..Environment::default()
         };
         Session {
             shared: self.0.clone(),
-            settings: Settings::new(user, self.0.database.scheme()),
+            settings,
             search_path: vec![PUBLIC.into()],
             settings_changed: 0,
             is_simple: false,
@@ -557,6 +559,7 @@ impl Session {
 
     /// What depends on settings.
     fn after_settings(&mut self) {
+        self.environment.settings = self.settings.shown();
         let path = self.settings.search_path(&self.environment.user);
         let zone = crate::types::datetime::find_zone(self.settings.get("timezone").unwrap_or("UTC"));
         let zone = zone.unwrap_or_else(|_| self.environment.time_zone.clone());
@@ -564,6 +567,7 @@ impl Session {
             // What was bound meant other tables, or other times.
             self.settings_changed += 1;
             self.plans.clear();
+            self.environment.search_path = path.as_slice().into();
             (self.search_path, self.environment.time_zone) = (path, zone);
         }
         let schema = self.search_path.first().map_or("", |schema| schema);
@@ -604,6 +608,11 @@ impl Session {
     /// Set it to true, from any thread, to have what runs, or else what runs next, fail with `57014`; it is false again then.
     pub fn cancel(&self) -> Arc<AtomicBool> {
         self.cancel.clone()
+    }
+
+    /// The number that `pg_backend_pid()` gives.
+    pub fn set_process(&mut self, process: i32) {
+        self.environment.process = process;
     }
 
     /// A setting, like `server_version`.

@@ -17,6 +17,7 @@ use crate::{
     exec::Run,
     explain,
     query::Query,
+    system::reg,
     types::{Environment, SqlType, Value},
 };
 
@@ -88,7 +89,8 @@ pub(crate) fn bind(
 fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Option<Vec<Column>>)> {
     Ok(match statement {
         Statement::Query(query) => {
-            let (query, columns) = binder.query(query)?;
+            let (query, mut columns) = binder.query(query)?;
+            let query = reg::named(query, &mut columns);
             (Plan::Query(query), Some(columns))
         }
         Statement::Insert(insert) => {

@@ -1,6 +1,6 @@
 //! Settings of a session.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::error::{Result, SqlError, SqlState};
 
@@ -86,6 +86,11 @@ const FIXED: [&str; 7] = [
 const TIMES: [&str; 3] = ["idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"];
 
 impl Settings {
+    /// All of them, as they are now.
+    pub(crate) fn shown(&self) -> Arc<[(String, String)]> {
+        self.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
     pub(crate) fn new(user: &str, scheme: ermine::Scheme) -> Self {
         let values = [("session_authorization".to_owned(), user.to_owned())].into();
         let level = match scheme {

@@ -341,6 +341,12 @@ pub struct Environment {
     pub database: std::sync::Arc<str>,
     /// The first schema of the search path.
     pub schema: std::sync::Arc<str>,
+    /// Schemas in which names are looked for, in this order.
+    pub search_path: std::sync::Arc<[String]>,
+    /// The number of who asks, among those that do at this time.
+    pub process: i32,
+    /// Settings by their names, as they are now.
+    pub settings: std::sync::Arc<[(String, String)]>,
 }
 
 impl Default for Environment {
@@ -353,6 +359,9 @@ impl Default for Environment {
             user: "ermine".into(),
             database: "ermine".into(),
             schema: "public".into(),
+            search_path: ["public".to_owned()].into(),
+            process: 0,
+            settings: [].into(),
         }
     }
 }

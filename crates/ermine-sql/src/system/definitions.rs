@@ -1,0 +1,174 @@
+//! Indexes, constraints and defaults, as statements write them.
+
+use std::sync::Arc;
+
+use super::Known;
+use crate::{
+    catalog::{
+        Catalog, Table,
+        definition::{ObjectId, SequenceDef},
+    },
+    functions::quote_ident,
+    types::SqlType,
+};
+
+/// An index, or a primary key, which has none of its own but is shown as one.
+pub(super) struct IndexView<'a> {
+    pub(super) oid: u32,
+    pub(super) name: &'a str,
+    pub(super) table: &'a Arc<Table>,
+    /// Numbers of columns, and whether each runs down.
+    pub(super) columns: Vec<(usize, bool)>,
+    pub(super) is_unique: bool,
+    pub(super) is_primary: bool,
+    pub(super) is_constraint: bool,
+    pub(super) is_complete: bool,
+    pub(super) predicate: Option<&'a str>,
+}
+
+/// All indexes.
+pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = IndexView<'_>> {
+    catalog.tables().into_iter().flat_map(|table| {
+        let Table { def, .. } = &**table;
+        let key = def.primary_key.iter().map(move |key| IndexView {
+            oid: key.id,
+            name: &key.name,
+            table,
+            columns: key.columns.iter().map(|at| (*at, false)).collect(),
+            is_unique: true,
+            is_primary: true,
+            is_constraint: true,
+            is_complete: true,
+            predicate: None,
+        });
+        key.chain(def.indexes.iter().map(move |index| IndexView {
+            oid: index.id,
+            name: &index.name,
+            table,
+            columns: index.columns.clone(),
+            is_unique: index.is_unique,
+            is_primary: false,
+            is_constraint: index.is_constraint,
+            is_complete: index.is_complete,
+            predicate: index.predicate.as_deref(),
+        }))
+    })
+}
+
+pub(super) struct Constraint<'a> {
+    /// Of its index, or made from the table's.
+    pub(super) oid: u32,
+    pub(super) name: &'a str,
+    pub(super) table: &'a Arc<Table>,
+    pub(super) kind: ConstraintKind<'a>,
+    /// Of a key.
+    pub(super) columns: Vec<usize>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum ConstraintKind<'a> {
+    Primary,
+    Unique,
+    /// Its condition.
+    Check(&'a str),
+}
+
+/// All constraints.
+pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<'_>> {
+    let keys = indexes(catalog).filter(|index| index.is_constraint).map(|index| Constraint {
+        oid: index.oid,
+        name: index.name,
+        table: index.table,
+        kind: if index.is_primary { ConstraintKind::Primary } else { ConstraintKind::Unique },
+        columns: index.columns.iter().map(|(at, _)| *at).collect(),
+    });
+    let checks = catalog.tables().into_iter().flat_map(|table| {
+        table.def.checks.iter().enumerate().map(move |(at, check)| Constraint {
+            oid: part(table.def.id, at),
+            name: &check.name,
+            table,
+            kind: ConstraintKind::Check(&check.condition),
+            columns: Vec::new(),
+        })
+    });
+    keys.chain(checks)
+}
+
+/// A number for a part of a table that has none of its own: checks and defaults. It is of no object, because those count from below.
+pub(super) fn part(table: ObjectId, at: usize) -> u32 {
+    const PARTS: u32 = 1 << 31;
+    PARTS | table.wrapping_mul(1024).wrapping_add(at as u32)
+}
+
+/// `CREATE INDEX`; `is_pretty`: without parentheses that are not needed.
+pub(super) fn index(index: &IndexView<'_>, is_pretty: bool) -> String {
+    let unique = if index.is_unique { "UNIQUE " } else { "" };
+    let def = &index.table.def;
+    let columns: Vec<_> = index
+        .columns
+        .iter()
+        .map(|(at, descending)| quote_ident(&def.columns[*at].name) + if *descending { " DESC" } else { "" })
+        .collect();
+    let filter = match index.predicate {
+        None => String::new(),
+        Some(predicate) if is_pretty => format!(" WHERE {predicate}"),
+        Some(predicate) => format!(" WHERE ({predicate})"),
+    };
+    format!(
+        "CREATE {unique}INDEX {} ON {}.{} USING btree ({}){filter}",
+        quote_ident(index.name),
+        quote_ident(&def.schema),
+        quote_ident(&def.name),
+        columns.join(", ")
+    )
+}
+
+/// As CREATE TABLE has it; `is_pretty`: without parentheses that are not needed.
+pub(super) fn constraint(constraint: &Constraint<'_>, is_pretty: bool) -> String {
+    let names = || {
+        let name = |at: &usize| quote_ident(&constraint.table.def.columns[*at].name);
+        constraint.columns.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    match constraint.kind {
+        ConstraintKind::Primary => format!("PRIMARY KEY ({})", names()),
+        ConstraintKind::Unique => format!("UNIQUE ({})", names()),
+        ConstraintKind::Check(condition) if is_pretty => format!("CHECK ({condition})"),
+        ConstraintKind::Check(condition) => format!("CHECK (({condition}))"),
+    }
+}
+
+/// The default of a column that counts.
+pub(super) fn next_of(known: Known<'_>, sequence: ObjectId) -> String {
+    match known.catalog.sequence(sequence) {
+        None => String::new(),
+        Some(sequence) => {
+            let name = relation_name(known, &sequence.def.schema, &sequence.def.name);
+            format!("nextval('{}'::regclass)", name.replace('\'', "''"))
+        }
+    }
+}
+
+/// The type of a sequence's numbers, as far as its end tells it.
+pub(super) fn sequence_type(sequence: &SequenceDef) -> SqlType {
+    match (sequence.least, sequence.greatest) {
+        (_, 32767) | (-32768, _) => SqlType::INT2,
+        (_, 2_147_483_647) | (-2_147_483_648, _) => SqlType::INT4,
+        _ => SqlType::INT8,
+    }
+}
+
+/// A relation's name, with its schema where the name alone would mean another one, or none.
+pub(super) fn relation_name(known: Known<'_>, schema: &str, name: &str) -> String {
+    if is_visible(known, schema, name) {
+        quote_ident(name)
+    } else {
+        format!("{}.{}", quote_ident(schema), quote_ident(name))
+    }
+}
+
+/// Whether a name without a schema means the one in this schema.
+pub(super) fn is_visible(known: Known<'_>, schema: &str, name: &str) -> bool {
+    let path = &known.environment.search_path;
+    let first = path.iter().find(|schema| known.catalog.find(schema, name).is_some());
+    first.is_some_and(|first| **first == *schema)
+}

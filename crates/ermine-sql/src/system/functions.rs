@@ -1,0 +1,340 @@
+//! Functions that look at the catalog.
+
+use super::{
+    Known, NULL, ROLE,
+    definitions::{self, constraints, indexes},
+    reg::Reg,
+};
+use crate::{
+    catalog::{Catalog, definition::DefaultDef},
+    error::{Result, SqlError, SqlState},
+    functions::{
+        quote_ident,
+        resolution::{self, Candidate, Parameter, of},
+        unresolved,
+    },
+    types::{Array, Environment, Scalar, SqlType, Value},
+};
+
+/// What such a function does.
+pub(crate) type Lookup = fn(&[Value], &Catalog, &Environment) -> Result<Value>;
+
+/// One that a call means.
+pub(crate) struct Resolved {
+    pub(crate) arguments: Vec<SqlType>,
+    pub(crate) result: SqlType,
+    pub(crate) modifier: i32,
+    pub(crate) is_strict: bool,
+    pub(crate) function: Lookup,
+}
+
+struct Entry {
+    name: &'static str,
+    parameters: &'static [Parameter],
+    /// How many of the last ones may be left out.
+    optional: usize,
+    result: SqlType,
+    modifier: i32,
+    is_strict: bool,
+    function: Lookup,
+}
+
+impl Candidate for Entry {
+    fn parameters(&self) -> &[Parameter] {
+        self.parameters
+    }
+
+    fn optional(&self) -> usize {
+        self.optional
+    }
+}
+
+const OID: Parameter = of(Scalar::Oid);
+const TEXT: Parameter = of(Scalar::Text);
+const INT4: Parameter = of(Scalar::Int4);
+const INT8: Parameter = of(Scalar::Int8);
+const BOOL: Parameter = of(Scalar::Bool);
+const ANY: Parameter = Parameter::Any;
+
+/// A function that is strict, all of whose parameters have to be given.
+const fn entry(name: &'static str, parameters: &'static [Parameter], result: SqlType, function: Lookup) -> Entry {
+    Entry { name, parameters, optional: 0, result, modifier: -1, is_strict: true, function }
+}
+
+impl Entry {
+    const fn optional(mut self, count: usize) -> Self {
+        self.optional = count;
+        self
+    }
+
+    const fn accepts_null(mut self) -> Self {
+        self.is_strict = false;
+        self
+    }
+
+    /// It gives numbers of such.
+    const fn reg(mut self, modifier: i32) -> Self {
+        self.modifier = modifier;
+        self
+    }
+}
+
+const YES: Lookup = |_, _, _| Ok(Value::Bool(true));
+const NO: Lookup = |_, _, _| Ok(Value::Bool(false));
+const NOTHING: Lookup = |_, _, _| Ok(NULL);
+
+/// Who asks may do everything.
+const fn privilege(name: &'static str) -> Entry {
+    entry(name, &[ANY, ANY, ANY, ANY], SqlType::BOOL, YES).optional(2)
+}
+
+/// Of what there is nothing of, by its number.
+const fn nothing(name: &'static str) -> Entry {
+    entry(name, &[OID, ANY, ANY], SqlType::TEXT, NOTHING).optional(2)
+}
+
+/// How much something takes is not known by table.
+const fn size(name: &'static str) -> Entry {
+    entry(name, &[ANY, TEXT], SqlType::INT8, NOTHING).optional(1)
+}
+
+static FUNCTIONS: &[Entry] = &[
+    entry("pg_table_is_visible", &[OID], SqlType::BOOL, table_is_visible),
+    entry("pg_type_is_visible", &[OID], SqlType::BOOL, |values, _, _| match values {
+        [Value::Oid(oid)] => Ok(SqlType::from_oid(*oid).map_or(NULL, |_| Value::Bool(true))),
+        _ => Ok(NULL),
+    }),
+    entry("pg_function_is_visible", &[OID], SqlType::BOOL, NO),
+    entry("pg_operator_is_visible", &[OID], SqlType::BOOL, NO),
+    entry("pg_statistics_obj_is_visible", &[OID], SqlType::BOOL, NO),
+    entry("format_type", &[OID, INT4], SqlType::TEXT, |values, _, _| match values {
+        [Value::Oid(0), _] => Ok("-".into()),
+        [Value::Oid(oid), modifier] => Ok(SqlType::from_oid(*oid).map_or("???".into(), |ty| match modifier {
+            Value::Int4(modifier) => ty.describe(*modifier).into(),
+            _ => ty.name().into(),
+        })),
+        _ => Ok(NULL),
+    })
+    .accepts_null(),
+    entry("pg_get_userbyid", &[OID], SqlType::NAME, |values, _, environment| match values {
+        [Value::Oid(ROLE)] => Ok((&*environment.user).into()),
+        [Value::Oid(oid)] => Ok(format!("unknown (OID={oid})").into()),
+        _ => Ok(NULL),
+    }),
+    entry("pg_encoding_to_char", &[INT4], SqlType::NAME, |values, _, _| match values {
+        [Value::Int4(6)] => Ok("UTF8".into()),
+        _ => Ok("".into()),
+    }),
+    entry("pg_get_indexdef", &[OID, INT4, BOOL], SqlType::TEXT, index_definition).optional(2),
+    entry("pg_get_constraintdef", &[OID, BOOL], SqlType::TEXT, |values, catalog, _| match values {
+        [Value::Oid(oid), rest @ ..] => Ok(constraints(catalog)
+            .find(|constraint| constraint.oid == *oid)
+            .map_or(NULL, |constraint| definitions::constraint(&constraint, is_pretty(rest)).into())),
+        _ => Ok(NULL),
+    })
+    .optional(1),
+    // Trees of expressions are texts here.
+    entry("pg_get_expr", &[TEXT, OID, BOOL], SqlType::TEXT, |values, _, _| Ok(values.first().cloned().unwrap_or(NULL)))
+        .optional(1),
+    entry("pg_get_serial_sequence", &[TEXT, TEXT], SqlType::TEXT, serial_sequence),
+    entry("obj_description", &[OID, ANY], SqlType::TEXT, NOTHING).optional(1),
+    entry("col_description", &[OID, INT4], SqlType::TEXT, NOTHING),
+    nothing("shobj_description"),
+    nothing("pg_get_viewdef"),
+    nothing("pg_get_ruledef"),
+    nothing("pg_get_triggerdef"),
+    nothing("pg_get_functiondef"),
+    nothing("pg_get_function_result"),
+    nothing("pg_get_function_arguments"),
+    nothing("pg_get_function_identity_arguments"),
+    nothing("pg_get_partkeydef"),
+    nothing("pg_get_partition_constraintdef"),
+    nothing("pg_get_statisticsobjdef_columns"),
+    nothing("pg_tablespace_location"),
+    size("pg_relation_size"),
+    size("pg_table_size"),
+    size("pg_indexes_size"),
+    size("pg_total_relation_size"),
+    size("pg_database_size"),
+    size("pg_tablespace_size"),
+    entry("pg_size_pretty", &[INT8], SqlType::TEXT, |values, _, _| match values {
+        [Value::Int8(bytes)] => Ok(pretty_size(*bytes).into()),
+        _ => Ok(NULL),
+    }),
+    entry("pg_relation_is_publishable", &[OID], SqlType::BOOL, YES),
+    entry("pg_is_in_recovery", &[], SqlType::BOOL, NO),
+    entry("pg_is_other_temp_schema", &[OID], SqlType::BOOL, NO),
+    entry("pg_my_temp_schema", &[], SqlType::OID, |_, _, _| Ok(Value::Oid(0))),
+    entry("pg_collation_is_visible", &[OID], SqlType::BOOL, YES),
+    entry("current_setting", &[TEXT, BOOL], SqlType::TEXT, setting).optional(1),
+    entry("pg_client_encoding", &[], SqlType::NAME, |_, _, _| Ok("UTF8".into())),
+    entry("getdatabaseencoding", &[], SqlType::NAME, |_, _, _| Ok("UTF8".into())),
+    entry("pg_backend_pid", &[], SqlType::INT4, |_, _, environment| Ok(Value::Int4(environment.process))),
+    entry("current_schemas", &[BOOL], SqlType::NAME.array(), current_schemas),
+    entry("to_regclass", &[TEXT], SqlType::OID, |values, catalog, environment| {
+        found(Reg::Class, values, catalog, environment)
+    })
+    .reg(Reg::Class.modifier()),
+    entry("to_regtype", &[TEXT], SqlType::OID, |values, catalog, environment| {
+        found(Reg::Type, values, catalog, environment)
+    })
+    .reg(Reg::Type.modifier()),
+    entry("to_regnamespace", &[TEXT], SqlType::OID, |values, catalog, environment| {
+        found(Reg::Namespace, values, catalog, environment)
+    })
+    .reg(Reg::Namespace.modifier()),
+    privilege("has_table_privilege"),
+    privilege("has_any_column_privilege"),
+    privilege("has_column_privilege"),
+    privilege("has_database_privilege"),
+    privilege("has_function_privilege"),
+    privilege("has_language_privilege"),
+    privilege("has_schema_privilege"),
+    privilege("has_sequence_privilege"),
+    privilege("has_tablespace_privilege"),
+    privilege("has_type_privilege"),
+    privilege("pg_has_role"),
+];
+
+/// The function that a call means; `None`: there is none of that name here.
+pub(crate) fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Option<Resolved>> {
+    let mut named = FUNCTIONS.iter().filter(|entry| entry.name == name).peekable();
+    if named.peek().is_none() {
+        return Ok(None);
+    }
+    let resolved = resolution::resolve(named, arguments)
+        .map_err(|reason| unresolved(reason, &format!("{name}({})", resolution::describe(arguments))))?;
+    let Entry { result, modifier, is_strict, function, .. } = *resolved.candidate;
+    Ok(Some(Resolved { arguments: resolved.types, result, modifier, is_strict, function }))
+}
+
+/// The number of a name, or NULL.
+fn found(reg: Reg, values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
+    let [Value::Text(name)] = values else { return Ok(NULL) };
+    // What is a number is no name here.
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(NULL);
+    }
+    Ok(reg.find(Known { catalog, environment }, name)?.map_or(NULL, Value::Oid))
+}
+
+fn table_is_visible(values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
+    let [Value::Oid(oid)] = values else { return Ok(NULL) };
+    let known = Known { catalog, environment };
+    let visible = |schema: &str, name: &str| Ok(Value::Bool(definitions::is_visible(known, schema, name)));
+    if let Some(table) = catalog.table(*oid) {
+        return visible(&table.def.schema, &table.def.name);
+    }
+    if let Some(sequence) = catalog.sequence(*oid) {
+        return visible(&sequence.def.schema, &sequence.def.name);
+    }
+    match indexes(catalog).find(|index| index.oid == *oid) {
+        Some(index) => visible(&index.table.def.schema, index.name),
+        None => Ok(NULL),
+    }
+}
+
+/// What the last argument says, if it is there.
+fn is_pretty(values: &[Value]) -> bool {
+    values.last() == Some(&Value::Bool(true))
+}
+
+/// The whole of it, or one of its columns.
+fn index_definition(values: &[Value], catalog: &Catalog, _: &Environment) -> Result<Value> {
+    let Some(Value::Oid(oid)) = values.first() else { return Ok(NULL) };
+    let Some(index) = indexes(catalog).find(|index| index.oid == *oid) else { return Ok(NULL) };
+    Ok(match values.get(1) {
+        None | Some(Value::Int4(0)) => definitions::index(&index, is_pretty(values)).into(),
+        Some(Value::Int4(number)) => {
+            let column = number.checked_sub(1).and_then(|at| index.columns.get(usize::try_from(at).ok()?));
+            column.map_or("".into(), |(at, _)| quote_ident(&index.table.def.columns[*at].name).into())
+        }
+        Some(_) => NULL,
+    })
+}
+
+fn serial_sequence(values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
+    let [name, Value::Text(column)] = values else { return Ok(NULL) };
+    let Value::Oid(oid) = (Reg::Class.numbers().function)(std::slice::from_ref(name), catalog, environment)? else {
+        return Ok(NULL);
+    };
+    let table = catalog.table(oid);
+    let column = table.and_then(|table| table.def.columns.get(table.def.column(column)?));
+    let sequence = match column.and_then(|column| column.default.as_ref()) {
+        Some(DefaultDef::NextOf(sequence)) => catalog.sequence(*sequence),
+        _ => None,
+    };
+    let name = |def: &crate::catalog::definition::SequenceDef| {
+        format!("{}.{}", quote_ident(&def.schema), quote_ident(&def.name))
+    };
+    Ok(sequence.map_or(NULL, |sequence| name(&sequence.def).into()))
+}
+
+/// A setting; where there is none, an error, or NULL if that is wanted.
+fn setting(values: &[Value], _: &Catalog, environment: &Environment) -> Result<Value> {
+    let Some(Value::Text(name)) = values.first() else { return Ok(NULL) };
+    let known = environment.settings.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    match known {
+        Some((_, value)) => Ok(value.as_str().into()),
+        None if values.get(1) == Some(&Value::Bool(true)) => Ok(NULL),
+        None => {
+            let message = format!("unrecognized configuration parameter \"{name}\"");
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+        }
+    }
+}
+
+fn current_schemas(values: &[Value], _: &Catalog, environment: &Environment) -> Result<Value> {
+    let implied = matches!(values, [Value::Bool(true)]).then_some(super::PG_CATALOG);
+    let path = environment.search_path.iter().map(|schema| &**schema);
+    Ok(Value::array(Array::new(Scalar::Name, implied.into_iter().chain(path).map(Value::from).collect())))
+}
+
+/// In the largest unit that leaves more than ten, as PostgreSQL rounds.
+fn pretty_size(bytes: i64) -> String {
+    let (mut size, mut units) = (bytes, ["bytes", "kB", "MB", "GB", "TB", "PB"].into_iter());
+    let mut unit = units.next().unwrap_or_default();
+    if size.unsigned_abs() < 10 * 1024 {
+        return format!("{size} {unit}");
+    }
+    // Halves of what comes next, so that it is rounded once.
+    size /= 512;
+    for next in units {
+        unit = next;
+        if size.unsigned_abs() < 20 * 1024 - 1 {
+            break;
+        }
+        size /= 1024;
+    }
+    format!("{} {unit}", (size + size.signum()) / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_as_postgresql_does() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (10239, "10239 bytes"),
+            (10240, "10 kB"),
+            (-10240, "-10 kB"),
+            (10 << 20, "10 MB"),
+            ((10 << 20) - 1, "10 MB"),
+            ((10 << 20) - 1024, "10239 kB"),
+            (12_345_678_901, "11 GB"),
+        ] {
+            assert_eq!(pretty_size(bytes), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn calls_are_resolved_with_or_without_what_may_be_left_out() {
+        let oid = Some(SqlType::OID);
+        assert_eq!(resolve("pg_get_indexdef", &[oid]).unwrap().unwrap().arguments.len(), 1);
+        assert_eq!(resolve("pg_get_indexdef", &[oid, None, None]).unwrap().unwrap().arguments[1], SqlType::INT4);
+        assert!(resolve("lower", &[None]).unwrap().is_none());
+        assert_eq!(resolve("pg_get_expr", &[oid]).err().unwrap().state().0, "42883");
+    }
+}

@@ -1,0 +1,151 @@
+//! `information_schema`, as far as programs ask for it.
+
+use super::{
+    Described, INFORMATION, Known, NULL, PG_CATALOG,
+    definitions::{self, Constraint, ConstraintKind, constraints},
+    table,
+};
+use crate::{
+    catalog::definition::{ColumnDef, DefaultDef, Identity, TableDef},
+    types::{Scalar, SqlType},
+};
+
+/// A column that is there, with its number from 1 on.
+fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a TableDef, i32, &'a ColumnDef)> {
+    let of_table = |def: &'a TableDef| def.live_columns().map(move |(at, column)| (def, at as i32 + 1, column));
+    known.catalog.tables().into_iter().flat_map(move |table| of_table(&table.def))
+}
+
+/// The columns of keys, with their numbers in the key from 1 on.
+fn key_columns<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a str, &'a TableDef, i32, &'a str)> {
+    constraints(known.catalog).flat_map(|Constraint { name, table, columns, .. }| {
+        let column = |(at, column): (usize, usize)| (name, &table.def, at as i32 + 1, &*table.def.columns[column].name);
+        columns.into_iter().enumerate().map(column).collect::<Vec<_>>()
+    })
+}
+
+fn default(known: Known<'_>, column: &ColumnDef) -> Option<String> {
+    match column.default.as_ref().filter(|_| column.identity.is_none())? {
+        DefaultDef::Expression(text) => Some(text.clone()),
+        DefaultDef::NextOf(sequence) => Some(definitions::next_of(known, *sequence)),
+    }
+}
+
+fn length(column: &ColumnDef) -> Option<i32> {
+    let is_text = !column.ty.is_array && matches!(column.ty.scalar, Scalar::Char | Scalar::Varchar);
+    SqlType::length_of(column.modifier).filter(|_| is_text).map(|length| length as i32)
+}
+
+/// Precision, its base, and scale.
+fn precision(column: &ColumnDef) -> Option<(i32, i32, Option<i32>)> {
+    if column.ty.is_array {
+        return None;
+    }
+    Some(match column.ty.scalar {
+        Scalar::Int2 => (16, 2, Some(0)),
+        Scalar::Int4 => (32, 2, Some(0)),
+        Scalar::Int8 => (64, 2, Some(0)),
+        Scalar::Float4 => (24, 2, None),
+        Scalar::Float8 => (53, 2, None),
+        Scalar::Numeric => {
+            let (precision, scale) = SqlType::precision_and_scale_of(column.modifier)?;
+            (precision, 10, Some(scale))
+        }
+        _ => return None,
+    })
+}
+
+fn yes(truth: bool) -> &'static str {
+    if truth { "YES" } else { "NO" }
+}
+
+pub(super) const TABLES: &[Described] = &[
+    table!(INFORMATION, 0 tables, known => known.catalog.tables().into_iter().map(|table| &table.def), |def| {
+        table_catalog NAME = &*known.environment.database;
+        table_schema NAME = &def.schema;
+        table_name NAME = &def.name;
+        table_type TEXT = "BASE TABLE";
+        self_referencing_column_name NAME = NULL;
+        reference_generation TEXT = NULL;
+        user_defined_type_catalog NAME = NULL;
+        user_defined_type_schema NAME = NULL;
+        user_defined_type_name NAME = NULL;
+        is_insertable_into TEXT = "YES";
+        is_typed TEXT = "NO";
+        commit_action TEXT = NULL;
+    }),
+    table!(INFORMATION, 0 columns, known => columns(known), |(def, number, column)| {
+        table_catalog NAME = &*known.environment.database;
+        table_schema NAME = &def.schema;
+        table_name NAME = &def.name;
+        column_name NAME = &column.name;
+        ordinal_position INT4 = number;
+        column_default TEXT = default(known, column);
+        is_nullable TEXT = yes(!column.not_null);
+        data_type TEXT = if column.ty.is_array { "ARRAY" } else { column.ty.name() };
+        character_maximum_length INT4 = length(column);
+        character_octet_length INT4 = length(column).map(|length| length.saturating_mul(4));
+        numeric_precision INT4 = precision(column).map(|(precision, _, _)| precision);
+        numeric_precision_radix INT4 = precision(column).map(|(_, radix, _)| radix);
+        numeric_scale INT4 = precision(column).and_then(|(_, _, scale)| scale);
+        datetime_precision INT4 = match column.ty.scalar {
+            Scalar::Date => Some(0),
+            _ if column.ty.is_datetime() && column.modifier >= 0 => Some(column.modifier),
+            _ if column.ty.is_datetime() => Some(6),
+            _ => None,
+        };
+        udt_catalog NAME = &*known.environment.database;
+        udt_schema NAME = PG_CATALOG;
+        udt_name NAME = column.ty.typname();
+        is_identity TEXT = yes(column.identity.is_some());
+        identity_generation TEXT = column.identity.map(|identity| match identity {
+            Identity::Always => "ALWAYS",
+            Identity::ByDefault => "BY DEFAULT",
+        });
+        is_generated TEXT = "NEVER";
+        generation_expression TEXT = NULL;
+        is_updatable TEXT = "YES";
+    }),
+    table!(INFORMATION, 0 schemata, known => known.catalog.schemas(), |(name, _)| {
+        catalog_name NAME = &*known.environment.database;
+        schema_name NAME = name;
+        schema_owner NAME = &*known.environment.user;
+    }),
+    table!(INFORMATION, 0 table_constraints, known => constraints(known.catalog), |constraint| {
+        constraint_catalog NAME = &*known.environment.database;
+        constraint_schema NAME = &constraint.table.def.schema;
+        constraint_name NAME = constraint.name;
+        table_catalog NAME = &*known.environment.database;
+        table_schema NAME = &constraint.table.def.schema;
+        table_name NAME = &constraint.table.def.name;
+        constraint_type TEXT = match constraint.kind {
+            ConstraintKind::Primary => "PRIMARY KEY",
+            ConstraintKind::Unique => "UNIQUE",
+            ConstraintKind::Check(_) => "CHECK",
+        };
+        is_deferrable TEXT = "NO";
+        initially_deferred TEXT = "NO";
+    }),
+    table!(INFORMATION, 0 key_column_usage, known => key_columns(known), |(name, def, number, column)| {
+        constraint_catalog NAME = &*known.environment.database;
+        constraint_schema NAME = &def.schema;
+        constraint_name NAME = name;
+        table_catalog NAME = &*known.environment.database;
+        table_schema NAME = &def.schema;
+        table_name NAME = &def.name;
+        column_name NAME = column;
+        ordinal_position INT4 = number;
+        position_in_unique_constraint INT4 = NULL;
+    }),
+    table!(INFORMATION, 0 sequences, known => known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
+        sequence_catalog NAME = &*known.environment.database;
+        sequence_schema NAME = &def.schema;
+        sequence_name NAME = &def.name;
+        data_type TEXT = definitions::sequence_type(def).name();
+        start_value TEXT = def.start.to_string();
+        minimum_value TEXT = def.least.to_string();
+        maximum_value TEXT = def.greatest.to_string();
+        increment TEXT = def.increment.to_string();
+        cycle_option TEXT = yes(def.cycles);
+    }),
+];

@@ -1,0 +1,208 @@
+//! Tables and functions of the system: what drivers and tools ask about the catalog, made when they ask.
+//!
+//! Columns are PostgreSQL 15's, by name and order. What there is nothing of here (views, triggers, roles beyond the one who asks) has tables
+//! without rows, so that queries about it find nothing instead of failing. `"char"` is text, vectors are arrays from 0 on, trees of
+//! expressions are their texts.
+//!
+//! | module | what |
+//! |---|---|
+//! | `relations` | tables, columns, indexes, constraints, sequences |
+//! | `server` | databases, roles, schemas, types |
+//! | `empty` | what there is nothing of |
+//! | `information` | `information_schema` |
+//! | `definitions` | indexes, constraints and defaults as statements write them |
+//! | `functions` | functions that look at the catalog |
+//! | `reg` | `regclass` and its like: numbers that are shown as names |
+
+mod definitions;
+mod empty;
+pub(crate) mod functions;
+mod information;
+pub(crate) mod reg;
+mod relations;
+mod server;
+
+use std::fmt;
+
+use crate::{
+    catalog::{Catalog, Relation},
+    session::Column,
+    types::{Environment, Value},
+};
+
+/// One of the tables.
+#[derive(Clone, Copy)]
+pub(crate) struct SystemTable(&'static Described);
+
+/// What is known when somebody asks.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    catalog: &'a Catalog,
+    environment: &'a Environment,
+}
+
+struct Described {
+    schema: &'static str,
+    /// As PostgreSQL numbers it; 0: nobody asks for it.
+    oid: u32,
+    name: &'static str,
+    columns: &'static [(&'static str, kind::Kind)],
+    rows: fn(Known<'_>) -> Vec<Vec<Value>>,
+}
+
+impl fmt::Debug for SystemTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0.schema, self.0.name)
+    }
+}
+
+const PG_CATALOG: &str = "pg_catalog";
+const INFORMATION: &str = "information_schema";
+/// Its number.
+const PG_CATALOG_OID: u32 = 11;
+const INFORMATION_OID: u32 = 13000;
+/// The number of `pg_class`.
+const PG_CLASS: u32 = 1259;
+/// The number of the role that asks, who owns everything.
+const ROLE: u32 = 10;
+
+/// Types of columns, by short names.
+mod kind {
+    use super::reg::{Reg, VECTOR};
+    use crate::types::SqlType as T;
+
+    /// A type and a modifier.
+    pub(super) type Kind = (T, i32);
+
+    const fn plain(ty: T) -> Kind {
+        (ty, -1)
+    }
+
+    pub(super) const BOOL: Kind = plain(T::BOOL);
+    pub(super) const FLOAT4: Kind = plain(T::FLOAT4);
+    pub(super) const INT2: Kind = plain(T::INT2);
+    pub(super) const INT4: Kind = plain(T::INT4);
+    pub(super) const INT8: Kind = plain(T::INT8);
+    pub(super) const NAME: Kind = plain(T::NAME);
+    pub(super) const OID: Kind = plain(T::OID);
+    pub(super) const TEXT: Kind = plain(T::TEXT);
+    pub(super) const TIME: Kind = plain(T::TIMESTAMPTZ);
+    pub(super) const INT2S: Kind = plain(T::INT2.array());
+    pub(super) const OIDS: Kind = plain(T::OID.array());
+    pub(super) const NAMES: Kind = plain(T::NAME.array());
+    pub(super) const TEXTS: Kind = plain(T::TEXT.array());
+    pub(super) const INT2VECTOR: Kind = (T::INT2.array(), VECTOR);
+    pub(super) const OIDVECTOR: Kind = (T::OID.array(), VECTOR);
+    pub(super) const REGPROC: Kind = (T::OID, Reg::Function.modifier());
+}
+
+/// A table: what there is a row of, and for each column its name, its type and its value.
+macro_rules! table {
+    ($schema:expr, $oid:literal $name:ident, $known:ident => $items:expr, |$item:pat_param| { $($column:ident $kind:ident = $value:expr;)* }) => {
+        $crate::system::Described {
+            schema: $schema,
+            oid: $oid,
+            name: stringify!($name),
+            columns: &[$((stringify!($column), $crate::system::kind::$kind)),*],
+            rows: |$known| $items.map(|$item| vec![$($crate::system::Cell::cell($value)),*]).collect(),
+        }
+    };
+}
+use table;
+
+/// What can be shown in a row.
+trait Cell {
+    fn cell(self) -> Value;
+}
+
+macro_rules! cells {
+    ($($ty:ty, $value:ident => $cell:expr;)*) => {
+        $(impl Cell for $ty {
+            fn cell(self) -> Value {
+                let $value = self;
+                $cell
+            }
+        })*
+    };
+}
+
+cells! {
+    bool, value => Value::Bool(value);
+    u32, value => Value::Oid(value);
+    i16, value => Value::Int2(value);
+    i32, value => Value::Int4(value);
+    i64, value => Value::Int8(value);
+    f32, value => Value::Float4(value);
+    &str, value => value.into();
+    &String, value => value.as_str().into();
+    String, value => value.into();
+    Value, value => value;
+}
+
+impl<T: Cell> Cell for Option<T> {
+    fn cell(self) -> Value {
+        self.map_or(Value::Null, Cell::cell)
+    }
+}
+
+/// Nothing.
+const NULL: Value = Value::Null;
+
+static TABLES: [&[Described]; 4] = [relations::TABLES, server::TABLES, empty::TABLES, information::TABLES];
+
+fn tables() -> impl Iterator<Item = &'static Described> {
+    TABLES.iter().copied().flatten()
+}
+
+impl SystemTable {
+    /// The table of that name.
+    pub(crate) fn find(schema: Option<&str>, name: &str) -> Option<Self> {
+        tables().find(|table| table.name == name && schema.unwrap_or(PG_CATALOG) == table.schema).map(Self)
+    }
+
+    pub(crate) fn columns(self) -> Vec<Column> {
+        let column = |&(name, (ty, modifier)): &(&str, kind::Kind)| Column {
+            name: name.to_owned(),
+            ty,
+            modifier,
+            source: (0, 0),
+        };
+        self.0.columns.iter().map(column).collect()
+    }
+
+    /// Where it lies, which no other has.
+    pub(crate) fn address(self) -> usize {
+        std::ptr::from_ref(self.0).addr()
+    }
+
+    pub(crate) fn rows(self, catalog: &Catalog, environment: &Environment) -> Vec<Vec<Value>> {
+        (self.0.rows)(Known { catalog, environment })
+    }
+}
+
+/// The number of a relation.
+fn oid_of(relation: &Relation) -> u32 {
+    match relation {
+        Relation::Table(table) => table.def.id,
+        Relation::Sequence(sequence) => sequence.def.id,
+        Relation::Index(table, None) => table.def.primary_key.as_ref().map_or(0, |key| key.id),
+        Relation::Index(table, Some(at)) => table.def.indexes[*at].id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_as_many_values_as_columns_and_names_are_used_once() {
+        let (catalog, environment) = (Catalog::default(), Environment::default());
+        for (at, table) in tables().enumerate() {
+            let is_known = |other: &Described| (other.schema, other.name) == (table.schema, table.name);
+            assert!(!tables().skip(at + 1).any(is_known), "{}", table.name);
+            for row in SystemTable(table).rows(&catalog, &environment) {
+                assert_eq!(row.len(), table.columns.len(), "{}", table.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! `regclass` and its like: numbers that are written and shown as names; and vectors, arrays that are shown in another way.
+//!
+//! They are of type `oid`, which has no modifier in PostgreSQL; here it says what a number is of. So whatever takes a number takes
+//! them, and only casts and the results of statements look at it.
+
+use std::sync::Arc;
+
+use super::{
+    INFORMATION, INFORMATION_OID, Known, PG_CATALOG, PG_CATALOG_OID, ROLE, SystemTable,
+    definitions::{indexes, relation_name},
+    functions::{Lookup, Resolved},
+    oid_of, tables,
+};
+use crate::{
+    catalog::{Catalog, Relation},
+    error::{Result, SqlError, SqlState},
+    expr::{Expr, Function},
+    functions::quote_ident,
+    query::{Body, Join, Query, Select, Source, SourceKind},
+    session::Column,
+    types::{self, Environment, SqlType, Value},
+};
+
+/// What a number is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reg {
+    Class,
+    Type,
+    Namespace,
+    Role,
+    /// Of which there are none that have numbers.
+    Function,
+}
+
+impl Reg {
+    const ALL: [Self; 5] = [Self::Class, Self::Type, Self::Namespace, Self::Role, Self::Function];
+
+    /// What the modifier of an `oid` says.
+    pub(crate) fn of(ty: SqlType, modifier: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|reg| ty == SqlType::OID && reg.modifier() == modifier)
+    }
+
+    /// Below what other types have.
+    pub(crate) const fn modifier(self) -> i32 {
+        -2 - self as i32
+    }
+
+    /// What a name of a type means.
+    pub(crate) fn named(type_name: &str) -> Option<Self> {
+        Some(match type_name {
+            "regclass" => Self::Class,
+            "regtype" => Self::Type,
+            "regnamespace" => Self::Namespace,
+            "regrole" => Self::Role,
+            "regproc" | "regprocedure" | "regoper" | "regoperator" => Self::Function,
+            _ => return None,
+        })
+    }
+
+    /// The function that gives names of numbers.
+    fn names(self) -> Resolved {
+        let function: Lookup = match self {
+            Self::Class => |values, catalog, environment| by_oid(values, catalog, environment, class_name),
+            Self::Type => |values, catalog, environment| by_oid(values, catalog, environment, type_name),
+            Self::Namespace => |values, catalog, environment| by_oid(values, catalog, environment, namespace_name),
+            Self::Role => |values, catalog, environment| by_oid(values, catalog, environment, role_name),
+            Self::Function => |values, catalog, environment| by_oid(values, catalog, environment, |_, _| None),
+        };
+        Resolved { arguments: vec![SqlType::OID], result: SqlType::TEXT, modifier: -1, is_strict: true, function }
+    }
+
+    /// The function that gives numbers of names; it fails where there is none.
+    pub(crate) fn numbers(self) -> Resolved {
+        let function: Lookup = match self {
+            Self::Class => |values, catalog, environment| by_name(Self::Class, values, catalog, environment),
+            Self::Type => |values, catalog, environment| by_name(Self::Type, values, catalog, environment),
+            Self::Namespace => |values, catalog, environment| by_name(Self::Namespace, values, catalog, environment),
+            Self::Role => |values, catalog, environment| by_name(Self::Role, values, catalog, environment),
+            Self::Function => |values, catalog, environment| by_name(Self::Function, values, catalog, environment),
+        };
+        Resolved {
+            arguments: vec![SqlType::TEXT],
+            result: SqlType::OID,
+            modifier: self.modifier(),
+            is_strict: true,
+            function,
+        }
+    }
+
+    /// The number of a name, where there is one.
+    pub(super) fn find(self, known: Known<'_>, name: &str) -> Result<Option<u32>> {
+        if name == "-" {
+            return Ok(Some(0));
+        }
+        if let Ok(number) = name.parse() {
+            return Ok(Some(number));
+        }
+        Ok(match self {
+            Self::Class => class_oid(known, name)?,
+            Self::Type => type_oid(name),
+            Self::Namespace => namespace_oid(known, &parts(name)?.1),
+            Self::Role => (*parts(name)?.1 == *known.environment.user).then_some(ROLE),
+            Self::Function => None,
+        })
+    }
+}
+
+/// The modifier of an array that is a vector: its text has no braces.
+pub(super) const VECTOR: i32 = -8;
+
+/// The function that shows a value whose modifier says so.
+pub(crate) fn shown(ty: SqlType, modifier: i32) -> Option<Resolved> {
+    if ty.is_array && modifier == VECTOR {
+        let function: Lookup = |values, _, environment| {
+            let [Value::Array(array)] = values else { return Ok(Value::Null) };
+            let element = SqlType::scalar(array.element);
+            let texts = array.elements().iter().map(|value| types::text::to_string(value, element, environment));
+            Ok(texts.collect::<Vec<_>>().join(" ").into())
+        };
+        return Some(Resolved { arguments: vec![ty], result: SqlType::TEXT, modifier: -1, is_strict: true, function });
+    }
+    Reg::of(ty, modifier).map(Reg::names)
+}
+
+/// A query whose numbers of something are shown as names.
+pub(crate) fn named(query: Query, columns: &mut [Column]) -> Query {
+    let shown: Vec<_> = columns.iter().map(|column| shown(column.ty, column.modifier)).collect();
+    if shown.iter().all(Option::is_none) {
+        return query;
+    }
+    let width = columns.len();
+    let output = shown.into_iter().zip(columns).enumerate().map(|(at, (shown, column))| match shown {
+        None => Expr::Column(at),
+        Some(Resolved { result, is_strict, function: eval, .. }) => {
+            (column.ty, column.modifier) = (result, -1);
+            let function =
+                Function { name: "text".into(), is_strict, is_immutable: false, is_volatile: false, eval, result };
+            Expr::Lookup(function, vec![Expr::Column(at)])
+        }
+    });
+    let output = output.collect();
+    let kind = SourceKind::Derived(Arc::new(query));
+    let (on, filter, name) = (Vec::new(), Vec::new(), String::new());
+    let source = Source { first: 0, width, kind, join: Join::Inner, on, filter, name };
+    let select = Select { sources: vec![source], output, ..Select::default() };
+    Query { body: Body::Select(Box::new(select)), order: Vec::new(), width, limit: None, offset: None }
+}
+
+fn by_oid(
+    values: &[Value],
+    catalog: &Catalog,
+    environment: &Environment,
+    name: impl FnOnce(Known<'_>, u32) -> Option<String>,
+) -> Result<Value> {
+    let [Value::Oid(oid)] = values else { return Ok(Value::Null) };
+    // What has no name is its number.
+    Ok(match oid {
+        0 => "-".into(),
+        oid => name(Known { catalog, environment }, *oid).unwrap_or_else(|| oid.to_string()).into(),
+    })
+}
+
+fn by_name(reg: Reg, values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
+    let [Value::Text(name)] = values else { return Ok(Value::Null) };
+    let found = reg.find(Known { catalog, environment }, name)?;
+    let (what, state) = match reg {
+        Reg::Class => ("relation", SqlState::UNDEFINED_TABLE),
+        Reg::Type => ("type", SqlState::UNDEFINED_OBJECT),
+        Reg::Namespace => ("schema", SqlState::INVALID_SCHEMA_NAME),
+        Reg::Role => ("role", SqlState::UNDEFINED_OBJECT),
+        Reg::Function => ("function", SqlState::UNDEFINED_FUNCTION),
+    };
+    found.map(Value::Oid).ok_or_else(|| SqlError::new(state, format!("{what} \"{name}\" does not exist")))
+}
+
+/// The schema and the name of what a text names, with quotes or without.
+fn parts(text: &str) -> Result<(Option<String>, String)> {
+    let invalid = || SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid name syntax: \"{text}\""));
+    let (mut parts, mut rest) = (Vec::new(), text.trim());
+    loop {
+        let mut part = String::new();
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut pieces = quoted;
+            loop {
+                let (piece, behind) = pieces.split_once('"').ok_or_else(invalid)?;
+                part += piece;
+                match behind.strip_prefix('"') {
+                    Some(more) => (part, pieces) = (part + "\"", more),
+                    None => {
+                        rest = behind;
+                        break;
+                    }
+                }
+            }
+        } else {
+            let end = rest.find('.').unwrap_or(rest.len());
+            part += &rest[..end].trim().to_lowercase();
+            rest = &rest[end..];
+        }
+        if part.is_empty() {
+            return Err(invalid());
+        }
+        parts.push(part);
+        rest = match rest.trim_start().strip_prefix('.') {
+            Some(more) => more.trim_start(),
+            None if rest.trim().is_empty() => break,
+            None => return Err(invalid()),
+        };
+    }
+    let own = parts.pop().ok_or_else(invalid)?;
+    Ok((parts.pop(), own))
+}
+
+fn class_name(known: Known<'_>, oid: u32) -> Option<String> {
+    if let Some(system) = tables().find(|table| table.oid == oid) {
+        return Some(system.name.to_owned());
+    }
+    let catalog = known.catalog;
+    if let Some(table) = catalog.table(oid) {
+        return Some(relation_name(known, &table.def.schema, &table.def.name));
+    }
+    if let Some(sequence) = catalog.sequence(oid) {
+        return Some(relation_name(known, &sequence.def.schema, &sequence.def.name));
+    }
+    let index = indexes(catalog).find(|index| index.oid == oid)?;
+    Some(relation_name(known, &index.table.def.schema, index.name))
+}
+
+fn class_oid(known: Known<'_>, name: &str) -> Result<Option<u32>> {
+    let (schema, own) = parts(name)?;
+    if let Some(SystemTable(table)) = SystemTable::find(schema.as_deref(), &own) {
+        return Ok(Some(table.oid));
+    }
+    Ok(relation(known, schema.as_deref(), &own).map(|relation| oid_of(&relation)))
+}
+
+/// The relation of a name, as statements look for it.
+fn relation(known: Known<'_>, schema: Option<&str>, name: &str) -> Option<Relation> {
+    match schema {
+        Some(schema) => known.catalog.find(schema, name),
+        None => known.environment.search_path.iter().find_map(|schema| known.catalog.find(schema, name)),
+    }
+}
+
+fn role_name(known: Known<'_>, oid: u32) -> Option<String> {
+    (oid == ROLE).then(|| quote_ident(&known.environment.user))
+}
+
+fn type_name(_: Known<'_>, oid: u32) -> Option<String> {
+    SqlType::from_oid(oid).map(|ty| ty.name().to_owned())
+}
+
+/// With modifiers or without, as statements write it.
+fn type_oid(name: &str) -> Option<u32> {
+    let name = name.trim().to_lowercase();
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+    let plain = match (name.find('('), name.rfind(')')) {
+        (Some(open), Some(close)) if open < close => format!("{}{}", name[..open].trim_end(), &name[close + 1..]),
+        _ => name.to_owned(),
+    };
+    SqlType::from_name(&plain).map(SqlType::oid)
+}
+
+fn namespace_name(known: Known<'_>, oid: u32) -> Option<String> {
+    match oid {
+        PG_CATALOG_OID => Some(PG_CATALOG.to_owned()),
+        INFORMATION_OID => Some(INFORMATION.to_owned()),
+        oid => known.catalog.schemas().find(|(_, own)| *own == oid).map(|(name, _)| quote_ident(name)),
+    }
+}
+
+fn namespace_oid(known: Known<'_>, name: &str) -> Option<u32> {
+    match name {
+        PG_CATALOG => Some(PG_CATALOG_OID),
+        INFORMATION => Some(INFORMATION_OID),
+        name => known.catalog.schema(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart() {
+        let parts = |text| parts(text).ok();
+        let named = |schema: Option<&str>, own: &str| Some((schema.map(str::to_owned), own.to_owned()));
+        assert_eq!(parts("T"), named(None, "t"));
+        assert_eq!(parts(" public.\"A.b\"\"c\" "), named(Some("public"), "A.b\"c"));
+        for wrong in ["", "a.", ".a", "\"a", "\"a\"b", "\"\""] {
+            assert_eq!(parts(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn types_are_found_as_statements_write_them() {
+        for (name, ty) in [
+            ("int4", SqlType::INT4),
+            ("character varying(20)", SqlType::VARCHAR),
+            ("numeric(10,2)[]", SqlType::NUMERIC.array()),
+            ("pg_catalog.text", SqlType::TEXT),
+            ("TIMESTAMP with time zone", SqlType::TIMESTAMPTZ),
+        ] {
+            assert_eq!(type_oid(name), Some(ty.oid()), "{name}");
+        }
+        assert_eq!(type_oid("hstore"), None);
+    }
+}

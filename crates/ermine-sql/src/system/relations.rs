@@ -1,0 +1,342 @@
+//! Tables, columns, indexes, constraints and sequences.
+
+use super::{
+    Described, Known, NULL, PG_CATALOG, PG_CLASS, ROLE,
+    definitions::{self, ConstraintKind, IndexView, constraints, indexes},
+    table,
+};
+use crate::{
+    catalog::definition::{ColumnDef, DefaultDef, Identity, SequenceDef},
+    types::{Array, Scalar, SqlType, Value, array::Dimension},
+};
+
+/// Of an index.
+const BTREE: u32 = 403;
+/// Of a table.
+const HEAP: u32 = 2;
+/// Of texts.
+const DEFAULT_COLLATION: u32 = 100;
+
+/// A relation: a table, an index or a sequence.
+struct Class {
+    oid: u32,
+    schema: String,
+    name: String,
+    kind: &'static str,
+    method: u32,
+    columns: usize,
+    has_index: bool,
+    checks: usize,
+}
+
+fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
+    let mut all = Vec::new();
+    for table in known.catalog.tables() {
+        let def = &table.def;
+        all.push(Class {
+            oid: def.id,
+            schema: def.schema.clone(),
+            name: def.name.clone(),
+            kind: "r",
+            method: HEAP,
+            columns: def.columns.len(),
+            has_index: def.primary_key.is_some() || !def.indexes.is_empty(),
+            checks: def.checks.len(),
+        });
+    }
+    for IndexView { oid, name, table, columns, .. } in indexes(known.catalog) {
+        let (schema, name, columns) = (table.def.schema.clone(), name.to_owned(), columns.len());
+        all.push(Class { oid, schema, name, kind: "i", method: BTREE, columns, has_index: false, checks: 0 });
+    }
+    for SequenceDef { id, schema, name, .. } in known.catalog.sequences().into_iter().map(|sequence| &sequence.def) {
+        let (schema, name) = (schema.clone(), name.clone());
+        all.push(Class { oid: *id, schema, name, kind: "S", method: 0, columns: 3, has_index: false, checks: 0 });
+    }
+    all.into_iter()
+}
+
+/// A column of a table, or of an index.
+struct Attribute<'a> {
+    relation: u32,
+    /// From 1 on.
+    number: i16,
+    column: &'a ColumnDef,
+    of_table: bool,
+}
+
+impl Attribute<'_> {
+    /// What identity columns get is said by `identity`, not by a default.
+    fn has_default(&self) -> bool {
+        self.of_table && self.column.default.is_some() && self.column.identity.is_none()
+    }
+
+    fn identity(&self) -> &'static str {
+        match self.column.identity.filter(|_| self.of_table) {
+            None => "",
+            Some(Identity::Always) => "a",
+            Some(Identity::ByDefault) => "d",
+        }
+    }
+
+    /// Columns that were dropped keep their place under a name that nobody writes.
+    fn name(&self) -> String {
+        match self.column.is_dropped {
+            true => format!("........pg.dropped.{}........", self.number),
+            false => self.column.name.clone(),
+        }
+    }
+}
+
+fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
+    let mut all = Vec::new();
+    for table in known.catalog.tables() {
+        let columns = table.def.columns.iter().enumerate();
+        all.extend(columns.map(|(at, column)| Attribute {
+            relation: table.def.id,
+            number: at as i16 + 1,
+            column,
+            of_table: true,
+        }));
+    }
+    for IndexView { oid, table, columns, .. } in indexes(known.catalog) {
+        all.extend(columns.iter().enumerate().map(|(at, (column, _))| Attribute {
+            relation: oid,
+            number: at as i16 + 1,
+            column: &table.def.columns[*column],
+            of_table: false,
+        }));
+    }
+    all.into_iter()
+}
+
+/// A default of a column.
+fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String)> {
+    let text = move |attribute: Attribute<'a>| {
+        let text = match attribute.column.default.as_ref().filter(|_| attribute.has_default())? {
+            DefaultDef::Expression(text) => text.clone(),
+            DefaultDef::NextOf(sequence) => definitions::next_of(known, *sequence),
+        };
+        Some((attribute, text))
+    };
+    attributes(known).filter_map(text)
+}
+
+/// A sequence that goes with a column.
+fn owned<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a SequenceDef, u32, usize)> {
+    let owner = |sequence: &'a SequenceDef| sequence.owner.map(|(table, column)| (sequence, table, column));
+    let all: Vec<_> = known.catalog.sequences().into_iter().filter_map(|sequence| owner(&sequence.def)).collect();
+    all.into_iter()
+}
+
+fn is_identity(known: Known<'_>, table: u32, column: usize) -> bool {
+    let column = known.catalog.table(table).and_then(|table| table.def.columns.get(column));
+    column.is_some_and(|column| column.identity.is_some())
+}
+
+/// The collation of a type's values.
+pub(super) fn collation(ty: SqlType) -> u32 {
+    match ty.scalar {
+        Scalar::Text | Scalar::Varchar | Scalar::Char => DEFAULT_COLLATION,
+        Scalar::Name => 950,
+        _ => 0,
+    }
+}
+
+/// A vector: an array from 0 on.
+fn vector(scalar: Scalar, elements: impl Iterator<Item = Value>) -> Value {
+    let elements: Vec<_> = elements.collect();
+    let extent = [Dimension { length: elements.len() as u32, lower: 0 }];
+    Array::with_dimensions(scalar, &extent, elements).map_or(NULL, Value::array)
+}
+
+/// Numbers of columns, from 1 on.
+fn numbers(columns: &[usize]) -> Value {
+    Value::array(Array::new(Scalar::Int2, columns.iter().map(|at| Value::Int2(*at as i16 + 1)).collect()))
+}
+
+/// How a column of an index runs: bits for down and for NULLs first.
+fn index_option(descending: bool) -> Value {
+    Value::Int2(if descending { 3 } else { 0 })
+}
+
+pub(super) const TABLES: &[Described] = &[
+    table!(PG_CATALOG, 1259 pg_class, known => classes(known), |class| {
+        oid OID = class.oid;
+        relname NAME = &class.name;
+        relnamespace OID = known.catalog.schema(&class.schema).unwrap_or(0);
+        reltype OID = 0u32;
+        reloftype OID = 0u32;
+        relowner OID = ROLE;
+        relam OID = class.method;
+        relfilenode OID = class.oid;
+        reltablespace OID = 0u32;
+        relpages INT4 = 0i32;
+        reltuples FLOAT4 = -1f32;
+        relallvisible INT4 = 0i32;
+        reltoastrelid OID = 0u32;
+        relhasindex BOOL = class.has_index;
+        relisshared BOOL = false;
+        relpersistence TEXT = "p";
+        relkind TEXT = class.kind;
+        relnatts INT2 = class.columns as i16;
+        relchecks INT2 = class.checks as i16;
+        relhasrules BOOL = false;
+        relhastriggers BOOL = false;
+        relhassubclass BOOL = false;
+        relrowsecurity BOOL = false;
+        relforcerowsecurity BOOL = false;
+        relispopulated BOOL = true;
+        relreplident TEXT = if class.kind == "r" { "d" } else { "n" };
+        relispartition BOOL = false;
+        relrewrite OID = 0u32;
+        relfrozenxid OID = 0u32;
+        relminmxid OID = 0u32;
+        relacl TEXTS = NULL;
+        reloptions TEXTS = NULL;
+        relpartbound TEXT = NULL;
+    }),
+    table!(PG_CATALOG, 1249 pg_attribute, known => attributes(known), |attribute| {
+        attrelid OID = attribute.relation;
+        attname NAME = attribute.name();
+        atttypid OID = if attribute.column.is_dropped { 0 } else { attribute.column.ty.oid() };
+        attstattarget INT4 = -1i32;
+        attlen INT2 = attribute.column.ty.typlen();
+        attnum INT2 = attribute.number;
+        attndims INT4 = i32::from(attribute.column.ty.is_array);
+        attcacheoff INT4 = -1i32;
+        atttypmod INT4 = attribute.column.modifier;
+        attbyval BOOL = false;
+        attalign TEXT = "i";
+        attstorage TEXT = "p";
+        attcompression TEXT = "";
+        attnotnull BOOL = attribute.of_table && attribute.column.not_null;
+        atthasdef BOOL = attribute.has_default();
+        atthasmissing BOOL = false;
+        attidentity TEXT = attribute.identity();
+        attgenerated TEXT = "";
+        attisdropped BOOL = attribute.column.is_dropped;
+        attislocal BOOL = true;
+        attinhcount INT4 = 0i32;
+        attcollation OID = collation(attribute.column.ty);
+        attacl TEXTS = NULL;
+        attoptions TEXTS = NULL;
+        attfdwoptions TEXTS = NULL;
+        attmissingval TEXT = NULL;
+    }),
+    table!(PG_CATALOG, 2604 pg_attrdef, known => defaults(known), |(attribute, text)| {
+        oid OID = definitions::part(attribute.relation, attribute.number as usize);
+        adrelid OID = attribute.relation;
+        adnum INT2 = attribute.number;
+        adbin TEXT = text;
+    }),
+    table!(PG_CATALOG, 2610 pg_index, known => indexes(known.catalog), |index| {
+        indexrelid OID = index.oid;
+        indrelid OID = index.table.def.id;
+        indnatts INT2 = index.columns.len() as i16;
+        indnkeyatts INT2 = index.columns.len() as i16;
+        indisunique BOOL = index.is_unique;
+        indnullsnotdistinct BOOL = false;
+        indisprimary BOOL = index.is_primary;
+        indisexclusion BOOL = false;
+        indimmediate BOOL = true;
+        indisclustered BOOL = false;
+        indisvalid BOOL = index.is_complete;
+        indcheckxmin BOOL = false;
+        indisready BOOL = true;
+        indislive BOOL = true;
+        indisreplident BOOL = false;
+        indkey INT2VECTOR = vector(Scalar::Int2, index.columns.iter().map(|(at, _)| Value::Int2(*at as i16 + 1)));
+        indcollation OIDVECTOR = vector(
+            Scalar::Oid,
+            index.columns.iter().map(|(at, _)| Value::Oid(collation(index.table.def.columns[*at].ty))),
+        );
+        indclass OIDVECTOR = vector(Scalar::Oid, index.columns.iter().map(|_| Value::Oid(0)));
+        indoption INT2VECTOR = vector(Scalar::Int2, index.columns.iter().map(|(_, descending)| index_option(*descending)));
+        indexprs TEXT = NULL;
+        indpred TEXT = index.predicate;
+    }),
+    table!(PG_CATALOG, 2606 pg_constraint, known => constraints(known.catalog), |constraint| {
+        oid OID = constraint.oid;
+        conname NAME = constraint.name;
+        connamespace OID = known.catalog.schema(&constraint.table.def.schema).unwrap_or(0);
+        contype TEXT = match constraint.kind {
+            ConstraintKind::Primary => "p",
+            ConstraintKind::Unique => "u",
+            ConstraintKind::Check(_) => "c",
+        };
+        condeferrable BOOL = false;
+        condeferred BOOL = false;
+        convalidated BOOL = true;
+        conrelid OID = constraint.table.def.id;
+        contypid OID = 0u32;
+        conindid OID = if matches!(constraint.kind, ConstraintKind::Check(_)) { 0 } else { constraint.oid };
+        conparentid OID = 0u32;
+        confrelid OID = 0u32;
+        confupdtype TEXT = " ";
+        confdeltype TEXT = " ";
+        confmatchtype TEXT = " ";
+        conislocal BOOL = true;
+        coninhcount INT4 = 0i32;
+        connoinherit BOOL = true;
+        conkey INT2S = if constraint.columns.is_empty() { NULL } else { numbers(&constraint.columns) };
+        confkey INT2S = NULL;
+        conpfeqop OIDS = NULL;
+        conppeqop OIDS = NULL;
+        conffeqop OIDS = NULL;
+        confdelsetcols INT2S = NULL;
+        conexclop OIDS = NULL;
+        conbin TEXT = match constraint.kind {
+            ConstraintKind::Check(condition) => Some(condition),
+            _ => None,
+        };
+    }),
+    table!(PG_CATALOG, 2224 pg_sequence, known => known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
+        seqrelid OID = def.id;
+        seqtypid OID = definitions::sequence_type(def).oid();
+        seqstart INT8 = def.start;
+        seqincrement INT8 = def.increment;
+        seqmax INT8 = def.greatest;
+        seqmin INT8 = def.least;
+        seqcache INT8 = 1i64;
+        seqcycle BOOL = def.cycles;
+    }),
+    table!(PG_CATALOG, 2608 pg_depend, known => owned(known), |(sequence, table, column)| {
+        classid OID = PG_CLASS;
+        objid OID = sequence.id;
+        objsubid INT4 = 0i32;
+        refclassid OID = PG_CLASS;
+        refobjid OID = table;
+        refobjsubid INT4 = column as i32 + 1;
+        deptype TEXT = if is_identity(known, table, column) { "i" } else { "a" };
+    }),
+    table!(PG_CATALOG, 0 pg_tables, known => known.catalog.tables().into_iter().map(|table| &table.def), |def| {
+        schemaname NAME = &def.schema;
+        tablename NAME = &def.name;
+        tableowner NAME = &*known.environment.user;
+        tablespace NAME = NULL;
+        hasindexes BOOL = def.primary_key.is_some() || !def.indexes.is_empty();
+        hasrules BOOL = false;
+        hastriggers BOOL = false;
+        rowsecurity BOOL = false;
+    }),
+    table!(PG_CATALOG, 0 pg_indexes, known => indexes(known.catalog), |index| {
+        schemaname NAME = &index.table.def.schema;
+        tablename NAME = &index.table.def.name;
+        indexname NAME = index.name;
+        tablespace NAME = NULL;
+        indexdef TEXT = definitions::index(&index, false);
+    }),
+    table!(PG_CATALOG, 0 pg_sequences, known => known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
+        schemaname NAME = &def.schema;
+        sequencename NAME = &def.name;
+        sequenceowner NAME = &*known.environment.user;
+        data_type TEXT = definitions::sequence_type(def).name();
+        start_value INT8 = def.start;
+        min_value INT8 = def.least;
+        max_value INT8 = def.greatest;
+        increment_by INT8 = def.increment;
+        cycle BOOL = def.cycles;
+        cache_size INT8 = 1i64;
+        last_value INT8 = NULL;
+    }),
+];

@@ -1,0 +1,154 @@
+//! The database, its roles, schemas and types.
+
+use super::{
+    Described, INFORMATION, INFORMATION_OID, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, relations::collation, table,
+};
+use crate::{
+    catalog::Catalog,
+    types::{Scalar, SqlType},
+};
+
+/// The number of the database: there is one.
+const DATABASE: u32 = 5;
+/// `UTF8`
+const UTF8: i32 = 6;
+const TABLESPACE: u32 = 1663;
+
+fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {
+    catalog.schemas().chain([(PG_CATALOG, PG_CATALOG_OID), (INFORMATION, INFORMATION_OID)])
+}
+
+/// What texts of an array's elements are put between.
+const DELIMITER: &str = ",";
+
+pub(super) const TABLES: &[Described] = &[
+    table!(PG_CATALOG, 2615 pg_namespace, known => schemas(known.catalog), |(name, oid)| {
+        oid OID = oid;
+        nspname NAME = name;
+        nspowner OID = ROLE;
+        nspacl TEXTS = NULL;
+    }),
+    table!(PG_CATALOG, 1262 pg_database, known => [&*known.environment.database].into_iter(), |name| {
+        oid OID = DATABASE;
+        datname NAME = name;
+        datdba OID = ROLE;
+        encoding INT4 = UTF8;
+        datlocprovider TEXT = "c";
+        datistemplate BOOL = false;
+        datallowconn BOOL = true;
+        datconnlimit INT4 = -1i32;
+        datfrozenxid OID = 0u32;
+        datminmxid OID = 0u32;
+        dattablespace OID = TABLESPACE;
+        datcollate TEXT = "C";
+        datctype TEXT = "C";
+        daticulocale TEXT = NULL;
+        datcollversion TEXT = NULL;
+        datacl TEXTS = NULL;
+    }),
+    table!(PG_CATALOG, 0 pg_roles, known => [&*known.environment.user].into_iter(), |name| {
+        rolname NAME = name;
+        rolsuper BOOL = true;
+        rolinherit BOOL = true;
+        rolcreaterole BOOL = true;
+        rolcreatedb BOOL = true;
+        rolcanlogin BOOL = true;
+        rolreplication BOOL = false;
+        rolconnlimit INT4 = -1i32;
+        rolpassword TEXT = "********";
+        rolvaliduntil TIME = NULL;
+        rolbypassrls BOOL = true;
+        rolconfig TEXTS = NULL;
+        oid OID = ROLE;
+    }),
+    table!(PG_CATALOG, 0 pg_user, known => [&*known.environment.user].into_iter(), |name| {
+        usename NAME = name;
+        usesysid OID = ROLE;
+        usecreatedb BOOL = true;
+        usesuper BOOL = true;
+        userepl BOOL = false;
+        usebypassrls BOOL = true;
+        passwd TEXT = "********";
+        valuntil TIME = NULL;
+        useconfig TEXTS = NULL;
+    }),
+    table!(PG_CATALOG, 0 pg_settings, known => known.environment.settings.iter(), |(name, value)| {
+        name TEXT = name;
+        setting TEXT = value;
+        unit TEXT = NULL;
+        category TEXT = "";
+        short_desc TEXT = "";
+        extra_desc TEXT = NULL;
+        context TEXT = "user";
+        vartype TEXT = "string";
+        source TEXT = "default";
+        min_val TEXT = NULL;
+        max_val TEXT = NULL;
+        enumvals TEXTS = NULL;
+        boot_val TEXT = NULL;
+        reset_val TEXT = NULL;
+        sourcefile TEXT = NULL;
+        sourceline INT4 = NULL;
+        pending_restart BOOL = false;
+    }),
+    table!(PG_CATALOG, 2601 pg_am, _known => [(2u32, "heap", "t"), (403, "btree", "i")].into_iter(), |(oid, name, kind)| {
+        oid OID = oid;
+        amname NAME = name;
+        amhandler REGPROC = 0u32;
+        amtype TEXT = kind;
+    }),
+    table!(PG_CATALOG, 1213 pg_tablespace, _known => [(TABLESPACE, "pg_default")].into_iter(), |(oid, name)| {
+        oid OID = oid;
+        spcname NAME = name;
+        spcowner OID = ROLE;
+        spcacl TEXTS = NULL;
+        spcoptions TEXTS = NULL;
+    }),
+    table!(PG_CATALOG, 3456 pg_collation, _known => [(100u32, "default", "d"), (950, "C", "c")].into_iter(), |(oid, name, provider)| {
+        oid OID = oid;
+        collname NAME = name;
+        collnamespace OID = PG_CATALOG_OID;
+        collowner OID = ROLE;
+        collprovider TEXT = provider;
+        collisdeterministic BOOL = true;
+        collencoding INT4 = -1i32;
+        collcollate TEXT = "C";
+        collctype TEXT = "C";
+        colliculocale TEXT = NULL;
+        collversion TEXT = NULL;
+    }),
+    table!(PG_CATALOG, 1247 pg_type, _known => SqlType::all(), |ty| {
+        oid OID = ty.oid();
+        typname NAME = ty.typname();
+        typnamespace OID = PG_CATALOG_OID;
+        typowner OID = ROLE;
+        typlen INT2 = ty.typlen();
+        typbyval BOOL = (1..=8).contains(&ty.typlen()) && ty.scalar != Scalar::Name;
+        typtype TEXT = "b";
+        typcategory TEXT = char::from(ty.category()).to_string();
+        typispreferred BOOL = ty.is_preferred();
+        typisdefined BOOL = true;
+        typdelim TEXT = DELIMITER;
+        typrelid OID = 0u32;
+        typsubscript REGPROC = 0u32;
+        typelem OID = ty.element().map_or(0, SqlType::oid);
+        typarray OID = if ty.is_array { 0 } else { ty.array().oid() };
+        typinput REGPROC = 0u32;
+        typoutput REGPROC = 0u32;
+        typreceive REGPROC = 0u32;
+        typsend REGPROC = 0u32;
+        typmodin REGPROC = 0u32;
+        typmodout REGPROC = 0u32;
+        typanalyze REGPROC = 0u32;
+        typalign TEXT = "i";
+        typstorage TEXT = if ty.typlen() < 0 { "x" } else { "p" };
+        typnotnull BOOL = false;
+        typbasetype OID = 0u32;
+        typtypmod INT4 = -1i32;
+        typndims INT4 = 0i32;
+        typcollation OID = collation(ty);
+        typdefaultbin TEXT = NULL;
+        typdefault TEXT = NULL;
+        typacl TEXTS = NULL;
+    }),
+];
