@@ -227,22 +227,27 @@ SELECT count(*) FROM tea",
 #[test]
 fn relations_are_described() {
     both("describe", |place, _| {
-        let script = "CREATE SCHEMA other; CREATE TABLE other.cup (a integer); CREATE INDEX by_name ON tea (name);
+        let script =
+            "CREATE SCHEMA other; CREATE TABLE other.cup (a integer CHECK (a > 0)); CREATE INDEX by_name ON tea (name);
 \\dt
 \\d tea
 \\di *name
 \\ds
 \\dn
 \\d tea_i*
+\\d by_name
+\\d other.*
 \\d nothing";
         let (shown, failures, code) = place.run(&["-q"], &(TEA.to_owned() + script));
         assert_eq!((&*failures, code), ("Did not find any relation named \"nothing\".\n", 1));
         for wanted in [
             "   List of relations\n Schema | Name | Type  \n--------+------+-------\n other  | cup  | table\n public | tea  | table\n(2 rows)\n",
             "Table \"public.tea\"\n Column |",
-            "\n name   | text    | not null | \n",
-            "| not null | nextval('tea_id_seq'::regclass)\n",
-            "\nIndexes:\n    \"tea_pkey\" PRIMARY KEY",
+            "\n id     | integer      | not null | nextval('tea_id_seq'::regclass)\n name   | text         | not null | \n",
+            "\n price  | numeric(6,2) |          | \n",
+            "\nIndexes:\n    \"tea_pkey\" PRIMARY KEY, btree (id)\n    \"by_name\" btree (name)\n    \"tea_origin_key\" UNIQUE, btree (origin)\n",
+            "\nCheck constraints:\n    \"cup_a_check\" CHECK (a > 0)\n",
+            "Index \"public.by_name\"\n Column | Type \n--------+------\n name   | text\nfor table \"public.tea\"\n",
             " public | by_name | index | tea\n(1 row)\n",
             " public | tea_id_seq | sequence\n(1 row)\n",
             " other\n public\n",
