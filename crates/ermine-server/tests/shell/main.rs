@@ -180,7 +180,7 @@ fn texts_and_files_are_run_in_their_order() {
         // One text is one transaction, and commands are texts, too.
         let arguments = ["-c", "\\pset format csv", "-c", "DELETE FROM tea; SELECT 1/0", "-c", "SELECT 1"];
         let (shown, failures, code) = place.run(&arguments, "");
-        assert_eq!((&*shown, code), ("Output format is csv.\n", 1), "{failures}");
+        assert_eq!((&*shown, code), ("Output format is csv.\nDELETE 3\n", 1), "{failures}");
         let (shown, _, _) = place.run(&["--csv", "-c", "SELECT 1 AS a; SELECT count(*) FROM tea"], "");
         assert_eq!(shown, "a\n1\ncount\n3\n");
     });
@@ -227,22 +227,27 @@ SELECT count(*) FROM tea",
 #[test]
 fn relations_are_described() {
     both("describe", |place, _| {
-        let script = "CREATE SCHEMA other; CREATE TABLE other.cup (a integer); CREATE INDEX by_name ON tea (name);
+        let script =
+            "CREATE SCHEMA other; CREATE TABLE other.cup (a integer CHECK (a > 0)); CREATE INDEX by_name ON tea (name);
 \\dt
 \\d tea
 \\di *name
 \\ds
 \\dn
 \\d tea_i*
+\\d by_name
+\\d other.*
 \\d nothing";
         let (shown, failures, code) = place.run(&["-q"], &(TEA.to_owned() + script));
         assert_eq!((&*failures, code), ("Did not find any relation named \"nothing\".\n", 1));
         for wanted in [
-            "      List of relations\n Schema | Name | Type  \n--------+------+-------\n other  | cup  | table\n public | tea  | table\n(2 rows)\n",
+            "   List of relations\n Schema | Name | Type  \n--------+------+-------\n other  | cup  | table\n public | tea  | table\n(2 rows)\n",
             "Table \"public.tea\"\n Column |",
-            "\n name   | text    | not null | \n",
-            "| not null | nextval('tea_id_seq'::regclass)\n",
-            "\nIndexes:\n    \"tea_pkey\" PRIMARY KEY",
+            "\n id     | integer      | not null | nextval('tea_id_seq'::regclass)\n name   | text         | not null | \n",
+            "\n price  | numeric(6,2) |          | \n",
+            "\nIndexes:\n    \"tea_pkey\" PRIMARY KEY, btree (id)\n    \"by_name\" btree (name)\n    \"tea_origin_key\" UNIQUE, btree (origin)\n",
+            "\nCheck constraints:\n    \"cup_a_check\" CHECK (a > 0)\n",
+            "Index \"public.by_name\"\n Column | Type \n--------+------\n name   | text\nfor table \"public.tea\"\n",
             " public | by_name | index | tea\n(1 row)\n",
             " public | tea_id_seq | sequence\n(1 row)\n",
             " other\n public\n",
@@ -259,7 +264,10 @@ fn a_directory_is_used_by_one_process() {
     let serving = Serving::start(&directory.0, &[]);
     let (ended, text) = output(&["shell", directory.path(), "-c", "SELECT 1"], "");
     assert_eq!(ended.status.code(), Some(1));
-    assert!(text.starts_with("error: ") && text.contains(&format!("pid {}", serving.child.id())), "{text}");
+    assert!(
+        text.starts_with("error: ") && text.contains(&format!("in use by process {}", serving.child.id())),
+        "{text}"
+    );
 }
 
 #[test]
