@@ -9,7 +9,7 @@ use std::{
 use ermine::{Durability, OwnedReceipt, OwnedTransaction, TxnOptions};
 
 use crate::{
-    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share},
+    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, storages::Taken},
     error::{Result, SqlError, SqlState},
     failure::of_engine,
 };
@@ -30,10 +30,9 @@ pub(crate) struct Open {
     pub(crate) changes: Vec<Change>,
     /// The version of the catalog at its beginning: its own changes have numbers that others have, too.
     version: u64,
-    /// Before its snapshot.
-    began: Instant,
-    /// Storage that it has taken.
-    taken: RefCell<Vec<ObjectId>>,
+    /// How many storages had become free when it began.
+    free_storages: u64,
+    taken: RefCell<Option<Taken>>,
     /// Last: given back when the transaction has ended, however it did.
     held: RefCell<Held>,
 }
@@ -90,7 +89,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 impl Open {
     pub(crate) fn begin(store: &CatalogStore, database: &Arc<ermine::Database>, modes: Modes) -> Result<Self> {
         // Before the snapshot: a change that comes in between is found by `share`.
-        let (catalog, began) = (store.current(), Instant::now());
+        let (catalog, free_storages) = (store.current(), store.storages.count());
         let options = match modes {
             Modes { read_only: true, deferrable: true, .. } if database.scheme().has_snapshots() => {
                 TxnOptions::snapshot()
@@ -102,16 +101,12 @@ impl Open {
         let txn = database.begin_owned(options).map_err(of_engine)?;
         let version = catalog.version;
         let (taken, held) = (RefCell::default(), RefCell::default());
-        Ok(Self { txn, catalog, changes: Vec::new(), version, began, taken, held })
+        Ok(Self { txn, catalog, changes: Vec::new(), version, free_storages, taken, held })
     }
 
     /// Storage for a table or an index, which the transaction will put into a definition: a number of an empty table of the engine.
     pub(crate) fn storage(&self, store: &CatalogStore) -> Result<ObjectId> {
-        let mut taken = self.taken.borrow_mut();
-        let free = store.storages.take(&self.txn, self.began, &taken)?;
-        let storage = free.map_or_else(|| store.number(), Ok)?;
-        taken.push(storage);
-        Ok(storage)
+        store.storages.take(&self.txn, self.free_storages, &mut self.taken.borrow_mut(), || store.number())
     }
 
     /// Uses tables until its end; false: one of them has been changed since it began.
@@ -178,8 +173,9 @@ impl Open {
 
     /// Commits. Changes of the catalog are shown to all when it returns; of everything the receipt tells when it is durable.
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
-        let Self { txn, changes, held, .. } = self;
+        let Self { txn, changes, taken, held, .. } = self;
         let receipt = txn.commit_async().map_err(of_engine)?;
+        taken.into_inner().into_iter().for_each(Taken::keep);
         let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes)? };
         drop(held);
         dropped.into_iter().for_each(|storage| store.storages.dropped(storage));
