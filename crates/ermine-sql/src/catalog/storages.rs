@@ -16,19 +16,19 @@
 //! Invariants
 //! 1. *Nobody looks at what is emptied*: whoever drops it has had its table alone until the change was shown, so all who used it have ended, and
 //!    nobody who comes finds it. Where that is not so (an index that was not finished), it is emptied when the database is opened the next time.
-//! 2. *What is free is empty to whoever takes it*: he began after it had become free (`Open::began`), so his snapshot has the deletes. Two who take the
-//!    same both delete its row, so one loses.
-//! 3. *Nothing is forgotten*: the row is written by the transaction that drops it.
+//! 2. *What is free is empty to whoever takes it*: he began after it had become free ([`Storages::count`]), so his snapshot has the deletes. Two who take
+//!    the same both delete its row, so one loses.
+//! 3. *Nothing is forgotten*: the row is written by the transaction that drops it. What a transaction has made that did not commit is empty, and becomes
+//!    free unless the program ends before.
 
 use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     thread::{self, JoinHandle},
-    time::Instant,
 };
 
 use ermine::{Database, EncodedRange, KeyBuffer, OwnedTransaction};
@@ -50,17 +50,67 @@ const BATCH: usize = 256;
 /// The storage that is not in use.
 pub(crate) struct Storages {
     rows: Rows,
-    free: Arc<Mutex<Vec<(ObjectId, Instant)>>>,
-    dropped: Option<Sender<ObjectId>>,
+    free: Arc<Free>,
+    dropped: Sender<Dropped>,
     ends: Arc<AtomicBool>,
     emptier: Option<JoinHandle<()>>,
+}
+
+/// What is free.
+#[derive(Default)]
+struct Free {
+    /// How many have become free.
+    count: AtomicU64,
+    /// With how many had become free when it did.
+    list: Mutex<Vec<(ObjectId, u64)>>,
+}
+
+/// What the thread that empties hears of.
+enum Dropped {
+    Storage(ObjectId),
+    /// The database is being closed.
+    End,
+}
+
+/// What a transaction has taken.
+pub(crate) struct Taken {
+    all: Vec<ObjectId>,
+    /// What nobody had before.
+    fresh: Vec<ObjectId>,
+    dropped: Sender<Dropped>,
+}
+
+impl Taken {
+    /// The transaction has committed.
+    pub(crate) fn keep(mut self) {
+        self.fresh.clear();
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.fresh.drain(..).for_each(|storage| drop(self.dropped.send(Dropped::Storage(storage))));
+    }
+}
+
+impl Free {
+    fn list(&self) -> MutexGuard<'_, Vec<(ObjectId, u64)>> {
+        self.list.lock().expect("no code panics while it holds the list")
+    }
+
+    fn add(&self, storage: ObjectId) {
+        let mut list = self.list();
+        // Release: pairs with `Storages::count`; whoever sees it begins after the deletes.
+        let count = self.count.fetch_add(1, Ordering::Release) + 1;
+        list.push((storage, count));
+    }
 }
 
 impl Drop for Storages {
     fn drop(&mut self) {
         // Relaxed: nothing else is told by it.
         self.ends.store(true, Ordering::Relaxed);
-        self.dropped = None;
+        let _ = self.dropped.send(Dropped::End);
         // The database must not be held any more when this is gone.
         let _ = self.emptier.take().map(JoinHandle::join);
     }
@@ -75,10 +125,6 @@ fn key_of(storage: ObjectId) -> KeyBuffer {
 /// What the engine calls the table.
 pub(crate) fn engine_name(storage: ObjectId) -> String {
     format!("sql {storage}")
-}
-
-fn lock(free: &Mutex<Vec<(ObjectId, Instant)>>) -> MutexGuard<'_, Vec<(ObjectId, Instant)>> {
-    free.lock().expect("no code panics while it holds the list")
 }
 
 impl TableDef {
@@ -99,30 +145,41 @@ impl Storages {
     pub(super) fn open(database: &Arc<Database>, rows: &Rows) -> Result<Self> {
         let stored =
             database.run(|txn| txn.scan(rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_STORAGE]))).collect());
-        let (free, ends) = (Arc::<Mutex<Vec<_>>>::default(), Arc::new(AtomicBool::new(false)));
+        let (free, ends) = (Arc::<Free>::default(), Arc::new(AtomicBool::new(false)));
         let (dropped, queue) = channel();
         for (RawKey(key), state) in stored.map_err(of_engine)? {
             let Some(storage) = key[1..].try_into().ok().map(u32::from_be_bytes) else { continue };
             if state == FREE {
-                lock(&free).push((storage, Instant::now()));
+                free.add(storage);
             } else {
                 // The thread that takes it begins below.
-                let _ = dropped.send(storage);
+                let _ = dropped.send(Dropped::Storage(storage));
             }
         }
         let emptier =
             Emptier { database: database.clone(), rows: rows.clone(), free: free.clone(), ends: ends.clone() };
         let emptier = thread::Builder::new().name("ermine-sql-emptier".into()).spawn(move || emptier.work(&queue));
         let emptier = emptier.map_err(|error| SqlError::new(SqlState::IO_ERROR, error.to_string()))?;
-        Ok(Self { rows: rows.clone(), free, dropped: Some(dropped), ends, emptier: Some(emptier) })
+        Ok(Self { rows: rows.clone(), free, dropped, ends, emptier: Some(emptier) })
     }
 
-    /// Takes one that was free when a transaction began; `taken`: what it has taken before.
-    pub(crate) fn take(&self, txn: &OwnedTransaction, began: Instant, taken: &[ObjectId]) -> Result<Option<ObjectId>> {
-        let free = lock(&self.free).clone();
-        let fit: Vec<_> = free.iter().filter(|(storage, since)| *since < began && !taken.contains(storage)).collect();
+    /// Takes one for a transaction: one that was free when it began, or else a `fresh` one.
+    pub(crate) fn take(
+        &self,
+        txn: &OwnedTransaction,
+        count: u64,
+        taken: &mut Option<Taken>,
+        fresh: impl FnOnce() -> Result<ObjectId>,
+    ) -> Result<ObjectId> {
+        let nothing = || Taken { all: Vec::new(), fresh: Vec::new(), dropped: self.dropped.clone() };
+        let taken = taken.get_or_insert_with(nothing);
+        let free = self.free.list().clone();
+        let fit: Vec<_> = free.iter().filter(|(free, at)| *at <= count && !taken.all.contains(free)).collect();
         if fit.is_empty() {
-            return Ok(None);
+            let storage = fresh()?;
+            taken.all.push(storage);
+            taken.fresh.push(storage);
+            return Ok(storage);
         }
         // Any of them: others look for one, too.
         let (storage, _) = *fit[fastrand::usize(..fit.len())];
@@ -132,7 +189,14 @@ impl Storages {
             let message = "could not serialize access: storage was taken by a concurrent transaction";
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
         }
-        Ok(Some(storage))
+        taken.all.push(storage);
+        Ok(storage)
+    }
+
+    /// How many have become free; a transaction takes those that had before it began.
+    pub(crate) fn count(&self) -> u64 {
+        // Acquire: pairs with `Free::add`.
+        self.free.count.load(Ordering::Acquire)
     }
 
     /// Writes down what a change of a table drops, in the transaction that makes it.
@@ -154,13 +218,13 @@ impl Storages {
 
     /// A change has been committed that took these, if they were free.
     pub(super) fn taken(&self, storages: &BTreeSet<ObjectId>) {
-        lock(&self.free).retain(|(storage, _)| !storages.contains(storage));
+        self.free.list().retain(|(storage, _)| !storages.contains(storage));
     }
 
     /// A change has been committed that dropped one, which nobody uses any more.
     pub(crate) fn dropped(&self, storage: ObjectId) {
         // Where the thread has ended, the next opening finds it.
-        let _ = self.dropped.iter().try_for_each(|queue| queue.send(storage));
+        let _ = self.dropped.send(Dropped::Storage(storage));
     }
 }
 
@@ -168,16 +232,16 @@ impl Storages {
 struct Emptier {
     database: Arc<Database>,
     rows: Rows,
-    free: Arc<Mutex<Vec<(ObjectId, Instant)>>>,
+    free: Arc<Free>,
     ends: Arc<AtomicBool>,
 }
 
 impl Emptier {
-    fn work(&self, queue: &Receiver<ObjectId>) {
-        while let Ok(storage) = queue.recv() {
+    fn work(&self, queue: &Receiver<Dropped>) {
+        while let Ok(Dropped::Storage(storage)) = queue.recv() {
             // What fails is there at the next opening.
             if let Ok(true) = self.empty(storage) {
-                lock(&self.free).push((storage, Instant::now()));
+                self.free.add(storage);
             }
         }
     }
@@ -211,7 +275,11 @@ impl Emptier {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, sync::Barrier, time::Duration};
+    use std::{
+        collections::BTreeSet,
+        sync::Barrier,
+        time::{Duration, Instant},
+    };
 
     use ermine::{Options, Scheme};
 
@@ -237,7 +305,7 @@ mod tests {
     fn free(database: &SqlDatabase, count: usize) -> BTreeSet<ObjectId> {
         let since = Instant::now();
         loop {
-            let free: BTreeSet<_> = lock(&database.storages().free).iter().map(|(storage, _)| *storage).collect();
+            let free: BTreeSet<_> = database.storages().free.list().iter().map(|(storage, _)| *storage).collect();
             if free.len() >= count {
                 return free;
             }
@@ -273,18 +341,41 @@ mod tests {
         }
     }
 
+    /// What was emptied is freed.
+    #[test]
+    fn memory_is_bounded_by_what_is_there() {
+        let database = in_memory(Scheme::SiSsn);
+        let mut session = database.session("tester", "test");
+        expect(&mut session, "CREATE TABLE t (id int PRIMARY KEY, a text)");
+        let mut first = None;
+        for _ in 0..12 {
+            expect(&mut session, "INSERT INTO t SELECT n, repeat('x', 200) FROM generate_series(1, 10000) n");
+            expect(&mut session, "TRUNCATE t");
+            free(&database, 1);
+            let engine = session.engine();
+            let bytes = engine.statistics().version_bytes + engine.index_bytes();
+            println!("{bytes}");
+            assert!(bytes <= 3 * *first.get_or_insert(bytes), "{bytes} bytes after {first:?}");
+        }
+    }
+
     #[test]
     fn what_is_rolled_back_drops_nothing() {
         let database = in_memory(Scheme::SiSsn);
         let mut session = database.session("tester", "test");
         expect(&mut session, "CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)");
-        expect(&mut session, "BEGIN; TRUNCATE t; INSERT INTO t VALUES (2); DROP TABLE t; ROLLBACK");
-        assert_eq!(expect(&mut session, "SELECT id FROM t"), [["1"]]);
+        for _ in 0..5 {
+            expect(&mut session, "BEGIN; TRUNCATE t; INSERT INTO t VALUES (2); DROP TABLE t; ROLLBACK");
+            assert_eq!(expect(&mut session, "SELECT id FROM t"), [["1"]]);
+            // What the TRUNCATE made.
+            assert_eq!(free(&database, 1).len(), 1);
+        }
         // One that is dropped where it was made.
         expect(
             &mut session,
             "BEGIN; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1); DROP TABLE u; COMMIT",
         );
+        thread::sleep(Duration::from_millis(5));
         let was = free(&database, 1);
         expect(&mut session, "CREATE TABLE v (id int PRIMARY KEY)");
         assert!(used(&session).is_superset(&was), "{was:?}");

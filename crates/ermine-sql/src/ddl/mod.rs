@@ -1,8 +1,7 @@
 //! Statements that change the catalog.
 //!
 //! A change is made inside the session's transaction: it has the tables it changes alone until that ends, writes the new
-//! definitions, and others see them when the transaction has committed. Tables of the engine that an aborted change has made stay
-//! empty, and their numbers are never used again. Indexes and constraints that a statement by itself adds to a table are put in force
+//! definitions, and others see them when the transaction has committed. Indexes and constraints that a statement by itself adds to a table are put in force
 //! while others use the table, by several transactions (`online`).
 
 mod alter;

@@ -10,7 +10,7 @@ use ermine::{Durability, Isolation, OwnedReceipt, OwnedTransaction, Savepoint, T
 
 use super::settings::Level;
 use crate::{
-    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share},
+    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, storages::Taken},
     error::{Result, SqlError, SqlState},
     failure::of_engine,
 };
@@ -35,10 +35,9 @@ pub(crate) struct Open {
     pub(crate) level: Level,
     /// Its savepoints, by name.
     savepoints: Vec<(String, Point)>,
-    /// Before its snapshot.
-    began: Instant,
-    /// Storage that it has taken.
-    taken: RefCell<Vec<ObjectId>>,
+    /// How many storages had become free when it began.
+    free_storages: u64,
+    taken: RefCell<Option<Taken>>,
     /// Last: given back when the transaction has ended, however it did.
     held: RefCell<Held>,
 }
@@ -127,7 +126,7 @@ impl Patience {
 impl Open {
     pub(crate) fn begin(store: &CatalogStore, database: &Arc<ermine::Database>, modes: Modes) -> Result<Self> {
         // Before the snapshot: a change that comes in between is found by `share`.
-        let (catalog, began) = (store.current(), Instant::now());
+        let (catalog, free_storages) = (store.current(), store.storages.count());
         let options = match modes {
             Modes { read_only: true, deferrable: true, .. } if database.scheme().has_snapshots() => {
                 TxnOptions::snapshot()
@@ -143,7 +142,17 @@ impl Open {
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
         let (taken, held) = (RefCell::default(), RefCell::default());
-        Ok(Self { txn, catalog, changes: Vec::new(), version, level, savepoints: Vec::new(), began, taken, held })
+        Ok(Self {
+            txn,
+            catalog,
+            changes: Vec::new(),
+            version,
+            level,
+            savepoints: Vec::new(),
+            free_storages,
+            taken,
+            held,
+        })
     }
 
     /// One that is made anew from what was kept of it: it has read nothing, and nobody else is there.
@@ -241,11 +250,7 @@ impl Open {
 
     /// Storage for a table or an index, which the transaction will put into a definition: a number of an empty table of the engine.
     pub(crate) fn storage(&self, store: &CatalogStore) -> Result<ObjectId> {
-        let mut taken = self.taken.borrow_mut();
-        let free = store.storages.take(&self.txn, self.began, &taken)?;
-        let storage = free.map_or_else(|| store.number(), Ok)?;
-        taken.push(storage);
-        Ok(storage)
+        store.storages.take(&self.txn, self.free_storages, &mut self.taken.borrow_mut(), || store.number())
     }
 
     /// Uses tables until its end; false: one of them has been changed since it began.
@@ -312,8 +317,9 @@ impl Open {
 
     /// Commits. Changes of the catalog are shown to all when it returns; of everything the receipt tells when it is durable.
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
-        let Self { txn, changes, held, .. } = self;
+        let Self { txn, changes, taken, held, .. } = self;
         let receipt = txn.commit_async().map_err(of_engine)?;
+        taken.into_inner().into_iter().for_each(Taken::keep);
         let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes)? };
         drop(held);
         dropped.into_iter().for_each(|storage| store.storages.dropped(storage));
