@@ -1,5 +1,5 @@
 # Sourced, after server.sh, by scripts that compare: PostgreSQL 15 (Debian: postgresql) on a fresh directory and a free port of this machine,
-# with the settings of docs/benchmarks.md, ended with the script. As root it runs as the user postgres.
+# with the settings of docs/benchmarks.md, and room for the predicate locks of long ranges, ended with the script. As root it runs as the user postgres.
 postgres=
 
 as_postgres() { if [ "$(id -u)" -eq 0 ]; then setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; else "$@"; fi; }
@@ -13,7 +13,8 @@ start_postgres() {
   as_postgres initdb --pgdata="$data" --username="$PGUSER" --auth=trust >"$scratch/initdb" 2>&1 || { cat "$scratch/initdb"; return 1; }
   PGPORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   export PGPORT
-  as_postgres postgres -D "$data" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB -c max_wal_size=8GB >"$scratch/postgres.log" 2>&1 &
+  as_postgres postgres -D "$data" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB -c max_wal_size=8GB \
+    -c max_pred_locks_per_transaction=1024 >"$scratch/postgres.log" 2>&1 &
   postgres=$!
   for _ in $(seq 100); do
     if psql -XAtq -d postgres -c "CREATE DATABASE $PGDATABASE" 2>/dev/null; then return 0; fi

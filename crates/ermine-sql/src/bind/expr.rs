@@ -429,6 +429,15 @@ impl Binder<'_> {
             }
             return Ok(Expr::Compare(comparison, operands));
         }
+        if resolved.left.is_integer() && resolved.right.is_integer() {
+            // As the wider of them: paths know a column that was made wider.
+            let wider =
+                if [resolved.left, resolved.right].contains(&SqlType::INT8) { SqlType::INT8 } else { SqlType::INT4 };
+            let [left, right] = *operands;
+            let left = self.coerce(Typed::new(left, resolved.left), wider)?;
+            let right = self.coerce(Typed::new(right, resolved.right), wider)?;
+            return Ok(Expr::Compare(comparison, Box::new([left, right])));
+        }
         let function = Function {
             name: comparison.name().into(),
             is_strict: true,
