@@ -9,6 +9,7 @@
 //!    remembers that until it is told to end it or to go on from a savepoint.
 //! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
 
+mod activity;
 mod change;
 mod copy;
 mod measure;
@@ -16,12 +17,13 @@ pub(crate) mod parse;
 mod plan;
 mod result;
 pub(crate) mod settings;
+mod text;
 pub(crate) mod transaction;
 mod utility;
 
 use std::{
     cell::RefCell,
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -46,10 +48,7 @@ pub(crate) use self::{
     settings::Level,
 };
 use crate::{
-    catalog::{
-        CatalogStore, PUBLIC,
-        sessions::{Activity, Registered},
-    },
+    catalog::{CatalogStore, PUBLIC, sessions::Registered},
     error::{Result, SqlError, SqlState},
     exec::{GivenNumbers, Run},
     prepared::PreparedStore,
@@ -220,81 +219,6 @@ const PLANS_MAX: usize = 512;
 const ATTEMPTS: u32 = 100;
 
 impl Session {
-    /// Runs a text of any number of statements and waits until what they did is durable.
-    pub fn run(&mut self, text: &str, rows: &mut dyn Rows) -> Result<()> {
-        self.simple_query(text, rows)?.wait()
-    }
-
-    /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
-    pub fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
-        self.begins(|| shown(text));
-        let done = self.text(text, rows);
-        self.rests();
-        done
-    }
-
-    fn text(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
-        self.check_not_copying()?;
-        if let Some(known) = self.known(text) {
-            return self.execute_inside(&known, &[], rows);
-        }
-        let statements = parse::statements(text).inspect_err(|_| self.fail())?;
-        if statements.is_empty() {
-            rows.nothing()?;
-            return Ok(Completion::default());
-        }
-        let text = (statements.len() == 1).then_some(text);
-        self.several(text, statements.into(), rows)
-    }
-
-    /// The statements of a text, or those that are left of it; `text`: the whole of it, where it is one statement.
-    fn several(
-        &mut self,
-        text: Option<&str>,
-        mut statements: VecDeque<Tree>,
-        rows: &mut dyn Rows,
-    ) -> Result<Completion> {
-        let mut completion = Completion::default();
-        while let Some(tree) = statements.pop_front() {
-            if text.is_none() {
-                self.begin_implicit();
-            }
-            match self.one_of_text(text, tree, rows) {
-                Ok(done) => completion.receipt = done.receipt.or(completion.receipt),
-                Err(error) => {
-                    // Failed already: this only forgets it.
-                    let _ = self.end_implicit();
-                    // What was committed before has been told.
-                    completion.wait()?;
-                    return Err(error);
-                }
-            }
-            if let Some(copying) = &mut self.copying {
-                copying.rest = text.is_none().then_some(statements);
-                return Ok(completion);
-            }
-        }
-        if text.is_none() {
-            let done = self.end_implicit()?;
-            completion.receipt = done.receipt.or(completion.receipt);
-        }
-        Ok(completion)
-    }
-
-    fn one_of_text(&mut self, text: Option<&str>, tree: Tree, rows: &mut dyn Rows) -> Result<Completion> {
-        let prepared = self.bind(tree, &[]).map(Arc::new).inspect_err(|_| self.fail())?;
-        if let Some(text) = text
-            && prepared.version.is_some()
-            && prepared.bound.parameters.is_empty()
-        {
-            self.remember(text, &prepared);
-        }
-        self.is_simple = true;
-        let done = self.execute_inside(&prepared, &[], rows);
-        self.is_simple = false;
-        done
-    }
-
     /// The plan of a text, if there is one for the catalog as it is.
     fn known(&self, text: &str) -> Option<Arc<Prepared>> {
         let known = self.plans.get(text)?;
@@ -338,7 +262,7 @@ impl Session {
                 Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
             }
             (Some(statement), true) => {
-                let prepared = Prepared { text: shown(text), ..self.bind(statement, parameters)? };
+                let prepared = Prepared { text: activity::shown(text), ..self.bind(statement, parameters)? };
                 let prepared = Arc::new(prepared);
                 if parameters.is_empty() && prepared.version.is_some() {
                     self.remember(text, &prepared);
@@ -652,34 +576,6 @@ impl Session {
         }
     }
 
-    /// Something is run now.
-    #[inline]
-    fn begins(&self, text: impl FnOnce() -> Arc<str>) {
-        let began = now();
-        self.registered.presence.change(|doing| {
-            (doing.state, doing.since) = (Activity::Active, began);
-            (doing.query, doing.query_began) = (text(), Some(began));
-            doing.transaction_began.get_or_insert(began);
-        });
-    }
-
-    /// Nothing is run until the client says so.
-    #[inline]
-    fn rests(&self) {
-        let state = match self.status() {
-            Status::Idle => Activity::Idle,
-            Status::Open if self.is_copying() => Activity::Active,
-            Status::Open => Activity::IdleInTransaction,
-            Status::Failed => Activity::IdleInFailed,
-        };
-        self.registered.presence.change(|doing| {
-            (doing.state, doing.since) = (state, now());
-            if state == Activity::Idle {
-                doing.transaction_began = None;
-            }
-        });
-    }
-
     /// A statement has failed.
     fn fail(&mut self) {
         self.copying = None;
@@ -797,12 +693,6 @@ impl Session {
         self.pause = pause;
     }
 
-    /// The session belongs to a connection of that number; `end` ends it, from any thread.
-    pub fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
-        self.environment.process = process;
-        self.registered.presence.connect(process, client, end);
-    }
-
     /// A setting, like `server_version`.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name)
@@ -817,13 +707,6 @@ impl Session {
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
-}
-
-/// As much of a text as others are shown.
-fn shown(text: &str) -> Arc<str> {
-    const SHOWN: usize = 1024;
-    let end = (0..=SHOWN.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-    text[..end.unwrap_or(0)].into()
 }
 
 fn in_failed() -> SqlError {

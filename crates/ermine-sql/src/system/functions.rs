@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Known, NULL, ROLE,
+    Known, NULL, ROLE, UTF8,
     definitions::{self, constraints, indexes},
     reg::Reg,
 };
@@ -124,7 +124,7 @@ static FUNCTIONS: &[Entry] = &[
         _ => Ok(NULL),
     }),
     entry("pg_encoding_to_char", &[INT4], SqlType::NAME, |values, _, _| match values {
-        [Value::Int4(6)] => Ok("UTF8".into()),
+        [Value::Int4(UTF8)] => Ok("UTF8".into()),
         _ => Ok("".into()),
     }),
     entry("pg_get_indexdef", &[OID, INT4, BOOL], SqlType::TEXT, index_definition).optional(2),
@@ -170,6 +170,10 @@ static FUNCTIONS: &[Entry] = &[
     entry("pg_collation_is_visible", &[OID], SqlType::BOOL, YES),
     entry("current_setting", &[TEXT, BOOL], SqlType::TEXT, setting).optional(1),
     entry("pg_client_encoding", &[], SqlType::NAME, |_, _, _| Ok("UTF8".into())),
+    entry("pg_char_to_encoding", &[TEXT], SqlType::INT4, |values, _, _| match values {
+        [Value::Text(name)] if matches!(&*name.to_lowercase(), "utf8" | "utf-8" | "unicode") => Ok(Value::Int4(UTF8)),
+        _ => Ok(Value::Int4(-1)),
+    }),
     entry("getdatabaseencoding", &[], SqlType::NAME, |_, _, _| Ok("UTF8".into())),
     entry("pg_backend_pid", &[], SqlType::INT4, |_, _, environment| Ok(Value::Int4(environment.process))),
     entry("pg_cancel_backend", &[INT4], SqlType::BOOL, |values, catalog, _| {

@@ -65,6 +65,8 @@ const INFORMATION_OID: u32 = 13000;
 const PG_CLASS: u32 = 1259;
 /// The number of the role that asks, who owns everything.
 const ROLE: u32 = 10;
+/// The number of the encoding.
+const UTF8: i32 = 6;
 
 /// Types of columns, by short names.
 mod kind {

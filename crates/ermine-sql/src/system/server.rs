@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Described, INFORMATION, INFORMATION_OID, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, relations::collation, table,
+    Described, INFORMATION, INFORMATION_OID, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, relations::collation, table,
 };
 use crate::{
     catalog::{
@@ -15,8 +15,6 @@ use crate::{
 
 /// The number of the database: there is one.
 const DATABASE: u32 = 5;
-/// `UTF8`
-const UTF8: i32 = 6;
 const TABLESPACE: u32 = 1663;
 
 fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {

@@ -1,0 +1,49 @@
+//! What others see of a session: what it runs, and whether it waits for its client.
+
+use std::sync::Arc;
+
+use super::{Session, Status, now};
+use crate::catalog::sessions::Activity;
+
+impl Session {
+    /// The session belongs to a connection of that number; `end` ends it, from any thread.
+    pub fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
+        self.environment.process = process;
+        self.registered.presence.connect(process, client, end);
+    }
+
+    /// Something is run now.
+    #[inline]
+    pub(super) fn begins(&self, text: impl FnOnce() -> Arc<str>) {
+        let began = now();
+        self.registered.presence.change(|doing| {
+            (doing.state, doing.since) = (Activity::Active, began);
+            (doing.query, doing.query_began) = (text(), Some(began));
+            doing.transaction_began.get_or_insert(began);
+        });
+    }
+
+    /// Nothing is run until the client says so.
+    #[inline]
+    pub(super) fn rests(&self) {
+        let state = match self.status() {
+            Status::Idle => Activity::Idle,
+            Status::Open if self.is_copying() => Activity::Active,
+            Status::Open => Activity::IdleInTransaction,
+            Status::Failed => Activity::IdleInFailed,
+        };
+        self.registered.presence.change(|doing| {
+            (doing.state, doing.since) = (state, now());
+            if state == Activity::Idle {
+                doing.transaction_began = None;
+            }
+        });
+    }
+}
+
+/// As much of a text as others are shown.
+pub(super) fn shown(text: &str) -> Arc<str> {
+    const SHOWN: usize = 1024;
+    let end = (0..=SHOWN.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    text[..end.unwrap_or(0)].into()
+}

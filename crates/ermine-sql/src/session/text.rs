@@ -1,0 +1,91 @@
+//! Texts of any number of statements, as simple queries are.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use super::{
+    Completion, Rows, Session,
+    activity::shown,
+    parse::{self, Tree},
+};
+use crate::error::Result;
+
+impl Session {
+    /// Runs a text of any number of statements and waits until what they did is durable.
+    pub fn run(&mut self, text: &str, rows: &mut dyn Rows) -> Result<()> {
+        self.simple_query(text, rows)?.wait()
+    }
+
+    /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
+    pub fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+        self.begins(|| shown(text));
+        let done = self.text(text, rows);
+        self.rests();
+        done
+    }
+
+    fn text(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+        self.check_not_copying()?;
+        if let Some(known) = self.known(text) {
+            return self.execute_inside(&known, &[], rows);
+        }
+        let statements = parse::statements(text).inspect_err(|_| self.fail())?;
+        if statements.is_empty() {
+            rows.nothing()?;
+            return Ok(Completion::default());
+        }
+        let text = (statements.len() == 1).then_some(text);
+        self.several(text, statements.into(), rows)
+    }
+
+    /// The statements of a text, or those that are left of it; `text`: the whole of it, where it is one statement.
+    pub(super) fn several(
+        &mut self,
+        text: Option<&str>,
+        mut statements: VecDeque<Tree>,
+        rows: &mut dyn Rows,
+    ) -> Result<Completion> {
+        let mut completion = Completion::default();
+        while let Some(tree) = statements.pop_front() {
+            if text.is_none() {
+                self.begin_implicit();
+            }
+            match self.one_of_text(text, tree, rows) {
+                Ok(done) => completion.receipt = done.receipt.or(completion.receipt),
+                Err(error) => {
+                    // Failed already: this only forgets it.
+                    let _ = self.end_implicit();
+                    // What was committed before has been told.
+                    completion.wait()?;
+                    return Err(error);
+                }
+            }
+            if let Some(copying) = &mut self.copying {
+                copying.rest = text.is_none().then_some(statements);
+                return Ok(completion);
+            }
+        }
+        if text.is_none() {
+            let done = self.end_implicit()?;
+            completion.receipt = done.receipt.or(completion.receipt);
+        }
+        Ok(completion)
+    }
+
+    fn one_of_text(&mut self, text: Option<&str>, tree: Tree, rows: &mut dyn Rows) -> Result<Completion> {
+        let mut prepared = self.bind(tree, &[]).inspect_err(|_| self.fail())?;
+        if let Some(text) = text {
+            prepared.text = shown(text);
+        }
+        let prepared = Arc::new(prepared);
+        if let Some(text) = text
+            && prepared.version.is_some()
+            && prepared.bound.parameters.is_empty()
+        {
+            self.remember(text, &prepared);
+        }
+        self.is_simple = true;
+        let done = self.execute_inside(&prepared, &[], rows);
+        self.is_simple = false;
+        done
+    }
+}
