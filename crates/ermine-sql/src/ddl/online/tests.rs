@@ -162,6 +162,34 @@ fn without_waiting_for_users_an_index_lacks_entries() {
     }
 }
 
+/// A transaction that does not know of the constraint writes a row that breaks it, behind the batches.
+#[test]
+fn without_waiting_for_users_a_constraint_does_not_hold() {
+    for (text, row) in
+        [("ALTER TABLE t ADD CHECK (a > 0)", "(3, -3)"), ("ALTER TABLE t ALTER a SET NOT NULL", "(3, NULL)")]
+    {
+        for waits in [false, true] {
+            let database = database(Scheme::SiSsn);
+            let (mut own, mut other) = (session(&database), session(&database));
+            run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (1, 1), (2, 2)").unwrap();
+            run(&mut other, &format!("BEGIN; INSERT INTO t VALUES {row}")).unwrap();
+            let begun = begin(&mut own, text);
+            if waits {
+                run(&mut other, "COMMIT").unwrap();
+                own.outlast_users(&begun, None).unwrap();
+            }
+            let holds = own.go_through(&begun, None).map_err(|error| error.state());
+            if waits {
+                assert!(matches!(holds, Err(SqlState::CHECK_VIOLATION | SqlState::NOT_NULL_VIOLATION)), "{text}");
+                drop(own.take_away(&begun).unwrap());
+            } else {
+                assert_eq!(holds, Ok(()), "{text}: the row is not seen");
+                run(&mut other, "COMMIT").unwrap();
+            }
+        }
+    }
+}
+
 /// A row that the batches have not come to is equal to one that has its entry, and goes: the entry stays.
 #[test]
 fn a_row_without_entry_takes_none_away() {
