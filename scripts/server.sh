@@ -14,7 +14,9 @@ trap end EXIT
 
 # Serves the directory of the script, which stays the same from start to start; with more options, if given. PGPORT says where.
 start() {
-  "$ermined" serve "$scratch/db" --listen 127.0.0.1:0 "$@" 2>"$scratch/log" &
+  # Before it begins: what the last one said is not its.
+  : >"$scratch/log"
+  "$ermined" serve "$scratch/db" --listen 127.0.0.1:0 "$@" 2>>"$scratch/log" &
   server=$!
   for _ in $(seq 200); do
     PGPORT=$(sed -n 's/.* is served on 127.0.0.1:\([0-9]*\)$/\1/p' "$scratch/log")
