@@ -2,7 +2,6 @@
 
 import datetime as dt
 import decimal
-import functools
 import logging
 import unittest
 
@@ -13,33 +12,10 @@ from sqlalchemy.dialects import postgresql as pg
 # Errors that a test is about are not told a second time.
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 
-# What is said where a construct is not supported; and of a function, table or column of the system that is not there.
-NOT_SUPPORTED = {"0A000"}
-NOT_IN_THE_SYSTEM = {"0A000", "42883", "42P01", "42703"}
-
-
-def where_served(states):
-    """A test of what may not be served yet; if it is not, it is told as skipped."""
-
-    def decorate(test):
-        @functools.wraps(test)
-        def run(self):
-            try:
-                test(self)
-            except sa.exc.DBAPIError as error:
-                if getattr(error.orig, "sqlstate", None) not in states:
-                    raise
-                self.skipTest("not served: " + str(error.orig).splitlines()[0])
-
-        return run
-
-    return decorate
-
 
 class Base(unittest.TestCase):
     def setUp(self):
-        # Where it may look for hstore when it connects, it wants savepoints: `test_engines_connect_as_they_are`.
-        self.engine = sa.create_engine("postgresql+psycopg://", use_native_hstore=False)
+        self.engine = sa.create_engine("postgresql+psycopg://")
         self.addCleanup(self.engine.dispose)
         self.metadata = sa.MetaData()
         self.customers = sa.Table(
@@ -83,27 +59,23 @@ class Base(unittest.TestCase):
 
 
 class Definitions(Base):
-    @where_served(NOT_IN_THE_SYSTEM)
     def test_engines_connect_as_they_are(self):
         engine = sa.create_engine("postgresql+psycopg://")
         self.addCleanup(engine.dispose)
         with engine.connect() as connection:
             self.assertEqual(connection.scalar(sa.text("SELECT 1")), 1)
 
-    @where_served(NOT_IN_THE_SYSTEM)
     def test_what_is_there_is_not_made_again(self):
         self.metadata.create_all(self.engine)
         self.assertTrue(sa.inspect(self.engine).has_table("orders"))
         self.metadata.drop_all(self.engine)
         self.assertFalse(sa.inspect(self.engine).has_table("orders"))
 
-    @where_served(NOT_IN_THE_SYSTEM)
     def test_names_of_tables(self):
         inspector = sa.inspect(self.engine)
         self.assertLessEqual({"customers", "orders"}, set(inspector.get_table_names()))
         self.assertIn("public", inspector.get_schema_names())
 
-    @where_served(NOT_IN_THE_SYSTEM)
     def test_tables_are_reflected(self):
         table = sa.Table("orders", sa.MetaData(), autoload_with=self.engine)
         self.assertEqual([column.name for column in table.columns], ["customer", "number", "day", "amount"])
@@ -118,7 +90,6 @@ class Definitions(Base):
         checks = [constraint.name for constraint in table.constraints if isinstance(constraint, sa.CheckConstraint)]
         self.assertEqual(checks, ["amount_is_positive"])
 
-    @where_served(NOT_IN_THE_SYSTEM)
     def test_columns_with_defaults_are_reflected(self):
         table = sa.Table("customers", sa.MetaData(), autoload_with=self.engine)
         self.assertEqual(table.c.name.type.length, 40)
@@ -215,7 +186,6 @@ class Transactions(Base):
             connection.commit()
             self.assertEqual(connection.scalar(count), 3)
 
-    @where_served(NOT_SUPPORTED)
     def test_savepoints(self):
         with self.engine.begin() as connection:
             connection.execute(self.customers.insert().values(id=1, name="ann"))

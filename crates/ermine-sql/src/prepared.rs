@@ -99,13 +99,12 @@ impl PreparedStore {
         let mut open = Box::new(Open::reopen(catalog, &self.database)?);
         let used: Vec<_> = tables.iter().filter_map(|id| open.catalog.table(*id).cloned()).collect();
         // Nobody else is there yet.
-        open.share(&used, Duration::ZERO)?;
+        open.share(&used, Duration::ZERO, || {})?;
         if is_serializable {
             open.take_used(Duration::ZERO)?;
         }
         // Of an index that was being built there is nothing left.
-        let in_use: BTreeSet<_> =
-            open.catalog.tables().iter().flat_map(|table| table.def.storages()).map(engine_name).collect();
+        let in_use: BTreeSet<_> = used.iter().flat_map(|table| table.def.storages()).map(engine_name).collect();
         for (table, key, value) in writes.into_iter().filter(|write| in_use.contains(&write.0)) {
             let table: Rows = self.database.table(&table).map_err(of_engine)?;
             match value {
@@ -143,7 +142,7 @@ impl PreparedStore {
         let is_serializable = open.is_serializable();
         if is_serializable {
             open.take_used(patience)?;
-            if !open.txn.reads_hold().map_err(of_engine)? {
+            if !open.txn.promise().map_err(of_engine)? {
                 let message = "could not serialize access: what the transaction has read was changed by others";
                 return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
                     .hint("The transaction might succeed if retried."));
@@ -174,18 +173,30 @@ impl PreparedStore {
 
     /// Commits a prepared transaction.
     pub(crate) fn commit(&self, gid: &str, catalog: &CatalogStore) -> Result<OwnedReceipt> {
-        let Prepared { number, open, .. } = self.take(gid)?;
-        open.txn.insert(&self.rows, &(number, COMMITTED), &[][..]).map_err(of_engine)?;
-        let receipt = open.commit(catalog)?;
-        // What fails here is done when the database is opened again.
-        let _ = self.forget(number);
-        Ok(receipt)
+        let Prepared { number, open } = self.take(gid)?;
+        // Of what has written nothing there is nothing to be told apart.
+        let marked = match open.txn.insert(&self.rows, &(number, COMMITTED), &[][..]) {
+            Err(ermine::Error::ReadOnly) => Ok(()),
+            done => done.map_err(of_engine),
+        };
+        let committed = marked.and_then(|()| open.commit(catalog));
+        match &committed {
+            // If that fails, it is done when the database is opened again.
+            Ok(_) => drop(self.forget(number)),
+            // It is rolled back, and must not be there again.
+            Err(_) => self.forget(number)?,
+        }
+        committed
     }
 
     /// Rolls a prepared transaction back.
     pub(crate) fn roll_back(&self, gid: &str) -> Result<()> {
-        let Prepared { number, open, .. } = self.take(gid)?;
-        self.forget(number)?;
+        let Prepared { number, open } = self.take(gid)?;
+        // What cannot be forgotten is there again when the database is opened: so it stays.
+        if let Err(error) = self.forget(number) {
+            self.waiting().insert(gid.to_owned(), Prepared { number, open });
+            return Err(error);
+        }
         open.rollback();
         Ok(())
     }

@@ -288,3 +288,78 @@ fn a_queue_gives_each_row_to_one() {
         assert_eq!(numbers, (1..=200).collect::<Vec<_>>(), "{level}");
     }
 }
+
+#[test]
+fn a_new_statement_sees_new_rows_and_tables_under_read_committed() {
+    let database = open(Scheme::SiSsn);
+    let (mut one, mut other) = (session(&database, "read committed"), session(&database, "serializable"));
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "SELECT 1");
+    ask(&mut other, "INSERT INTO t VALUES (3, 3)");
+    assert_eq!(ask(&mut one, "SELECT count(*) FROM t"), ["3"], "the snapshot is that of the statement, not of the first one");
+    ask(&mut other, "CREATE TABLE u (id integer PRIMARY KEY)");
+    ask(&mut other, "CREATE INDEX t_v ON t (v)");
+    assert_eq!(ask(&mut one, "SELECT count(*) FROM u"), ["0"]);
+    ask(&mut other, "ALTER TABLE u ADD COLUMN v integer DEFAULT 7");
+    ask(&mut one, "COMMIT");
+}
+
+/// Who has begun before a table changed cannot use it, however often he asks.
+#[test]
+fn a_table_that_was_changed_is_not_used_as_it_was() {
+    let database = open(Scheme::SiSsn);
+    let (mut one, mut other) = (session(&database, "serializable"), session(&database, "serializable"));
+    ask(&mut other, "CREATE TABLE u (id integer PRIMARY KEY)");
+    for level in ["SERIALIZABLE", "REPEATABLE READ"] {
+        ask(&mut one, &format!("BEGIN ISOLATION LEVEL {level}"));
+        ask(&mut one, "SELECT count(*) FROM u");
+        ask(&mut one, "SAVEPOINT s");
+        ask(&mut other, "CREATE INDEX t_v ON t (v)");
+        for _ in 0..2 {
+            let refused = run(&mut one, "INSERT INTO t VALUES (9, 9)");
+            assert_eq!(refused, Err(SqlState::SERIALIZATION_FAILURE), "{level}");
+            ask(&mut one, "ROLLBACK TO s");
+        }
+        ask(&mut one, "COMMIT");
+        ask(&mut other, "DROP INDEX t_v");
+    }
+    // Nor where statements have snapshots of their own, and the transaction has changed definitions itself.
+    ask(&mut one, "BEGIN ISOLATION LEVEL READ COMMITTED");
+    ask(&mut one, "CREATE TABLE own (id integer PRIMARY KEY)");
+    ask(&mut other, "ALTER TABLE t ADD COLUMN w integer");
+    assert_eq!(run(&mut one, "INSERT INTO t VALUES (9, 9)"), Err(SqlState::SERIALIZATION_FAILURE));
+    ask(&mut one, "ROLLBACK");
+}
+
+/// A schema does not go while somebody makes a table in it, whatever the levels.
+#[test]
+fn a_schema_stays_for_the_table_that_is_made_in_it() {
+    for level in ["read committed", "repeatable read", "serializable"] {
+        let database = open(Scheme::SiSsn);
+        let (mut one, mut other) = (session(&database, level), session(&database, level));
+        ask(&mut other, "SET lock_timeout = '10ms'");
+        ask(&mut one, "CREATE SCHEMA s");
+        ask(&mut one, "BEGIN");
+        ask(&mut one, "CREATE TABLE s.x (id integer PRIMARY KEY)");
+        let dropped = run(&mut other, "DROP SCHEMA s");
+        let made = run(&mut one, "COMMIT");
+        assert!(dropped.is_err() || made.is_err(), "{level}");
+        assert_eq!(run(&mut one, "SELECT count(*) FROM s.x").is_ok(), made.is_ok(), "{level}");
+    }
+}
+
+/// What was set after a savepoint does not hold after going back to it.
+#[test]
+fn settings_go_back_with_everything_that_depends_on_them() {
+    let database = open(Scheme::SiSsn);
+    let mut one = session(&database, "serializable");
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "SAVEPOINT s");
+    ask(&mut one, "SET synchronous_commit = off");
+    ask(&mut one, "ROLLBACK TO s");
+    ask(&mut one, "INSERT INTO t VALUES (9, 9)");
+    let mut rows = Gathered::default();
+    let completion = one.simple_query("COMMIT", &mut rows).unwrap();
+    assert!(completion.receipt.is_some(), "the client is told when it is durable");
+    completion.wait().unwrap();
+}

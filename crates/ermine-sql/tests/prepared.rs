@@ -203,3 +203,20 @@ fn what_cannot_be_prepared_is_rolled_back() {
     ask(&mut one, "BEGIN");
     assert_eq!(run(&mut one, "PREPARE TRANSACTION 'silo'"), Err(SqlState::FEATURE_NOT_SUPPORTED));
 }
+
+#[test]
+fn one_that_has_only_read_can_be_prepared() {
+    let database = in_memory(Scheme::SiSsn);
+    let mut one = session(&database);
+    fill(&mut one);
+    for begin in ["BEGIN READ ONLY", "BEGIN"] {
+        for end in ["COMMIT", "ROLLBACK"] {
+            ask(&mut one, begin);
+            ask(&mut one, "SELECT count(*) FROM t");
+            ask(&mut one, "PREPARE TRANSACTION 'r'");
+            assert_eq!(ask(&mut one, "SELECT gid, owner FROM pg_prepared_xacts"), ["r,tester"]);
+            ask(&mut one, &format!("{end} PREPARED 'r'"));
+            assert!(ask(&mut one, "SELECT gid FROM pg_prepared_xacts").is_empty());
+        }
+    }
+}

@@ -118,8 +118,8 @@ pub trait Access: sealed::Sealed {
     fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
     /// What a write of a row would meet.
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
-    /// Whether what the transaction has read is as it was.
-    fn reads_hold(&self) -> Result<bool>;
+    /// Whether what the transaction has read is as it was; then it is taken to stay so.
+    fn promise(&self) -> Result<bool>;
     /// Shows every row that the transaction has written.
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()>;
     /// Marks a point to go back to.

@@ -65,8 +65,8 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
         Txn::row_lock(self, table, key)
     }
 
-    fn reads_hold(&self) -> Result<bool> {
-        Txn::reads_hold(self)
+    fn promise(&self) -> Result<bool> {
+        Txn::promise(self)
     }
 
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
@@ -114,8 +114,8 @@ impl<P: InPlace> Access for single::Txn<'_, P> {
         single::Txn::row_lock(self, table, key)
     }
 
-    fn reads_hold(&self) -> Result<bool> {
-        single::Txn::reads_hold(self)
+    fn promise(&self) -> Result<bool> {
+        single::Txn::promise(self)
     }
 
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
@@ -304,9 +304,9 @@ macro_rules! schemes {
                 }
             }
 
-            fn reads_hold(&self) -> Result<bool> {
+            fn promise(&self) -> Result<bool> {
                 match &self.0 {
-                    $(AnyTxn::$name(txn) => txn.reads_hold(),)*
+                    $(AnyTxn::$name(txn) => txn.promise(),)*
                 }
             }
 

@@ -126,11 +126,11 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access.row_lock(table.id(), &encoded(key))
     }
 
-    /// Whether everything that the transaction has read is as it was when it read it, ranges included. If it is, and from then on nobody else writes where it
-    /// has looked, the transaction will be able to commit. Of one that asked for [`crate::Isolation::Snapshot`] that is always so; under
+    /// Promises to commit: whether everything that the transaction has read is as it was when it read it, ranges included. If it is, whoever asks sees to it
+    /// that nobody else writes where it has looked until it ends; then it will be able to commit. Of one that asked for [`crate::Isolation::Snapshot`] that is always so; under
     /// single-version schemes nobody can say, and the answer is no.
-    pub fn reads_hold(&self) -> Result<bool> {
-        self.access.reads_hold()
+    pub fn promise(&self) -> Result<bool> {
+        self.access.promise()
     }
 
     /// Shows `each` every row that the transaction has written: the table's name, the encoded key, and the value; `None` for a

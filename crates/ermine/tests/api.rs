@@ -4,7 +4,7 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use ermine::{
-    Abort, AbortKind, Access, Database, Error, Job, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options, Scheme, Table,
+    Abort, AbortKind, Access, Database, Error, Isolation, Job, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options, Scheme, Table,
     Transaction, TxnOptions, Uniqueness, prefix,
 };
 
@@ -407,5 +407,30 @@ fn a_job_is_told_of_every_attempt_that_it_lost() {
         let mut tried = job();
         let error = db.try_job(&mut tried).unwrap_err();
         assert_eq!(tried.lost, [error.as_abort().expect("it lost a conflict").kind], "{}", db.scheme());
+    }
+}
+
+/// While a version is out of its row, its unique key is free; who has it then keeps it.
+#[test]
+fn a_unique_key_that_was_given_away_does_not_come_back() {
+    for db in databases().filter(|db| db.scheme().has_versions()) {
+        for renews in [false, true] {
+            let table = db.table::<u64, u64>(&format!("twins {renews}")).unwrap();
+            let index = db.index(&table, "by value", Uniqueness::Unique, |_: &u64, value: &u64| *value).unwrap();
+            db.run(|txn| txn.put(&table, &1, &10)).unwrap();
+            let mut txn = db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap();
+            txn.put(&table, &1, &11).unwrap();
+            let savepoint = txn.savepoint().unwrap();
+            txn.put(&table, &1, &12).unwrap();
+            db.run(|txn| txn.put(&table, &2, &11)).unwrap();
+            if renews {
+                txn.renew_snapshot().unwrap();
+            }
+            let back = txn.roll_back_to(savepoint);
+            assert!(matches!(back, Err(Error::Abort(_))), "{}: {back:?}", db.scheme());
+            assert!(txn.commit().is_err());
+            let rows = db.run(|txn| txn.scan_by(&index, ..).collect()).unwrap();
+            assert_eq!(rows, [(1, 10), (2, 11)], "{}", db.scheme());
+        }
     }
 }

@@ -32,9 +32,10 @@ pub const LONG: Duration = Duration::from_millis(1);
 /// How often the watchdog looks. Half of the time that a client may notice.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// How long a thread waits for another to take over its queue, and how often a statement tries that.
+/// How long a thread waits for another to take over its queue, and how often a statement tries that, each time after twice as long: on a
+/// crowded machine the other one may not come in time.
 const HAND_OVER: Duration = Duration::from_micros(100);
-const TRIES: u32 = 3;
+const TRIES: u32 = 20;
 
 thread_local! {
     /// When the statement that runs on this thread began, and how often it has stepped aside.

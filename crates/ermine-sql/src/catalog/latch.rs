@@ -57,12 +57,12 @@ fn wait<E>(is_there: impl Fn() -> bool, go_on: &mut dyn FnMut() -> Result<(), E>
 
 impl Latch {
     /// Begins to share; `None`: somebody was alone for longer than that.
-    pub(crate) fn share(&self, patience: Duration) -> Option<Share> {
+    pub(crate) fn share(&self, patience: Duration, pause: fn()) -> Option<Share> {
         let share = self.announce();
         if !self.is_taken.load(Ordering::SeqCst) {
             return Some(share);
         }
-        self.share_slowly(share, patience)
+        self.share_slowly(share, patience, pause)
     }
 
     /// Is counted.
@@ -75,7 +75,7 @@ impl Latch {
     }
 
     #[cold]
-    fn share_slowly(&self, mut share: Share, patience: Duration) -> Option<Share> {
+    fn share_slowly(&self, mut share: Share, patience: Duration, pause: fn()) -> Option<Share> {
         let since = Instant::now();
         loop {
             self.unshare(share);
@@ -83,6 +83,7 @@ impl Latch {
                 if since.elapsed() > patience {
                     return None;
                 }
+                pause();
                 thread::sleep(LOOK);
             }
             share = self.announce();
@@ -154,7 +155,7 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
-                        let share = latch.share(patience).unwrap();
+                        let share = latch.share(patience, || {}).unwrap();
                         users.fetch_add(1, Ordering::Relaxed);
                         thread::yield_now();
                         assert_eq!(alone.load(Ordering::Relaxed), 0);
@@ -192,7 +193,7 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     while shown.load(Ordering::SeqCst) < 100 {
-                        let share = latch.share(patience).unwrap();
+                        let share = latch.share(patience, || {}).unwrap();
                         // All that are shown later are not known.
                         let known = shown.load(Ordering::SeqCst) as usize;
                         unaware[known].fetch_add(1, Ordering::SeqCst);
@@ -213,13 +214,13 @@ mod tests {
     #[test]
     fn waiting_ends() {
         let (latch, short) = (Latch::default(), Duration::from_millis(5));
-        let own = latch.share(short).unwrap();
+        let own = latch.share(short, || {}).unwrap();
         assert!(!latch.take(0, short), "somebody else shares it");
         assert!(latch.take(1, short), "only the caller does");
-        assert_eq!(latch.share(short), None, "somebody is alone");
+        assert_eq!(latch.share(short, || {}), None, "somebody is alone");
         latch.give_back();
         assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "somebody shares it");
-        let later = latch.share(short).unwrap();
+        let later = latch.share(short, || {}).unwrap();
         assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "the same, though that wait was broken off");
         latch.unshare(own);
         assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "somebody came later");

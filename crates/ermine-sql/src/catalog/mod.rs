@@ -244,9 +244,14 @@ impl CatalogStore {
         done.map_err(of_engine)
     }
 
-    /// An object is made in a schema, which must stay.
-    pub(crate) fn use_schema(&self, txn: &OwnedTransaction, schema: &str) -> Result<()> {
-        txn.contains(&self.rows, &key_of_name("", schema)[..]).map(drop).map_err(of_engine)
+    /// An object is made in a schema, which must stay: it has been read, where reads count, and is written as it is otherwise.
+    pub(crate) fn use_schema(&self, txn: &OwnedTransaction, schema: &str, reads_count: bool) -> Result<()> {
+        let key = key_of_name("", schema);
+        let done = match txn.get(&self.rows, &key[..]) {
+            Ok(Some(number)) if !reads_count => txn.update(&self.rows, &key[..], &number[..]).map(drop),
+            read => read.map(drop),
+        };
+        done.map_err(of_engine)
     }
 
     /// A schema goes, into which nobody may put anything meanwhile.

@@ -75,9 +75,12 @@ impl Session {
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
-            storage: self.storage(open)?,
+            storage: 0,
             unfinished: None,
         };
+        // Before anything is taken for it that is not given back.
+        self.take_name(open, &schema, &own, true)?;
+        def.storage = self.storage(open)?;
         self.add_constraints(open, &mut def, all)?;
         self.take_names(open, &def)?;
         let mut changes = Vec::new();

@@ -44,7 +44,7 @@ impl Session {
     /// Takes the name of a relation, or gives it back.
     pub(crate) fn take_name(&self, open: &Open, schema: &str, name: &str, is_taken: bool) -> Result<()> {
         if is_taken && !schema.is_empty() {
-            self.shared.catalog.use_schema(&open.txn, schema)?;
+            self.shared.catalog.use_schema(&open.txn, schema, open.is_serializable())?;
         }
         self.shared.catalog.take_name(&open.txn, schema, name, is_taken)
     }

@@ -223,7 +223,9 @@ impl Session {
     fn known(&self, text: &str) -> Option<Arc<Prepared>> {
         let known = self.plans.get(text)?;
         let version = match &self.state {
-            State::Block { open: Some(open), .. } => open.changes.is_empty().then_some(open.catalog.version),
+            State::Block { open: Some(open), .. } if !open.renews() => {
+                open.changes.is_empty().then_some(open.catalog.version)
+            }
             _ => Some(self.shared.catalog.version()),
         };
         (version.is_some() && known.version == version).then(|| known.clone())
@@ -279,7 +281,7 @@ impl Session {
         }
         let current;
         let (catalog, is_own) = match &self.state {
-            State::Block { open: Some(open), .. } => (&open.catalog, !open.changes.is_empty()),
+            State::Block { open: Some(open), .. } if !open.renews() => (&open.catalog, !open.changes.is_empty()),
             _ => {
                 current = self.shared.catalog.current();
                 (&current, false)
@@ -364,14 +366,15 @@ impl Session {
         parameters: &[Value],
         rows: &mut dyn Rows,
     ) -> Result<()> {
+        let is_new = open.is_none();
         let current = match open {
             Some(open) => open,
             None => open.insert(Box::new(self.open(modes)?)),
         };
-        let is_fresh = current.is_fresh();
-        if current.level == Level::ReadCommitted {
-            return self.run_read_committed(current, is_fresh, prepared, parameters, rows);
+        if current.renews() {
+            return self.run_read_committed(current, is_new, prepared, parameters, rows);
         }
+        let is_fresh = current.is_fresh();
         if self.run_in(current, prepared, parameters, rows, is_fresh)? {
             return Ok(());
         }
@@ -385,12 +388,12 @@ impl Session {
     fn run_read_committed(
         &mut self,
         open: &mut Open,
-        is_fresh: bool,
+        is_new: bool,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
         rows: &mut dyn Rows,
     ) -> Result<()> {
-        if !is_fresh {
+        if !is_new {
             open.renew(&self.shared.catalog)?;
         }
         let point = open.point(self.settings.mark())?;
@@ -416,6 +419,7 @@ impl Session {
 
     /// Waits before a statement is tried again that lost `conflict`; fails when that has taken too long.
     fn wait_for_others(&self, patience: &mut Patience, conflict: SqlError) -> Result<()> {
+        (self.pause)();
         if self.cancel.swap(false, Ordering::Relaxed) {
             return Err(SqlError::canceled("user request"));
         }
@@ -536,7 +540,7 @@ impl Session {
             }
             &again
         };
-        if !open.share(&bound.tables, self.patience())? {
+        if !open.share(&bound.tables, self.patience(), self.pause)? {
             return if may_begin_again {
                 Ok(false)
             } else {
@@ -580,11 +584,12 @@ impl Session {
     fn fail(&mut self) {
         self.copying = None;
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Block { mut open, modes, is_implicit } => {
+            State::Block { mut open, mut modes, is_implicit } => {
                 let went_back = open.as_mut().and_then(|open| open.go_back_to_last());
                 match went_back {
                     Some(Ok(settings)) => {
                         self.settings.go_back(settings);
+                        modes.is_async = self.modes().is_async;
                         self.after_settings();
                     }
                     _ => {

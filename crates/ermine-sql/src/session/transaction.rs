@@ -182,13 +182,16 @@ impl Open {
         Ok(())
     }
 
-    /// Goes on with the snapshot of now, and the catalog of now, unless it has changed that itself.
+    /// Whether each of its statements has a snapshot and a catalog of its own: at READ COMMITTED, unless it has changed the catalog itself.
+    pub(crate) fn renews(&self) -> bool {
+        self.level == Level::ReadCommitted && self.changes.is_empty()
+    }
+
+    /// Goes on with the snapshot and the catalog of now.
     pub(crate) fn renew(&mut self, store: &CatalogStore) -> Result<()> {
-        if self.changes.is_empty() {
-            // Before the snapshot, as in `begin`.
-            self.catalog = store.current();
-            self.version = self.catalog.version;
-        }
+        // Before the snapshot, as in `begin`.
+        self.catalog = store.current();
+        self.version = self.catalog.version;
         self.txn.renew_snapshot().map_err(of_engine)
     }
 
@@ -253,20 +256,22 @@ impl Open {
         store.storages.take(&self.txn, self.free_storages, &mut self.taken.borrow_mut(), || store.number())
     }
 
-    /// Uses tables until its end; false: one of them has been changed since it began.
-    pub(crate) fn share(&self, tables: &[Arc<Table>], patience: Duration) -> Result<bool> {
+    /// Uses tables until its end; false: one of them has been changed since it began. `pause` is called while it waits.
+    pub(crate) fn share(&self, tables: &[Arc<Table>], patience: Duration, pause: fn()) -> Result<bool> {
         for table in tables {
             let mut held = self.held.borrow_mut();
             if held.uses(table) || held.has_alone(table) {
                 continue;
             }
-            let Some(share) = table.shared.latch.share(patience) else {
+            let Some(share) = table.shared.latch.share(patience, pause) else {
                 return Err(locked(table, "being changed"));
             };
-            held.uses.push((table.shared.clone(), share));
+            // Not used then: whoever goes on from a savepoint asks again.
             if self.is_outdated(table) {
+                table.shared.latch.unshare(share);
                 return Ok(false);
             }
+            held.uses.push((table.shared.clone(), share));
         }
         Ok(true)
     }
@@ -298,8 +303,12 @@ impl Open {
             let hint = "A transaction that uses the table is open; end it, or set lock_timeout.";
             return Err(locked(table, "in use").hint(hint));
         }
+        if table.shared.changed.load(Ordering::SeqCst) > self.version {
+            table.shared.latch.give_back();
+            return Err(changed(table.name()));
+        }
         held.alone.push(changing);
-        if self.is_outdated(table) { Err(changed(table.name())) } else { Ok(()) }
+        Ok(())
     }
 
     /// Makes changes of the catalog, which the transaction sees at once.

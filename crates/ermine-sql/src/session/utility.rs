@@ -298,6 +298,10 @@ impl Session {
         if self.settings.go_back(settings) {
             self.after_settings();
         }
+        let is_async = self.modes().is_async;
+        if let State::Block { modes, .. } = &mut self.state {
+            modes.is_async = is_async;
+        }
         Ok(())
     }
 

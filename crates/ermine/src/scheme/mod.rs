@@ -210,6 +210,9 @@ pub(crate) trait Certifier: Default + Send + 'static {
         true
     }
 
+    /// They do, and will until it ends.
+    fn promise(&mut self) {}
+
     /// Whether a transaction without writes may commit at `stamp`, just below its snapshot. Not asked where
     /// [`Self::SNAPSHOT_IS_SERIAL`] answers it.
     fn certify_read_only(&mut self, _shared: &Shared, _stamp: Stamp) -> bool {

@@ -233,6 +233,10 @@ impl Certifier for Ssi {
             && self.reads.hold(tids.running())
     }
 
+    fn promise(&mut self) {
+        self.untracked.promise();
+    }
+
     fn announce(&mut self, tid: Tid, reader_bit: u64) {
         self.reads.announce(tid, reader_bit);
     }

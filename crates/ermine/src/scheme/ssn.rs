@@ -177,6 +177,10 @@ impl Certifier for Ssn {
             && self.reads.hold(tids.running())
     }
 
+    fn promise(&mut self) {
+        self.untracked.promise();
+    }
+
     fn announce(&mut self, tid: Tid, reader_bit: u64) {
         self.reads.announce(tid, reader_bit);
     }

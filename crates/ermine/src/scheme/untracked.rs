@@ -57,6 +57,8 @@ pub(super) struct Untracked {
     any: bool,
     /// In which table the last of them was.
     table: Option<TableId>,
+    /// Nobody can have overwritten what it has read: what is pushed to it is meant for an earlier transaction of its slot.
+    promised: bool,
     /// The lowest successor stamp that it has pushed.
     pushed: Option<Stamp>,
     /// Reads that were tracked because the version was young; over all transactions of the worker.
@@ -71,7 +73,7 @@ impl Untracked {
     /// A new transaction.
     pub(super) fn begin(&mut self) {
         debug_assert!(self.whole.is_empty(), "the last transaction has ended");
-        (self.any, self.table, self.pushed, self.of_table) = (false, None, None, (None, 0));
+        (self.any, self.promised, self.table, self.pushed, self.of_table) = (false, false, None, None, (None, 0));
     }
 
     /// Reads a version without tracking, if the transaction is long, the version is stale, and nobody is about to overwrite it.
@@ -171,12 +173,21 @@ impl Untracked {
 
     /// What has been pushed so far; infinity: nothing.
     pub(super) fn successor(&self, tids: &TidLease) -> Stamp {
-        if self.any { tids.successor() } else { Stamp::INFINITY }
+        if self.any && !self.promised { tids.successor() } else { Stamp::INFINITY }
+    }
+
+    /// What it has read stays as it is until it ends.
+    pub(super) fn promise(&mut self) {
+        self.promised = true;
     }
 
     /// Takes what has been pushed, the last time (invariant 2).
     pub(super) fn lock(&self, tids: &TidLease) -> Stamp {
-        if self.any { tids.lock_successor() } else { Stamp::INFINITY }
+        if !self.any {
+            return Stamp::INFINITY;
+        }
+        let pushed = tids.lock_successor();
+        if self.promised { Stamp::INFINITY } else { pushed }
     }
 
     /// Whether what was pushed to others stands, if the successor stamp has come to be `successor` (invariant 3).

@@ -46,7 +46,7 @@ impl<P: InPlace> Txn<'_, P> {
     }
 
     /// What it has read may change until it commits.
-    pub(crate) fn reads_hold(&self) -> Result<bool> {
+    pub(crate) fn promise(&self) -> Result<bool> {
         self.operation().map(|_| false)
     }
 

@@ -56,9 +56,14 @@ impl<S: Scheme> Txn<'_, S> {
         self.operation()?.state.savepoints.release(savepoint)
     }
 
-    /// Whether what it has read is as it was.
-    pub(crate) fn reads_hold(&self) -> Result<bool> {
-        Ok(self.operation()?.reads_hold())
+    /// Whether what it has read is as it was; if so, it is taken to stay like that until the end.
+    pub(crate) fn promise(&self) -> Result<bool> {
+        let mut operation = self.operation()?;
+        let holds = operation.reads_hold();
+        if holds {
+            operation.state.certifier.promise();
+        }
+        Ok(holds)
     }
 
     /// Shows every row that it has written, and what it has written there.
@@ -136,7 +141,7 @@ impl<S: Scheme> Operation<'_, S> {
         let table = self.engine.table(place.table);
         let entries =
             table.new_entries(self.state.footprint.key(place), None, Some(new.payload(&self.entered.versions)))?;
-        self.add_entries(table, row, &entries)
+        self.add_entries(table, row, &entries, Stamp::ZERO)
     }
 
     /// Takes out the entries, from one on, that were needed by rows which the transaction does not write any more. Those of other rows

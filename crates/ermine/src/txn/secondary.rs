@@ -19,7 +19,7 @@ use super::{
 use crate::{
     access::IndexOrdinal,
     error::{Error, Result},
-    ids::RowId,
+    ids::{RowId, Stamp},
     index::{self, Insert},
     rows::chain::{Kind, VersionPtr},
     scheme::{Conflict, Place, Scheme, StampsOf},
@@ -62,17 +62,20 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// After a write: puts its entries into the indexes.
+    /// After a write: puts its entries into the indexes. Others that were committed below `since` do not have its unique keys, as was
+    /// looked up before.
     pub(super) fn add_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
         row: RowId,
         entries: &NewEntries,
+        since: Stamp,
     ) -> Result<()> {
         for entry in entries {
             self.add_entry(table, entry.index, row, &entry.key)?;
             if entry.unique {
-                self.refuse_concurrent_twin(table, entry.index, Some(row), &entry.key[..entry.secondary_length])?;
+                let unique_key = &entry.key[..entry.secondary_length];
+                self.refuse_concurrent_twin(table, entry.index, Some(row), unique_key, since)?;
             }
         }
         Ok(())
@@ -129,12 +132,12 @@ impl<S: Scheme> Operation<'_, S> {
         secondary_key: &[u8],
     ) -> Result<()> {
         if self.reads_snapshot() {
-            self.refuse_concurrent_twin(table, ordinal, row, secondary_key)?;
+            self.refuse_concurrent_twin(table, ordinal, row, secondary_key, self.state.begin)?;
             self.refuse_visible_twin(table, ordinal, row, secondary_key)
         } else {
             // What is committed is visible.
             self.refuse_visible_twin(table, ordinal, row, secondary_key)?;
-            self.refuse_concurrent_twin(table, ordinal, row, secondary_key)
+            self.refuse_concurrent_twin(table, ordinal, row, secondary_key, self.state.begin)
         }
     }
 
@@ -169,13 +172,14 @@ impl<S: Scheme> Operation<'_, S> {
         Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() })
     }
 
-    /// Another row has a version with the same unique key that the transaction does not see.
+    /// Another row has a version with the same unique key that the transaction does not see: it was not committed below `since`.
     fn refuse_concurrent_twin(
         &mut self,
         table: &TableStore<StampsOf<S>>,
         ordinal: IndexOrdinal,
         row: Option<RowId>,
         secondary_key: &[u8],
+        since: Stamp,
     ) -> Result<()> {
         let place = self.state.footprint.keep(table.id, secondary_key);
         for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
@@ -194,9 +198,7 @@ impl<S: Scheme> Operation<'_, S> {
                     // What it has written over itself, it has looked at before.
                     Standing::Own => break,
                     Standing::Unfinished(writer) if matches()? => Some(Some(writer)),
-                    Standing::Committed(stamp)
-                        if (stamp >= self.state.begin || !self.reads_snapshot()) && matches()? =>
-                    {
+                    Standing::Committed(stamp) if (stamp >= since || !self.reads_snapshot()) && matches()? => {
                         Some(None)
                     }
                     // Below it lies what the transaction sees, or what nobody sees any more.

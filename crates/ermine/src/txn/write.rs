@@ -291,7 +291,7 @@ impl<S: Scheme> Operation<'_, S> {
         self.need_entries(table, row, &entries);
         let overwritten = self.state.certifier.overwrite(tid, old, created, place);
         overwritten.map_err(|conflict| self.lose(conflict))?;
-        self.add_entries(table, row, &entries)?;
+        self.add_entries(table, row, &entries, self.state.begin)?;
         Ok(Tried::Done(true))
     }
 
@@ -315,7 +315,7 @@ impl<S: Scheme> Operation<'_, S> {
             self.note_write(table, key, before, content)?;
         }
         self.need_entries(table, row, &entries);
-        self.add_entries(table, row, &entries)?;
+        self.add_entries(table, row, &entries, self.state.begin)?;
         Ok(Tried::Done(true))
     }
 
@@ -353,7 +353,7 @@ impl<S: Scheme> Operation<'_, S> {
                 }
                 self.need_entries(table, row, &entries);
                 self.inserted(&inserted, place)?;
-                self.add_entries(table, row, &entries)?;
+                self.add_entries(table, row, &entries, self.state.begin)?;
                 Ok(Tried::Done(true))
             }
         }
