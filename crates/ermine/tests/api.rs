@@ -416,7 +416,7 @@ fn a_unique_key_that_was_given_away_does_not_come_back() {
     for db in databases().filter(|db| db.scheme().has_versions()) {
         for renews in [false, true] {
             let table = db.table::<u64, u64>(&format!("twins {renews}")).unwrap();
-            let index = db.index(&table, "by value", Uniqueness::Unique, |_: &u64, value: &u64| *value).unwrap();
+            let index = db.index(&table, "by value", Uniqueness::Unique, |_, value| value).unwrap();
             db.run(|txn| txn.put(&table, &1, &10)).unwrap();
             let mut txn = db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap();
             txn.put(&table, &1, &11).unwrap();

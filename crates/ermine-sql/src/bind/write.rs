@@ -46,7 +46,7 @@ pub(crate) enum InsertSource {
     /// Whole rows of the table.
     Rows(Vec<Vec<Expr>>),
     /// A query, and whole rows of the table on its rows.
-    Query(Query, Vec<Expr>),
+    Query(Box<Query>, Vec<Expr>),
 }
 
 /// What is done where a row would violate a unique index.
@@ -163,7 +163,7 @@ impl Binder<'_> {
             let typed = Typed { expr: Expr::Column(place), ty: Some(from.ty), modifier: from.modifier };
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
         }
-        Ok(InsertSource::Query(query, self.whole_row(table, given)?))
+        Ok(InsertSource::Query(Box::new(query), self.whole_row(table, given)?))
     }
 
     /// A value for each column: what is given, or what it gets otherwise.

@@ -56,7 +56,7 @@ impl<P: InPlace> Txn<'_, P> {
         for write in &operation.state.footprint.writes {
             let key = operation.state.footprint.key(write.place);
             let value = write.value.map(|value| value.bytes(&operation.nodes));
-            each(&self.engine.tables.get(write.place.table).name, key, value.as_deref())?;
+            each(&self.engine.tables.get(write.place.table).name, key, value)?;
         }
         Ok(())
     }

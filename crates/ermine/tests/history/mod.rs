@@ -361,6 +361,9 @@ pub enum Read {
     Present { table: usize, key: u64 },
 }
 
+/// The last write of each (table, key): a value, or `None` for a delete.
+pub type Writes = BTreeMap<(usize, u64), Option<u64>>;
+
 /// One transaction of a history.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
@@ -375,8 +378,7 @@ pub struct Record {
     /// The place in the order of commits.
     pub stamp: u64,
     pub reads: Vec<Read>,
-    /// The last write of each (table, key): a value, or `None` for a delete.
-    pub writes: BTreeMap<(usize, u64), Option<u64>>,
+    pub writes: Writes,
 }
 
 /// A running transaction that records what it does.
@@ -385,7 +387,7 @@ pub struct Session<'s> {
     txn: Transaction<'s>,
     snapshot: bool,
     /// With what had been written by then.
-    savepoints: Vec<(Savepoint, BTreeMap<(usize, u64), Option<u64>>)>,
+    savepoints: Vec<(Savepoint, Writes)>,
     pub record: Record,
     pub aborted: Option<Abort>,
     /// It has seen what cannot be, and must not commit.
