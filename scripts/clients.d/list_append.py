@@ -13,7 +13,7 @@ import time
 import psycopg
 
 # A lost conflict: the transaction has rolled back.
-RETRYABLE = {"40001", "40P01"}
+RETRYABLE = {"40001", "40P01", "55P03"}
 APPENDS_OF_A_KEY = 40
 
 
@@ -106,6 +106,9 @@ def work(thread, options, level, keys, history, until, failures):
     chance = random.Random(f"{options.seed}/{thread}")
     try:
         with psycopg.connect() as conn:
+            # At READ COMMITTED they wait for one another, now and then in a circle.
+            conn.execute("SET lock_timeout = '20ms'")
+            conn.commit()
             conn.isolation_level = level
             while time.monotonic() < until and not failures:
                 transact(conn, chance, history, thread, keys.plan(chance))
