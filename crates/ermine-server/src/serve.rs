@@ -12,7 +12,7 @@ use ermine_server::{
 };
 use ermine_sql::SqlDatabase;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{Failure, arguments::Serve, failed};
 
@@ -34,10 +34,12 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let runtime = options.runtime().map_err(failed)?;
     let served = runtime.block_on(async {
         let server = Server::listen(backend, Box::new(users), options, tls, &arguments.listen)?;
+        // Before anybody is told whom to end.
+        let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+        tokio::spawn(end_at_signals(signals, server.control()));
         for address in server.addresses()? {
             log::info!("{} is served on {address}", arguments.dir.display());
         }
-        tokio::spawn(end_at_signals(server.control()));
         server.run().await;
         std::io::Result::Ok(())
     });
@@ -54,11 +56,7 @@ fn raise_file_limit() {
     }
 }
 
-async fn end_at_signals(control: Control) {
-    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
-        return log::error!("signals cannot be waited for");
-    };
+async fn end_at_signals([mut terminate, mut interrupt]: [Signal; 2], control: Control) {
     loop {
         tokio::select! {
             _ = terminate.recv() => {}
