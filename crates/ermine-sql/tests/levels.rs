@@ -1,6 +1,8 @@
 //! Goal: levels of isolation, side by side in one database, promise what they say.
 //! Method: sessions of one thread, interleaved by hand; and threads where one waits for another.
 
+mod sessions;
+
 use std::{
     sync::{Arc, mpsc},
     thread,
@@ -9,6 +11,8 @@ use std::{
 
 use ermine::{Database, Options, Scheme};
 use ermine_sql::{Gathered, Session, SqlDatabase, SqlState};
+
+use sessions::{ask, run};
 
 const WITH_VERSIONS: [Scheme; 6] = [Scheme::Rc, Scheme::Si, Scheme::RcSsn, Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc];
 const CERTIFIED: [Scheme; 3] = [Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc];
@@ -26,20 +30,6 @@ fn session(database: &SqlDatabase, level: &str) -> Session {
     let mut session = database.session("tester", "test");
     ask(&mut session, &format!("SET default_transaction_isolation = '{level}'"));
     session
-}
-
-/// The rows of a statement that works, values between commas.
-fn ask(session: &mut Session, statement: &str) -> Vec<String> {
-    match run(session, statement) {
-        Ok(rows) => rows,
-        Err(error) => panic!("{statement}: {error:?}"),
-    }
-}
-
-fn run(session: &mut Session, statement: &str) -> Result<Vec<String>, SqlState> {
-    let mut rows = Gathered::default();
-    session.run(statement, &mut rows).map_err(|error| error.state())?;
-    Ok(rows.texts().iter().map(|row| row.join(",")).collect())
 }
 
 #[test]

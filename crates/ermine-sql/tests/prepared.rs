@@ -1,13 +1,17 @@
 //! Goal: a transaction that is prepared has promised to commit: it survives, holds what it wrote, and happens once or not at all.
 //! Method: sessions of one thread, on databases that are closed, or copied as they lie on the disk, and opened again.
 
+mod sessions;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use ermine::{Database, Options, Scheme};
-use ermine_sql::{Gathered, Session, SqlDatabase, SqlState};
+use ermine_sql::{Session, SqlDatabase, SqlState};
+
+use sessions::{ask, run};
 
 /// A directory that is removed at the end.
 struct Scratch(PathBuf);
@@ -39,19 +43,6 @@ fn session(database: &SqlDatabase) -> Session {
     let mut session = database.session("tester", "test");
     ask(&mut session, "SET lock_timeout = '10ms'");
     session
-}
-
-fn ask(session: &mut Session, statement: &str) -> Vec<String> {
-    match run(session, statement) {
-        Ok(rows) => rows,
-        Err(error) => panic!("{statement}: {error:?}"),
-    }
-}
-
-fn run(session: &mut Session, statement: &str) -> Result<Vec<String>, SqlState> {
-    let mut rows = Gathered::default();
-    session.run(statement, &mut rows).map_err(|error| error.state())?;
-    Ok(rows.texts().iter().map(|row| row.join(",")).collect())
 }
 
 fn fill(session: &mut Session) {

@@ -1,0 +1,18 @@
+//! What tests ask sessions.
+
+use ermine_sql::{Gathered, Session, SqlState};
+
+/// The rows of a statement that works, values between commas.
+pub fn ask(session: &mut Session, statement: &str) -> Vec<String> {
+    match run(session, statement) {
+        Ok(rows) => rows,
+        Err(error) => panic!("{statement}: {error:?}"),
+    }
+}
+
+/// Its rows, or the code of its error.
+pub fn run(session: &mut Session, statement: &str) -> Result<Vec<String>, SqlState> {
+    let mut rows = Gathered::default();
+    session.run(statement, &mut rows).map_err(|error| error.state())?;
+    Ok(rows.texts().iter().map(|row| row.join(",")).collect())
+}
