@@ -162,7 +162,8 @@ impl<'db, A: Access> Transaction<'db, A> {
     /// Undoes everything that was written since a savepoint, which stays; later ones are gone. What has been read stays read.
     ///
     /// A transaction that has lost a conflict is over and fails again here; but one of [`crate::Isolation::Snapshot`] that had a
-    /// savepoint then goes on from there, and may [renew its snapshot](Self::renew_snapshot) first. Fails with
+    /// savepoint then goes on from there, and may [renew its snapshot](Self::renew_snapshot) first. Going back loses a conflict itself
+    /// where a row would get back a unique key that another transaction gave to another row meanwhile. Fails with
     /// [`crate::Error::NoSuchSavepoint`] where there is none to go back to.
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.access.roll_back_to(savepoint)

@@ -355,13 +355,14 @@ impl Reference {
     /// Compares an outcome with what may come of the operation, and takes note of it.
     fn check(&mut self, session: usize, operation: &Operation, outcome: &Outcome) {
         if let Outcome::Aborted(kind) = *outcome {
-            let allowed = self.allowed(session, operation).is_some_and(|allowed| allowed.conflict);
+            let goes_back = matches!(operation, Operation::GoBack);
+            let allowed = if goes_back { self.may_lose_what_it_gave_up(session) } else { self.loses(session, operation) };
             let certified = self.scheme.is_serializable() && kind != AbortKind::WriteConflict;
             assert!(certified || kind == AbortKind::WriteConflict && allowed, "{operation:?} aborts: {kind:?}");
             let running = self.running.get_mut(&session).expect("it was begun");
             running.over = true;
             // With a savepoint to go back to it holds what it has written.
-            if !running.relaxed || running.marks.is_empty() {
+            if !running.relaxed || running.marks.is_empty() || goes_back {
                 running.own.clear();
                 running.claimed.clear();
                 running.marks.clear();
@@ -405,6 +406,30 @@ impl Reference {
                 }
             }
         }
+    }
+
+    fn loses(&self, session: usize, operation: &Operation) -> bool {
+        self.allowed(session, operation).is_some_and(|allowed| allowed.conflict)
+    }
+
+    /// Whether another row may have taken a group that a row of the session's had at its last savepoint and has not now.
+    fn may_lose_what_it_gave_up(&self, session: usize) -> bool {
+        let running = &self.running[&session];
+        let group = |value: Option<u64>| value.map(group_of);
+        running.marks.last().into_iter().flatten().any(|(&(table, key), &value)| {
+            let given_up = group(value).filter(|_| group(running.own[&(table, key)]) != group(value));
+            let unique = self.unique == Some(table);
+            unique && given_up.is_some_and(|group| self.held_by_others(session, table, key, group))
+        })
+    }
+
+    /// Whether another transaction gave another row this group, or that row has it.
+    fn held_by_others(&self, session: usize, table: usize, key: u64, group: u64) -> bool {
+        let others = self.running.iter().filter(|(at, _)| **at != session);
+        let mut claimed = others.flat_map(|(_, running)| &running.claimed);
+        let holds = |versions: &Vec<Version>| versions.last().unwrap().1.is_some_and(|value| group_of(value) == group);
+        claimed.any(|&(at, other, held)| (at, held) == (table, group) && other != key)
+            || self.tables[table].iter().any(|(&other, versions)| other != key && holds(versions))
     }
 
     fn check_write(&self, session: usize, operation: &Operation, outcome: &Outcome) {
