@@ -75,6 +75,8 @@ impl Rows for Sink<'_> {
             for (index, (value, &ty)) in values.iter().zip(&*types).enumerate() {
                 match (value, formats.of(index)) {
                     (Value::Null, _) => backend::null(out),
+                    // The same in both.
+                    (Value::Text(content), _) => backend::value(out, |out| out.extend_from_slice(content.as_bytes())),
                     (_, Format::Binary) => backend::value(out, |out| codec::write_binary(value, ty, out)),
                     (_, Format::Text) => {
                         text.clear();

@@ -92,9 +92,7 @@ fn along(table: &Table, path: Path, bounding: &[Bounding<'_>], order: Option<&Wa
             bounding.iter().find(|found| found.column == *column && found.comparison == Comparison::Equal)
     {
         access.equal.push(bound(found, *descending));
-        if found.from == table.types[*column] {
-            implied.push(found.at);
-        }
+        implied.push(found.at);
         rest = left;
     }
     access.is_point = is_unique && rest.is_empty() && !columns.is_empty();
@@ -107,9 +105,7 @@ fn along(table: &Table, path: Path, bounding: &[Bounding<'_>], order: Option<&Wa
             };
             if side.is_none() {
                 *side = Some((found.comparison, bound(found, *descending)));
-                if found.from == table.types[*column] {
-                    implied.push(found.at);
-                }
+                implied.push(found.at);
             }
         }
     }

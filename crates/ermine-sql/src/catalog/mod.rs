@@ -170,9 +170,9 @@ impl CatalogStore {
             let change = [Change::Put(public)];
             store.write(&txn, &catalog, &change)?;
             txn.commit().map_err(of_engine)?;
-            catalog = catalog.with(&store.database, &change)?;
+            catalog = catalog.with(&store.database, &change, true)?;
         }
-        let catalog = catalog.with(&store.database, &changes)?;
+        let catalog = catalog.with(&store.database, &changes, true)?;
         store.version.store(catalog.version, Ordering::Release);
         *store.current.write().expect("no code panics while it holds the catalog") = Arc::new(catalog);
         Ok(store)
@@ -264,7 +264,7 @@ impl CatalogStore {
     /// storage that they have dropped.
     pub(crate) fn publish(&self, changes: &[Change]) -> Result<Vec<ObjectId>> {
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
-        let next = current.with(&self.database, changes)?;
+        let next = current.with(&self.database, changes, true)?;
         let version = next.version;
         let (mut used, mut dropped, mut kept) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
@@ -295,8 +295,8 @@ fn decode(bytes: &[u8]) -> Result<Definition> {
 }
 
 impl Catalog {
-    /// The catalog after some changes.
-    pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
+    /// The catalog after some changes; those of a transaction that has not committed make tables without rows.
+    pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change], are_committed: bool) -> Result<Self> {
         let mut next = self.clone();
         next.version += 1;
         for change in changes {
@@ -306,6 +306,7 @@ impl Catalog {
                     let shared = next.tables.get(&definition.id()).map(|table| table.shared.clone());
                     let known = next.sequences.get(&definition.id()).cloned();
                     next.forget(definition.id());
+                    let shared = shared.or_else(|| (!are_committed).then(|| Arc::new(SharedTable::of_rows(0))));
                     next.add(database, definition, shared, known)?;
                 }
             }
@@ -425,6 +426,13 @@ impl Catalog {
     }
 }
 
+impl SharedTable {
+    /// With the number of the last row that has one.
+    fn of_rows(last: u64) -> Self {
+        Self { latch: Latch::default(), changed: AtomicU64::new(0), next_row: AtomicU64::new(last + 1) }
+    }
+}
+
 impl Table {
     fn open(database: &Arc<Database>, def: TableDef, shared: Option<Arc<SharedTable>>) -> Result<Self> {
         let rows =
@@ -439,8 +447,7 @@ impl Table {
                     None => database.run(|txn| txn.scan(&own, ..).rev().first()).map_err(of_engine)?,
                 };
                 let last = last.and_then(|(key, _)| <[u8; 8]>::try_from(&key.0[..]).ok());
-                let next_row = AtomicU64::new(last.map_or(0, u64::from_be_bytes) + 1);
-                Arc::new(SharedTable { latch: Latch::default(), changed: AtomicU64::new(0), next_row })
+                Arc::new(SharedTable::of_rows(last.map_or(0, u64::from_be_bytes)))
             }
         };
         Ok(Self { types: def.types(), def, rows: own, indexes, shared })

@@ -1,16 +1,11 @@
 //! Groups and aggregates.
 
-use std::{
-    collections::{HashMap, HashSet},
-    ops::ControlFlow,
-};
+use std::{ops::ControlFlow, slice};
 
 use ermine::KeyBuffer;
+use hashbrown::{HashMap, HashSet};
 
-use super::{
-    Emit, Run,
-    query::{key_of, one_key},
-};
+use super::{Emit, Run, query::key_of, sort::one_key};
 use crate::{
     error::Result,
     expr::Frame,
@@ -87,6 +82,11 @@ impl Run<'_> {
             && !filter.is_true(frame, self)?
         {
             return Ok(());
+        }
+        // The usual: a value is looked at where it is.
+        if let ([argument], false, true) = (&call.arguments[..], call.is_distinct, call.order.is_empty()) {
+            let value = argument.eval(frame, self)?;
+            return gathering.accumulator.add(slice::from_ref(&*value), self.environment);
         }
         let arguments = call.arguments.iter().map(|argument| Ok(argument.eval(frame, self)?.into_owned()));
         let arguments = arguments.collect::<Result<Vec<_>>>()?;

@@ -8,6 +8,7 @@ mod group;
 mod lock;
 mod query;
 mod scan;
+mod sort;
 mod subquery;
 pub(crate) mod write;
 

@@ -1,18 +1,15 @@
 //! Queries.
 
-use std::{
-    cmp::Ordering,
-    collections::{HashMap, HashSet},
-    ops::ControlFlow,
-};
+use std::ops::ControlFlow;
 
 use ermine::KeyBuffer;
+use hashbrown::{HashMap, HashSet};
 
-use super::{EachJoined, Emit, Run};
+use super::{EachJoined, Emit, Run, sort::Sorter};
 use crate::{
     error::{Result, SqlError, SqlState},
-    expr::{Expr, Frame, Subquery, compare},
-    query::{Body, Distinct, Join, Query, Select, SetOperation, SortKey, Source, SourceKind, TableSource, Wait},
+    expr::{Expr, Frame, Subquery},
+    query::{Body, Distinct, Join, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
     types::{SqlType, Value, key::write_key},
 };
 
@@ -66,7 +63,21 @@ impl Run<'_> {
         if query.order.is_empty() {
             let _ = self.body(&query.body, outer, &mut shown)?;
         } else {
-            for row in &self.sorted(query, wanted, outer)? {
+            // What a SELECT DISTINCT is ordered by is among what it shows: equal rows come together.
+            let (select, distinct) = match &query.body {
+                Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
+                Body::Select(_) | Body::Values(_) | Body::Set { .. } => (None, 0),
+            };
+            let mut sorter = Sorter::new(&query.order, wanted, distinct);
+            let mut gather = |row: &[Value]| {
+                sorter.push(row);
+                Ok(ControlFlow::Continue(()))
+            };
+            let _ = match select {
+                Some(select) => self.plain_select(select, outer, &mut gather)?,
+                None => self.body(&query.body, outer, &mut gather)?,
+            };
+            for row in sorter.finish() {
                 if shown(row)?.is_break() {
                     break;
                 }
@@ -88,23 +99,6 @@ impl Run<'_> {
             Value::Int8(_) => Err(SqlError::new(state, format!("{clause} must not be negative"))),
             _ => Ok(None),
         }
-    }
-
-    /// All rows, or the first `wanted` ones, in their order.
-    fn sorted(&self, query: &Query, wanted: Option<usize>, outer: Option<&Frame<'_>>) -> Result<Vec<Vec<Value>>> {
-        let mut rows: Vec<Vec<Value>> = Vec::new();
-        // Twice as many as are wanted are sorted and halved: memory for those that are wanted only.
-        let bound = wanted.map_or(usize::MAX, |wanted| wanted.saturating_mul(2).max(1024));
-        let _ = self.body(&query.body, outer, &mut |row| {
-            rows.push(row.to_vec());
-            if rows.len() >= bound {
-                rows.sort_by(|left, right| in_order(left, right, &query.order));
-                rows.truncate(wanted.unwrap_or(usize::MAX));
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        rows.sort_by(|left, right| in_order(left, right, &query.order));
-        Ok(rows)
     }
 
     fn body(&self, body: &Body, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
@@ -347,36 +341,4 @@ pub(super) fn key_of(values: &[Value]) -> KeyBuffer {
     let mut key = KeyBuffer::new();
     values.iter().for_each(|value| write_key(value, value.natural_type().unwrap_or(SqlType::TEXT), false, &mut key));
     key
-}
-
-fn in_order(left: &[Value], right: &[Value], keys: &[SortKey]) -> Ordering {
-    keys.iter()
-        .map(|key| one_key(&left[key.at], &right[key.at], key.descending, key.nulls_first))
-        .find(|order| order.is_ne())
-        .unwrap_or(Ordering::Equal)
-}
-
-/// The order of two values, NULLs at one of the ends.
-pub(super) fn one_key(left: &Value, right: &Value, descending: bool, nulls_first: bool) -> Ordering {
-    match (left.is_null(), right.is_null()) {
-        (true, true) => Ordering::Equal,
-        (true, false) => {
-            if nulls_first {
-                Ordering::Less
-            } else {
-                Ordering::Greater
-            }
-        }
-        (false, true) => {
-            if nulls_first {
-                Ordering::Greater
-            } else {
-                Ordering::Less
-            }
-        }
-        (false, false) => {
-            let order = compare(left, right);
-            if descending { order.reverse() } else { order }
-        }
-    }
 }

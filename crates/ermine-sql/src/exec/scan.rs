@@ -104,11 +104,7 @@ impl Run<'_> {
     fn fill(&self, source: &TableSource, key: &[u8], bytes: &[u8], first: usize, row: &mut [Value]) -> Result<()> {
         let reader = RowReader::new(bytes, &source.table.types)?;
         let stored = reader.stored();
-        let mut values = Vec::with_capacity(source.needed.len());
-        reader.read(&source.needed, &mut values)?;
-        for (&column, value) in source.needed.iter().zip(values) {
-            row[first + column] = value;
-        }
+        reader.read(&source.needed, |column, value| row[first + column] = value)?;
         for &column in source.needed.iter().skip_while(|column| **column < stored) {
             row[first + column] = missing(&source.table.def.columns[column])?;
         }

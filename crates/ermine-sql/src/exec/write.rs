@@ -1,8 +1,9 @@
 //! Statements that write rows, with their index entries.
 
-use std::{collections::HashSet, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use ermine::{Error, KeyBuffer};
+use hashbrown::HashSet;
 
 use super::{Emit, Run, scan::whole_row};
 use crate::{

@@ -630,7 +630,7 @@ pub(super) fn register(table: &mut Table) {
             [Value::Text(text), separator] => {
                 let parts: Vec<Value> = match separator {
                     _ if text.is_empty() => Vec::new(),
-                    Value::Text(separator) if separator.is_empty() => vec![text.as_ref().into()],
+                    Value::Text(separator) if separator.is_empty() => vec![(**text).into()],
                     Value::Text(separator) => text.split(&**separator).map(Value::from).collect(),
                     _ => text.chars().map(|character| Value::text(character.to_string())).collect(),
                 };

@@ -23,13 +23,14 @@ mod utility;
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+use hashbrown::HashMap;
 
 pub use self::{
     copy::CopyIn,

@@ -319,7 +319,7 @@ impl Open {
         changes: Vec<Change>,
     ) -> Result<()> {
         store.write(&self.txn, &self.catalog, &changes)?;
-        self.catalog = Arc::new(self.catalog.with(database, &changes)?);
+        self.catalog = Arc::new(self.catalog.with(database, &changes, false)?);
         self.changes.extend(changes);
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! How values become values of another type.
 
+use smol_str::SmolStr;
+
 use crate::error::{Result, SqlError, SqlState};
 
 use super::{
@@ -171,10 +173,11 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
         (Value::Text(_), _) if to.is_text() => {
             let Value::Text(content) = value else { return Err(cannot_cast(from, to)) };
             // Blanks at the end of char(n) are padding.
-            return Ok(Value::Text(match from.scalar {
-                Scalar::Char => super::order::without_padding(&content).into(),
-                _ => content,
-            }));
+            let kept = match from.scalar {
+                Scalar::Char => super::order::without_padding(&content),
+                _ => &content,
+            };
+            return Ok(Value::Text(if kept.len() == content.len() { content } else { kept.into() }));
         }
         (Value::Text(content), _) => Some(text::parse(to, -1, content, environment)),
         (Value::Jsonb(json), _) => convert_json(json, to),
@@ -316,7 +319,7 @@ pub fn with_modifier(value: Value, ty: SqlType, modifier: i32, explicit: bool) -
     }
 }
 
-fn with_length(content: Box<str>, length: usize, ty: SqlType, explicit: bool) -> Result<Box<str>> {
+fn with_length(content: SmolStr, length: usize, ty: SqlType, explicit: bool) -> Result<SmolStr> {
     if content.len() <= length {
         return Ok(content);
     }

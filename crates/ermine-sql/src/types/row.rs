@@ -182,14 +182,15 @@ impl<'a> RowReader<'a> {
         if input.0.is_empty() { Ok(()) } else { Err(damaged()) }
     }
 
-    /// Appends the values of these columns, in this order, without building others. Columns that are not stored are
+    /// Shows the values of these columns, in this order, without building others. Columns that are not stored are
     /// NULL here; the caller knows their defaults. Ascending columns are read in one pass.
-    pub fn read(&self, columns: &[usize], out: &mut Vec<Value>) -> Result<()> {
+    #[inline]
+    pub fn read(&self, columns: &[usize], mut each: impl FnMut(usize, Value)) -> Result<()> {
         let mut input = Input(self.values);
         let mut next = 0;
         for &column in columns {
             if column >= self.stored || self.is_null(column) {
-                out.push(Value::Null);
+                each(column, Value::Null);
                 continue;
             }
             if column < next {
@@ -200,7 +201,7 @@ impl<'a> RowReader<'a> {
                     input.skip(self.types[passed])?;
                 }
             }
-            out.push(input.value(self.types[column])?);
+            each(column, input.value(self.types[column])?);
             next = column + 1;
         }
         Ok(())
@@ -253,8 +254,8 @@ impl<'a> Input<'a> {
         self.take(length)
     }
 
-    fn text(&mut self) -> Result<Box<str>> {
-        std::str::from_utf8(self.bytes()?).map(Box::from).map_err(|_| damaged())
+    fn text(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| damaged())
     }
 
     fn skip(&mut self, ty: SqlType) -> Result<()> {
@@ -298,7 +299,7 @@ impl<'a> Input<'a> {
             Scalar::Float4 => Value::Float4(f32::from_le_bytes(self.array()?)),
             Scalar::Float8 => Value::Float8(f64::from_le_bytes(self.array()?)),
             Scalar::Numeric => Value::Numeric(self.numeric()?),
-            Scalar::Char | Scalar::Varchar | Scalar::Text | Scalar::Name => Value::Text(self.text()?),
+            Scalar::Char | Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(self.text()?),
             Scalar::Bytea => Value::Bytea(self.bytes()?.into()),
             Scalar::Date => Value::Date(i32::from_le_bytes(self.array()?)),
             Scalar::Time => Value::Time(i64::from_le_bytes(self.array()?)),
@@ -350,14 +351,16 @@ impl<'a> Input<'a> {
             1 => Json::Bool(false),
             2 => Json::Bool(true),
             3 => Json::Number(self.numeric()?),
-            4 => Json::String(self.text()?),
+            4 => Json::String(self.text()?.into()),
             5 => {
                 let count = self.count()?;
                 Json::Array((0..count).map(|_| self.json(depth + 1)).collect::<Result<_>>()?)
             }
             6 => {
                 let count = self.count()?;
-                Json::Object((0..count).map(|_| Ok((self.text()?, self.json(depth + 1)?))).collect::<Result<_>>()?)
+                Json::Object(
+                    (0..count).map(|_| Ok((self.text()?.into(), self.json(depth + 1)?))).collect::<Result<_>>()?,
+                )
             }
             _ => return Err(damaged()),
         })
@@ -423,7 +426,7 @@ mod tests {
             assert_eq!(text(&read), text(&values));
             let columns: Vec<_> = (0..5).map(|_| random.usize(..types.len())).collect();
             let mut some = Vec::new();
-            reader.read(&columns, &mut some).unwrap();
+            reader.read(&columns, |_, value| some.push(value)).unwrap();
             let expected: Vec<_> =
                 columns.iter().map(|&column| values.get(column).cloned().unwrap_or(Value::Null)).collect();
             assert_eq!(text(&some), text(&expected));
@@ -447,7 +450,7 @@ mod tests {
             if let Ok(reader) = RowReader::new(&bytes, &types) {
                 let mut read = Vec::new();
                 let _ = reader.read_all(&mut read);
-                let _ = reader.read(&[types.len(), 0, 1], &mut read);
+                let _ = reader.read(&[types.len(), 0, 1], |_, value| read.push(value));
             }
         }
     }

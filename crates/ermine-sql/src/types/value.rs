@@ -1,14 +1,17 @@
 //! A value.
 
+use smol_str::SmolStr;
+
 use super::{Array, Json, Numeric, SqlType};
 
 /// A value of some type, or NULL.
 ///
 /// `==` compares representations: 1.0 and 1.00 differ, and NaN differs from itself. SQL's order is
 /// [`order::compare`](super::order::compare).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
     /// NULL, of whatever type.
+    #[default]
     Null,
     /// `boolean`
     Bool(bool),
@@ -25,7 +28,7 @@ pub enum Value {
     /// `numeric`
     Numeric(Numeric),
     /// `char`, `varchar`, `text`, `name`
-    Text(Box<str>),
+    Text(SmolStr),
     /// `bytea`
     Bytea(Box<[u8]>),
     /// `date`: days since 2000-01-01; the least and the greatest number are minus and plus infinity.
@@ -57,7 +60,7 @@ pub enum Value {
 
 impl Value {
     /// A text.
-    pub fn text(text: impl Into<Box<str>>) -> Self {
+    pub fn text(text: impl Into<SmolStr>) -> Self {
         Self::Text(text.into())
     }
 
@@ -229,7 +232,7 @@ pub(crate) mod tests {
             Scalar::Float4 => Value::Float4(random_float(random) as f32),
             Scalar::Float8 => Value::Float8(random_float(random)),
             Scalar::Numeric => Value::Numeric(random_numeric(random, false)),
-            Scalar::Char | Scalar::Varchar | Scalar::Text => Value::Text(random_text(random)),
+            Scalar::Char | Scalar::Varchar | Scalar::Text => Value::text(random_text(random)),
             Scalar::Name => Value::text(random_text(random).chars().take(10).collect::<String>()),
             Scalar::Bytea => Value::Bytea((0..random.usize(..5)).map(|_| random.u8(..4)).collect()),
             Scalar::Date => match random.u8(..8) {

@@ -199,6 +199,12 @@ const END: u8 = 0;
 const ESCAPE: u8 = 1;
 
 fn encode_bytes(mut bytes: &[u8], out: &mut KeyBuffer) {
+    // The usual: nothing is escaped, and without looking for a place that takes several bytes at a time.
+    if !bytes.iter().fold(false, |escapes, &byte| escapes | (byte <= ESCAPE)) {
+        out.extend_from_slice(bytes);
+        out.push(END);
+        return;
+    }
     while let Some(position) = bytes.iter().position(|&byte| byte <= ESCAPE) {
         out.extend_from_slice(&bytes[..position]);
         out.extend_from_slice(&[ESCAPE, bytes[position] + 1]);
