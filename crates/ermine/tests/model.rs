@@ -356,7 +356,8 @@ impl Reference {
     fn check(&mut self, session: usize, operation: &Operation, outcome: &Outcome) {
         if let Outcome::Aborted(kind) = *outcome {
             let goes_back = matches!(operation, Operation::GoBack);
-            let allowed = if goes_back { self.may_lose_what_it_gave_up(session) } else { self.loses(session, operation) };
+            let allowed =
+                if goes_back { self.may_lose_what_it_gave_up(session) } else { self.loses(session, operation) };
             let certified = self.scheme.is_serializable() && kind != AbortKind::WriteConflict;
             assert!(certified || kind == AbortKind::WriteConflict && allowed, "{operation:?} aborts: {kind:?}");
             let running = self.running.get_mut(&session).expect("it was begun");
