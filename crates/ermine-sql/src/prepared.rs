@@ -106,6 +106,7 @@ impl PreparedStore {
         // Of an index that was being built there is nothing left.
         let in_use: BTreeSet<_> = used.iter().flat_map(|table| table.def.storages()).map(engine_name).collect();
         for (table, key, value) in writes.into_iter().filter(|write| in_use.contains(&write.0)) {
+            used.iter().filter(|own| engine_name(own.def.storage) == table).for_each(|own| own.has_row(&key));
             let table: Rows = self.database.table(&table).map_err(of_engine)?;
             match value {
                 Some(value) => open.txn.put(&table, &key[..], &value[..]),

@@ -355,3 +355,77 @@ fn settings_go_back_with_everything_that_depends_on_them() {
     assert!(completion.receipt.is_some(), "the client is told when it is durable");
     completion.wait().unwrap();
 }
+
+/// Statements that look at all rows of a table, each with what it makes of a later row that is not as it wants it.
+const LOOK_AT_ROWS: [&str; 4] = [
+    "CREATE INDEX i ON t (v)",
+    "ALTER TABLE t ADD PRIMARY KEY (id)",
+    "ALTER TABLE t ADD CHECK (v < 100)",
+    "ALTER TABLE t ADD COLUMN w integer, ADD UNIQUE (v)",
+];
+
+/// A table without key, for those statements.
+fn open_without_key(scheme: Scheme) -> SqlDatabase {
+    let database = open(scheme);
+    let mut session = database.session("tester", "test");
+    ask(&mut session, "DROP TABLE t; CREATE TABLE t (id integer NOT NULL, v integer)");
+    ask(&mut session, "INSERT INTO t VALUES (1, 1), (2, 2)");
+    database
+}
+
+/// What is there after such a statement: every row, with its entries, and none that breaks a rule.
+fn check_rows(session: &mut Session, case: &str) {
+    assert_eq!(ask(session, "SELECT id, v FROM t ORDER BY id"), ["1,1", "2,2", "3,500"], "{case}");
+    assert_eq!(session.disagreements().unwrap(), [""; 0], "{case}");
+    let checks = ask(session, "SELECT conname FROM pg_constraint WHERE contype = 'c'");
+    assert_eq!(checks, [""; 0], "{case}: not every row meets it");
+}
+
+#[test]
+fn a_change_of_definitions_in_an_old_snapshot_misses_no_row() {
+    for scheme in WITH_VERSIONS {
+        for level in ["read committed", "repeatable read", "serializable"] {
+            if level == "serializable" && !scheme.is_serializable() {
+                continue;
+            }
+            for (before, statement) in
+                LOOK_AT_ROWS.iter().flat_map(|text| [("SELECT 1", text), ("CREATE TABLE u ()", text)])
+            {
+                let database = open_without_key(scheme);
+                let (mut one, mut other) = (session(&database, level), session(&database, "read committed"));
+                ask(&mut one, "BEGIN");
+                ask(&mut one, before);
+                ask(&mut other, "INSERT INTO t VALUES (3, 500)");
+                let done = run(&mut one, statement);
+                let expected = [Err(SqlState::SERIALIZATION_FAILURE), Err(SqlState::CHECK_VIOLATION), Ok(vec![])];
+                let case = format!("{scheme}, {level}, {before}, {statement}");
+                assert!(expected.contains(&done), "{case}: {done:?}");
+                let _ = run(&mut one, "COMMIT");
+                check_rows(&mut one, &case);
+            }
+        }
+    }
+}
+
+/// It waits for who uses the table, and sees what he has done.
+#[test]
+fn a_change_of_definitions_that_waits_misses_no_row() {
+    for scheme in WITH_VERSIONS {
+        for statement in LOOK_AT_ROWS {
+            let database = open_without_key(scheme);
+            let (mut one, mut other) = (session(&database, "repeatable read"), session(&database, "read committed"));
+            ask(&mut other, "BEGIN");
+            ask(&mut other, "INSERT INTO t VALUES (3, 500)");
+            let done = thread::scope(|scope| {
+                let changing = scope.spawn(|| run(&mut one, statement));
+                thread::sleep(Duration::from_millis(20));
+                ask(&mut other, "COMMIT");
+                changing.join().unwrap()
+            });
+            let case = format!("{scheme}, {statement}");
+            let is_check = statement.contains("CHECK");
+            assert_eq!(done, if is_check { Err(SqlState::CHECK_VIOLATION) } else { Ok(vec![]) }, "{case}");
+            check_rows(&mut one, &case);
+        }
+    }
+}

@@ -15,7 +15,8 @@
 //! 1. *Who uses a table knows it as it is*: a transaction shares the table's latch from its first use to its end, and looks at
 //!    whether its definition is still the newest once it has it; who changes a table has the latch alone, or changes nothing that those
 //!    who use it already rely on, and outlasts them before anybody relies on the change (`latch`, [`definition::Unfinished`]).
-//! 2. *Numbers are never used again*: they are taken by transactions of their own, before anything has them. Those of storage are, when it is empty
+//! 2. *What is shown lasts*: others are shown a change when it is durable. Who only reads a table would not wait for its definition.
+//! 3. *Numbers are never used again*: they are taken by transactions of their own, before anything has them. Those of storage are, when it is empty
 //!    (`storages`).
 
 pub(crate) mod definition;
@@ -44,7 +45,7 @@ use self::{
 use crate::{
     error::{Result, SqlError, SqlState},
     failure::of_engine,
-    storage::{RawRange, Rows},
+    storage::{RawKey, RawRange, Rows},
     types::SqlType,
 };
 
@@ -170,9 +171,9 @@ impl CatalogStore {
             let change = [Change::Put(public)];
             store.write(&txn, &catalog, &change)?;
             txn.commit().map_err(of_engine)?;
-            catalog = catalog.with(&store.database, &change, true)?;
+            catalog = catalog.with(&store.database, &change)?;
         }
-        let catalog = catalog.with(&store.database, &changes, true)?;
+        let catalog = catalog.with(&store.database, &changes)?;
         store.version.store(catalog.version, Ordering::Release);
         *store.current.write().expect("no code panics while it holds the catalog") = Arc::new(catalog);
         Ok(store)
@@ -260,11 +261,12 @@ impl CatalogStore {
         txn.scan(&self.rows, names).for_each(|_, _| Ok(std::ops::ControlFlow::Continue(()))).map_err(of_engine)
     }
 
-    /// Shows changes to everybody; the transaction that made them has committed, and holds the latches of what it changed. Gives the
-    /// storage that they have dropped.
+    /// Shows changes to everybody, once they are durable; the transaction that made them has committed, and holds the latches of what it
+    /// changed. Gives the storage that they have dropped.
     pub(crate) fn publish(&self, changes: &[Change]) -> Result<Vec<ObjectId>> {
+        self.database.sync().map_err(of_engine)?;
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
-        let next = current.with(&self.database, changes, true)?;
+        let next = current.with(&self.database, changes)?;
         let version = next.version;
         let (mut used, mut dropped, mut kept) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
@@ -295,18 +297,32 @@ fn decode(bytes: &[u8]) -> Result<Definition> {
 }
 
 impl Catalog {
-    /// The catalog after some changes; those of a transaction that has not committed make tables without rows.
-    pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change], are_committed: bool) -> Result<Self> {
+    /// The catalog after some changes.
+    pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
+        self.changed(database, changes, || None)
+    }
+
+    /// The same for the transaction that makes the changes: tables that it makes are empty. Nobody looks at that, for it would be a later
+    /// transaction that looks, which under timestamp ordering had to come first.
+    pub(crate) fn with_own(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
+        self.changed(database, changes, || Some(SharedTable::of_empty()))
+    }
+
+    fn changed(
+        &self,
+        database: &Arc<Database>,
+        changes: &[Change],
+        of_new: fn() -> Option<Arc<SharedTable>>,
+    ) -> Result<Self> {
         let mut next = self.clone();
         next.version += 1;
         for change in changes {
             match change {
                 Change::Drop(definition) => next.forget(definition.id()),
                 Change::Put(definition) => {
-                    let shared = next.tables.get(&definition.id()).map(|table| table.shared.clone());
+                    let shared = next.tables.get(&definition.id()).map(|table| table.shared.clone()).or_else(of_new);
                     let known = next.sequences.get(&definition.id()).cloned();
                     next.forget(definition.id());
-                    let shared = shared.or_else(|| (!are_committed).then(|| Arc::new(SharedTable::of_rows(0))));
                     next.add(database, definition, shared, known)?;
                 }
             }
@@ -427,9 +443,15 @@ impl Catalog {
 }
 
 impl SharedTable {
-    /// With the number of the last row that has one.
-    fn of_rows(last: u64) -> Self {
-        Self { latch: Latch::default(), changed: AtomicU64::new(0), next_row: AtomicU64::new(last + 1) }
+    fn of_empty() -> Arc<Self> {
+        Arc::new(Self { latch: Latch::default(), changed: AtomicU64::new(0), next_row: AtomicU64::new(1) })
+    }
+
+    /// There is a row of that key, or will be: where keys are numbers, later rows get higher ones.
+    fn has_row(&self, key: &[u8]) {
+        if let Ok(number) = key.try_into().map(u64::from_be_bytes) {
+            self.next_row.fetch_max(number + 1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -446,11 +468,19 @@ impl Table {
                     Some(_) => None,
                     None => database.run(|txn| txn.scan(&own, ..).rev().first()).map_err(of_engine)?,
                 };
-                let last = last.and_then(|(key, _)| <[u8; 8]>::try_from(&key.0[..]).ok());
-                Arc::new(SharedTable::of_rows(last.map_or(0, u64::from_be_bytes)))
+                let shared = SharedTable::of_empty();
+                last.iter().for_each(|(RawKey(key), _)| shared.has_row(key));
+                shared
             }
         };
         Ok(Self { types: def.types(), def, rows: own, indexes, shared })
+    }
+
+    /// A transaction that is opened again has a row of that key.
+    pub(crate) fn has_row(&self, key: &[u8]) {
+        if self.def.primary_key.is_none() {
+            self.shared.has_row(key);
+        }
     }
 
     /// A number for a row of a table without primary key.

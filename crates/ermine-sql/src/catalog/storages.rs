@@ -33,7 +33,10 @@ use std::{
 
 use ermine::{Database, EncodedRange, KeyBuffer, OwnedTransaction};
 
-use super::definition::{ObjectId, TableDef};
+use super::{
+    Change,
+    definition::{ObjectId, TableDef},
+};
 use crate::{
     error::{Result, SqlError, SqlState},
     failure::of_engine,
@@ -81,9 +84,10 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// The transaction has committed.
-    pub(crate) fn keep(mut self) {
-        self.fresh.clear();
+    /// The transaction has committed with these changes; what none of them has, it was taken back from.
+    pub(crate) fn keep(mut self, changes: &[Change]) {
+        let used: BTreeSet<_> = changes.iter().filter_map(Change::table_after).flat_map(TableDef::storages).collect();
+        self.fresh.retain(|storage| !used.contains(storage));
     }
 }
 
@@ -221,6 +225,20 @@ impl Storages {
         self.free.list().retain(|(storage, _)| !storages.contains(storage));
     }
 
+    /// In words, what is free and is in use, or is not empty.
+    pub(crate) fn disagreements(&self, database: &Database, used: &BTreeSet<ObjectId>) -> Result<Vec<String>> {
+        let free: Vec<_> = self.free.list().iter().map(|(storage, _)| *storage).collect();
+        let mut found = Vec::new();
+        for storage in free {
+            let table: Rows = database.table(&engine_name(storage)).map_err(of_engine)?;
+            let row = database.run(|txn| txn.scan(&table, ..).first()).map_err(of_engine)?;
+            if used.contains(&storage) || row.is_some() {
+                found.push(format!("storage {storage} is free; in use: {}, a row: {row:?}", used.contains(&storage)));
+            }
+        }
+        Ok(found)
+    }
+
     /// A change has been committed that dropped one, which nobody uses any more.
     pub(crate) fn dropped(&self, storage: ObjectId) {
         // Where the thread has ended, the next opening finds it.
@@ -341,6 +359,22 @@ mod tests {
         }
     }
 
+    /// Whoever makes a table of it can put rows there in the same transaction, also where rows have numbers and transactions timestamps.
+    #[test]
+    fn what_is_used_again_is_written_at_once() {
+        for scheme in Scheme::ALL.into_iter().filter(|scheme| SqlDatabase::serves(*scheme)) {
+            let database = in_memory(scheme);
+            let mut session = database.session("tester", "test");
+            for _ in 0..3 {
+                expect(&mut session, "BEGIN; CREATE TABLE t (a int); INSERT INTO t VALUES (1), (2); COMMIT");
+                expect(&mut session, "INSERT INTO t VALUES (3)");
+                assert_eq!(expect(&mut session, "SELECT a FROM t ORDER BY a"), [["1"], ["2"], ["3"]], "{scheme}");
+                expect(&mut session, "DROP TABLE t");
+                free(&database, 1);
+            }
+        }
+    }
+
     /// What was emptied is freed.
     #[test]
     fn memory_is_bounded_by_what_is_there() {
@@ -380,6 +414,11 @@ mod tests {
         expect(&mut session, "CREATE TABLE v (id int PRIMARY KEY)");
         assert!(used(&session).is_superset(&was), "{was:?}");
         assert_eq!(expect(&mut session, "SELECT id FROM v"), [[""; 0]; 0]);
+        // What is taken back to a savepoint is free, though the rest is committed.
+        let text =
+            "CREATE TABLE a (id int PRIMARY KEY, a int UNIQUE); CREATE TABLE b (id int PRIMARY KEY, a int UNIQUE)";
+        expect(&mut session, &format!("BEGIN; SAVEPOINT s; {text}; ROLLBACK TO s; COMMIT"));
+        free(&database, 4);
     }
 
     /// Tables that come and go at the same time have their own rows and no others.

@@ -249,6 +249,7 @@ impl Session {
         let key = def.primary_key.as_ref().expect("it has just been added");
         self.take_name(open, &def.schema, &key.name.clone(), true)?;
         let old = open.catalog.table(def.id).expect("it is being altered").clone();
+        self.check_sees_all(open, &old)?;
         def.storage = self.storage(open)?;
         for index in &mut def.indexes {
             index.storage = self.storage(open)?;

@@ -318,6 +318,7 @@ impl Session {
     pub(super) fn fill(&self, open: &Open, table: u32, indexes: &[usize]) -> Result<()> {
         let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
         let table = open.catalog.table(table).ok_or_else(missing)?;
+        self.check_sees_all(open, table)?;
         let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(table)?;
         let mut run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
         run.deadline = self.deadline();

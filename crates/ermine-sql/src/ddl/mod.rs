@@ -85,7 +85,7 @@ impl Session {
     /// The table of that name, which the statement changes; nobody else uses it until the transaction ends.
     fn table_alone(&self, open: &mut Open, name: &ast::ObjectName, if_exists: bool) -> Result<Option<Arc<Table>>> {
         let table = self.table_named(open, name, if_exists)?;
-        table.iter().try_for_each(|table| open.take(table, self.patience()))?;
+        table.iter().try_for_each(|table| self.take_newest(open, table))?;
         Ok(table)
     }
 

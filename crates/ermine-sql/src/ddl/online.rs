@@ -119,7 +119,7 @@ impl Session {
     }
 
     /// Changes the catalog, again when a conflict was lost.
-    fn retried<T>(&mut self, mut change: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn retried<T>(&mut self, mut change: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
         let mut attempts = 0;
         loop {
             attempts += 1;

@@ -12,9 +12,9 @@
 //!    there by a writer. When the batches have come to the end, every row has its entry.
 //! 4. *Nobody takes another's entry away*: in a unique index, a row that has no entry yet may be equal to one that has it (`delete_entry`).
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
-use ermine::{EncodedRange, KeyBuffer};
+use ermine::{EncodedRange, KeyBuffer, OwnedTransaction, RowLock};
 
 use super::{EachRow, Run, scan::whole_row};
 use crate::{
@@ -44,6 +44,20 @@ fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<
         Some(error) => Err(error),
         None => scanned.map_err(of_engine),
     }
+}
+
+/// Whether a transaction sees all rows of a table as they are. It has the table alone; `newest` has begun since.
+pub(crate) fn sees_all(txn: &OwnedTransaction, newest: &OwnedTransaction, table: &Table) -> Result<bool> {
+    let mut sees_all = true;
+    // Of rows that were deleted since only the older one knows.
+    for scanned in [newest, txn] {
+        let look = |RawKey(key), _: &[u8]| {
+            sees_all &= txn.row_lock(&table.rows, &key[..])? != RowLock::Outdated;
+            Ok(if sees_all { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        };
+        scanned.scan(&table.rows, ..).for_each(look).map_err(of_engine)?;
+    }
+    Ok(sees_all)
 }
 
 /// Fails when a row of a table breaks its rules.
@@ -159,9 +173,7 @@ pub(crate) fn duplicated(index: &str, error: SqlError) -> SqlError {
 }
 
 /// What the entries of an index and the rows of its table say that does not agree.
-#[cfg(test)]
 pub(crate) fn disagreement(run: &Run<'_>, table: &Table, rules: &Rules, at: usize) -> Result<Option<String>> {
-    use std::collections::BTreeMap;
     let (mut wanted, mut twice) = (BTreeMap::new(), None);
     for_each_row(run, table, &mut |key, row| {
         if let Some((entry, _)) = run.entry(table, rules, at, row, key)?

@@ -12,9 +12,7 @@ mod sort;
 mod subquery;
 pub(crate) mod write;
 
-#[cfg(test)]
-pub(crate) use build::disagreement;
-pub(crate) use build::{Batch, check_rows, duplicated, fill_index, move_rows, run_batch};
+pub(crate) use build::{Batch, check_rows, disagreement, duplicated, fill_index, move_rows, run_batch, sees_all};
 
 use std::{
     cell::{Cell, RefCell},

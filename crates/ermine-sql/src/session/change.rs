@@ -6,16 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::OwnedReceipt;
+use ermine::{Isolation, OwnedReceipt, TxnOptions};
 
 use super::{
     Completion, Session,
-    transaction::{Open, locked},
+    transaction::{Open, changed, locked},
 };
 use crate::{
     catalog::{Catalog, Change, Table},
     error::Result,
-    exec::{GivenNumbers, check_cancelled},
+    exec::{GivenNumbers, check_cancelled, sees_all},
+    failure::of_engine,
 };
 
 impl Session {
@@ -63,6 +64,12 @@ impl Session {
         self.shared.catalog.current()
     }
 
+    /// In words, what definitions say of storage and what is free.
+    pub(super) fn storage_disagreements(&self) -> Result<Vec<String>> {
+        let used = self.catalog_now().tables().iter().flat_map(|table| table.def.storages()).collect();
+        self.shared.catalog.storages.disagreements(&self.shared.database, &used)
+    }
+
     /// Begins a transaction of its own.
     pub(crate) fn open_change(&mut self) -> Result<Open> {
         self.open(self.modes())
@@ -99,6 +106,25 @@ impl Session {
                 return Err(locked(table, "in use"));
             }
             Ok(())
+        }
+    }
+
+    /// Has a table alone, and sees all its rows, if the transaction has done nothing yet.
+    pub(crate) fn take_newest(&self, open: &mut Open, table: &Table) -> Result<()> {
+        open.take_newest(&self.shared.catalog, &self.shared.database, table, self.patience())
+    }
+
+    /// Fails when somebody has changed a row since the transaction began, so that it does not see it. It has the table alone.
+    pub(crate) fn check_sees_all(&self, open: &Open, table: &Table) -> Result<()> {
+        // Where rows have one version, everybody sees that one.
+        if !self.engine().scheme().has_versions() {
+            return Ok(());
+        }
+        let newest = TxnOptions::read_only().isolation(Isolation::Snapshot);
+        let newest = self.shared.database.begin_owned(newest).map_err(of_engine)?;
+        match sees_all(&open.txn, &newest, table)? {
+            true => Ok(()),
+            false => Err(changed(table.name())),
         }
     }
 

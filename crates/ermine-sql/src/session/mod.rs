@@ -11,6 +11,7 @@
 
 mod activity;
 mod change;
+mod check;
 mod copy;
 mod measure;
 pub(crate) mod parse;

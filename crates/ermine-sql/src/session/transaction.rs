@@ -24,12 +24,28 @@ pub(crate) struct Modes {
     pub(crate) level: Level,
 }
 
+impl Modes {
+    fn begin(self, database: &Arc<ermine::Database>) -> Result<OwnedTransaction> {
+        let options = match self {
+            Self { read_only: true, deferrable: true, .. } if database.scheme().has_snapshots() => {
+                TxnOptions::snapshot()
+            }
+            Self { read_only: true, .. } => TxnOptions::read_only(),
+            Self { is_async: true, .. } => TxnOptions::default().durability(Durability::Async),
+            _ => TxnOptions::default(),
+        };
+        let isolation = if self.level == Level::Serializable { Isolation::Scheme } else { Isolation::Snapshot };
+        database.begin_owned(options.isolation(isolation)).map_err(of_engine)
+    }
+}
+
 /// An open transaction.
 pub(crate) struct Open {
     pub(crate) txn: OwnedTransaction,
     /// As of its beginning, with its own changes.
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) changes: Vec<Change>,
+    modes: Modes,
     /// The version of the catalog at its beginning: its own changes have numbers that others have, too.
     version: u64,
     pub(crate) level: Level,
@@ -127,17 +143,7 @@ impl Open {
     pub(crate) fn begin(store: &CatalogStore, database: &Arc<ermine::Database>, modes: Modes) -> Result<Self> {
         // Before the snapshot: a change that comes in between is found by `share`.
         let (catalog, free_storages) = (store.current(), store.storages.count());
-        let options = match modes {
-            Modes { read_only: true, deferrable: true, .. } if database.scheme().has_snapshots() => {
-                TxnOptions::snapshot()
-            }
-            Modes { read_only: true, .. } => TxnOptions::read_only(),
-            Modes { is_async: true, .. } => TxnOptions::default().durability(Durability::Async),
-            _ => TxnOptions::default(),
-        };
-        let isolation = if modes.level == Level::Serializable { Isolation::Scheme } else { Isolation::Snapshot };
-        let options = options.isolation(isolation);
-        let txn = database.begin_owned(options).map_err(of_engine)?;
+        let txn = modes.begin(database)?;
         // Rows with one version know one level.
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
@@ -146,6 +152,7 @@ impl Open {
             txn,
             catalog,
             changes: Vec::new(),
+            modes,
             version,
             level,
             savepoints: Vec::new(),
@@ -311,6 +318,30 @@ impl Open {
         Ok(())
     }
 
+    /// Has a table alone as [`Open::take`] does. Where it has done nothing yet, it goes on as if it had begun now, and sees what those have done
+    /// that it has waited for.
+    pub(crate) fn take_newest(
+        &mut self,
+        store: &CatalogStore,
+        database: &Arc<ermine::Database>,
+        table: &Table,
+        patience: Duration,
+    ) -> Result<()> {
+        let is_fresh = self.is_fresh();
+        self.take(table, patience)?;
+        if !is_fresh {
+            return Ok(());
+        }
+        if self.is_serializable() {
+            // Before the snapshot, as in `begin`.
+            (self.catalog, self.free_storages) = (store.current(), store.storages.count());
+            self.version = self.catalog.version;
+            self.txn = self.modes.begin(database)?;
+            return Ok(());
+        }
+        self.renew(store)
+    }
+
     /// Makes changes of the catalog, which the transaction sees at once.
     pub(crate) fn apply(
         &mut self,
@@ -319,16 +350,17 @@ impl Open {
         changes: Vec<Change>,
     ) -> Result<()> {
         store.write(&self.txn, &self.catalog, &changes)?;
-        self.catalog = Arc::new(self.catalog.with(database, &changes, false)?);
+        self.catalog = Arc::new(self.catalog.with_own(database, &changes)?);
         self.changes.extend(changes);
         Ok(())
     }
 
-    /// Commits. Changes of the catalog are shown to all when it returns; of everything the receipt tells when it is durable.
+    /// Commits. Changes of the catalog are durable, and shown to all, when it returns: who only reads would not wait for what he was
+    /// shown. Of everything else the receipt tells when it is durable.
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
         let Self { txn, changes, taken, held, .. } = self;
         let receipt = txn.commit_async().map_err(of_engine)?;
-        taken.into_inner().into_iter().for_each(Taken::keep);
+        taken.into_inner().into_iter().for_each(|taken| taken.keep(&changes));
         let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes)? };
         drop(held);
         dropped.into_iter().for_each(|storage| store.storages.dropped(storage));

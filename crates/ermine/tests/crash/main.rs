@@ -17,12 +17,12 @@
 //!
 //! [`faulty`]: ermine::files::faulty
 
+mod case;
 mod past;
 mod workload;
 
 use std::{
     fs,
-    path::PathBuf,
     sync::{Arc, Mutex},
 };
 
@@ -35,29 +35,9 @@ use ermine::{
 };
 use fastrand::Rng;
 
+use case::{Case, POINTS, keeps, points, seed};
 use past::{Found, Past};
 use workload::Setting;
-
-/// Crash points that the main tests check in the short form.
-const POINTS: usize = 150;
-
-/// How many crash points a test checks that checks `otherwise` in the short form.
-fn points(otherwise: usize) -> usize {
-    let asked = std::env::var("ERMINE_TEST_POINTS").map(|points| points.parse().expect("a number of points"));
-    asked.map_or(otherwise, |asked: usize| (asked * otherwise).div_ceil(POINTS))
-}
-
-/// The seed of a workload: `ERMINE_TEST_SEED`, or a new one.
-fn seed() -> u64 {
-    let seed = std::env::var("ERMINE_TEST_SEED").map(|seed| seed.parse().expect("a number"));
-    seed.unwrap_or_else(|_| fastrand::u64(..1 << 48))
-}
-
-/// What may be left after a crash, in the ways that every point is tried.
-fn keeps(rng: &mut Rng) -> [Keep; 6] {
-    let random = [(); 3].map(|()| Keep::Random(rng.u64(..1 << 32)));
-    [Keep::Nothing, Keep::Everything, Keep::Last, random[0], random[1], random[2]]
-}
 
 fn open(directory: &FaultyDirectory, setting: &Setting) -> Database {
     try_open(directory, setting).unwrap_or_else(|error| panic!("it does not open: {error}"))
@@ -65,48 +45,6 @@ fn open(directory: &FaultyDirectory, setting: &Setting) -> Database {
 
 fn try_open(directory: &FaultyDirectory, setting: &Setting) -> Result<Database, Error> {
     Database::open_in(Arc::new(directory.clone()), setting.options())
-}
-
-/// Says what was being checked when a test fails, and leaves the files as they were found.
-struct Case {
-    seed: u64,
-    what: String,
-    /// A copy of the directory, before anything was done there.
-    files: FaultyDirectory,
-}
-
-impl Case {
-    fn new(seed: u64, what: String, directory: &FaultyDirectory) -> Self {
-        let trace = directory.trace();
-        Self { seed, what, files: trace.crash(trace.operations(), Keep::Everything) }
-    }
-}
-
-impl Drop for Case {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let to = std::env::temp_dir().join(format!("ermine-crash-{}-{}", self.seed, std::process::id()));
-            // The innermost case is the first to come here.
-            if !to.exists() {
-                let left =
-                    leave(&self.files, &to).map_or_else(|error| error.to_string(), |()| to.display().to_string());
-                eprintln!("again with ERMINE_TEST_SEED={}; the files are in {left}", self.seed);
-            }
-            eprintln!("{}", self.what);
-        }
-    }
-}
-
-/// Copies files to a real directory.
-fn leave(files: &FaultyDirectory, to: &PathBuf) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for name in files.list()? {
-        let file = files.open(&name, Open::Read)?;
-        let mut bytes = vec![0; file.length()? as usize];
-        file.read_at(0, &mut bytes)?;
-        fs::write(to.join(name), bytes)?;
-    }
-    Ok(())
 }
 
 /// One database from its beginning to its end, in a directory of its own.

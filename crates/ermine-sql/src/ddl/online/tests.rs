@@ -15,7 +15,6 @@ use ermine::{Database, Options, Scheme};
 
 use super::*;
 use crate::{
-    exec::disagreement,
     session::parse::{self, Tree},
     session::{Gathered, SqlDatabase},
 };
@@ -42,25 +41,6 @@ fn run(session: &mut Session, text: &str) -> Result<Vec<Vec<String>>, &'static s
     let mut rows = Gathered::default();
     session.run(text, &mut rows).map_err(|error| error.state().0)?;
     Ok(rows.texts())
-}
-
-/// What does not agree of rows and entries.
-fn disagreements(session: &mut Session, table: &str) -> Vec<String> {
-    let name = ast::ObjectName::from(vec![ast::Ident::new(table)]);
-    let found = session.retried(|session| {
-        let open = session.open_change()?;
-        let table = session.table_named(&open, &name, false)?.unwrap();
-        assert_eq!(table.def.unfinished, None);
-        let rules = Binder::new(&open.catalog, session.environment(), session.search_path(), &[]).rules(&table)?;
-        let (environment, cancel) = (session.environment(), session.cancel_flag());
-        let run = Run::new(&open.txn, &open.catalog, &[], environment, cancel, session.given());
-        let checked = (0..table.indexes.len()).map(|at| disagreement(&run, &table, &rules, at));
-        let found = checked.collect::<Result<Vec<_>>>()?;
-        // What was read counts when that commits.
-        drop(session.commit_change(open)?);
-        Ok(found)
-    });
-    found.unwrap().into_iter().flatten().collect()
 }
 
 /// The addition of a text, of one statement.
@@ -122,7 +102,7 @@ fn writers_and_builds_go_on_together() {
                         match run(&mut own, &format!("CREATE {index}")) {
                             Ok(_) => {
                                 let alone = writing.write().unwrap();
-                                assert_eq!(disagreements(&mut own, "t"), [""; 0], "{index}");
+                                assert_eq!(own.disagreements().unwrap(), [""; 0], "{index}");
                                 drop(alone);
                                 run(&mut own, "DROP INDEX i").unwrap();
                             }
@@ -158,7 +138,7 @@ fn without_waiting_for_users_an_index_lacks_entries() {
         }
         drop(own.finish_addition(&begun).unwrap());
         drop(begun);
-        assert_eq!(disagreements(&mut own, "t").is_empty(), waits);
+        assert_eq!(own.disagreements().unwrap().is_empty(), waits);
     }
 }
 
@@ -205,7 +185,7 @@ fn a_row_without_entry_takes_none_away() {
     assert_eq!(own.batch(&begun, &behind_first, 10, None).unwrap(), None);
     drop(own.finish_addition(&begun).unwrap());
     drop(begun);
-    assert_eq!(disagreements(&mut own, "t"), [""; 0]);
+    assert_eq!(own.disagreements().unwrap(), [""; 0]);
 }
 
 /// Nobody reads an index before it is finished, or takes a column for one without NULL.
@@ -258,7 +238,7 @@ fn waiting_for_users_ends() {
     assert_eq!(run(&mut own, "CREATE INDEX CONCURRENTLY i ON t (a)"), Err("57014"));
     run(&mut other, "COMMIT").unwrap();
     run(&mut own, "CREATE INDEX i ON t (a)").unwrap();
-    assert_eq!(disagreements(&mut own, "t"), [""; 0]);
+    assert_eq!(own.disagreements().unwrap(), [""; 0]);
 }
 
 /// Whoever else changes the table waits for the statement; whoever uses it does not.
@@ -301,9 +281,9 @@ fn unfinished_additions_go_when_the_database_is_opened() {
         let database = open();
         let mut own = session(&database);
         run(&mut own, then).unwrap();
-        assert_eq!(disagreements(&mut own, "t"), [""; 0]);
+        assert_eq!(own.disagreements().unwrap(), [""; 0]);
         run(&mut own, "CREATE INDEX i ON t (a)").unwrap();
-        assert_eq!(disagreements(&mut own, "t"), [""; 0]);
+        assert_eq!(own.disagreements().unwrap(), [""; 0]);
         run(&mut own, "DROP INDEX i").unwrap();
     }
     std::fs::remove_dir_all(&directory).unwrap();
