@@ -1,4 +1,8 @@
-//! EXPLAIN: a plan as lines of text.
+//! EXPLAIN: a plan as lines of text, and what came of running it.
+
+use std::time::Duration;
+
+use ermine::Work;
 
 use crate::{
     catalog::Table,
@@ -27,6 +31,19 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The lines about a plan that was run: how it ended, and what it did in its transaction.
+pub(crate) fn analysis(tag: &str, work: &Work, took: Duration) -> [String; 6] {
+    let Work { rows_read, versions_walked, tracked_reads, log_bytes } = work;
+    [
+        format!("Result: {tag}"),
+        format!("Rows Read: {rows_read}"),
+        format!("Versions Walked: {versions_walked}"),
+        format!("Tracked Reads: {tracked_reads}"),
+        format!("Log Bytes: {log_bytes}"),
+        format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3),
+    ]
 }
 
 fn line(depth: usize, text: &str, lines: &mut Vec<String>) {

@@ -1,6 +1,6 @@
 //! Plans: what a statement does once it is bound.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use sqlparser::ast::{self, Statement};
 
@@ -16,6 +16,7 @@ use crate::{
     error::{Result, SqlError},
     exec::Run,
     explain,
+    failure::of_engine,
     query::Query,
     system::reg,
     types::{Environment, SqlType, Value},
@@ -168,12 +169,12 @@ fn run_plan(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> Result
         Plan::Update(change) => format!("UPDATE {}", run.change(change, &mut each)?),
         Plan::Delete(change) => format!("DELETE {}", run.change(change, &mut each)?),
         Plan::Explain { plan, analyze } => {
-            let began = std::time::Instant::now();
-            let tag = if *analyze { Some(run_plan(plan, run, &mut |_| Ok(()))?) } else { None };
             let mut lines = explain::lines(plan);
-            if let Some(tag) = tag {
-                lines.push(format!("Result: {tag}"));
-                lines.push(format!("Execution Time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
+            if *analyze {
+                let (began, before) = (Instant::now(), run.txn.work().map_err(of_engine)?);
+                let tag = run_plan(plan, run, &mut |_| Ok(()))?;
+                let (took, work) = (began.elapsed(), run.txn.work().map_err(of_engine)?.since(before));
+                lines.extend(explain::analysis(&tag, &work, took));
             }
             for line in lines {
                 let _ = each(&[Value::Text(line.into())])?;
