@@ -16,6 +16,7 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     match plan {
         Plan::Query(rows) => query(rows, 0, &mut lines),
+        Plan::Declare(declare) => query(&declare.query, 0, &mut lines),
         Plan::Insert(insert) => lines.push(format!("Insert on {}", insert.table.name())),
         Plan::Update(change) => {
             lines.push(format!("Update on {}", change.table.name()));
