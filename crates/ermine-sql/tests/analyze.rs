@@ -83,3 +83,45 @@ fn rows_in_one_place_have_no_versions_to_walk_over() {
         assert!((500..600).contains(&logged), "{scheme}: {logged}");
     }
 }
+
+/// The lines of the plan, with rows and loops, but without times.
+fn plan(session: &mut Session, statement: &str) -> Vec<String> {
+    let lines = ask(session, &format!("EXPLAIN ANALYZE {statement}"));
+    let timeless = |line: &String| match line.split_once("time=") {
+        Some((before, time)) => format!("{before}{}", time.split_once(' ').unwrap().1),
+        None => line.clone(),
+    };
+    lines.iter().take_while(|line| !line.starts_with("Result")).map(timeless).collect()
+}
+
+#[test]
+fn parts_of_a_plan_say_what_came_of_them() {
+    let database = database(Scheme::SiSsn);
+    let mut session = database.session("tester", "test");
+    let found = plan(&mut session, "SELECT * FROM tea AS one JOIN tea AS two ON two.id = one.id + 1 WHERE one.id > 15");
+    let expected = [
+        "Nested Loop (actual rows=4 loops=1)",
+        "  ->  Index Scan using tea_pkey on tea one (actual rows=5 loops=1)",
+        "            Index Cond: (id > Int4(15))",
+        "  ->  Index Scan using tea_pkey on tea two (actual rows=1 loops=5)",
+        "            Index Cond: (id = an expression)",
+    ];
+    assert_eq!(found, expected);
+    let found = plan(&mut session, "SELECT id FROM tea WHERE kind <> 'x' ORDER BY note LIMIT 3");
+    let expected = [
+        "Limit (actual rows=3 loops=1)",
+        "  ->  Sort",
+        "        ->  Seq Scan on tea (actual rows=20 loops=1)",
+        "                  Filter: 1 condition",
+    ];
+    assert_eq!(found, expected);
+    let found = plan(&mut session, "INSERT INTO tea SELECT id + 100 FROM tea WHERE id < 4");
+    let expected = [
+        "Insert on tea",
+        "  ->  Index Scan using tea_pkey on tea (actual rows=3 loops=1)",
+        "            Index Cond: (id < Int4(4))",
+    ];
+    assert_eq!(found, expected);
+    let found = plan(&mut session, "SELECT 1 FROM tea AS one JOIN tea AS two ON one.note = two.kind WHERE one.id < 0");
+    assert!(found.iter().any(|line| line.ends_with("(never executed)")), "{found:?}");
+}

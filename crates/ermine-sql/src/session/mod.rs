@@ -53,7 +53,7 @@ pub(crate) use self::{
 use crate::{
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
     error::{Result, SqlError, SqlState},
-    exec::{GivenNumbers, Run},
+    exec::{Actuals, GivenNumbers, Run},
     prepared::PreparedStore,
     types::{Environment, SqlType, Value},
 };
@@ -565,6 +565,7 @@ impl Session {
         }
         let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
         (run.deadline, run.level, run.pause) = (self.deadline, open.level, self.pause);
+        run.actuals = bound.plan.is_analyzed().then(Actuals::default);
         if let Plan::Declare(declare) = &bound.plan {
             let kept = declare.run(&open.cursors, &run)?;
             declare.open(&mut open.cursors, kept);

@@ -70,6 +70,11 @@ impl Bound {
 }
 
 impl Plan {
+    /// Whether it is to be told what came of its parts.
+    pub(crate) fn is_analyzed(&self) -> bool {
+        matches!(self, Self::Explain { analyze: true, .. })
+    }
+
     /// Whether PREPARE takes it.
     pub(crate) fn is_preparable(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))
@@ -178,14 +183,14 @@ fn run_plan(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> Result
         Plan::Update(change) => format!("UPDATE {}", run.change(change, &mut each)?),
         Plan::Delete(change) => format!("DELETE {}", run.change(change, &mut each)?),
         Plan::Explain { plan, analyze } => {
-            let mut lines = explain::lines(plan);
+            let mut analysis = Vec::new();
             if *analyze {
                 let (began, before) = (Instant::now(), run.txn.work().map_err(of_engine)?);
                 let tag = run_plan(plan, run, &mut |_| Ok(()))?;
                 let (took, work) = (began.elapsed(), run.txn.work().map_err(of_engine)?.since(before));
-                lines.extend(explain::analysis(&tag, &work, took));
+                analysis.extend(explain::analysis(&tag, &work, took));
             }
-            for line in lines {
+            for line in explain::lines(plan, run.actuals.as_ref()).into_iter().chain(analysis) {
                 let _ = each(&[Value::Text(line.into())])?;
             }
             "EXPLAIN".into()
