@@ -166,14 +166,17 @@ class Cursors(Base):
     def test_cursors_of_the_server(self):
         name = self.table("id integer PRIMARY KEY")
         self.conn.execute(f"INSERT INTO {name} SELECT * FROM generate_series(1, 100)")
-        try:
-            with self.conn.transaction(), self.conn.cursor(name="some") as cursor:
-                cursor.execute(f"SELECT id FROM {name} ORDER BY id")
+        with self.conn.transaction():
+            with self.conn.cursor(name="some") as cursor:
+                cursor.execute(f"SELECT id FROM {name} WHERE id > %s ORDER BY id", (0,))
+                self.assertEqual([column.name for column in cursor.description], ["id"])
                 self.assertEqual(cursor.fetchmany(3), [(1,), (2,), (3,)])
                 self.assertEqual(cursor.fetchone(), (4,))
                 self.assertEqual(len(cursor.fetchall()), 96)
-        except errors.FeatureNotSupported as error:
-            self.skipTest(f"not served: {error}")
+            with self.conn.cursor(name="some", binary=True) as cursor:
+                cursor.itersize = 7
+                cursor.execute(f"SELECT id FROM {name} ORDER BY id")
+                self.assertEqual([id for (id,) in cursor], list(range(1, 101)))
 
 
 class Transactions(Base):

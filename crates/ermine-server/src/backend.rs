@@ -75,6 +75,12 @@ pub trait Session: Send {
         Ok(Completion::default())
     }
 
+    /// The columns of a cursor that a statement has opened: to clients it is a portal like those that they have made.
+    fn cursor(&self, name: &str) -> Option<&[Column]> {
+        let _ = name;
+        None
+    }
+
     /// Whether the last statement was a COPY FROM STDIN, which goes on with [`Session::copy_write`] until it is finished or aborted, or a
     /// piece fails. Nothing else is asked of the session meanwhile.
     fn is_copying(&self) -> bool {

@@ -1,10 +1,9 @@
 //! The SQL layer as a backend: all that the server knows of [`ermine_sql::Session`].
 //!
 //! The layer hands rows to whoever asks for them without stopping. So a portal that is fetched in parts is run at once, and the rest of its
-//! rows is kept, up to 256 MiB.
+//! rows is kept, up to 256 MiB ([`KeptRows`]).
 
 use std::{
-    collections::VecDeque,
     num::NonZeroU32,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
@@ -12,12 +11,9 @@ use std::{
 
 use crate::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
-    Column, Completion, Prepared, Result, Rows, SqlDatabase, SqlError, SqlState, Status,
+    Column, Completion, KeptRows, Prepared, Result, Rows, SqlDatabase, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value},
 };
-
-/// Of one portal's rows.
-const KEPT_MAX: usize = 256 << 20;
 
 /// A database with tables that SQL knows.
 pub struct SqlBackend {
@@ -46,8 +42,7 @@ pub struct SqlPortal {
 #[derive(Default)]
 struct Kept {
     columns: Vec<Column>,
-    rows: VecDeque<Box<[Value]>>,
-    bytes: usize,
+    rows: KeptRows,
     tag: String,
     notices: Vec<(&'static str, SqlError)>,
     completion: Completion,
@@ -124,6 +119,10 @@ impl Session for SqlSession {
         self.0.end_implicit()
     }
 
+    fn cursor(&self, name: &str) -> Option<&[Column]> {
+        self.0.cursor(name)
+    }
+
     fn is_copying(&self) -> bool {
         self.0.is_copying()
     }
@@ -188,10 +187,7 @@ impl Kept {
             rows.notice(severity, &notice);
         }
         rows.columns(&self.columns)?;
-        let count = limit.map_or(usize::MAX, |limit| limit.get() as usize).min(self.rows.len());
-        for row in self.rows.drain(..count) {
-            rows.row(&row)?;
-        }
+        let count = self.rows.fetch(limit.map_or(usize::MAX, |limit| limit.get() as usize), rows)?;
         // As PostgreSQL: as many rows as were wanted may be all, but that is found out with the next.
         if !self.columns.is_empty() && limit.is_some_and(|limit| count == limit.get() as usize) {
             return Ok(Fetched::Suspended);
@@ -211,14 +207,7 @@ impl Rows for Kept {
     }
 
     fn row(&mut self, values: &[Value]) -> Result<()> {
-        self.bytes += values.iter().map(bytes).sum::<usize>();
-        if self.bytes > KEPT_MAX {
-            let what = "the result of a portal that is fetched in parts is too large";
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
-                .hint("Fetch all rows at once, or fewer by LIMIT."));
-        }
-        self.rows.push_back(values.into());
-        Ok(())
+        self.rows.push(values)
     }
 
     fn complete(&mut self, tag: &str) -> Result<()> {
@@ -231,17 +220,7 @@ impl Rows for Kept {
     }
 
     fn take_back(&mut self) -> bool {
-        (self.rows, self.bytes) = (VecDeque::new(), 0);
+        self.rows.clear();
         true
     }
-}
-
-/// What a value takes, about.
-fn bytes(value: &Value) -> usize {
-    size_of::<Value>()
-        + match value {
-            Value::Text(text) => text.len(),
-            Value::Bytea(bytes) => bytes.len(),
-            _ => 0,
-        }
 }

@@ -1,40 +1,92 @@
-//! EXPLAIN: a plan as lines of text.
+//! EXPLAIN: a plan as lines of text, and what came of running it.
+
+use std::time::Duration;
+
+use ermine::Work;
 
 use crate::{
+    bind::write::InsertSource,
     catalog::Table,
+    exec::{Actual, Actuals},
     expr::Expr,
     query::{Access, Body, Join, Path, Query, Select, Source, SourceKind},
     session::Plan,
 };
 
-/// The lines of a plan.
-pub(crate) fn lines(plan: &Plan) -> Vec<String> {
-    let mut lines = Vec::new();
+/// The lines of a plan, with what came of its parts, where it was run.
+pub(crate) fn lines(plan: &Plan, actuals: Option<&Actuals>) -> Vec<String> {
+    let mut lines = Lines { all: Vec::new(), actuals };
     match plan {
         Plan::Query(rows) => query(rows, 0, &mut lines),
-        Plan::Insert(insert) => lines.push(format!("Insert on {}", insert.table.name())),
+        Plan::Declare(declare) => query(&declare.query, 0, &mut lines),
+        Plan::Insert(insert) => {
+            line(0, &format!("Insert on {}", insert.table.name()), &mut lines);
+            if let InsertSource::Query(rows, _) = &insert.source {
+                query(rows, 1, &mut lines);
+            }
+        }
         Plan::Update(change) => {
-            lines.push(format!("Update on {}", change.table.name()));
+            line(0, &format!("Update on {}", change.table.name()), &mut lines);
             query(&change.rows, 1, &mut lines);
         }
         Plan::Delete(change) => {
-            lines.push(format!("Delete on {}", change.table.name()));
+            line(0, &format!("Delete on {}", change.table.name()), &mut lines);
             query(&change.rows, 1, &mut lines);
         }
-        Plan::Explain { plan, .. } => return self::lines(plan),
+        Plan::Explain { plan, .. } => return self::lines(plan, actuals),
         Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::Definition(_) | Plan::Control | Plan::Nothing => {
-            lines.push("Utility Statement".into())
+            line(0, "Utility Statement", &mut lines);
         }
     }
-    lines
+    lines.all.into_iter().map(|(line, told)| line + &told.unwrap_or_default()).collect()
 }
 
-fn line(depth: usize, text: &str, lines: &mut Vec<String>) {
+/// Lines in the making.
+struct Lines<'a> {
+    /// With what came of the part of the plan that they name.
+    all: Vec<(String, Option<String>)>,
+    actuals: Option<&'a Actuals>,
+}
+
+impl Lines<'_> {
+    /// Says at a line what came of a part of the plan, unless it says that of a part inside: time and rows of a run, on average.
+    fn tell<T>(&mut self, at: usize, part: &T) {
+        let Some(actuals) = self.actuals else { return };
+        self.all[at].1.get_or_insert_with(|| match actuals.of(part) {
+            None => " (never executed)".to_owned(),
+            Some(Actual { runs, rows, took }) => {
+                let (millis, rows) = ((took / runs).as_secs_f64() * 1e3, rows as f64 / f64::from(runs));
+                format!(" (actual time={millis:.3} rows={rows:.0} loops={runs})")
+            }
+        });
+    }
+}
+
+/// The lines about a plan that was run: how it ended, and what it did in its transaction.
+pub(crate) fn analysis(tag: &str, work: &Work, took: Duration) -> [String; 6] {
+    let Work { rows_read, versions_walked, tracked_reads, log_bytes } = work;
+    [
+        format!("Result: {tag}"),
+        format!("Rows Read: {rows_read}"),
+        format!("Versions Walked: {versions_walked}"),
+        format!("Tracked Reads: {tracked_reads}"),
+        format!("Log Bytes: {log_bytes}"),
+        format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3),
+    ]
+}
+
+fn line(depth: usize, text: &str, lines: &mut Lines<'_>) {
     let arrow = if depth == 0 { String::new() } else { format!("{}->  ", "      ".repeat(depth - 1) + "  ") };
-    lines.push(format!("{arrow}{text}"));
+    lines.all.push((format!("{arrow}{text}"), None));
 }
 
-fn query(of: &Query, mut depth: usize, lines: &mut Vec<String>) {
+/// A line about the one before.
+fn detail(depth: usize, text: &str, lines: &mut Lines<'_>) {
+    lines.all.push((format!("{}{text}", "      ".repeat(depth + 1)), None));
+}
+
+fn query(of: &Query, mut depth: usize, lines: &mut Lines<'_>) {
+    let first = lines.all.len();
     if of.limit.is_some() || of.offset.is_some() {
         line(depth, "Limit", lines);
         depth += 1;
@@ -55,9 +107,10 @@ fn query(of: &Query, mut depth: usize, lines: &mut Vec<String>) {
             sides.iter().for_each(|side| query(side, depth + 1, lines));
         }
     }
+    lines.tell(first, of);
 }
 
-fn select(of: &Select, mut depth: usize, lines: &mut Vec<String>) {
+fn select(of: &Select, mut depth: usize, lines: &mut Lines<'_>) {
     if !matches!(of.distinct, crate::query::Distinct::No) {
         line(depth, "Unique", lines);
         depth += 1;
@@ -76,8 +129,9 @@ fn select(of: &Select, mut depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-fn source(of: &Source, depth: usize, lines: &mut Vec<String>) {
+fn source(of: &Source, depth: usize, lines: &mut Lines<'_>) {
     let left = if of.join == Join::Left { "Left " } else { "" };
+    let first = lines.all.len();
     match &of.kind {
         SourceKind::Table(table) => {
             let (way, condition) = access(&table.table, &table.access);
@@ -87,7 +141,7 @@ fn source(of: &Source, depth: usize, lines: &mut Vec<String>) {
                 lines,
             );
             if let Some(condition) = condition {
-                lines.push(format!("{}Index Cond: {condition}", "      ".repeat(depth + 1)));
+                detail(depth, &format!("Index Cond: {condition}"), lines);
             }
         }
         SourceKind::Derived(inner) => {
@@ -102,12 +156,10 @@ fn source(of: &Source, depth: usize, lines: &mut Vec<String>) {
     }
     let filters = of.on.len() + of.filter.len();
     if filters > 0 {
-        lines.push(format!(
-            "{}Filter: {filters} condition{}",
-            "      ".repeat(depth + 1),
-            if filters == 1 { "" } else { "s" }
-        ));
+        let plural = if filters == 1 { "" } else { "s" };
+        detail(depth, &format!("Filter: {filters} condition{plural}"), lines);
     }
+    lines.tell(first, of);
 }
 
 fn alias(name: &str, alias: &str) -> String {

@@ -39,4 +39,4 @@ pub mod types;
 
 pub use copy::CopyFormat;
 pub use error::{Report, Result, SqlError, SqlState};
-pub use session::{Column, Completion, CopyIn, Gathered, Prepared, Rows, Session, SqlDatabase, Status};
+pub use session::{Column, Completion, CopyIn, Gathered, KeptRows, Prepared, Rows, Session, SqlDatabase, Status};

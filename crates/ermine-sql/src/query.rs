@@ -23,6 +23,16 @@ pub(crate) struct Query {
     pub(crate) locks: Vec<LockedRows>,
 }
 
+impl Query {
+    /// Places of its results that have no type yet, while it is being bound.
+    pub(crate) fn untyped(&self) -> &[usize] {
+        match &self.body {
+            Body::Select(select) => &select.untyped,
+            Body::Values(_) | Body::Set { .. } => &[],
+        }
+    }
+}
+
 /// The rows of a table behind the rows of a query.
 pub(crate) struct LockedRows {
     pub(crate) table: Arc<Table>,
@@ -84,6 +94,8 @@ pub(crate) struct Select {
     pub(crate) output: Vec<Expr>,
     /// Places in the output whose values are arrays: a row for each element, of all of them side by side.
     pub(crate) sets: Vec<usize>,
+    /// Places in the output of literals and parameters that have no type yet; none once all is bound.
+    pub(crate) untyped: Vec<usize>,
     pub(crate) distinct: Distinct,
 }
 

@@ -9,6 +9,7 @@ use crate::{
     ids::TableId,
     savepoints::Savepoint,
     types::{KeyBuffer, KeyList},
+    work::Work,
 };
 
 /// Which index of a table a scan walks: the primary one (0) or the n-th secondary one.
@@ -122,6 +123,8 @@ pub trait Access: sealed::Sealed {
     fn promise(&self) -> Result<bool>;
     /// Shows every row that the transaction has written.
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()>;
+    /// What the transaction has done so far.
+    fn work(&self) -> Result<Work>;
     /// Marks a point to go back to.
     fn savepoint(&self) -> Result<Savepoint>;
     /// Undoes what was written since.

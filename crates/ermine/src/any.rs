@@ -36,6 +36,7 @@ use crate::{
     transaction::Transaction,
     txn::Txn,
     types::KeyList,
+    work::Work,
 };
 
 impl<P: InPlace> Sealed for single::Txn<'_, P> {}
@@ -71,6 +72,10 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
 
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         Txn::writes(self, each)
+    }
+
+    fn work(&self) -> Result<Work> {
+        Txn::work(self)
     }
 
     fn savepoint(&self) -> Result<Savepoint> {
@@ -120,6 +125,10 @@ impl<P: InPlace> Access for single::Txn<'_, P> {
 
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         single::Txn::writes(self, each)
+    }
+
+    fn work(&self) -> Result<Work> {
+        single::Txn::work(self)
     }
 
     fn savepoint(&self) -> Result<Savepoint> {
@@ -313,6 +322,12 @@ macro_rules! schemes {
             fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.writes(each),)*
+                }
+            }
+
+            fn work(&self) -> Result<Work> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.work(),)*
                 }
             }
 

@@ -94,6 +94,8 @@ mod transaction;
 #[cfg(not(loom))]
 mod types;
 #[cfg(not(loom))]
+mod work;
+#[cfg(not(loom))]
 mod worker;
 
 pub use error::{Abort, AbortKind, Dependency, Edge, Error, Result};
@@ -128,6 +130,7 @@ pub use {
     sequence::Sequence,
     transaction::{Scan, Transaction},
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
+    work::Work,
 };
 
 #[doc(hidden)]

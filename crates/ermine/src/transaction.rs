@@ -9,6 +9,7 @@ use crate::{
     handle::{SecondaryIndex, Table},
     savepoints::Savepoint,
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyList, KeyRange, Value},
+    work::Work,
 };
 
 /// A running transaction.
@@ -137,6 +138,22 @@ impl<'db, A: Access> Transaction<'db, A> {
     /// row that it deleted. Rows that it wrote several times once.
     pub fn writes(&self, mut each: impl FnMut(&str, &[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
         self.access.writes(&mut each)
+    }
+
+    /// What the transaction has done so far. Asking takes the longer the more it has written.
+    ///
+    /// ```
+    /// # let db = ermine::Database::open_in_memory(ermine::Options::default())?;
+    /// let stock = db.table::<u64, i64>("stock")?;
+    /// let txn = db.begin(ermine::TxnOptions::default())?;
+    /// txn.put(&stock, &1, &10)?;
+    /// let before = txn.work()?;
+    /// txn.get(&stock, &1)?;
+    /// assert_eq!(txn.work()?.since(before).rows_read, 1);
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn work(&self) -> Result<Work> {
+        self.access.work()
     }
 
     /// Marks a point to which the transaction can be rolled back. It costs a few words; with it a value that the transaction wrote before

@@ -34,6 +34,7 @@ use crate::{
     scheme::{Scheme, StampsOf},
     sync::{Instant, Ordering},
     txn::{readers::ReaderSlot, table::TidLease, write_set::ChainFootprint},
+    work::Counts,
 };
 
 /// The epochs of a worker.
@@ -59,6 +60,7 @@ pub(crate) struct Worker<S: Scheme> {
 pub(crate) struct State<S: Scheme> {
     /// Everything strictly below is visible.
     pub(crate) begin: Stamp,
+    pub(crate) counts: Counts,
     /// It reads a snapshot that needs no certifying: nothing is tracked.
     pub(crate) uncertified: bool,
     /// The running transaction, once it has written or needs to commit with a stamp.
@@ -116,6 +118,7 @@ impl<S: Scheme> Worker<S> {
         };
         let state = State {
             begin: Stamp::ZERO,
+            counts: Counts::default(),
             uncertified: false,
             tid: None,
             tids: engine.shared.tids.lease(),

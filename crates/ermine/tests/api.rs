@@ -1,11 +1,11 @@
 //! Goal: the typed interface does what its documentation says, also where it refuses.
 //! Method: one small database a test, under every scheme where the scheme does not matter.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use ermine::{
     Abort, AbortKind, Access, Database, Error, Isolation, Job, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options, Scheme, Table,
-    Transaction, TxnOptions, Uniqueness, prefix,
+    Transaction, TxnOptions, Uniqueness, Work, files::faulty::FaultyDirectory, prefix,
 };
 
 fn databases() -> impl Iterator<Item = Database> {
@@ -432,5 +432,80 @@ fn a_unique_key_that_was_given_away_does_not_come_back() {
             let rows = db.run(|txn| txn.scan_by(&index, ..).collect()).unwrap();
             assert_eq!(rows, [(1, 10), (2, 11)], "{}", db.scheme());
         }
+    }
+}
+
+#[test]
+fn a_transaction_tells_what_it_has_done() {
+    for db in databases() {
+        let table = filled(&db);
+        let txn = db.begin(TxnOptions::default()).unwrap();
+        assert_eq!(txn.work().unwrap(), Work::default(), "{}", db.scheme());
+        txn.get(&table, &3).unwrap();
+        let before = txn.work().unwrap();
+        let tracked = match db.scheme() {
+            Scheme::RcSsn | Scheme::SiSsn | Scheme::SiSsi | Scheme::MvOcc | Scheme::Silo => 1,
+            _ => 0,
+        };
+        let expected = Work { rows_read: 1, tracked_reads: tracked, ..Work::default() };
+        assert_eq!(before, expected, "{}", db.scheme());
+        assert_eq!(txn.scan(&table, 4..7).collect().unwrap().len(), 3);
+        assert_eq!(txn.get(&table, &100).unwrap(), None);
+        let expected = Work { rows_read: 3, tracked_reads: 3 * tracked, ..Work::default() };
+        assert_eq!(txn.work().unwrap().since(before), expected, "{}", db.scheme());
+    }
+}
+
+#[test]
+fn versions_that_a_snapshot_does_not_show_are_walked() {
+    for db in databases().filter(|db| db.scheme().has_versions() && !matches!(db.scheme(), Scheme::Rc | Scheme::RcSsn))
+    {
+        let table = filled(&db);
+        for isolation in [Isolation::Scheme, Isolation::Snapshot] {
+            let txn = db.begin(TxnOptions::default().isolation(isolation)).unwrap();
+            let seen = txn.get(&table, &5).unwrap();
+            let first = txn.work().unwrap();
+            for value in 0..3 {
+                db.run(|txn| txn.put(&table, &5, &value)).unwrap();
+            }
+            assert_eq!(txn.get(&table, &5).unwrap(), seen);
+            let second = txn.work().unwrap().since(first);
+            // What is overwritten already is weighed at once.
+            let expected = Work { rows_read: 1, versions_walked: 3, ..Work::default() };
+            assert_eq!(second, expected, "{}", db.scheme());
+            let tracked = u64::from(isolation == Isolation::Scheme && db.scheme() != Scheme::Si);
+            assert_eq!(first.tracked_reads, tracked, "{}", db.scheme());
+        }
+    }
+}
+
+#[test]
+fn writes_are_known_by_what_they_leave_in_the_log() {
+    let long = vec![7u8; 1000];
+    for scheme in Scheme::ALL {
+        let directory = Arc::new(FaultyDirectory::new());
+        let db = Database::open_in(directory, Options::default().scheme(scheme)).unwrap();
+        let table = db.table::<u64, Vec<u8>>("bytes").unwrap();
+        db.run(|txn| txn.put(&table, &1, &long)).unwrap();
+        let logged = db.statistics().log_bytes;
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        assert!(txn.update(&table, &1, &long).unwrap());
+        let updated = txn.work().unwrap().log_bytes;
+        assert!((1000..1050).contains(&updated), "{scheme}: {updated}");
+        let savepoint = txn.savepoint().unwrap();
+        txn.insert(&table, &2, &long).unwrap();
+        assert!(txn.work().unwrap().log_bytes >= 2 * updated, "{scheme}");
+        // Of a row that is written twice the last value counts.
+        txn.put(&table, &2, &b"x"[..]).unwrap();
+        assert!(txn.work().unwrap().log_bytes < updated + 50, "{scheme}");
+        txn.roll_back_to(savepoint).unwrap();
+        txn.delete(&table, &1).unwrap();
+        let deleted = txn.work().unwrap().log_bytes;
+        assert!((1..100).contains(&deleted), "{scheme}: {deleted}");
+        txn.put(&table, &1, &long).unwrap();
+        let told = txn.work().unwrap().log_bytes;
+        txn.commit().unwrap();
+        let written = db.statistics().log_bytes - logged;
+        assert!((told..told + 300).contains(&written), "{scheme}: {written} bytes, {told} of them were told");
     }
 }

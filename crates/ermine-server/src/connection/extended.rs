@@ -94,10 +94,14 @@ impl<B: Backend> Connection<'_, B> {
                 // Which formats there will be is not known before `Bind`.
                 (prepared, &Formats::default())
             }
-            Target::Portal(name) => {
-                let portal = self.statements.portal(name)?;
-                (&portal.prepared, &portal.formats)
-            }
+            Target::Portal(name) => match self.statements.portal(name) {
+                Ok(portal) => (&portal.prepared, &portal.formats),
+                Err(missing) => {
+                    let columns = codec::utf8(name).ok().and_then(|name| self.session.cursor(name)).ok_or(missing)?;
+                    describe(self.output.bytes(), columns, &Formats::default());
+                    return Ok(());
+                }
+            },
         };
         match prepared.columns() {
             Some(columns) => describe(self.output.bytes(), columns, formats),

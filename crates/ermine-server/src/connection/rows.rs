@@ -37,11 +37,21 @@ pub struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
+    const TEXT: &'static Formats = &Formats::All(Format::Text);
+
     /// For a text of statements, which are described as they come, and whose values are texts.
     pub fn simple(output: &'a mut Output, environment: &'a Environment, scratch: &'a mut Scratch) -> Self {
-        const TEXT: &Formats = &Formats::All(Format::Text);
         let begin = output.mark();
-        Self { output, environment, formats: TEXT, scratch, is_simple: true, is_copying: false, begin, has_set: false }
+        Self {
+            output,
+            environment,
+            formats: Self::TEXT,
+            scratch,
+            is_simple: true,
+            is_copying: false,
+            begin,
+            has_set: false,
+        }
     }
 
     /// For a portal, which the client has had described.
@@ -58,6 +68,12 @@ impl<'a> Sink<'a> {
 }
 
 impl Rows for Sink<'_> {
+    fn binary(&mut self) {
+        if self.is_simple {
+            self.formats = &Formats::All(Format::Binary);
+        }
+    }
+
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         self.scratch.types.clear();
         self.scratch.types.extend(columns.iter().map(|column| column.ty));
@@ -112,6 +128,7 @@ impl Rows for Sink<'_> {
             backend::copy_done(self.output.bytes());
         }
         if self.is_simple {
+            self.formats = Self::TEXT;
             self.output.hold();
         }
         self.has_set |= matches!(tag, "SET" | "RESET" | "DISCARD ALL" | "DISCARD");

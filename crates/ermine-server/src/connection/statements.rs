@@ -142,7 +142,7 @@ impl<S: Session> Statements<S> {
             }
             hash_map::Entry::Occupied(_) => {
                 let what = format!("cursor \"{}\" already exists", name.escape_ascii());
-                Err(SqlError::new(SqlState("42P03"), what))
+                Err(SqlError::new(SqlState::DUPLICATE_CURSOR, what))
             }
         }
     }

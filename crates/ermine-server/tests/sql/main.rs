@@ -9,6 +9,7 @@
 mod activity;
 mod anomalies;
 mod copy;
+mod cursors;
 #[path = "../process/mod.rs"]
 mod process;
 mod psql;

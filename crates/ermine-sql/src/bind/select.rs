@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Binder, Named, Scope, Typed,
+    Binder, Named, Scope, ScopeColumn, Typed,
     arrange::{arrange, need, uses_outer},
     names::name_of,
 };
@@ -38,11 +38,22 @@ struct Output {
     columns: Vec<Column>,
     /// Places of arrays that are shown as a row for each element.
     sets: Vec<usize>,
+    /// Places of literals and parameters that have no type yet.
+    untyped: Vec<usize>,
 }
 
 impl Binder<'_> {
     /// A query and the columns of its result.
     pub(crate) fn query(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
+        let (mut bound, columns) = self.untyped_query(query)?;
+        for at in bound.untyped().to_vec() {
+            self.type_output(&mut bound, at, SqlType::TEXT, -1)?;
+        }
+        Ok((bound, columns))
+    }
+
+    /// A query whose [`Query::untyped`] results get their types from what stands around it; until then their columns are texts.
+    pub(super) fn untyped_query(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
         let outside = self.named.len();
         let bound = self.query_with(query);
         self.named.truncate(outside);
@@ -123,7 +134,7 @@ impl Binder<'_> {
     fn body(&mut self, body: &SetExpr) -> Result<(Query, Vec<Column>)> {
         match body {
             SetExpr::Select(select) => self.select(select, &[]),
-            SetExpr::Query(query) => self.query(query),
+            SetExpr::Query(query) => self.untyped_query(query),
             SetExpr::Values(values) => self.values(values),
             SetExpr::SetOperation { op, set_quantifier, left, right } => {
                 let operation = match op {
@@ -140,11 +151,16 @@ impl Binder<'_> {
                 let mut sides = [left, right];
                 for (at, other) in others.iter().enumerate() {
                     let column = &mut columns[at];
-                    if column.ty != other.ty {
-                        let typed = |ty| Typed::new(Expr::Column(at), ty);
-                        let (_, ty) = self.common(vec![typed(column.ty), typed(other.ty)], &op.to_string())?;
-                        for (side, from) in sides.iter_mut().zip([column.ty, other.ty]) {
-                            self.change_output(side, at, from, ty)?;
+                    let known = [(&sides[0], column.ty), (&sides[1], other.ty)]
+                        .map(|(side, ty)| (!side.untyped().contains(&at)).then_some(ty));
+                    if known[0] != known[1] || known[0].is_none() {
+                        let typed = known.map(|ty| Typed { expr: Expr::Column(at), ty, modifier: -1 });
+                        let (_, ty) = self.common(typed.into(), &op.to_string())?;
+                        for (side, from) in sides.iter_mut().zip(known) {
+                            match from {
+                                Some(from) => self.change_output(side, at, from, ty)?,
+                                None => self.type_output(side, at, ty, -1)?,
+                            }
                         }
                         (column.ty, column.modifier) = (ty, -1);
                     }
@@ -159,6 +175,15 @@ impl Binder<'_> {
             }
             SetExpr::Table(_) => Err(SqlError::unsupported("TABLE")),
         }
+    }
+
+    /// Gives a result without a type this one.
+    pub(super) fn type_output(&mut self, query: &mut Query, at: usize, ty: SqlType, modifier: i32) -> Result<()> {
+        let Body::Select(select) = &mut query.body else { return Ok(()) };
+        select.untyped.retain(|untyped| *untyped != at);
+        let expr = std::mem::replace(&mut select.output[at], Expr::TRUE);
+        select.output[at] = self.take(Typed { expr, ty: None, modifier: -1 }, ty, modifier)?;
+        Ok(())
     }
 
     /// Makes a column of a query be of another type.
@@ -277,14 +302,16 @@ impl Binder<'_> {
         let group = match groups.is_empty() && aggregates.is_empty() && having.is_none() {
             true => None,
             false => {
+                self.settle_output(&mut output)?;
                 let exprs = std::mem::take(&mut output.exprs);
                 output.exprs = exprs.into_iter().map(|expr| grouped(expr, &groups)).collect::<Result<_>>()?;
                 let having = having.map(|having| grouped(having, &groups)).transpose()?;
                 Some(Group { keys: groups, aggregates, having })
             }
         };
-        let has_sets = !output.sets.is_empty();
-        let mut bound = Select { group, output: output.exprs, sets: output.sets, distinct, ..Select::default() };
+        let (has_sets, columns) = (!output.sets.is_empty(), std::mem::take(&mut output.columns));
+        let Output { exprs, sets, untyped, .. } = output;
+        let mut bound = Select { group, output: exprs, sets, untyped, distinct, ..Select::default() };
         // Groups come in no order, and DISTINCT sees rows before they are sorted.
         let may_be_ordered = bound.group.is_none() && !has_sets && matches!(bound.distinct, Distinct::No);
         let is_ordered = arrange(&mut bound, &mut from, filter, if may_be_ordered { &order } else { &[] });
@@ -294,7 +321,16 @@ impl Binder<'_> {
         need(&mut bound);
         let query =
             Query { body: Body::Select(Box::new(bound)), order, width, limit: None, offset: None, locks: Vec::new() };
-        Ok((query, output.columns))
+        Ok((query, columns))
+    }
+
+    /// What has no type yet is a text.
+    fn settle_output(&mut self, output: &mut Output) -> Result<()> {
+        for at in std::mem::take(&mut output.untyped) {
+            let expr = std::mem::replace(&mut output.exprs[at], Expr::TRUE);
+            output.exprs[at] = self.take(Typed { expr, ty: None, modifier: -1 }, SqlType::TEXT, -1)?;
+        }
+        Ok(())
     }
 
     /// The items of a projection.
@@ -336,9 +372,11 @@ impl Binder<'_> {
             _ => None,
         };
         let source = source.map_or((0, 0), |column| column.origin);
-        let (expr, ty) = self.settle(typed)?;
-        output.exprs.push(expr);
-        output.columns.push(Column { name, ty, modifier, source });
+        if typed.ty.is_none() {
+            output.untyped.push(output.exprs.len());
+        }
+        output.exprs.push(typed.expr);
+        output.columns.push(Column { name, ty: typed.ty.unwrap_or(SqlType::TEXT), modifier, source });
         Ok(())
     }
 
@@ -372,23 +410,27 @@ impl Binder<'_> {
             let message = "SELECT * with no tables specified is not valid";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
-        for column in &scope.columns {
-            let is_meant = match source {
-                Some(source) => scope.sources[column.source] == source,
-                None => !column.is_merged,
-            };
-            if is_meant {
-                output.exprs.push(Expr::Column(column.at));
-                let (name, ty, modifier, source) = (column.name.clone(), column.ty, column.modifier, column.origin);
-                output.columns.push(Column { name, ty, modifier, source });
-            }
+        let is_meant = |column: &&ScopeColumn| match source {
+            Some(source) => scope.sources[column.source] == source,
+            None => !column.is_merged,
+        };
+        let mut meant: Vec<_> = scope.columns.iter().filter(is_meant).collect();
+        if source.is_some() {
+            // As they are in their source, whatever joins made of them.
+            meant.sort_by_key(|column| column.at);
+        }
+        for column in meant {
+            output.exprs.push(Expr::Column(column.at));
+            let (name, ty, modifier, source) = (column.name.clone(), column.ty, column.modifier, column.origin);
+            output.columns.push(Column { name, ty, modifier, source });
         }
         Ok(())
     }
 
     /// What is returned of the rows that a statement writes.
     pub(super) fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<Column>)> {
-        let output = self.projection(items)?;
+        let mut output = self.projection(items)?;
+        self.settle_output(&mut output)?;
         if output.exprs.iter().any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in RETURNING"));
         }

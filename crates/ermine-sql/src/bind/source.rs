@@ -1,6 +1,6 @@
 //! What rows come from: tables, queries, functions, and how they are joined.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, TableFactor};
 
@@ -28,6 +28,17 @@ pub(super) struct From {
     pub(super) width: usize,
 }
 
+/// Where what stands to the left of a join begins.
+#[derive(Clone, Copy)]
+struct Left {
+    /// Among the sources.
+    start: usize,
+    /// The place of its first column in a row.
+    first: usize,
+    /// Among the columns of the scope.
+    column: usize,
+}
+
 impl Binder<'_> {
     /// Binds the sources of a query; their columns come into the innermost scope.
     pub(super) fn from(&mut self, tables: &[ast::TableWithJoins]) -> Result<From> {
@@ -50,17 +61,18 @@ impl Binder<'_> {
 
     /// A source and those that are joined with it.
     fn joined(&mut self, from: &mut From, table: &ast::TableWithJoins) -> Result<()> {
-        let (start, first) = (from.sources.len(), from.width);
+        let left = Left { start: from.sources.len(), first: from.width, column: self.scope().columns.len() };
         self.source(from, &table.relation, Join::Inner)?;
-        table.joins.iter().try_for_each(|join| self.join(from, join, start, first))
+        table.joins.iter().try_for_each(|join| self.join(from, join, left))
     }
 
     fn scope(&mut self) -> &mut Scope {
         self.scopes.last_mut().expect("a query has a scope")
     }
 
-    /// A join with what is there of sources from `start` on, whose columns begin at `first`.
-    fn join(&mut self, from: &mut From, join: &ast::Join, start: usize, first: usize) -> Result<()> {
+    /// A join with what stands to the left of it.
+    fn join(&mut self, from: &mut From, join: &ast::Join, left: Left) -> Result<()> {
+        let Left { start, first, column } = left;
         let mut is_turned = false;
         let (kind, constraint) = match &join.join_operator {
             JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) | JoinOperator::CrossJoin(constraint) => {
@@ -81,20 +93,16 @@ impl Binder<'_> {
         let on = match constraint {
             JoinConstraint::None => Vec::new(),
             JoinConstraint::On(condition) => self.condition(condition, "JOIN/ON")?.conjuncts(),
-            JoinConstraint::Using(_) | JoinConstraint::Natural if is_turned => {
-                return Err(SqlError::unsupported("RIGHT JOIN with USING").hint("Write the condition behind ON."));
-            }
             JoinConstraint::Using(names) => {
                 let names = names.iter().map(simple_name).collect::<Result<Vec<_>>>()?;
-                self.merge(before, &names)?
+                self.merge(column..before, &names, is_turned)?
             }
             JoinConstraint::Natural => {
-                let columns = &self.scope().columns;
-                let (left, right) = columns.split_at(before);
-                let is_left = |name: &str| left.iter().any(|column| column.name == name && !column.is_merged);
-                let names: Vec<_> =
-                    right.iter().filter(|column| is_left(&column.name)).map(|column| column.name.clone()).collect();
-                self.merge(before, &names)?
+                let (left, right) = self.scope().columns[column..].split_at(before - column);
+                let is_right = |name: &str| right.iter().any(|column| column.name == name && !column.is_merged);
+                let shared = left.iter().filter(|column| !column.is_merged && is_right(&column.name));
+                let names: Vec<_> = shared.map(|column| column.name.clone()).collect();
+                self.merge(column..before, &names, is_turned)?
             }
         };
         if is_turned {
@@ -105,24 +113,27 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The conditions of USING; the columns from `before` on are those of the right side.
-    fn merge(&mut self, before: usize, names: &[String]) -> Result<Vec<Expr>> {
-        let mut conditions = Vec::new();
+    /// The conditions of USING; the columns behind those of the left side are those of the right one. Of each two of a name one stays, where
+    /// the join `is_turned` the right one, and comes before all other columns.
+    fn merge(&mut self, left: Range<usize>, names: &[String], is_turned: bool) -> Result<Vec<Expr>> {
+        let (mut conditions, mut merged) = (Vec::new(), Vec::new());
         for name in names {
             let columns = &mut self.scope().columns;
-            let missing = |side: &str| {
-                let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
-                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+            let find = |mut side: Range<usize>, which: &str| {
+                side.find(|&at| columns[at].name == *name && !columns[at].is_merged).ok_or_else(|| {
+                    let message =
+                        format!("column \"{name}\" specified in USING clause does not exist in {which} table");
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+                })
             };
-            let (left, right) = columns.split_at_mut(before);
-            let left = left.iter().find(|column| column.name == *name && !column.is_merged);
-            let left = left.ok_or_else(|| missing("left"))?;
-            let right = right.iter_mut().find(|column| column.name == *name).ok_or_else(|| missing("right"))?;
-            right.is_merged = true;
-            let (left, right) = (left.clone(), right.clone());
-            let typed = |column: &ScopeColumn| Typed::new(Expr::Column(column.at), column.ty);
-            conditions.push(self.compare(Comparison::Equal, typed(&left), typed(&right))?);
+            let sides = [find(left.clone(), "left")?, find(left.end..columns.len(), "right")?];
+            columns[sides[usize::from(!is_turned)]].is_merged = true;
+            merged.push(columns[sides[usize::from(is_turned)]].at);
+            let [left, right] = sides.map(|at| Typed::new(Expr::Column(columns[at].at), columns[at].ty));
+            conditions.push(self.compare(Comparison::Equal, left, right)?);
         }
+        let place = |column: &ScopeColumn| merged.iter().position(|at| *at == column.at).unwrap_or(merged.len());
+        self.scope().columns[left.start..].sort_by_key(place);
         Ok(conditions)
     }
 

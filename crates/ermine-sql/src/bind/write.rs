@@ -154,12 +154,16 @@ impl Binder<'_> {
         is_listed: bool,
         query: &ast::Query,
     ) -> Result<InsertSource> {
-        let (query, columns) = self.query(query)?;
+        let (mut query, mut columns) = self.untyped_query(query)?;
         check_width(targets, is_listed, columns.len())?;
         let mut given = Vec::new();
-        for (place, (&at, from)) in targets.iter().zip(&columns).enumerate() {
+        for (place, (&at, from)) in targets.iter().zip(&mut columns).enumerate() {
             let column = &table.def.columns[at];
             check_identity(column)?;
+            if query.untyped().contains(&place) {
+                self.type_output(&mut query, place, column.ty, column.modifier)?;
+                (from.ty, from.modifier) = (column.ty, column.modifier);
+            }
             let typed = Typed { expr: Expr::Column(place), ty: Some(from.ty), modifier: from.modifier };
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
         }

@@ -3,6 +3,7 @@
 //! Rows are pushed: a source shows each of its rows to what stands behind it, which may break off. Nothing is gathered but what has
 //! to be: for an order that no index gives, for groups, and for statements that write what they read.
 
+mod actual;
 mod build;
 mod group;
 mod lock;
@@ -12,6 +13,7 @@ mod sort;
 mod subquery;
 pub(crate) mod write;
 
+pub(crate) use actual::{Actual, Actuals};
 pub(crate) use build::{Batch, check_rows, disagreement, duplicated, fill_index, move_rows, run_batch, sees_all};
 
 use std::{
@@ -81,6 +83,8 @@ pub(crate) struct Run<'r> {
     pub(crate) deadline: Option<Instant>,
     /// Called now and then: others may want the thread.
     pub(crate) pause: fn(),
+    /// Where somebody wants to know what comes of the parts of the plan.
+    pub(crate) actuals: Option<Actuals>,
     looks: Cell<u32>,
     /// Results of queries in expressions that look at nothing around them, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
@@ -107,6 +111,7 @@ impl<'r> Run<'r> {
             level: Level::Serializable,
             deadline: None,
             pause: || {},
+            actuals: None,
             looks: Cell::new(0),
             remembered: RefCell::default(),
             system_rows: RefCell::default(),

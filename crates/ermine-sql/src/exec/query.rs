@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use ermine::KeyBuffer;
 use hashbrown::{HashMap, HashSet};
 
-use super::{EachJoined, Emit, Run, sort::Sorter};
+use super::{EachJoined, Emit, Run, actual::OneRun, sort::Sorter};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
@@ -21,6 +21,14 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
+        let Some(actuals) = &self.actuals else { return self.query_rows(query, outer, emit) };
+        let mut run = OneRun::begin();
+        let flow = self.query_rows(query, outer, &mut |row| run.show(|| emit(row)))?;
+        actuals.note(query, &run);
+        Ok(flow)
+    }
+
+    fn query_rows(&self, query: &Query, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
         let limit = self.count(query.limit.as_ref(), outer, SqlState::INVALID_ROW_COUNT_IN_LIMIT, "LIMIT")?;
         let mut offset =
             self.count(query.offset.as_ref(), outer, SqlState::INVALID_ROW_COUNT_IN_OFFSET, "OFFSET")?.unwrap_or(0);
@@ -220,6 +228,7 @@ impl Run<'_> {
     ) -> Result<ControlFlow<()>> {
         let [source, inner @ ..] = sources else { return emit(row) };
         let mut is_met = false;
+        let mut run = self.actuals.as_ref().map(|_| OneRun::begin());
         let flow = self.source_rows(source, row, outer, &mut |row| {
             if !self.all_hold(&source.on, row, outer)? {
                 return Ok(ControlFlow::Continue(()));
@@ -228,8 +237,14 @@ impl Run<'_> {
             if !self.all_hold(&source.filter, row, outer)? {
                 return Ok(ControlFlow::Continue(()));
             }
-            self.loop_over(inner, row, outer, emit)
+            match &mut run {
+                None => self.loop_over(inner, row, outer, emit),
+                Some(run) => run.show(|| self.loop_over(inner, row, outer, emit)),
+            }
         })?;
+        if let (Some(actuals), Some(run)) = (&self.actuals, &run) {
+            actuals.note(source, run);
+        }
         if is_met || flow.is_break() || source.join != Join::Left {
             return Ok(flow);
         }

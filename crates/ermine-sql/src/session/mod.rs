@@ -13,6 +13,8 @@ mod activity;
 mod change;
 mod check;
 mod copy;
+mod cursor;
+mod kept;
 mod measure;
 pub(crate) mod parse;
 mod plan;
@@ -35,6 +37,7 @@ use hashbrown::HashMap;
 
 pub use self::{
     copy::CopyIn,
+    kept::KeptRows,
     result::{Column, Completion, Gathered, Rows, Status},
 };
 use self::{
@@ -52,7 +55,7 @@ pub(crate) use self::{
 use crate::{
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
     error::{Result, SqlError, SqlState},
-    exec::{GivenNumbers, Run},
+    exec::{Actuals, GivenNumbers, Run},
     prepared::PreparedStore,
     types::{Environment, SqlType, Value},
 };
@@ -192,7 +195,7 @@ pub struct Prepared {
     /// As it was prepared; empty where it came in a text with others.
     text: Arc<str>,
     pub(crate) bound: Bound,
-    /// Of the catalog that it was bound against; `None`: one that only a transaction saw.
+    /// Of the catalog that it was bound against; `None`: it was bound against what only a transaction has.
     version: Option<u64>,
     /// How often settings had changed that binding depends on.
     settings: u64,
@@ -289,14 +292,13 @@ impl Session {
                 (&current, false)
             }
         };
-        let bound = plan::bind(&tree, catalog, &self.environment, &self.search_path, asked)?;
-        Ok(Prepared {
-            tree: Some(tree),
-            text: "".into(),
-            bound,
-            settings: self.settings_changed,
-            version: (!is_own).then_some(catalog.version),
-        })
+        let mut bound = plan::bind(&tree, catalog, &self.environment, &self.search_path, asked)?;
+        let mut version = (!is_own).then_some(catalog.version);
+        if let Tree::Fetch(fetch) = &tree {
+            // What it gives depends on the cursor that has the name now.
+            (bound.columns, version) = (self.fetched(fetch)?, None);
+        }
+        Ok(Prepared { tree: Some(tree), text: "".into(), bound, settings: self.settings_changed, version })
     }
 
     /// Executes a statement. Outside of transactions it commits by itself.
@@ -335,6 +337,9 @@ impl Session {
         if prepared.bound.is_control() {
             let done = self.control(prepared, parameters, rows);
             return done.inspect_err(|_| self.fail());
+        }
+        if matches!(prepared.bound.plan, Plan::Declare(_)) && matches!(self.state, State::Idle) {
+            return Err(utility::not_in_block("DECLARE CURSOR"));
         }
         if matches!(prepared.bound.plan, Plan::CopyFrom(_)) && matches!(self.state, State::Idle) {
             return self.copy_alone(prepared, parameters, rows);
@@ -537,8 +542,9 @@ impl Session {
             // Parameters have been given as what they were.
             let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
             again = plan::bind(tree, &open.catalog, &self.environment, &self.search_path, &types)?;
-            if !self.is_simple && !plan::same_columns(&again, &prepared.bound) {
-                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+            let (old, new) = (prepared.bound.columns.as_deref(), again.columns.as_deref());
+            if !self.is_simple && !plan::same_types(old, new) {
+                return Err(plan::other_columns());
             }
             &again
         };
@@ -561,6 +567,13 @@ impl Session {
         }
         let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
         (run.deadline, run.level, run.pause) = (self.deadline, open.level, self.pause);
+        run.actuals = bound.plan.is_analyzed().then(Actuals::default);
+        if let Plan::Declare(declare) = &bound.plan {
+            let kept = declare.run(&open.cursors, &run)?;
+            declare.open(&mut open.cursors, kept);
+            rows.complete("DECLARE CURSOR")?;
+            return Ok(true);
+        }
         let tag = plan::run(bound, &run, rows)?;
         rows.complete(&tag)?;
         Ok(true)

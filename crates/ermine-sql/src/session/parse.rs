@@ -12,7 +12,10 @@ use sqlparser::{
     tokenizer::{Token, Tokenizer},
 };
 
-use super::measure::{check_chains, check_size};
+use super::{
+    cursor::Fetch,
+    measure::{check_chains, check_size},
+};
 use crate::{
     copy::CopyTree,
     error::{Result, SqlError, SqlState},
@@ -24,6 +27,7 @@ pub(crate) enum Tree {
     /// As sqlparser has it.
     Plain(Box<Statement>),
     Copy(CopyTree),
+    Fetch(Fetch),
     /// About the prepared transaction of a name.
     TwoPhase(TwoPhase, String),
 }
@@ -82,6 +86,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
         }
         trees.push(if parser.parse_keyword(Keyword::COPY) {
             Tree::Copy(CopyTree::parse(parser)?)
+        } else if parser.parse_keyword(Keyword::FETCH) {
+            Tree::Fetch(Fetch::parse(parser)?)
         } else if let Some(what) = TwoPhase::parse(parser) {
             Tree::TwoPhase(what, parser.parse_literal_string()?)
         } else {

@@ -1,10 +1,14 @@
 //! Plans: what a statement does once it is bound.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use sqlparser::ast::{self, Statement};
 
-use super::{Column, MORE, Rows, parse::Tree};
+use super::{
+    Column, MORE, Rows,
+    cursor::{self, Declare},
+    parse::Tree,
+};
 use crate::{
     bind::{
         Binder,
@@ -13,9 +17,10 @@ use crate::{
     catalog::{Catalog, Table},
     copy::{self, CopyFrom, CopyTo},
     ddl::Definition,
-    error::{Result, SqlError},
+    error::{Result, SqlError, SqlState},
     exec::Run,
     explain,
+    failure::of_engine,
     query::Query,
     system::reg,
     types::{Environment, SqlType, Value},
@@ -38,6 +43,8 @@ pub(crate) enum Plan {
     /// It goes on with what the client sends.
     CopyFrom(Arc<CopyFrom>),
     CopyTo(CopyTo),
+    /// It opens a cursor.
+    Declare(Declare),
     Explain {
         plan: Box<Plan>,
         analyze: bool,
@@ -63,6 +70,11 @@ impl Bound {
 }
 
 impl Plan {
+    /// Whether it is to be told what came of its parts.
+    pub(crate) fn is_analyzed(&self) -> bool {
+        matches!(self, Self::Explain { analyze: true, .. })
+    }
+
     /// Whether PREPARE takes it.
     pub(crate) fn is_preparable(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))
@@ -80,7 +92,7 @@ pub(crate) fn bind(
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
     let (plan, columns) = match tree {
         Tree::Plain(statement) => plan_of(&mut binder, statement)?,
-        Tree::TwoPhase(..) => (Plan::Control, None),
+        Tree::TwoPhase(..) | Tree::Fetch(_) => (Plan::Control, None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
     let parameters = binder.parameter_types()?;
@@ -106,6 +118,7 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
             let (change, columns) = binder.delete(delete)?;
             (Plan::Delete(change), columns)
         }
+        Statement::Declare { stmts } => (Plan::Declare(cursor::declare(binder, stmts)?), None),
         Statement::Explain { statement, analyze, options, .. } => {
             let analyze = *analyze || options.iter().flatten().any(is_analyze);
             let (plan, _) = plan_of(binder, statement)?;
@@ -130,15 +143,17 @@ fn is_analyze(option: &ast::UtilityOption) -> bool {
             .is_none_or(|value| !matches!(value.to_string().to_lowercase().as_str(), "false" | "off" | "0"))
 }
 
-/// Whether two plans of a statement give the same columns.
-pub(crate) fn same_columns(left: &Bound, right: &Bound) -> bool {
-    let types = |bound: &Bound| {
-        bound
-            .columns
-            .as_ref()
-            .map(|columns| columns.iter().map(|column| (column.ty, column.modifier)).collect::<Vec<_>>())
+/// Whether the columns of two results are alike.
+pub(super) fn same_types(left: Option<&[Column]>, right: Option<&[Column]>) -> bool {
+    let types = |columns: Option<&[Column]>| {
+        columns.map(|columns| columns.iter().map(|column| (column.ty, column.modifier)).collect::<Vec<_>>())
     };
     types(left) == types(right)
+}
+
+/// They are not, and the client has been told of them.
+pub(super) fn other_columns() -> SqlError {
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
 }
 
 /// Runs a plan; gives the tag.
@@ -168,19 +183,24 @@ fn run_plan(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> Result
         Plan::Update(change) => format!("UPDATE {}", run.change(change, &mut each)?),
         Plan::Delete(change) => format!("DELETE {}", run.change(change, &mut each)?),
         Plan::Explain { plan, analyze } => {
-            let began = std::time::Instant::now();
-            let tag = if *analyze { Some(run_plan(plan, run, &mut |_| Ok(()))?) } else { None };
-            let mut lines = explain::lines(plan);
-            if let Some(tag) = tag {
-                lines.push(format!("Result: {tag}"));
-                lines.push(format!("Execution Time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
+            let mut analysis = Vec::new();
+            if *analyze {
+                let (began, before) = (Instant::now(), run.txn.work().map_err(of_engine)?);
+                let tag = run_plan(plan, run, &mut |_| Ok(()))?;
+                let (took, work) = (began.elapsed(), run.txn.work().map_err(of_engine)?.since(before));
+                analysis.extend(explain::analysis(&tag, &work, took));
             }
-            for line in lines {
+            for line in explain::lines(plan, run.actuals.as_ref()).into_iter().chain(analysis) {
                 let _ = each(&[Value::Text(line.into())])?;
             }
             "EXPLAIN".into()
         }
-        Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::Definition(_) | Plan::Control | Plan::Nothing => {
+        Plan::CopyFrom(_)
+        | Plan::CopyTo(_)
+        | Plan::Declare(_)
+        | Plan::Definition(_)
+        | Plan::Control
+        | Plan::Nothing => {
             return Err(SqlError::unsupported("this statement here"));
         }
     })

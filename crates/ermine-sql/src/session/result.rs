@@ -23,6 +23,8 @@ pub struct Column {
 
 /// Where rows go to.
 pub trait Rows {
+    /// What comes up to [`Rows::complete`] is fetched from a binary cursor: values are wanted in binary where nothing was said.
+    fn binary(&mut self) {}
     /// The columns of what comes now, before the first row.
     fn columns(&mut self, columns: &[Column]) -> Result<()>;
     /// A row.
@@ -160,6 +162,10 @@ pub(super) struct Tagged<'r> {
 }
 
 impl Rows for Tagged<'_> {
+    fn binary(&mut self) {
+        self.rows.binary();
+    }
+
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         self.rows.columns(columns)
     }

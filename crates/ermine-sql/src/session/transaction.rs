@@ -8,7 +8,7 @@ use std::{
 
 use ermine::{Durability, Isolation, OwnedReceipt, OwnedTransaction, Savepoint, TxnOptions};
 
-use super::settings::Level;
+use super::{cursor::Cursors, settings::Level};
 use crate::{
     catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, storages::Taken},
     error::{Result, SqlError, SqlState},
@@ -51,6 +51,7 @@ pub(crate) struct Open {
     pub(crate) level: Level,
     /// Its savepoints, by name.
     savepoints: Vec<(String, Point)>,
+    pub(super) cursors: Cursors,
     /// How many storages had become free when it began.
     free_storages: u64,
     taken: RefCell<Option<Taken>>,
@@ -65,6 +66,8 @@ pub(crate) struct Point {
     changes: usize,
     /// How many settings it had set.
     settings: usize,
+    /// How many cursors it had opened.
+    cursors: usize,
 }
 
 /// Latches: of tables that it shares, and of those that it has alone.
@@ -156,6 +159,7 @@ impl Open {
             version,
             level,
             savepoints: Vec::new(),
+            cursors: Cursors::default(),
             free_storages,
             taken,
             held,
@@ -205,7 +209,8 @@ impl Open {
     /// Marks where it can be taken back to, where the session had set so many settings.
     pub(crate) fn point(&self, settings: usize) -> Result<Point> {
         let savepoint = self.txn.savepoint().map_err(of_engine)?;
-        Ok(Point { savepoint, catalog: self.catalog.clone(), changes: self.changes.len(), settings })
+        let (catalog, changes, cursors) = (self.catalog.clone(), self.changes.len(), self.cursors.mark());
+        Ok(Point { savepoint, catalog, changes, settings, cursors })
     }
 
     /// Takes it back: everything it has written since is undone. Tables that it has used it goes on using.
@@ -213,6 +218,7 @@ impl Open {
         self.txn.roll_back_to(point.savepoint).map_err(of_engine)?;
         self.catalog = point.catalog.clone();
         self.changes.truncate(point.changes);
+        self.cursors.go_back(point.cursors);
         Ok(())
     }
 
@@ -292,7 +298,8 @@ impl Open {
     /// Whether it has done nothing yet: it may as well be another one.
     pub(crate) fn is_fresh(&self) -> bool {
         let held = self.held.borrow();
-        held.uses.is_empty() && held.alone.is_empty() && self.changes.is_empty() && self.savepoints.is_empty()
+        let is_unused = held.uses.is_empty() && held.alone.is_empty();
+        is_unused && self.changes.is_empty() && self.savepoints.is_empty() && self.cursors.mark() == 0
     }
 
     /// Has a table alone until its end, to change what it is.

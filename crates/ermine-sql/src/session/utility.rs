@@ -5,7 +5,9 @@ use std::sync::Arc;
 use sqlparser::ast::{self, Set, Statement, TransactionAccessMode, TransactionMode};
 
 use super::{
-    Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State, in_failed, now,
+    Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State,
+    cursor::Cursors,
+    in_failed, now,
     parse::{Tree, TwoPhase},
 };
 use crate::{
@@ -25,7 +27,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     match tree {
         Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
-        Tree::Copy(_) => false,
+        Tree::Copy(_) | Tree::Fetch(_) => false,
     }
 }
 
@@ -48,6 +50,7 @@ pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
         | Statement::Prepare { .. }
         | Statement::Execute { .. }
         | Statement::Deallocate { .. }
+        | Statement::Close { .. }
         | Statement::Vacuum(_)
         | Statement::Analyze(_) => None,
         other => {
@@ -83,6 +86,10 @@ impl Session {
         let statement = match tree {
             Tree::Plain(statement) => &**statement,
             Tree::TwoPhase(what, gid) => return self.two_phase(*what, gid, rows),
+            Tree::Fetch(fetch) => {
+                self.fetch(fetch, prepared.columns(), rows)?;
+                return Ok(Completion::default());
+            }
             Tree::Copy(_) => return Ok(Completion::default()),
         };
         match statement {
@@ -206,6 +213,7 @@ impl Session {
                 }
                 rows.complete("DEALLOCATE")?;
             }
+            Statement::Close { cursor } => self.close(cursor, rows)?,
             // The engine frees what nobody reads by itself, and keeps no statistics.
             Statement::Vacuum(_) => rows.complete("VACUUM")?,
             Statement::Analyze(_) => rows.complete("ANALYZE")?,
@@ -242,9 +250,10 @@ impl Session {
 
     fn prepare_transaction(&mut self, gid: &str) -> Result<()> {
         self.in_block(TwoPhase::Prepare.words())?;
-        let State::Block { open: Some(open), .. } = std::mem::replace(&mut self.state, State::Idle) else {
+        let State::Block { open: Some(mut open), .. } = std::mem::replace(&mut self.state, State::Idle) else {
             unreachable!("it was begun just now");
         };
+        open.cursors = Cursors::default();
         let about = self.catalog_number().map(|number| About {
             number: number.into(),
             owner: self.environment.user.to_string(),
@@ -261,10 +270,7 @@ impl Session {
     fn in_block(&mut self, what: &str) -> Result<&mut Open> {
         let (modes, begins) = match &self.state {
             State::Block { is_implicit: false, modes, open } => (*modes, open.is_none()),
-            _ => {
-                let message = format!("{what} can only be used in transaction blocks");
-                return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
-            }
+            _ => return Err(not_in_block(what)),
         };
         let begun = if begins { Some(Box::new(self.open(modes)?)) } else { None };
         let State::Block { open, .. } = &mut self.state else { unreachable!("looked at above") };
@@ -471,6 +477,11 @@ impl Session {
         }
         Ok(values)
     }
+}
+
+pub(super) fn not_in_block(what: &str) -> SqlError {
+    let message = format!("{what} can only be used in transaction blocks");
+    SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message)
 }
 
 fn warn(rows: &mut dyn Rows, state: SqlState, message: &str) {

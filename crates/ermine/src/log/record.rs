@@ -236,7 +236,7 @@ pub(crate) struct BlobRef {
 }
 
 impl BlobRef {
-    const BYTES: usize = 20;
+    pub(crate) const BYTES: usize = 20;
 
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];

@@ -57,7 +57,7 @@ impl Row {
 
     /// What a snapshot, or the newest committed state, shows.
     fn read<S: Scheme<Certifier = Uncertified>>(&self, begin: Stamp) -> u8 {
-        match visible::<S>(&self.shared, begin, false, None, self.slot.head().unwrap()) {
+        match visible::<S>(&self.shared, begin, false, None, self.slot.head().unwrap(), || ()) {
             Seen::At(version, _) => version.payload(&())[0],
             Seen::Own(_) | Seen::Nothing => panic!("the first version is always there"),
         }

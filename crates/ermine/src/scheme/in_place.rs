@@ -117,6 +117,11 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict>;
 
+    /// How many reads are kept of the transaction, to be looked at again at commit.
+    fn tracked_reads(_state: &Self::State) -> usize {
+        0
+    }
+
     /// The transaction is going to write a record. Once a record.
     fn claim(
         shared: &Self::Shared,

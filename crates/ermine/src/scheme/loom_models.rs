@@ -169,7 +169,7 @@ impl<S: Scheme> Actor<S> {
 
     fn read(&mut self, row: usize) -> Result<(), Conflict> {
         let head = self.rows.slots[row].head().unwrap();
-        match visible::<S>(&self.rows.shared, self.begin, self.safe, self.tid(), head) {
+        match visible::<S>(&self.rows.shared, self.begin, self.safe, self.tid(), head, || ()) {
             Seen::Own(_) => Ok(()),
             Seen::At(version, created) => {
                 self.read.push(version);
@@ -264,7 +264,7 @@ impl<S: Scheme> Actor<S> {
             let validate = |certifier: &mut S::Certifier, stamp| {
                 late.iter().try_for_each(|&row| {
                     let head = rows.slots[row].head().unwrap();
-                    let Seen::At(version, _) = visible::<S>(&rows.shared, *begin, false, Some(tid), head) else {
+                    let Seen::At(version, _) = visible::<S>(&rows.shared, *begin, false, Some(tid), head, || ()) else {
                         panic!("no model looks late for what it wrote");
                     };
                     read.push(version);

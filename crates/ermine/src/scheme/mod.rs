@@ -205,6 +205,11 @@ pub(crate) trait Certifier: Default + Send + 'static {
         place: Place,
     ) -> Result<(), Conflict>;
 
+    /// How many reads it keeps.
+    fn tracked_reads(&self) -> usize {
+        0
+    }
+
     /// Whether nobody has overwritten what the transaction has read, nor is about to.
     fn reads_hold(&self, _tids: &TidLease) -> bool {
         true

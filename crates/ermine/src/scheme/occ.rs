@@ -103,6 +103,10 @@ impl Certifier for ReadValidation {
         self.test()
     }
 
+    fn tracked_reads(&self) -> usize {
+        self.reads.len()
+    }
+
     fn reads_hold(&self, tids: &TidLease) -> bool {
         let tid = tids.running();
         self.stale.is_none() && self.reads.iter().all(|(version, _)| is_newest_for(version.certifier().0.load(), tid))

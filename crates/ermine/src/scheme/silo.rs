@@ -55,6 +55,10 @@ impl InPlace for Silo {
         Ok((word, copied))
     }
 
+    fn tracked_reads(reads: &Reads) -> usize {
+        reads.0.len()
+    }
+
     #[inline]
     fn claim((): &(), _: &mut Reads, _: RecordPtr<()>, _: Place) -> Result<(), Conflict> {
         Ok(())

@@ -227,6 +227,10 @@ impl Certifier for Ssi {
         self.untracked.end_read_only(tids, slot, stamp)
     }
 
+    fn tracked_reads(&self) -> usize {
+        self.reads.len()
+    }
+
     fn reads_hold(&self, tids: &TidLease) -> bool {
         self.overwriter.stamp == Stamp::INFINITY
             && self.untracked.successor(tids) == Stamp::INFINITY

@@ -171,6 +171,10 @@ impl Certifier for Ssn {
         self.untracked.end_read_only(tids, slot, stamp)
     }
 
+    fn tracked_reads(&self) -> usize {
+        self.reads.len()
+    }
+
     fn reads_hold(&self, tids: &TidLease) -> bool {
         self.successor.stamp == Stamp::INFINITY
             && self.untracked.successor(tids) == Stamp::INFINITY

@@ -4,16 +4,18 @@
 //! holds anything. When the TID is chosen, and the transaction may commit, the record is appended before the values are put in;
 //! from the announcement to there the worker's seat holds the epoch back (`log::parallel::seats`).
 
-use super::{running::Operation, worker::State};
+use super::{engine::Engine, pending::Write, running::Operation, worker::State};
 use crate::{
+    epoch::Guard,
     error::{Error, Result},
     log::parallel::{
         ParallelLog,
         record::{Draft, Entries, Row, put_entry},
         seats::Seat,
     },
-    rows::in_place::CommitTid,
+    rows::in_place::{CommitTid, Outgrown},
     scheme::in_place::InPlace,
+    txn::write_set::Footprint,
     types::KeyBuffer,
 };
 use std::sync::Arc;
@@ -40,23 +42,25 @@ impl<P: InPlace> Operation<'_, P> {
         let (Some(log), Some(journal)) = (&engine.log, journal) else { return Ok(()) };
         let Journal { seat, draft, entries } = journal;
         draft.begin();
-        for write in &footprint.writes {
-            let (table, key) = (engine.tables.get(write.place.table), footprint.key(write.place));
-            let value = write.value.as_ref().map(|value| value.bytes(nodes));
-            entries.clear();
-            if let Some(value) = value {
-                let mut entry = KeyBuffer::new();
-                for (index, secondary) in table.secondaries() {
-                    let length = secondary.entry_of(key, value, &mut entry)?;
-                    put_entry(entries, index.0, &entry[..length]);
-                }
-            }
-            draft.add(&Row { table: table.id, key, value, entries: Entries(entries) });
-        }
+        each_row(engine, footprint, nodes, entries, |row| draft.add(row))?;
         let bytes = draft.seal().ok_or(Error::Limit("2 GiB of values and keys in one transaction"))?;
         log.make_room(seat, bytes)?;
         log.announce(seat);
         Ok(())
+    }
+
+    /// Bytes that its writes will take in the log.
+    pub(super) fn log_bytes(&self) -> Result<u64> {
+        if self.state.journal.is_none() {
+            return Ok(0);
+        }
+        let (mut bytes, mut row_bytes) = (0, Vec::new());
+        each_row(self.engine, &self.state.footprint, &self.nodes, &mut Vec::new(), |row| {
+            row_bytes.clear();
+            row.write(&mut row_bytes);
+            bytes += row_bytes.len() as u64;
+        })?;
+        Ok(bytes)
     }
 
     /// The transaction commits with this TID.
@@ -82,4 +86,28 @@ impl<P: InPlace> Operation<'_, P> {
         let gaps = self.engine.log.as_ref().filter(|_| self.state.met_gap).map_or(0, |log| log.gap_epoch());
         self.state.last_tid.epoch().max(gaps)
     }
+}
+
+/// Shows `each` what the log is told of every row that was written; `entries` is room for those of a row.
+fn each_row<P: InPlace>(
+    engine: &Engine<P>,
+    footprint: &Footprint<Write<P::Control>, Outgrown>,
+    nodes: &Guard<'_>,
+    entries: &mut Vec<u8>,
+    mut each: impl FnMut(&Row<'_>),
+) -> Result<()> {
+    for write in &footprint.writes {
+        let (table, key) = (engine.tables.get(write.place.table), footprint.key(write.place));
+        let value = write.value.as_ref().map(|value| value.bytes(nodes));
+        entries.clear();
+        if let Some(value) = value {
+            let mut entry = KeyBuffer::new();
+            for (index, secondary) in table.secondaries() {
+                let length = secondary.entry_of(key, value, &mut entry)?;
+                put_entry(entries, index.0, &entry[..length]);
+            }
+        }
+        each(&Row { table: table.id, key, value, entries: Entries(entries) });
+    }
+    Ok(())
 }

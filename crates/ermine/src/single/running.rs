@@ -29,6 +29,7 @@ use crate::{
     sync::{Ordering, Spin},
     table::TableParts,
     txn::check_key,
+    work::{Counts, Work},
 };
 
 /// A table of the family.
@@ -108,6 +109,14 @@ impl<'e, P: InPlace> Txn<'e, P> {
         if self.read_only { Err(Error::ReadOnly) } else { self.operation() }
     }
 
+    /// What it has done so far.
+    pub(crate) fn work(&self) -> Result<Work> {
+        let operation = self.operation()?;
+        let Counts { rows_read, versions_walked } = operation.state.counts;
+        let tracked_reads = P::tracked_reads(&operation.state.scheme) as u64;
+        Ok(Work { rows_read, versions_walked, tracked_reads, log_bytes: operation.log_bytes()? })
+    }
+
     /// Why it is over, if it has lost a conflict.
     #[inline]
     pub(crate) fn doomed(&self) -> Option<Box<Abort>> {
@@ -144,6 +153,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
         state.doomed = None;
         state.last_tid = CommitTid::default();
         state.met_gap = false;
+        state.counts = Counts::default();
         worker.presence.leave();
         worker.nodes.unpin();
         worker.housekeep_sometimes(self.engine);
@@ -190,6 +200,7 @@ impl<P: InPlace> Operation<'_, P> {
     pub(super) fn read_row(&mut self, table: &TableOf<P>, row: RowId, key: &[u8], place: Place) -> Result<RowRead> {
         let Some(record) = table.rows.slot(row).record() else { return Ok(RowRead::Gone) };
         self.check_declared(table, Some(key), Some(record), false)?;
+        self.state.counts.rows_read += 1;
         let at = self.observed_from();
         if let Some(snapshot) = self.state.snapshot {
             return Ok(self.read_snapshot(table, row, key, record, snapshot));

@@ -27,6 +27,7 @@ use crate::{
     scheme::{Place, in_place::InPlace},
     sync::{AtomicU64, Ordering},
     txn::write_set::Footprint,
+    work::Counts,
 };
 
 /// A worker.
@@ -104,6 +105,7 @@ pub(crate) struct StaleEntry {
 /// The parts of a worker that operations change.
 pub(crate) struct State<P: InPlace> {
     pub(crate) scheme: P::State,
+    pub(crate) counts: Counts,
     pub(crate) footprint: Footprint<Write<P::Control>, Outgrown>,
     pub(crate) savepoints: Savepoints<Replaced>,
     pub(crate) positions: Positions,
@@ -163,6 +165,7 @@ impl<P: InPlace> Worker<P> {
         let garbage = Garbage { removals: VecDeque::new(), retired: Limbo::new(), row_ids: Vec::new() };
         let state = State {
             scheme: P::State::default(),
+            counts: Counts::default(),
             footprint: Footprint::default(),
             savepoints: Savepoints::default(),
             positions: Positions::default(),

@@ -3,7 +3,11 @@
 //! The number of a row's record among them is its version's position in the write set. So a version that is in memory knows
 //! where it stands in the log: in the block of its commit stamp, under that number.
 
-use super::{commit_order::Journal, running::Operation};
+use super::{
+    commit_order::{Journal, Write},
+    running::Operation,
+    write_set::{ChainFootprint, NeededEntry},
+};
 use crate::{
     clock::LogOffset,
     durable::store::storage,
@@ -11,9 +15,9 @@ use crate::{
     ids::Stamp,
     log::{
         Log, Position,
-        record::{Payload, Record},
+        record::{BlobRef, Payload, Record},
     },
-    rows::chain::Kind,
+    rows::chain::{CertifierStamps, Kind},
     scheme::Scheme,
     worker::State,
 };
@@ -57,7 +61,6 @@ impl<S: Scheme> Operation<'_, S> {
         position.draft.begin();
         for write in &footprint.writes {
             let (table, row) = (write.place.table, write.row);
-            let had_value = write.old.is_some_and(|old| old.kind() == Kind::Live);
             let mut payload = write.new.payload(&self.entered.versions);
             let reference;
             let mut value = Payload::here(payload.len());
@@ -67,26 +70,41 @@ impl<S: Scheme> Operation<'_, S> {
                 reference = blob.to_bytes();
                 (payload, value) = (&reference, Payload { length: reference.len(), diverted: true });
             }
-            let record = match (write.new.kind(), had_value) {
-                (Kind::Live, true) => Record::Update { table, row, value },
-                (Kind::Live, false) => Record::Insert { table, row, key: footprint.key(write.place), value },
-                (Kind::Tombstone | Kind::Absent, _) => Record::Delete { table, row },
-            };
-            position.draft.add(&record, payload);
+            position.draft.add(&record_of(footprint, write, value), payload);
             if position.draft.is_full() {
                 position.spill(log);
             }
         }
         for needed in &footprint.entries {
-            let (table, row, index) = (needed.entry.table, needed.row, needed.index.0);
-            let entry = footprint.key(needed.entry);
-            position.draft.add(&Record::Entry { table, row, index, entry }, &[]);
+            position.draft.add(&entry_of(footprint, needed), &[]);
             if position.draft.is_full() {
                 position.spill(log);
             }
         }
         position.seal(log);
         Ok(())
+    }
+
+    /// Bytes that its writes will take in the log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        if self.engine.log.is_none() {
+            return 0;
+        }
+        let State { footprint, .. } = &*self.state;
+        let (mut descriptor, mut bytes) = (Vec::new(), 0);
+        let mut add = |record: &Record<'_>| {
+            descriptor.clear();
+            record.write(&mut descriptor);
+            bytes += descriptor.len() + record.payload().map_or(0, |payload| payload.length);
+        };
+        for write in &footprint.writes {
+            let length = write.new.payload(&self.entered.versions).len();
+            let diverted = self.engine.options.diverts(length);
+            let length = if diverted { BlobRef::BYTES } else { length };
+            add(&record_of(footprint, write, Payload { length, diverted }));
+        }
+        footprint.entries.iter().for_each(|needed| add(&entry_of(footprint, needed)));
+        bytes as u64
     }
 
     /// The transaction has ended: the large values that it wrote are its own now, or nobody's.
@@ -98,4 +116,21 @@ impl<S: Scheme> Operation<'_, S> {
             position.blobs.clear();
         }
     }
+}
+
+/// The record of a write whose value goes into the log like that.
+fn record_of<'f, H: CertifierStamps>(footprint: &'f ChainFootprint<H>, write: &Write<H>, value: Payload) -> Record<'f> {
+    let (table, row) = (write.place.table, write.row);
+    let had_value = write.old.is_some_and(|old| old.kind() == Kind::Live);
+    match (write.new.kind(), had_value) {
+        (Kind::Live, true) => Record::Update { table, row, value },
+        (Kind::Live, false) => Record::Insert { table, row, key: footprint.key(write.place), value },
+        (Kind::Tombstone | Kind::Absent, _) => Record::Delete { table, row },
+    }
+}
+
+/// The record of an entry.
+fn entry_of<'f, H>(footprint: &'f ChainFootprint<H>, needed: &NeededEntry) -> Record<'f> {
+    let (table, row, index) = (needed.entry.table, needed.row, needed.index.0);
+    Record::Entry { table, row, index, entry: footprint.key(needed.entry) }
 }

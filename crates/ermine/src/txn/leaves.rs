@@ -137,7 +137,7 @@ impl<S: Scheme> Validation<'_, S> {
     ) -> Result<Option<Late<StampsOf<S>>>, Conflict> {
         // An empty slot: an insert that is being undone.
         let Some(head) = table.rows.slot(row).head() else { return Ok(None) };
-        match visible::<S>(&self.engine.shared, self.begin, false, self.tid, head) {
+        match visible::<S>(&self.engine.shared, self.begin, false, self.tid, head, || ()) {
             Seen::Own(_) => Ok(None),
             Seen::At(version, _) if self.is_shown(table, index, version, entry) => Ok(None),
             Seen::At(version, _) => Ok(Some(Late { version, head, place })),

@@ -21,6 +21,7 @@ use crate::{
         visible::{Seen, visible},
         write_set::Looked,
     },
+    work::{Counts, Work},
     worker::{State, Worker},
 };
 
@@ -59,6 +60,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let state = worker.state.get_mut();
         state.begin = begin;
         state.read_from = Stamp::ZERO;
+        state.counts = Counts::default();
         state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
         state.certifier.begin();
         let durability = durability.unwrap_or(engine.options.durability);
@@ -105,6 +107,14 @@ impl<'e, S: Scheme> Txn<'e, S> {
         }
         self.worker().changed();
         self.operation()
+    }
+
+    /// What it has done so far.
+    pub(crate) fn work(&self) -> Result<Work> {
+        let operation = self.operation()?;
+        let Counts { rows_read, versions_walked } = operation.state.counts;
+        let tracked_reads = operation.state.certifier.tracked_reads() as u64;
+        Ok(Work { rows_read, versions_walked, tracked_reads, log_bytes: operation.log_bytes() })
     }
 
     /// Why it is over, if it has lost a conflict.
@@ -214,7 +224,9 @@ impl<'t, S: Scheme> Operation<'t, S> {
             self.bring_in(table, row)?;
             return Ok(RowRead::Gone);
         };
-        let seen = visible::<S>(&self.engine.shared, self.state.begin, self.state.uncertified, self.state.tid, head);
+        let State { begin, uncertified, tid, counts, .. } = &mut *self.state;
+        counts.rows_read += 1;
+        let seen = visible::<S>(&self.engine.shared, *begin, *uncertified, *tid, head, || counts.versions_walked += 1);
         if self.is_observed() {
             self.note_read(table, sought, head, at, &seen)?;
         }

@@ -63,7 +63,8 @@ pub(crate) fn standing<H: CertifierStamps>(
     }
 }
 
-/// The newest version that a transaction may see, from `head` on; `snapshot`: it reads one, whatever the scheme does.
+/// The newest version that a transaction may see, from `head` on; `snapshot`: it reads one, whatever the scheme does. `passed` is told of
+/// each version that is passed over.
 ///
 /// Under a snapshot: the newest committed below `begin`. Under read committed: the newest committed one at all. In both
 /// cases a writer that is committing below `begin` is waited for, it is about to end: what it overwrites may be freed
@@ -75,6 +76,7 @@ pub(crate) fn visible<S: Scheme>(
     snapshot: bool,
     tid: Option<Tid>,
     head: VersionPtr<StampsOf<S>>,
+    mut passed: impl FnMut(),
 ) -> Seen<StampsOf<S>> {
     let snapshot = S::SNAPSHOT || snapshot;
     // The usual case: committed long ago.
@@ -89,7 +91,10 @@ pub(crate) fn visible<S: Scheme>(
             Standing::Own => return Seen::Own(version),
             Standing::Unfinished(_) if Mutant::DirtyRead.is_on() => return Seen::At(version, Stamp::ZERO),
             Standing::Committed(stamp) if stamp < begin || !snapshot => return Seen::At(version, stamp),
-            _ => next = version.older(),
+            _ => {
+                passed();
+                next = version.older();
+            }
         }
     }
     Seen::Nothing

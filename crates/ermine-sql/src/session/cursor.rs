@@ -1,0 +1,226 @@
+//! Cursors: queries whose rows are fetched in parts, within a transaction.
+//!
+//! The executor hands rows to whoever asks for them without stopping. So a query is run when its cursor is declared, and its rows are kept:
+//! what the transaction writes afterwards does not change them, and they are only fetched forward.
+
+use sqlparser::{
+    ast::{self, CloseCursor},
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::Token,
+};
+
+use super::{
+    Column, KeptRows, MORE, Rows, Session, State,
+    plan::{other_columns, same_types},
+    transaction::Open,
+};
+use crate::{
+    bind::{Binder, names::name_of},
+    error::{Result, SqlError, SqlState},
+    exec::Run,
+    query::Query,
+    system::reg,
+};
+
+/// FETCH, as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetch {
+    name: String,
+    count: Count,
+}
+
+/// Which rows are fetched.
+#[derive(Clone, Debug)]
+enum Count {
+    Next(usize),
+    All,
+    /// Other ones than the next: these words.
+    Other(String),
+}
+
+impl Fetch {
+    /// Parses what comes behind the word FETCH.
+    pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        const OTHERS: [Keyword; 6] =
+            [Keyword::PRIOR, Keyword::FIRST, Keyword::LAST, Keyword::ABSOLUTE, Keyword::RELATIVE, Keyword::BACKWARD];
+        let count = if let Some(word) = parser.parse_one_of_keywords(&OTHERS) {
+            Count::parse(parser)?;
+            Count::Other(format!("{word:?}"))
+        } else if parser.parse_keyword(Keyword::NEXT) {
+            Count::Next(1)
+        } else {
+            let _ = parser.parse_keyword(Keyword::FORWARD);
+            Count::parse(parser)?
+        };
+        let _ = parser.parse_one_of_keywords(&[Keyword::FROM, Keyword::IN]);
+        Ok(Self { name: name_of(&parser.parse_identifier()?), count })
+    }
+}
+
+impl Count {
+    /// Parses a number or ALL; one row where neither is there.
+    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        if parser.parse_keyword(Keyword::ALL) {
+            return Ok(Self::All);
+        }
+        if parser.consume_token(&Token::Minus) {
+            parser.parse_literal_uint()?;
+            return Ok(Self::Other("BACKWARD".into()));
+        }
+        if !matches!(parser.peek_token_ref().token, Token::Number(..)) {
+            return Ok(Self::Next(1));
+        }
+        Ok(match parser.parse_literal_uint()? {
+            0 => Self::Other("0".into()),
+            count => Self::Next(count.try_into().unwrap_or(usize::MAX)),
+        })
+    }
+}
+
+/// DECLARE, after binding.
+pub(crate) struct Declare {
+    name: String,
+    is_binary: bool,
+    pub(crate) query: Query,
+    columns: Vec<Column>,
+}
+
+/// Binds DECLARE.
+pub(super) fn declare(binder: &mut Binder<'_>, declared: &[ast::Declare]) -> Result<Declare> {
+    let [ast::Declare { names, binary, scroll, hold, for_query: Some(query), .. }] = declared else {
+        return Err(SqlError::unsupported("this form of DECLARE"));
+    };
+    let [name] = &names[..] else { return Err(SqlError::unsupported("DECLARE of several names")) };
+    if *scroll == Some(true) {
+        return Err(SqlError::unsupported("SCROLL CURSOR"));
+    }
+    if *hold == Some(true) {
+        return Err(SqlError::unsupported("CURSOR WITH HOLD"));
+    }
+    let (query, mut columns) = binder.query(query)?;
+    let query = reg::named(query, &mut columns);
+    Ok(Declare { name: name_of(name), is_binary: *binary == Some(true), query, columns })
+}
+
+/// An open cursor.
+struct Cursor {
+    name: String,
+    is_binary: bool,
+    columns: Vec<Column>,
+    /// Not fetched yet.
+    rows: KeptRows,
+    /// How many the transaction had opened before.
+    number: usize,
+}
+
+/// The cursors of a transaction.
+#[derive(Default)]
+pub(super) struct Cursors {
+    open: Vec<Cursor>,
+    /// How many there have been.
+    opened: usize,
+}
+
+impl Cursors {
+    /// How many there have been, for [`Cursors::go_back`].
+    pub(super) fn mark(&self) -> usize {
+        self.opened
+    }
+
+    /// Closes those that were opened since.
+    pub(super) fn go_back(&mut self, mark: usize) {
+        self.open.retain(|cursor| cursor.number < mark);
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.open.iter().position(|cursor| cursor.name == name)
+    }
+}
+
+impl Declare {
+    /// Runs the query, in a transaction that does not have a cursor of the name.
+    pub(super) fn run(&self, cursors: &Cursors, run: &Run<'_>) -> Result<KeptRows> {
+        if cursors.find(&self.name).is_some() {
+            let message = format!("cursor \"{}\" already exists", self.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
+        }
+        let kept: usize = cursors.open.iter().map(|cursor| cursor.rows.bytes()).sum();
+        let mut rows = KeptRows::new(KeptRows::BYTES_MAX.saturating_sub(kept));
+        let _ = run.query(&self.query, None, &mut |row| {
+            rows.push(row)?;
+            MORE
+        })?;
+        Ok(rows)
+    }
+
+    /// Opens the cursor with these rows.
+    pub(super) fn open(&self, cursors: &mut Cursors, rows: KeptRows) {
+        let Self { name, is_binary, columns, .. } = self;
+        let (name, columns) = (name.clone(), columns.clone());
+        cursors.open.push(Cursor { name, is_binary: *is_binary, columns, rows, number: cursors.opened });
+        cursors.opened += 1;
+    }
+}
+
+impl Session {
+    /// The columns of an open cursor (DECLARE).
+    pub fn cursor(&self, name: &str) -> Option<&[Column]> {
+        let State::Block { open: Some(open), .. } = &self.state else { return None };
+        open.cursors.find(name).map(|at| &*open.cursors.open[at].columns)
+    }
+
+    /// The columns of what FETCH gives; an error where it wants other rows than the next.
+    pub(super) fn fetched(&self, fetch: &Fetch) -> Result<Option<Vec<Column>>> {
+        match &fetch.count {
+            Count::Other(words) => Err(SqlError::unsupported(format_args!("FETCH {words}"))),
+            // What is not open is found out when it is run.
+            Count::Next(_) | Count::All => Ok(self.cursor(&fetch.name).map(<[_]>::to_vec)),
+        }
+    }
+
+    /// FETCH; `told`: the columns that were told of beforehand.
+    pub(super) fn fetch(&mut self, fetch: &Fetch, told: Option<&[Column]>, rows: &mut dyn Rows) -> Result<()> {
+        let is_simple = self.is_simple;
+        let (cursors, at) = self.open_cursor(&fetch.name)?;
+        let Cursor { columns, is_binary, rows: kept, .. } = &mut cursors.open[at];
+        if !is_simple && !same_types(told, Some(columns)) {
+            return Err(other_columns());
+        }
+        if *is_binary {
+            rows.binary();
+        }
+        rows.columns(columns)?;
+        let count = match fetch.count {
+            Count::Next(count) => count,
+            Count::All | Count::Other(_) => usize::MAX,
+        };
+        let count = kept.fetch(count, rows)?;
+        rows.complete(&format!("FETCH {count}"))
+    }
+
+    /// CLOSE
+    pub(super) fn close(&mut self, which: &CloseCursor, rows: &mut dyn Rows) -> Result<()> {
+        match which {
+            CloseCursor::All => {
+                if let State::Block { open: Some(open), .. } = &mut self.state {
+                    open.cursors.go_back(0);
+                }
+                rows.complete("CLOSE CURSOR ALL")
+            }
+            CloseCursor::Specific { name } => {
+                let (cursors, at) = self.open_cursor(&name_of(name))?;
+                cursors.open.swap_remove(at);
+                rows.complete("CLOSE CURSOR")
+            }
+        }
+    }
+
+    fn open_cursor(&mut self, name: &str) -> Result<(&mut Cursors, usize)> {
+        let missing = || SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"));
+        let State::Block { open: Some(open), .. } = &mut self.state else { return Err(missing()) };
+        let Open { cursors, .. } = &mut **open;
+        let at = cursors.find(name).ok_or_else(missing)?;
+        Ok((cursors, at))
+    }
+}

@@ -1,0 +1,74 @@
+//! Rows that are kept until somebody fetches them.
+
+use std::collections::VecDeque;
+
+use super::Rows;
+use crate::{
+    error::{Result, SqlError, SqlState},
+    types::Value,
+};
+
+/// Rows of a portal or a cursor that have not been fetched, in their order.
+#[derive(Debug)]
+pub struct KeptRows {
+    rows: VecDeque<Box<[Value]>>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Default for KeptRows {
+    fn default() -> Self {
+        Self::new(Self::BYTES_MAX)
+    }
+}
+
+impl KeptRows {
+    /// What may be kept at a time.
+    pub const BYTES_MAX: usize = 256 << 20;
+
+    /// None, and room for so many bytes of them.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { rows: VecDeque::new(), bytes: 0, bytes_max }
+    }
+
+    /// What they take, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keeps a row behind those that are there; fails where there is no room for it.
+    pub fn push(&mut self, row: &[Value]) -> Result<()> {
+        self.bytes += bytes_of(row);
+        if self.bytes > self.bytes_max {
+            let what = "the result of a portal that is fetched in parts is too large";
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+                .hint("Fetch all rows at once, or fewer by LIMIT."));
+        }
+        self.rows.push_back(row.into());
+        Ok(())
+    }
+
+    /// Shows the first of them, and keeps them no longer; gives how many there were, at most `count`.
+    pub fn fetch(&mut self, count: usize, rows: &mut dyn Rows) -> Result<usize> {
+        let count = count.min(self.rows.len());
+        for row in self.rows.drain(..count) {
+            self.bytes -= bytes_of(&row);
+            rows.row(&row)?;
+        }
+        Ok(count)
+    }
+
+    /// Forgets them all.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.bytes_max);
+    }
+}
+
+fn bytes_of(row: &[Value]) -> usize {
+    let bytes = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::Bytea(bytes) => bytes.len(),
+        _ => 0,
+    };
+    row.iter().map(|value| size_of::<Value>() + bytes(value)).sum()
+}
