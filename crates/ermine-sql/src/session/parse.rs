@@ -9,7 +9,7 @@ use sqlparser::{
     dialect::PostgreSqlDialect,
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::{Token, Tokenizer},
+    tokenizer::{Token, TokenWithSpan, Tokenizer},
 };
 
 use super::{
@@ -113,9 +113,33 @@ pub(crate) fn expression(text: &str) -> Result<Expr> {
 fn parser(text: &str) -> Result<Parser<'static>> {
     check_size(text)?;
     let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location();
-    let tokens = tokens.map_err(|error| failure(text, &error.into()))?;
+    let mut tokens = tokens.map_err(|error| failure(text, &error.into()))?;
     check_chains(&tokens)?;
+    strengthen_locks(&mut tokens);
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
+}
+
+/// The grammar has two locks of rows, PostgreSQL four: FOR NO KEY UPDATE becomes FOR UPDATE, FOR KEY SHARE becomes FOR SHARE, which hold off
+/// whatever the weaker ones do.
+fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
+    use Keyword::{FOR, KEY, NO, SHARE, UPDATE};
+    let keyword = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let words = tokens.iter().enumerate().filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
+    let words: Vec<_> = words.map(|(at, token)| (at, keyword(token))).collect();
+    let mut needless = Vec::new();
+    for at in 0..words.len() {
+        match words[at..] {
+            [(_, FOR), (no, NO), (key, KEY), (_, UPDATE), ..] => needless.extend([no, key]),
+            [(_, FOR), (key, KEY), (_, SHARE), ..] => needless.push(key),
+            _ => {}
+        }
+    }
+    for at in needless.into_iter().rev() {
+        tokens.remove(at);
+    }
 }
 
 /// The name of an object, in a literal.

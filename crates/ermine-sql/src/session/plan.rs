@@ -120,7 +120,7 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
         }
         Statement::Declare { stmts } => (Plan::Declare(cursor::declare(binder, stmts)?), None),
         Statement::Explain { statement, analyze, options, .. } => {
-            let analyze = *analyze || options.iter().flatten().any(is_analyze);
+            let analyze = *analyze || asks_to_analyze(options.as_deref().unwrap_or_default())?;
             let (plan, _) = plan_of(binder, statement)?;
             let column = Column { name: "QUERY PLAN".into(), ty: SqlType::TEXT, modifier: -1, source: (0, 0) };
             (Plan::Explain { plan: Box::new(plan), analyze }, Some(vec![column]))
@@ -135,12 +135,27 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
     })
 }
 
-fn is_analyze(option: &ast::UtilityOption) -> bool {
-    option.name.value.eq_ignore_ascii_case("analyze")
-        && option
-            .arg
-            .as_ref()
-            .is_none_or(|value| !matches!(value.to_string().to_lowercase().as_str(), "false" | "off" | "0"))
+/// What EXPLAIN is asked for in parentheses. What is not told at all, buffers for one, is not missed.
+fn asks_to_analyze(options: &[ast::UtilityOption]) -> Result<bool> {
+    let mut analyze = false;
+    for option in options {
+        let name = option.name.value.to_lowercase();
+        let value = option.arg.as_ref().map(|value| value.to_string().trim_matches('\'').to_lowercase());
+        match &*name {
+            "analyze" => analyze = !matches!(value.as_deref(), Some("false" | "off" | "0")),
+            "format" if value.as_deref() != Some("text") => {
+                let format = value.unwrap_or_default().to_uppercase();
+                return Err(SqlError::unsupported(format_args!("EXPLAIN (FORMAT {format})")));
+            }
+            "format" | "verbose" | "costs" | "settings" | "generic_plan" | "buffers" | "wal" | "timing" | "summary" => {
+            }
+            _ => {
+                let message = format!("unrecognized EXPLAIN option \"{name}\"");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+        }
+    }
+    Ok(analyze)
 }
 
 /// Whether the columns of two results are alike.
