@@ -437,3 +437,30 @@ fn a_change_of_definitions_that_waits_misses_no_row() {
         check_rows(&mut one, rows, &case);
     }
 }
+
+/// A definition is shown when it is durable; who asks for the name meanwhile does not get it.
+#[test]
+fn a_name_is_given_once() {
+    for scheme in [Scheme::SiSsn, Scheme::Rc, Scheme::Silo, Scheme::TwoPhaseWaitDie] {
+        let directory = std::env::temp_dir().join(format!("ermine-sql-names-{scheme}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        let engine = Database::open(&directory, Options::default().scheme(scheme)).unwrap();
+        let database = SqlDatabase::open(Arc::new(engine)).unwrap();
+        for round in 0..10 {
+            let made: Vec<_> = thread::scope(|scope| {
+                let make = || run(&mut database.session("tester", "test"), &format!("CREATE TABLE t{round} (a int)"));
+                let makers: Vec<_> = (0..3).map(|_| scope.spawn(make)).collect();
+                makers.into_iter().map(|maker| maker.join().unwrap()).collect()
+            });
+            assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{scheme}: {made:?}");
+            let refused = |made: &&Result<_, SqlState>| {
+                matches!(made, Err(SqlState::DUPLICATE_TABLE | SqlState::SERIALIZATION_FAILURE))
+            };
+            assert_eq!(made.iter().filter(refused).count(), 2, "{scheme}: {made:?}");
+            let named = format!("SELECT count(*) FROM pg_class WHERE relname = 't{round}'");
+            assert_eq!(ask(&mut database.session("tester", "test"), &named), ["1"], "{scheme}");
+        }
+        drop(database);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

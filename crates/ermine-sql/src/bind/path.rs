@@ -153,7 +153,7 @@ fn bounds<'c>(
         let (place, compared_as) = match column {
             Expr::Column(place) => (*place, None),
             // A column that was made wider for the comparison.
-            Expr::Cast(inner, Conversion { from, to, .. }) if widens(*from, *to) => match **inner {
+            Expr::Cast(inner, Conversion { from, to, modifier: -1, .. }) if widens(*from, *to) => match **inner {
                 Expr::Column(place) => (place, Some(*to)),
                 _ => return None,
             },
@@ -166,8 +166,10 @@ fn bounds<'c>(
     bounding(left, *comparison, right).or_else(|| bounding(right, comparison.turned(), left))
 }
 
-/// Whether values of a type are found by values of a wider one.
+/// Whether values of a type are found by values of another one, which has them all: none fails to become one, and none becomes another.
 fn widens(from: SqlType, to: SqlType) -> bool {
-    let is_integer = |ty| matches!(ty, SqlType::INT2 | SqlType::INT4 | SqlType::INT8);
-    is_integer(from) && is_integer(to) || from.is_text() && to.is_text() && from != SqlType::CHAR && to != SqlType::CHAR
+    let is_any_text = |ty| matches!(ty, SqlType::VARCHAR | SqlType::TEXT);
+    matches!((from, to), (SqlType::INT2, SqlType::INT4 | SqlType::INT8) | (SqlType::INT4, SqlType::INT8))
+        || is_any_text(from) && is_any_text(to)
+        || from == SqlType::NAME && to == SqlType::TEXT
 }

@@ -83,14 +83,27 @@ impl Binder<'_> {
         };
         let (mut bound, columns) = match &*query.body {
             SetExpr::Select(select) => self.select(select, keys)?,
+            // In parentheses: what it says of order and number comes first.
+            SetExpr::Query(inner) => {
+                let (mut bound, columns) = self.untyped_query(inner)?;
+                if keys.is_empty() && query.limit_clause.is_none() && query.fetch.is_none() {
+                    self.lock(&mut bound, &query.locks)?;
+                    return Ok((bound, columns));
+                }
+                let chooses = matches!(&bound.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
+                if chooses || bound.limit.is_some() || bound.offset.is_some() {
+                    let what = "ORDER BY or LIMIT behind a query in parentheses that has LIMIT, OFFSET or DISTINCT ON";
+                    return Err(SqlError::unsupported(what));
+                }
+                if !keys.is_empty() {
+                    bound.order.clear();
+                }
+                self.order_by_output(&mut bound, &columns, keys)?;
+                (bound, columns)
+            }
             body => {
                 let (mut bound, columns) = self.body(body)?;
-                for key in keys {
-                    let at = self
-                        .output_place(&key.expr, &columns)?
-                        .ok_or_else(|| SqlError::unsupported("ORDER BY of an expression after UNION or VALUES"))?;
-                    bound.order.push(sort_key(at, &key.options)?);
-                }
+                self.order_by_output(&mut bound, &columns, keys)?;
                 (bound, columns)
             }
         };
@@ -114,6 +127,17 @@ impl Binder<'_> {
             });
         }
         Ok((bound, columns))
+    }
+
+    /// Has a query ordered by what it shows.
+    fn order_by_output(&mut self, bound: &mut Query, columns: &[Column], keys: &[ast::OrderByExpr]) -> Result<()> {
+        for key in keys {
+            let at = self.output_place(&key.expr, columns)?.ok_or_else(|| {
+                SqlError::unsupported("ORDER BY of an expression after UNION, VALUES or a query in parentheses")
+            })?;
+            bound.order.push(sort_key(at, &key.options)?);
+        }
+        Ok(())
     }
 
     /// A number of rows.

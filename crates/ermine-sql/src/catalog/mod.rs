@@ -237,9 +237,13 @@ impl CatalogStore {
         Ok(())
     }
 
-    /// Takes a name for a relation, or gives it back; two transactions that want the same one have a conflict.
+    /// Takes a name for a relation that the transaction does not know, or gives it back; two transactions that want the same one have a
+    /// conflict, also where the other one has committed already and its change is not shown yet.
     pub(crate) fn take_name(&self, txn: &OwnedTransaction, schema: &str, name: &str, is_taken: bool) -> Result<()> {
         let key = key_of_name(schema, name);
+        if is_taken && txn.view(&self.rows, &key[..]).map_err(of_engine)?.is_some() {
+            return Err(not_shown(name));
+        }
         let done =
             if is_taken { txn.put(&self.rows, &key[..], &[][..]) } else { txn.delete(&self.rows, &key[..]).map(drop) };
         done.map_err(of_engine)
@@ -255,10 +259,14 @@ impl CatalogStore {
         done.map_err(of_engine)
     }
 
-    /// A schema goes, into which nobody may put anything meanwhile.
-    pub(crate) fn watch_schema(&self, txn: &OwnedTransaction, schema: &str) -> Result<()> {
-        let names = RawRange::prefix(key_of_name(schema, ""));
-        txn.scan(&self.rows, names).for_each(|_, _| Ok(std::ops::ControlFlow::Continue(()))).map_err(of_engine)
+    /// A schema goes, into which nobody may put anything meanwhile, or has put something that is not shown yet.
+    pub(crate) fn watch_schema(&self, txn: &OwnedTransaction, known: &Catalog, schema: &str) -> Result<()> {
+        let prefix = key_of_name(schema, "");
+        let rows = txn.scan(&self.rows, RawRange::prefix(prefix.clone())).collect().map_err(of_engine)?;
+        let known = known.names.get(schema);
+        let mut names = rows.iter().map(|(RawKey(key), _)| String::from_utf8_lossy(&key[prefix.len()..]));
+        let hidden = names.find(|name| known.is_none_or(|known| !known.contains_key(&**name)));
+        hidden.map_or(Ok(()), |name| Err(not_shown(&name)))
     }
 
     /// Shows changes to everybody, once they are durable; the transaction that made them has committed, and holds the latches of what it
@@ -286,6 +294,12 @@ impl CatalogStore {
         self.storages.taken(&used);
         Ok(dropped.union(&used).copied().filter(|storage| !kept.contains(storage)).collect())
     }
+}
+
+/// Somebody has just made an object of that name.
+fn not_shown(name: &str) -> SqlError {
+    let message = format!("could not serialize access: \"{name}\" was made by a concurrent transaction");
+    SqlError::new(SqlState::SERIALIZATION_FAILURE, message).hint("The transaction might succeed if retried.")
 }
 
 fn decode(bytes: &[u8]) -> Result<Definition> {

@@ -106,10 +106,11 @@ impl Session {
         (0..table.def.columns.len()).try_for_each(|at| binder.default_of(table, at).map(drop))
     }
 
+    /// Those of a new table's key and indexes.
     fn take_names(&self, open: &Open, def: &TableDef) -> Result<()> {
         let indexes = def.indexes.iter().map(|index| &index.name);
-        let names = [&def.name].into_iter().chain(def.primary_key.iter().map(|key| &key.name)).chain(indexes);
-        names.into_iter().try_for_each(|name| self.take_name(open, &def.schema, name, true))
+        let mut names = def.primary_key.iter().map(|key| &key.name).chain(indexes);
+        names.try_for_each(|name| self.take_name(open, &def.schema, name, true))
     }
 
     /// A column, and the sequence that belongs to it.

@@ -31,7 +31,7 @@ impl Actuals {
     pub(super) fn note<T>(&self, part: &T, run: &OneRun) {
         let mut all = self.0.borrow_mut();
         let actual = all.entry(address(part)).or_default();
-        actual.runs += 1;
+        actual.runs = actual.runs.saturating_add(1);
         actual.rows += run.rows;
         actual.took += run.began.elapsed().saturating_sub(run.behind);
     }

@@ -47,15 +47,23 @@ fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<
 }
 
 /// Whether a transaction sees all rows of a table as they are. It has the table alone; `newest` has begun since.
-pub(crate) fn sees_all(txn: &OwnedTransaction, newest: &OwnedTransaction, table: &Table) -> Result<bool> {
-    let mut sees_all = true;
+pub(crate) fn sees_all(
+    txn: &OwnedTransaction,
+    newest: &OwnedTransaction,
+    table: &Table,
+    check_cancelled: &dyn Fn() -> Result<()>,
+) -> Result<bool> {
+    let (mut sees_all, mut goes_on) = (true, Ok(()));
     // Of rows that were deleted since only the older one knows.
     for scanned in [newest, txn] {
         let look = |RawKey(key), _: &[u8]| {
             sees_all &= txn.row_lock(&table.rows, &key[..])? != RowLock::Outdated;
-            Ok(if sees_all { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            goes_on = check_cancelled();
+            Ok(if sees_all && goes_on.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         };
-        scanned.scan(&table.rows, ..).for_each(look).map_err(of_engine)?;
+        let scanned = scanned.scan(&table.rows, ..).for_each(look);
+        std::mem::replace(&mut goes_on, Ok(()))?;
+        scanned.map_err(of_engine)?;
     }
     Ok(sees_all)
 }

@@ -52,7 +52,7 @@ impl Session {
 
     /// A schema goes, into which nobody may put anything meanwhile.
     pub(crate) fn watch_schema(&self, open: &Open, schema: &str) -> Result<()> {
-        self.shared.catalog.watch_schema(&open.txn, schema)
+        self.shared.catalog.watch_schema(&open.txn, &open.catalog, schema)
     }
 
     pub(crate) fn engine(&self) -> &ermine::Database {
@@ -122,7 +122,8 @@ impl Session {
         }
         let newest = TxnOptions::read_only().isolation(Isolation::Snapshot);
         let newest = self.shared.database.begin_owned(newest).map_err(of_engine)?;
-        match sees_all(&open.txn, &newest, table)? {
+        let check = || check_cancelled(self.cancel_flag(), self.deadline());
+        match sees_all(&open.txn, &newest, table, &check)? {
             true => Ok(()),
             false => Err(changed(table.name())),
         }

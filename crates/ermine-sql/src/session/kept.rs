@@ -50,12 +50,15 @@ impl KeptRows {
 
     /// Shows the first of them, and keeps them no longer; gives how many there were, at most `count`.
     pub fn fetch(&mut self, count: usize, rows: &mut dyn Rows) -> Result<usize> {
-        let count = count.min(self.rows.len());
-        for row in self.rows.drain(..count) {
+        let mut fetched = 0;
+        while fetched < count
+            && let Some(row) = self.rows.pop_front()
+        {
             self.bytes -= bytes_of(&row);
             rows.row(&row)?;
+            fetched += 1;
         }
-        Ok(count)
+        Ok(fetched)
     }
 
     /// Forgets them all.
@@ -65,10 +68,5 @@ impl KeptRows {
 }
 
 fn bytes_of(row: &[Value]) -> usize {
-    let bytes = |value: &Value| match value {
-        Value::Text(text) => text.len(),
-        Value::Bytea(bytes) => bytes.len(),
-        _ => 0,
-    };
-    row.iter().map(|value| size_of::<Value>() + bytes(value)).sum()
+    size_of::<Box<[Value]>>() + row.iter().map(Value::bytes).sum::<usize>()
 }

@@ -137,9 +137,11 @@ fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
             _ => {}
         }
     }
-    for at in needless.into_iter().rev() {
-        tokens.remove(at);
-    }
+    let mut at = 0;
+    tokens.retain(|_| {
+        at += 1;
+        needless.binary_search(&(at - 1)).is_err()
+    });
 }
 
 /// The name of an object, in a literal.

@@ -79,6 +79,29 @@ impl Value {
         matches!(self, Self::Null)
     }
 
+    /// The memory that it takes, about; numbers of any length count as short ones.
+    pub fn bytes(&self) -> usize {
+        fn of_json(json: &Json) -> usize {
+            size_of::<Json>()
+                + match json {
+                    Json::String(text) => text.len(),
+                    Json::Array(elements) => elements.iter().map(of_json).sum(),
+                    Json::Object(pairs) => {
+                        pairs.iter().map(|(key, value)| size_of::<Box<str>>() + key.len() + of_json(value)).sum()
+                    }
+                    Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+                }
+        }
+        size_of::<Self>()
+            + match self {
+                Self::Text(text) => text.len(),
+                Self::Bytea(bytes) => bytes.len(),
+                Self::Jsonb(json) => of_json(json),
+                Self::Array(array) => size_of::<Array>() + array.elements().iter().map(Self::bytes).sum::<usize>(),
+                _ => 0,
+            }
+    }
+
     /// The type that a value of this kind has; all texts are `text` here, NULL has none.
     pub fn natural_type(&self) -> Option<SqlType> {
         Some(match self {
