@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ermine::Tid;
+
 /// The result of everything in this crate.
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
 
@@ -129,6 +131,8 @@ pub struct Report {
     pub column: Option<String>,
     /// The constraint that is violated.
     pub constraint: Option<String>,
+    /// The transaction that a conflict was lost to.
+    other: Option<Tid>,
 }
 
 impl SqlError {
@@ -144,6 +148,7 @@ impl SqlError {
             table: None,
             column: None,
             constraint: None,
+            other: None,
         }))
     }
 
@@ -197,6 +202,17 @@ impl SqlError {
     pub fn constraint(mut self, constraint: impl Into<String>) -> Self {
         self.0.constraint = Some(constraint.into());
         self
+    }
+
+    /// With the transaction that a conflict was lost to.
+    pub(crate) fn lost_to(mut self, other: Option<Tid>) -> Self {
+        self.0.other = other;
+        self
+    }
+
+    /// The transaction that a conflict was lost to, where it is known.
+    pub(crate) fn other(&self) -> Option<Tid> {
+        self.0.other
     }
 
     /// The code.

@@ -11,6 +11,7 @@ pub(crate) fn of_engine(error: Error) -> SqlError {
             let detail = abort.to_string();
             SqlError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent transactions")
                 .detail(detail)
+                .lost_to(abort.other)
                 .hint("The transaction might succeed if retried.")
         }
         Error::KeyExists { .. } => {

@@ -4,9 +4,9 @@
 mod sessions;
 
 use std::{
-    sync::{Arc, mpsc},
+    sync::{Arc, Barrier, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ermine::{Database, Options, Scheme};
@@ -64,6 +64,38 @@ fn a_snapshot_stays_under_repeatable_read() {
         let lost = run(&mut one, "UPDATE t SET v = v + 1 WHERE id = 1");
         assert_eq!(lost, Err(SqlState::SERIALIZATION_FAILURE), "{scheme}");
         ask(&mut one, "ROLLBACK");
+    }
+}
+
+#[test]
+fn of_those_that_wait_for_one_another_one_gives_up() {
+    for (scheme, clients) in WITH_VERSIONS.into_iter().flat_map(|scheme| [(scheme, 2), (scheme, 5)]) {
+        let database = open(scheme);
+        ask(&mut database.session("tester", "test"), "INSERT INTO t SELECT n, n FROM generate_series(3, 5) AS n");
+        // Each has a row of its own, and wants that of the next.
+        let all_have = Barrier::new(clients);
+        let began = Instant::now();
+        let mut outcomes = thread::scope(|scope| {
+            let client = |number: usize| {
+                let (mut session, all_have) = (session(&database, "read committed"), &all_have);
+                scope.spawn(move || {
+                    let update = |number: usize| format!("UPDATE t SET v = v + 100 WHERE id = {}", number + 1);
+                    ask(&mut session, "BEGIN");
+                    ask(&mut session, &update(number));
+                    all_have.wait();
+                    let done = run(&mut session, &update((number + 1) % clients)).map(drop);
+                    ask(&mut session, if done.is_ok() { "COMMIT" } else { "ROLLBACK" });
+                    done
+                })
+            };
+            let clients: Vec<_> = (0..clients).map(client).collect();
+            clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+        });
+        outcomes.retain(Result::is_err);
+        assert_eq!(outcomes, [Err(SqlState::DEADLOCK_DETECTED)], "{scheme}, {clients} clients");
+        assert!(began.elapsed() < Duration::from_secs(3), "{scheme}: {:?}", began.elapsed());
+        let sum = 1 + 2 + 3 + 4 + 5 + 200 * (clients - 1);
+        assert_eq!(ask(&mut database.session("tester", "test"), "SELECT sum(v) FROM t"), [sum.to_string()], "{scheme}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::{
     error::Result,
-    ids::TableId,
+    ids::{TableId, Tid},
     savepoints::Savepoint,
     types::{KeyBuffer, KeyList},
     work::Work,
@@ -121,6 +121,8 @@ pub trait Access: sealed::Sealed {
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
     /// Whether what the transaction has read is as it was; then it is taken to stay so.
     fn promise(&self) -> Result<bool>;
+    /// The number by which others know the transaction.
+    fn tid(&self) -> Result<Option<Tid>>;
     /// Shows every row that the transaction has written.
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()>;
     /// What the transaction has done so far.

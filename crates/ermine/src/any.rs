@@ -10,7 +10,7 @@ use crate::{
     durable::recovery::Recovery,
     engine::Engine,
     error::{Abort, Error, Result},
-    ids::{Stamp, TableId},
+    ids::{Stamp, TableId, Tid},
     job::Job,
     log::Receipt,
     options::{Options, Scheme, TxnOptions},
@@ -70,6 +70,10 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
         Txn::promise(self)
     }
 
+    fn tid(&self) -> Result<Option<Tid>> {
+        Txn::tid(self)
+    }
+
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         Txn::writes(self, each)
     }
@@ -121,6 +125,10 @@ impl<P: InPlace> Access for single::Txn<'_, P> {
 
     fn promise(&self) -> Result<bool> {
         single::Txn::promise(self)
+    }
+
+    fn tid(&self) -> Result<Option<Tid>> {
+        single::Txn::tid(self)
     }
 
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
@@ -316,6 +324,12 @@ macro_rules! schemes {
             fn promise(&self) -> Result<bool> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.promise(),)*
+                }
+            }
+
+            fn tid(&self) -> Result<Option<Tid>> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.tid(),)*
                 }
             }
 

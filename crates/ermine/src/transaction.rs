@@ -7,6 +7,7 @@ use crate::{
     any::AnyAccess,
     error::Result,
     handle::{SecondaryIndex, Table},
+    ids::Tid,
     savepoints::Savepoint,
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyList, KeyRange, Value},
     work::Work,
@@ -132,6 +133,12 @@ impl<'db, A: Access> Transaction<'db, A> {
     /// single-version schemes nobody can say, and the answer is no.
     pub fn promise(&self) -> Result<bool> {
         self.access.promise()
+    }
+
+    /// The number by which conflicts name this transaction to others ([`crate::Abort::other`]): `None` before its first write, and under
+    /// single-version schemes.
+    pub fn tid(&self) -> Result<Option<Tid>> {
+        self.access.tid()
     }
 
     /// Shows `each` every row that the transaction has written: the table's name, the encoded key, and the value; `None` for a

@@ -64,7 +64,7 @@ pub enum Workload {
     Recovery(Recovery),
     /// Updates on a fixed number of rows for a long time: is memory flat?
     ///
-    /// Prints memory a hundred times (at most once a second); exit code 1 when resident memory of the last quarter of
-    /// the run is more than 5 % (and more than 8 MiB) above that of the second.
+    /// Prints memory a hundred times (at most once a second); exit code 1 when resident memory grows by more than 2.5 %
+    /// (and more than 4 MiB) both from the second quarter of the run to the third and from there to the last.
     Churn(Churn),
 }

@@ -23,6 +23,7 @@ pub(crate) mod settings;
 mod text;
 pub(crate) mod transaction;
 mod utility;
+mod waits;
 
 use std::{
     cell::RefCell,
@@ -46,6 +47,7 @@ use self::{
     result::Tagged,
     settings::{Extent, Settings},
     transaction::{Modes, Open, PATIENCE, Patience, changed},
+    waits::Waits,
 };
 pub(crate) use self::{
     plan::{Bound, Plan},
@@ -56,6 +58,7 @@ use crate::{
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
     error::{Result, SqlError, SqlState},
     exec::{Actuals, GivenNumbers, Run},
+    failure::of_engine,
     prepared::PreparedStore,
     types::{Environment, SqlType, Value},
 };
@@ -68,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) database: Arc<ermine::Database>,
     pub(crate) catalog: CatalogStore,
     pub(crate) prepared: PreparedStore,
+    waits: Arc<Waits>,
 }
 
 impl SqlDatabase {
@@ -97,7 +101,7 @@ impl SqlDatabase {
         }
         let catalog = CatalogStore::open(database.clone())?;
         let prepared = PreparedStore::open(&database, &catalog)?;
-        Ok(Self(Arc::new(Shared { database, catalog, prepared })))
+        Ok(Self(Arc::new(Shared { database, catalog, prepared, waits: Arc::default() })))
     }
 
     /// Whether SQL can be had under a scheme. Statements need transactions of their own beside that of their session, for numbers and
@@ -405,6 +409,7 @@ impl Session {
         }
         let point = open.point(self.settings.mark())?;
         let mut patience = Patience::new(self.patience());
+        let mut waiting = None;
         loop {
             let mut tag = Tagged { rows, tag: String::new() };
             match self.run_in(open, prepared, parameters, &mut tag, false) {
@@ -416,6 +421,13 @@ impl Session {
                 }
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
                     open.go_back(&point)?;
+                    // Nobody waits for one that has written nothing.
+                    if let Some(own) = open.txn.tid().map_err(of_engine)? {
+                        let waiting = waiting.get_or_insert_with(|| self.shared.waits.begin(own));
+                        if waiting.meets(error.other(), Patience::INTERVAL_MAX) {
+                            return Err(waits::deadlock(&self.named(error)));
+                        }
+                    }
                     self.wait_for_others(&mut patience, error)?;
                     open.renew(&self.shared.catalog)?;
                 }
@@ -436,11 +448,11 @@ impl Session {
         if patience.wait() {
             return Ok(());
         }
-        let detail = conflict.report().detail.clone().unwrap_or_default();
+        let detail = self.named(conflict).report().detail.clone().unwrap_or_default();
+        let error = SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout");
         Err(match self.settings.millis("lock_timeout") {
-            0 => SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
-                .hint("Waits of several seconds are taken for deadlocks; set lock_timeout to wait longer."),
-            _ => SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"),
+            0 => error.hint(format!("Statements wait for {} s where lock_timeout is 0.", PATIENCE.as_secs())),
+            _ => error,
         }
         .detail(detail))
     }

@@ -116,7 +116,7 @@ impl Drop for Changing {
     }
 }
 
-/// How long is waited for others where nothing is said: longer waits are taken for deadlocks.
+/// How long is waited for others where nothing is said: a thread waits, so not for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long is waited for others, and how often is looked.
@@ -129,6 +129,8 @@ pub(crate) struct Patience {
 impl Patience {
     const FIRST: Duration = Duration::from_micros(50);
     const LONGEST: Duration = Duration::from_millis(10);
+    /// Whoever waits has tried again within it.
+    pub(crate) const INTERVAL_MAX: Duration = Duration::from_millis(50);
 
     pub(crate) fn new(at_most: Duration) -> Self {
         Self { since: Instant::now(), at_most, next: Self::FIRST }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     access::{OwnWrite, Put, RowLock},
     error::Result,
-    ids::TableId,
+    ids::{TableId, Tid},
     rows::copies::Copied,
     savepoints::{Mark, Savepoint},
     scheme::in_place::InPlace,
@@ -48,6 +48,11 @@ impl<P: InPlace> Txn<'_, P> {
     /// What it has read may change until it commits.
     pub(crate) fn promise(&self) -> Result<bool> {
         self.operation().map(|_| false)
+    }
+
+    /// Conflicts do not name transactions.
+    pub(crate) fn tid(&self) -> Result<Option<Tid>> {
+        self.operation().map(|_| None)
     }
 
     /// Shows every row that it has written, and what it has written there.

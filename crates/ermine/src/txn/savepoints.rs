@@ -15,7 +15,7 @@ use super::{
 use crate::{
     access::OwnWrite,
     error::{Error, Result},
-    ids::Stamp,
+    ids::{Stamp, Tid},
     options::Isolation,
     rows::{
         chain::{Kind, Origin},
@@ -64,6 +64,11 @@ impl<S: Scheme> Txn<'_, S> {
             operation.state.certifier.promise();
         }
         Ok(holds)
+    }
+
+    /// The number by which others know it, once it has written.
+    pub(crate) fn tid(&self) -> Result<Option<Tid>> {
+        Ok(self.operation()?.state.tid)
     }
 
     /// Shows every row that it has written, and what it has written there.
