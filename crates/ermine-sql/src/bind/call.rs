@@ -80,6 +80,12 @@ impl Binder<'_> {
         if !function.within_group.is_empty() {
             return Err(SqlError::unsupported("WITHIN GROUP"));
         }
+        if let Some(nulls) = function.null_treatment {
+            return Err(SqlError::unsupported(nulls));
+        }
+        if function.uses_odbc_syntax || function.parameters != FunctionArguments::None {
+            return Err(SqlError::unsupported(format_args!("the call {function}")));
+        }
         let list = match &function.args {
             FunctionArguments::None => return self.plain_function(&name, &[]),
             FunctionArguments::Subquery(query) if name == "array" => {
@@ -262,6 +268,12 @@ impl Binder<'_> {
         }
         let filter = function.filter.as_deref().map(|filter| self.condition(filter, "FILTER")).transpose()?;
         let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        // Of a query around this one, whose rows it would gather.
+        let (is_outer, is_own) =
+            (|expr: &Expr| matches!(expr, Expr::Outer(..)), |expr: &Expr| matches!(expr, Expr::Column(_)));
+        if bound.iter().any(|argument| argument.has(&is_outer)) && !bound.iter().any(|argument| argument.has(&is_own)) {
+            return Err(SqlError::unsupported(format_args!("{name} over columns of an outer query alone")));
+        }
         Ok(AggregateCall { aggregate, arguments: bound, is_distinct, filter, order })
     }
 }

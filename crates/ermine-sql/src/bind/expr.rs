@@ -1,10 +1,10 @@
 //! Expressions.
 
-use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
+use sqlparser::ast::{self, BinaryOperator, CeilFloorKind, DateTimeField, UnaryOperator};
 
 use super::{
     Binder, DEPTH_MAX, ScopeColumn, Typed,
-    names::{name_of, type_of},
+    names::{check_collation, name_of, type_of},
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -54,11 +54,19 @@ impl Binder<'_> {
                 let literal = self.literal(&typed.value.value)?;
                 self.cast(literal, &typed.data_type)
             }
-            ast::Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, .. } => {
+            ast::Expr::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } => {
                 let operand = self.expr(expr)?;
                 self.cast(operand, data_type)
             }
             ast::Expr::Interval(interval) => {
+                if interval.last_field.is_some() || interval.leading_precision.is_some() {
+                    return Err(SqlError::unsupported(format_args!("the fields of {interval}")));
+                }
                 let literal = self.expr(&interval.value)?;
                 let literal = match (literal, &interval.leading_field) {
                     (Typed { expr: Expr::Constant(Value::Text(text)), .. }, Some(field)) => {
@@ -120,10 +128,7 @@ impl Binder<'_> {
             }
             ast::Expr::Array(array) => self.array(&array.elem),
             ast::Expr::Collate { expr, collation } => {
-                let collation = super::names::relation_of(collation)?.1;
-                if !matches!(&*collation, "C" | "POSIX" | "default" | "ucs_basic" | "c") {
-                    return Err(SqlError::unsupported(format_args!("collation \"{collation}\"")));
-                }
+                check_collation(collation)?;
                 self.expr(expr)
             }
             ast::Expr::AtTimeZone { timestamp, time_zone } => self.call_with("timezone", &[time_zone, timestamp]),
@@ -132,8 +137,12 @@ impl Binder<'_> {
                 let operand = self.expr(expr)?;
                 self.call_of("extract", vec![field, operand])
             }
-            ast::Expr::Ceil { expr, .. } => self.call_with("ceil", &[expr]),
-            ast::Expr::Floor { expr, .. } => self.call_with("floor", &[expr]),
+            ast::Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
+                self.call_with("ceil", &[expr])
+            }
+            ast::Expr::Floor { expr, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
+                self.call_with("floor", &[expr])
+            }
             ast::Expr::Position { expr, r#in } => self.call_with("position", &[r#in, expr]),
             ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
                 let mut arguments = vec![self.expr(expr)?];

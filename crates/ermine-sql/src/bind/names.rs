@@ -50,6 +50,14 @@ pub(crate) fn relation_of(name: &ObjectName) -> Result<(Option<String>, String)>
     }
 }
 
+/// Texts are compared by their bytes.
+pub(crate) fn check_collation(name: &ObjectName) -> Result<()> {
+    match &*relation_of(name)?.1 {
+        "C" | "POSIX" | "default" | "ucs_basic" | "c" => Ok(()),
+        other => Err(SqlError::unsupported(format_args!("collation \"{other}\""))),
+    }
+}
+
 /// A name without a schema.
 pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
     match &mut parts_of(name)?[..] {

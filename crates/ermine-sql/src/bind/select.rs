@@ -70,6 +70,13 @@ impl Binder<'_> {
                 if uses_outer(&query, 1) {
                     return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
                 }
+                let (there, wanted) = (columns.len(), table.alias.columns.len());
+                if wanted > there {
+                    let name = name_of(&table.alias.name);
+                    let message =
+                        format!("WITH query \"{name}\" has {there} columns available but {wanted} columns specified");
+                    return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+                }
                 for (column, name) in columns.iter_mut().zip(&table.alias.columns) {
                     column.name = name_of(&name.name);
                 }
@@ -415,7 +422,9 @@ impl Binder<'_> {
         }
         let array = match (&*super::names::relation_of(&function.name)?.1, &arguments[..]) {
             ("unnest", [array]) => self.expr(array)?,
-            ("generate_subscripts", [_, _]) => self.call_with("generate_subscripts", &arguments)?,
+            (name @ "generate_subscripts", [_, _]) | (name @ "generate_series", [_, _] | [_, _, _]) => {
+                self.call_with(name, &arguments)?
+            }
             _ => return Ok(None),
         };
         match array.ty.and_then(SqlType::element) {

@@ -73,6 +73,9 @@ impl Binder<'_> {
     /// A join with what stands to the left of it.
     fn join(&mut self, from: &mut From, join: &ast::Join, left: Left) -> Result<()> {
         let Left { start, first, column } = left;
+        if join.global {
+            return Err(SqlError::unsupported("GLOBAL JOIN"));
+        }
         let mut is_turned = false;
         let (kind, constraint) = match &join.join_operator {
             JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) | JoinOperator::CrossJoin(constraint) => {
@@ -119,12 +122,18 @@ impl Binder<'_> {
         let (mut conditions, mut merged) = (Vec::new(), Vec::new());
         for name in names {
             let columns = &mut self.scope().columns;
-            let find = |mut side: Range<usize>, which: &str| {
-                side.find(|&at| columns[at].name == *name && !columns[at].is_merged).ok_or_else(|| {
+            let find = |side: Range<usize>, which: &str| {
+                let mut found = side.filter(|&at| columns[at].name == *name && !columns[at].is_merged);
+                let first = found.next().ok_or_else(|| {
                     let message =
                         format!("column \"{name}\" specified in USING clause does not exist in {which} table");
                     SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-                })
+                })?;
+                if found.next().is_some() {
+                    let message = format!("common column name \"{name}\" appears more than once in {which} table");
+                    return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
+                }
+                Ok(first)
             };
             let sides = [find(left.clone(), "left")?, find(left.end..columns.len(), "right")?];
             columns[sides[usize::from(!is_turned)]].is_merged = true;
@@ -138,6 +147,9 @@ impl Binder<'_> {
     }
 
     fn source(&mut self, from: &mut From, factor: &TableFactor, join: Join) -> Result<()> {
+        if let Some(addition) = addition_of(factor) {
+            return Err(SqlError::unsupported(addition));
+        }
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let (schema, own) = relation_of(name)?;
@@ -306,6 +318,28 @@ impl Binder<'_> {
         from.width += columns.len();
         from.sources.push(Source { first, width: columns.len(), kind, join, on: Vec::new(), filter: Vec::new(), name });
         Ok(())
+    }
+}
+
+/// What changes the rows of a source, or is another system's way to ask for them.
+fn addition_of(factor: &TableFactor) -> Option<&'static str> {
+    match factor {
+        TableFactor::Table { with_ordinality: true, .. }
+        | TableFactor::Function { with_ordinality: true, .. }
+        | TableFactor::UNNEST { with_ordinality: true, .. } => Some("WITH ORDINALITY"),
+        TableFactor::UNNEST { with_offset: true, .. } => Some("WITH OFFSET"),
+        TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
+            Some("TABLESAMPLE")
+        }
+        TableFactor::Table { with_hints, version, partitions, json_path, index_hints, .. } => {
+            let is_plain = with_hints.is_empty()
+                && version.is_none()
+                && partitions.is_empty()
+                && json_path.is_none()
+                && index_hints.is_empty();
+            (!is_plain).then_some("this form of a table in FROM")
+        }
+        _ => None,
     }
 }
 

@@ -80,6 +80,18 @@ type Returned = (Option<Vec<Expr>>, Option<Vec<Column>>);
 
 impl Binder<'_> {
     pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<(Insert, Option<Vec<Column>>)> {
+        let is_plain = insert.or.is_none()
+            && !insert.overwrite
+            && !insert.ignore
+            && !insert.replace_into
+            && insert.partitioned.is_none()
+            && insert.assignments.is_empty()
+            && insert.after_columns.is_empty()
+            && insert.insert_alias.is_none()
+            && insert.output.is_none();
+        if !is_plain {
+            return Err(SqlError::unsupported("this form of INSERT"));
+        }
         let TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::unsupported("INSERT into anything but a table"));
         };
@@ -338,7 +350,11 @@ impl Binder<'_> {
     }
 
     pub(crate) fn update(&mut self, update: &ast::Update) -> Result<(Change, Option<Vec<Column>>)> {
-        if !update.table.joins.is_empty() || update.limit.is_some() || !update.order_by.is_empty() {
+        if !update.table.joins.is_empty()
+            || update.limit.is_some()
+            || !update.order_by.is_empty()
+            || update.or.is_some()
+        {
             return Err(SqlError::unsupported("this form of UPDATE"));
         }
         let others = match &update.from {

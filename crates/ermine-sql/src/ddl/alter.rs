@@ -201,7 +201,7 @@ impl Session {
             }
             AlterTableOperation::AddConstraint { constraint, .. } => {
                 let mut constraints = Constraints::default();
-                constraints.add(constraint)?;
+                constraints.add(constraint, &def.name)?;
                 let before = def.indexes.len();
                 let had_key = def.primary_key.is_some();
                 self.add_constraints(open, &mut def, constraints)?;

@@ -1,12 +1,15 @@
 //! CREATE TABLE, INDEX, SEQUENCE, SCHEMA.
 
-use sqlparser::ast::{self, ColumnOption, GeneratedAs, SequenceOptions, Statement, TableConstraint};
+use sqlparser::ast::{
+    self, ColumnOption, GeneratedAs, SequenceOptions, Statement, TableConstraint,
+    helpers::stmt_create_table::CreateTableBuilder,
+};
 
 use super::skip;
 use crate::{
     bind::{
         Binder,
-        names::{name_of, relation_of, simple_name, simple_type_name, type_of},
+        names::{check_collation, name_of, relation_of, simple_name, simple_type_name, type_of},
     },
     catalog::{
         Change, Relation, Table,
@@ -38,9 +41,8 @@ impl Session {
         create: &ast::CreateTable,
         rows: &mut dyn Rows,
     ) -> Result<String> {
-        let ast::CreateTable { name, columns, constraints, if_not_exists, query, like, inherits, partition_by, .. } =
-            create;
-        if query.is_some() || like.is_some() || inherits.is_some() || partition_by.is_some() || create.temporary {
+        let ast::CreateTable { name, columns, constraints, if_not_exists, .. } = create;
+        if !is_plain(create) {
             return Err(SqlError::unsupported("this form of CREATE TABLE"));
         }
         let (schema, own) = self.place_of(open, name)?;
@@ -65,7 +67,7 @@ impl Session {
             sequences.extend(sequence);
         }
         for constraint in constraints {
-            all.add(constraint)?;
+            all.add(constraint, &own)?;
         }
         let mut def = TableDef {
             id,
@@ -151,14 +153,21 @@ impl Session {
                 ColumnOption::Null => {}
                 ColumnOption::NotNull => def.not_null = true,
                 ColumnOption::Default(expr) => def.default = Some(DefaultDef::Expression(expr.to_string())),
-                ColumnOption::PrimaryKey(_) => all.set_primary(constraint, vec![name.clone()], table_name)?,
-                ColumnOption::Unique(_) => all.unique.push((constraint, vec![name.clone()])),
+                ColumnOption::PrimaryKey(key) => {
+                    check_characteristics(key.characteristics)?;
+                    all.set_primary(constraint, vec![name.clone()], table_name)?;
+                }
+                ColumnOption::Unique(unique) => {
+                    check_characteristics(unique.characteristics)?;
+                    all.unique.push((constraint, vec![name.clone()]));
+                }
                 ColumnOption::Check(check) => {
+                    check_enforced(check)?;
                     let own = constraint.or_else(|| check.name.as_ref().map(name_of));
                     let own = own.unwrap_or_else(|| format!("{table_name}_{name}_check"));
                     all.checks.push((Some(own), (*check.expr).clone()));
                 }
-                ColumnOption::Collation(_) => {}
+                ColumnOption::Collation(collation) => check_collation(collation)?,
                 ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
                     def.identity = Some(match generated_as {
                         GeneratedAs::Always => Identity::Always,
@@ -360,7 +369,16 @@ impl Session {
     }
 
     pub(super) fn create_schema(&mut self, open: &mut Open, create: &Statement, rows: &mut dyn Rows) -> Result<String> {
-        let Statement::CreateSchema { schema_name: ast::SchemaName::Simple(name), if_not_exists, .. } = create else {
+        let Statement::CreateSchema {
+            schema_name: ast::SchemaName::Simple(name),
+            or_replace: false,
+            if_not_exists,
+            with: None,
+            options: None,
+            default_collate_spec: None,
+            clone: None,
+        } = create
+        else {
             return Err(SqlError::unsupported("this form of CREATE SCHEMA"));
         };
         let name = simple_name(name)?;
@@ -399,7 +417,7 @@ impl Constraints {
     }
 
     /// Adds what a table's constraint says.
-    pub(super) fn add(&mut self, constraint: &TableConstraint) -> Result<()> {
+    pub(super) fn add(&mut self, constraint: &TableConstraint, table: &str) -> Result<()> {
         let names = |columns: &[ast::IndexColumn]| {
             let name = |column: &ast::IndexColumn| match &column.column.expr {
                 ast::Expr::Identifier(ident) => Ok(name_of(ident)),
@@ -409,13 +427,22 @@ impl Constraints {
         };
         match constraint {
             TableConstraint::PrimaryKey(key) => {
-                self.set_primary(key.name.as_ref().map(name_of), names(&key.columns)?, "")
+                check_characteristics(key.characteristics)?;
+                if !key.include.is_empty() {
+                    return Err(SqlError::unsupported("PRIMARY KEY with INCLUDE"));
+                }
+                self.set_primary(key.name.as_ref().map(name_of), names(&key.columns)?, table)
             }
             TableConstraint::Unique(unique) => {
+                check_characteristics(unique.characteristics)?;
+                if !unique.include.is_empty() || unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
+                    return Err(SqlError::unsupported("UNIQUE with INCLUDE or NULLS NOT DISTINCT"));
+                }
                 self.unique.push((unique.name.as_ref().map(name_of), names(&unique.columns)?));
                 Ok(())
             }
             TableConstraint::Check(check) => {
+                check_enforced(check)?;
                 self.checks.push((check.name.as_ref().map(name_of), (*check.expr).clone()));
                 Ok(())
             }
@@ -423,6 +450,39 @@ impl Constraints {
             other => Err(SqlError::unsupported(format_args!("the constraint {other}"))),
         }
     }
+}
+
+/// Whether it is nothing but a table of columns and constraints. There is nothing to set of what it is stored in (WITH), and all tables are
+/// durable (UNLOGGED).
+fn is_plain(create: &ast::CreateTable) -> bool {
+    let plain = CreateTableBuilder::new(create.name.clone())
+        .columns(create.columns.clone())
+        .constraints(create.constraints.clone())
+        .if_not_exists(create.if_not_exists);
+    let with = match &create.table_options {
+        with @ ast::CreateTableOptions::With(_) => with.clone(),
+        _ => ast::CreateTableOptions::None,
+    };
+    *create == ast::CreateTable { unlogged: create.unlogged, table_options: with, ..plain.build() }
+}
+
+/// When a constraint is looked at: with each statement, and always.
+fn check_characteristics(asked: Option<ast::ConstraintCharacteristics>) -> Result<()> {
+    match asked {
+        Some(ast::ConstraintCharacteristics { deferrable: Some(true), .. }) => {
+            Err(SqlError::unsupported("a constraint that is DEFERRABLE"))
+        }
+        Some(ast::ConstraintCharacteristics { enforced: Some(false), .. }) => Err(not_enforced()),
+        _ => Ok(()),
+    }
+}
+
+fn check_enforced(check: &ast::CheckConstraint) -> Result<()> {
+    if check.enforced == Some(false) { Err(not_enforced()) } else { Ok(()) }
+}
+
+fn not_enforced() -> SqlError {
+    SqlError::unsupported("a constraint that is NOT ENFORCED")
 }
 
 fn columns_of(def: &TableDef, names: &[String]) -> Result<Vec<usize>> {

@@ -148,6 +148,9 @@ impl Session {
         if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
             return Err(SqlError::unsupported("RESTART IDENTITY").hint("Call setval on the sequence afterwards."));
         }
+        if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
+            return Err(SqlError::unsupported("this form of TRUNCATE"));
+        }
         for target in &truncate.table_names {
             let table = self.table_alone(open, &target.name, false)?.expect("an error where it is not there");
             // Empty tables of the engine in the place of the old ones.

@@ -190,7 +190,7 @@ impl Session {
             Addition::Index(create) => self.add_index(open, def, create, rows)?.then(|| index(def)).flatten(),
             Addition::Constraint(_, constraint) => {
                 let mut constraints = Constraints::default();
-                constraints.add(constraint)?;
+                constraints.add(constraint, &def.name)?;
                 let before = def.indexes.len();
                 self.add_constraints(open, def, constraints)?;
                 self.take_new_names(open, def, before)?;

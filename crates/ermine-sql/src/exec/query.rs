@@ -9,6 +9,7 @@ use super::{EachJoined, Emit, Run, actual::OneRun, sort::Sorter};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
+    functions,
     query::{Body, Distinct, Join, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
     types::{SqlType, Value, key::write_key},
 };
@@ -295,18 +296,12 @@ impl Run<'_> {
                         _ => return Ok(ControlFlow::Continue(())),
                     };
                 }
-                let [mut next, last, step] = numbers;
-                if step == 0 {
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
-                }
-                while if step > 0 { next <= last } else { next >= last } {
+                for number in functions::series(numbers)? {
                     self.check_cancelled()?;
-                    row[first] = if is_long { Value::Int8(next) } else { Value::Int4(next as i32) };
+                    row[first] = if is_long { Value::Int8(number) } else { Value::Int4(number as i32) };
                     if each(row)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
-                    let Some(following) = next.checked_add(step) else { break };
-                    next = following;
                 }
                 Ok(ControlFlow::Continue(()))
             }

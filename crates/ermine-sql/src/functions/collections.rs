@@ -260,8 +260,48 @@ fn subscripts_of(arguments: &[Value], _: &Environment) -> Result<Value> {
     })
 }
 
+/// The numbers from the first to the last of the three, so far from one another as the third says.
+pub(crate) fn series([first, last, step]: [i64; 3]) -> Result<impl Iterator<Item = i64>> {
+    if step == 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
+    }
+    let numbers = std::iter::successors(Some(first), move |number| number.checked_add(step));
+    Ok(numbers.take_while(move |number| if step > 0 { *number <= last } else { *number >= last }))
+}
+
+/// The same as an array, whose elements become rows where it stands in a list of results.
+fn series_of(arguments: &[Value], _: &Environment) -> Result<Value> {
+    let mut numbers = [0, 0, 1];
+    for (number, argument) in numbers.iter_mut().zip(arguments) {
+        *number = match argument {
+            Value::Int4(argument) => i64::from(*argument),
+            Value::Int8(argument) => *argument,
+            _ => return Err(crate::operators::mismatch()),
+        };
+    }
+    let is_long = matches!(arguments, [Value::Int8(_), ..]);
+    let (element, value): (_, fn(i64) -> Value) = match is_long {
+        true => (Scalar::Int8, Value::Int8),
+        false => (Scalar::Int4, |number| Value::Int4(number as i32)),
+    };
+    let elements: Vec<_> = series(numbers)?.map(value).take(SERIES_MAX + 1).collect();
+    if elements.len() > SERIES_MAX {
+        let message = format!("generate_series gives at most {SERIES_MAX} rows in a list of results");
+        let hint = "Write it in FROM, where it gives as many as are wanted.";
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message).hint(hint));
+    }
+    Ok(Value::array(Array::new(element, elements)))
+}
+
+/// Of `generate_series` where all of it is in memory: some tens of MiB.
+const SERIES_MAX: usize = 1_000_000;
+
 pub(super) fn register(table: &mut Table) {
     register_json(table);
+    for number in [SqlType::INT4, SqlType::INT8] {
+        table.add("generate_series", &[number, number], number.array(), series_of);
+        table.add("generate_series", &[number, number, number], number.array(), series_of);
+    }
     use SqlType as T;
     let (array, element) = (Parameter::Array, Parameter::Element);
     let int = Outcome::Is(T::INT4);

@@ -25,6 +25,7 @@ use crate::{
 use resolution::{Candidate, Outcome, Parameter, Unresolved};
 
 pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
+pub(crate) use collections::series;
 pub(crate) use strings::quote_ident;
 
 /// How far a function's result may change while its arguments do not.

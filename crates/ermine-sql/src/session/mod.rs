@@ -16,6 +16,7 @@ mod copy;
 mod cursor;
 mod kept;
 mod measure;
+mod modes;
 pub(crate) mod parse;
 mod plan;
 mod result;

@@ -15,6 +15,7 @@ use sqlparser::{
 use super::{
     cursor::Fetch,
     measure::{check_chains, check_size},
+    modes::ModesTree,
 };
 use crate::{
     copy::CopyTree,
@@ -28,6 +29,7 @@ pub(crate) enum Tree {
     Plain(Box<Statement>),
     Copy(CopyTree),
     Fetch(Fetch),
+    Modes(ModesTree),
     /// About the prepared transaction of a name.
     TwoPhase(TwoPhase, String),
 }
@@ -90,6 +92,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Fetch(Fetch::parse(parser)?)
         } else if let Some(what) = TwoPhase::parse(parser) {
             Tree::TwoPhase(what, parser.parse_literal_string()?)
+        } else if let Some(modes) = ModesTree::parse(parser)? {
+            Tree::Modes(modes)
         } else {
             Tree::Plain(Box::new(parser.parse_statement()?))
         });

@@ -92,7 +92,7 @@ pub(crate) fn bind(
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
     let (plan, columns) = match tree {
         Tree::Plain(statement) => plan_of(&mut binder, statement)?,
-        Tree::TwoPhase(..) | Tree::Fetch(_) => (Plan::Control, None),
+        Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) => (Plan::Control, None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
     let parameters = binder.parameter_types()?;
@@ -119,7 +119,9 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
             (Plan::Delete(change), columns)
         }
         Statement::Declare { stmts } => (Plan::Declare(cursor::declare(binder, stmts)?), None),
-        Statement::Explain { statement, analyze, options, .. } => {
+        Statement::Explain {
+            statement, analyze, options, query_plan: false, estimate: false, format: None, ..
+        } => {
             let analyze = *analyze || asks_to_analyze(options.as_deref().unwrap_or_default())?;
             let (plan, _) = plan_of(binder, statement)?;
             let column = Column { name: "QUERY PLAN".into(), ty: SqlType::TEXT, modifier: -1, source: (0, 0) };

@@ -131,9 +131,13 @@ impl Settings {
         Self { values, before: Vec::new(), level, strongest }
     }
 
-    /// The level of a name; fails where it is stronger than what the database's scheme promises.
+    /// The level of a name, as far as the scheme promises it.
     pub(crate) fn level_of(&self, name: &str) -> Result<Level> {
-        let level = Level::of(&name.to_lowercase());
+        self.promised(Level::of(&name.to_lowercase()))
+    }
+
+    /// The level; fails where it is stronger than what the database's scheme promises.
+    pub(super) fn promised(&self, level: Level) -> Result<Level> {
         if level <= self.strongest {
             return Ok(level);
         }

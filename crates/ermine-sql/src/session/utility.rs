@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, Set, Statement, TransactionAccessMode, TransactionMode};
+use sqlparser::ast::{self, Set, Statement};
 
 use super::{
     Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State,
@@ -27,7 +27,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     match tree {
         Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
-        Tree::Copy(_) | Tree::Fetch(_) => false,
+        Tree::Copy(_) | Tree::Fetch(_) | Tree::Modes(_) => false,
     }
 }
 
@@ -39,8 +39,7 @@ pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
             "all" => Some(vec![text("name"), text("setting"), text("description")]),
             name => Some(vec![text(name)]),
         },
-        Statement::StartTransaction { .. }
-        | Statement::Commit { .. }
+        Statement::Commit { .. }
         | Statement::Rollback { .. }
         | Statement::Savepoint { .. }
         | Statement::ReleaseSavepoint { .. }
@@ -90,17 +89,13 @@ impl Session {
                 self.fetch(fetch, prepared.columns(), rows)?;
                 return Ok(Completion::default());
             }
+            Tree::Modes(modes) => {
+                self.transaction_modes(modes, rows)?;
+                return Ok(Completion::default());
+            }
             Tree::Copy(_) => return Ok(Completion::default()),
         };
         match statement {
-            Statement::StartTransaction { modes, .. } => {
-                self.begin(modes, rows)?;
-                rows.complete(if matches!(statement, Statement::StartTransaction { begin: true, .. }) {
-                    "BEGIN"
-                } else {
-                    "START TRANSACTION"
-                })?;
-            }
             Statement::Commit { chain, .. } => {
                 if *chain {
                     return Err(SqlError::unsupported("AND CHAIN"));
@@ -311,41 +306,6 @@ impl Session {
         Ok(())
     }
 
-    fn begin(&mut self, modes: &[TransactionMode], rows: &mut dyn Rows) -> Result<()> {
-        let own = self.modes();
-        match &mut self.state {
-            State::Idle => self.state = State::Block { open: None, modes: own, is_implicit: false },
-            State::Block { is_implicit, .. } if *is_implicit => *is_implicit = false,
-            _ => warn(rows, SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress"),
-        }
-        self.transaction_modes(modes)
-    }
-
-    /// Sets how the transaction is to be.
-    fn transaction_modes(&mut self, asked: &[TransactionMode]) -> Result<()> {
-        let State::Block { open, modes, .. } = &mut self.state else { return Ok(()) };
-        for mode in asked {
-            match mode {
-                TransactionMode::AccessMode(access) => {
-                    let read_only = *access == TransactionAccessMode::ReadOnly;
-                    if open.is_some() && modes.read_only && !read_only {
-                        let message = "transaction read-write mode must be set before any query";
-                        return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-                    }
-                    modes.read_only = read_only;
-                }
-                TransactionMode::IsolationLevel(level) if open.is_none() => {
-                    modes.level = self.settings.level_of(&level.to_string())?;
-                }
-                TransactionMode::IsolationLevel(_) => {
-                    let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
-                    return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn set_statement(&mut self, set: &Set, rows: &mut dyn Rows) -> Result<()> {
         match set {
             Set::SingleAssignment { scope, variable, values, .. } => {
@@ -365,41 +325,12 @@ impl Session {
             Set::SetNames { charset_name, .. } => {
                 self.set_one("client_encoding", Some(&charset_name.value), self.extent(false))
             }
-            Set::SetTransaction { modes, session: false, .. } => {
-                if matches!(self.state, State::Idle) {
-                    warn(
-                        rows,
-                        SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                        "SET TRANSACTION can only be used in transaction blocks",
-                    );
-                    return Ok(());
-                }
-                self.transaction_modes(modes)
-            }
-            Set::SetTransaction { modes, .. } => {
-                for mode in modes {
-                    match mode {
-                        TransactionMode::AccessMode(access) => {
-                            let value = if *access == TransactionAccessMode::ReadOnly { "on" } else { "off" };
-                            self.set_one("default_transaction_read_only", Some(value), self.extent(false))?;
-                        }
-                        TransactionMode::IsolationLevel(level) => {
-                            self.set_one(
-                                "default_transaction_isolation",
-                                Some(&level.to_string().to_lowercase()),
-                                self.extent(false),
-                            )?;
-                        }
-                    }
-                }
-                Ok(())
-            }
             other => Err(SqlError::unsupported(format_args!("{other}"))),
         }
     }
 
     /// For how long a statement sets something.
-    fn extent(&self, is_local: bool) -> Extent {
+    pub(super) fn extent(&self, is_local: bool) -> Extent {
         match self.state {
             State::Idle => Extent::Session,
             _ if is_local => Extent::Local,
@@ -417,6 +348,9 @@ impl Session {
         self.settings.set(name, value, extent)?;
         if let (State::Block { modes, open: None, .. }, "transaction_read_only") = (&mut self.state, name) {
             modes.read_only = self.settings.is_on(name);
+        }
+        if let (State::Block { modes, open: None, .. }, "transaction_deferrable") = (&mut self.state, name) {
+            modes.deferrable = self.settings.is_on(name);
         }
         if let (State::Block { modes, open: None, .. }, "transaction_isolation", Some(value)) =
             (&mut self.state, name, value)
@@ -445,6 +379,9 @@ impl Session {
             let value = match (name, &self.state) {
                 ("transaction_read_only", State::Block { modes, .. }) => {
                     Some(if modes.read_only { "on" } else { "off" })
+                }
+                ("transaction_deferrable", State::Block { modes, .. }) => {
+                    Some(if modes.deferrable { "on" } else { "off" })
                 }
                 ("transaction_isolation", State::Block { modes, .. }) => Some(modes.level.name()),
                 _ => self.settings.get(name),
@@ -484,7 +421,7 @@ pub(super) fn not_in_block(what: &str) -> SqlError {
     SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message)
 }
 
-fn warn(rows: &mut dyn Rows, state: SqlState, message: &str) {
+pub(super) fn warn(rows: &mut dyn Rows, state: SqlState, message: &str) {
     rows.notice("WARNING", &SqlError::new(state, message));
 }
 
