@@ -269,12 +269,12 @@ impl CatalogStore {
         hidden.map_or(Ok(()), |name| Err(not_shown(&name)))
     }
 
-    /// Shows changes to everybody, once they are durable; the transaction that made them has committed, and holds the latches of what it
-    /// changed. Gives the storage that they have dropped.
-    pub(crate) fn publish(&self, changes: &[Change]) -> Result<Vec<ObjectId>> {
+    /// Shows changes to everybody, once they are durable; the transaction that made them has committed, holds the latches of what it
+    /// changed, and knew the catalog as `own`. Gives the storage that they have dropped.
+    pub(crate) fn publish(&self, changes: &[Change], own: &Catalog) -> Result<Vec<ObjectId>> {
         self.database.sync().map_err(of_engine)?;
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
-        let next = current.with(&self.database, changes)?;
+        let next = current.changed(&self.database, changes, || None, Some(own))?;
         let version = next.version;
         let (mut used, mut dropped, mut kept) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
@@ -313,20 +313,22 @@ fn decode(bytes: &[u8]) -> Result<Definition> {
 impl Catalog {
     /// The catalog after some changes.
     pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
-        self.changed(database, changes, || None)
+        self.changed(database, changes, || None, None)
     }
 
     /// The same for the transaction that makes the changes: tables that it makes are empty. Nobody looks at that, for it would be a later
     /// transaction that looks, which under timestamp ordering had to come first.
     pub(crate) fn with_own(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
-        self.changed(database, changes, || Some(SharedTable::of_empty()))
+        self.changed(database, changes, || Some(SharedTable::of_empty()), None)
     }
 
+    /// `own`: where they were made first; sequences go on from there.
     fn changed(
         &self,
         database: &Arc<Database>,
         changes: &[Change],
         of_new: fn() -> Option<Arc<SharedTable>>,
+        own: Option<&Self>,
     ) -> Result<Self> {
         let mut next = self.clone();
         next.version += 1;
@@ -335,7 +337,8 @@ impl Catalog {
                 Change::Drop(definition) => next.forget(definition.id()),
                 Change::Put(definition) => {
                     let shared = next.tables.get(&definition.id()).map(|table| table.shared.clone()).or_else(of_new);
-                    let known = next.sequences.get(&definition.id()).cloned();
+                    let of_own = || own.and_then(|own| own.sequences.get(&definition.id()));
+                    let known = next.sequences.get(&definition.id()).or_else(of_own).cloned();
                     next.forget(definition.id());
                     next.add(database, definition, shared, known)?;
                 }

@@ -367,10 +367,10 @@ impl Open {
     /// Commits. Changes of the catalog are durable, and shown to all, when it returns: who only reads would not wait for what he was
     /// shown. Of everything else the receipt tells when it is durable.
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
-        let Self { txn, changes, taken, held, .. } = self;
+        let Self { txn, catalog, changes, taken, held, .. } = self;
         let receipt = txn.commit_async().map_err(of_engine)?;
         taken.into_inner().into_iter().for_each(|taken| taken.keep(&changes));
-        let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes)? };
+        let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes, &catalog)? };
         drop(held);
         dropped.into_iter().for_each(|storage| store.storages.dropped(storage));
         Ok(receipt)
