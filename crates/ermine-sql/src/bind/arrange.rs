@@ -21,6 +21,16 @@ pub(super) fn uses_outer(query: &Query, level: usize) -> bool {
     found
 }
 
+/// Whether a query may give other rows each time it is asked for, the tables being the same.
+pub(super) fn is_volatile(query: &Query) -> bool {
+    let mut found = false;
+    visit_query(query, &mut |expr| match expr {
+        Expr::Subquery(subquery) => found |= is_volatile(&subquery.query),
+        expr => found |= expr.is_volatile(),
+    });
+    found
+}
+
 /// Shows all expressions of a query, those of queries it is made from too, but not those of queries in expressions.
 fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
     query.limit.iter().chain(&query.offset).for_each(|expr| expr.visit(see));

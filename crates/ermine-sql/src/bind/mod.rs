@@ -53,6 +53,7 @@ struct Named {
     name: String,
     query: Arc<Query>,
     columns: Vec<Column>,
+    is_used: bool,
 }
 
 /// Deeper expressions are refused, rather than running out of stack.

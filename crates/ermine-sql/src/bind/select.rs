@@ -80,7 +80,8 @@ impl Binder<'_> {
                 for (column, name) in columns.iter_mut().zip(&table.alias.columns) {
                     column.name = name_of(&name.name);
                 }
-                self.named.push(Named { name: name_of(&table.alias.name), query: Arc::new(query), columns });
+                let name = name_of(&table.alias.name);
+                self.named.push(Named { name, query: Arc::new(query), columns, is_used: false });
             }
         }
         let keys = match query.order_by.as_ref().map(|order| &order.kind) {

@@ -6,7 +6,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOpe
 
 use super::{
     Binder, Scope, ScopeColumn, Typed,
-    arrange::{arrange, need},
+    arrange::{arrange, is_volatile, need},
     names::{name_of, relation_of, simple_name},
 };
 use crate::{
@@ -153,8 +153,14 @@ impl Binder<'_> {
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let (schema, own) = relation_of(name)?;
-                let named = self.named.iter().rev().find(|named| schema.is_none() && named.name == own);
+                let named = self.named.iter_mut().rev().find(|named| schema.is_none() && named.name == own);
                 if let Some(named) = named {
+                    // It is run wherever it stands, and would give other rows each time.
+                    if named.is_used && is_volatile(&named.query) {
+                        let what = "a WITH query with a volatile function that is used more than once";
+                        return Err(SqlError::unsupported(what));
+                    }
+                    named.is_used = true;
                     let (kind, columns) = (SourceKind::Derived(named.query.clone()), named.columns.clone());
                     return self.add(from, kind, &columns, &own, alias.as_ref(), join);
                 }
