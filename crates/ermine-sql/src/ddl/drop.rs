@@ -7,7 +7,7 @@ use crate::{
     bind::{Binder, names::simple_name, plain},
     catalog::{
         Change, Relation,
-        definition::{Definition, SchemaDef, TableDef},
+        definition::{DefaultDef, Definition, SchemaDef, SequenceDef, TableDef},
     },
     error::{Result, SqlError, SqlState},
     expr::Expr,
@@ -145,9 +145,6 @@ impl Session {
     }
 
     pub(super) fn truncate(&mut self, open: &mut Open, truncate: &ast::Truncate) -> Result<String> {
-        if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
-            return Err(SqlError::unsupported("RESTART IDENTITY").hint("Call setval on the sequence afterwards."));
-        }
         if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
             return Err(SqlError::unsupported("this form of TRUNCATE"));
         }
@@ -159,8 +156,26 @@ impl Session {
             for index in &mut def.indexes {
                 index.storage = self.storage(open)?;
             }
+            if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
+                self.restart_sequences(open, &mut def)?;
+            }
             self.replace_table(open, def)?;
         }
         Ok("TRUNCATE TABLE".into())
+    }
+
+    /// New sequences in the place of those that belong to a table's columns: what is taken of one cannot be given back with a transaction.
+    fn restart_sequences(&self, open: &mut Open, def: &mut TableDef) -> Result<()> {
+        let owned: Vec<_> = open.catalog.owned_by(def.id).cloned().collect();
+        for old in owned {
+            let new = SequenceDef { id: self.catalog_number()?, ..old.clone() };
+            for column in &mut def.columns {
+                if column.default == Some(DefaultDef::NextOf(old.id)) {
+                    column.default = Some(DefaultDef::NextOf(new.id));
+                }
+            }
+            self.apply(open, vec![Change::Drop(Definition::Sequence(old)), Change::Put(Definition::Sequence(new))])?;
+        }
+        Ok(())
     }
 }
