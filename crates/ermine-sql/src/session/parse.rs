@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     copy::CopyTree,
+    ddl::role::RoleTree,
     error::{Result, SqlError, SqlState},
 };
 
@@ -28,6 +29,7 @@ pub(crate) enum Tree {
     Plain(Box<Statement>),
     Copy(CopyTree),
     Fetch(Fetch),
+    Role(RoleTree),
     /// About the prepared transaction of a name.
     TwoPhase(TwoPhase, String),
 }
@@ -90,6 +92,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Fetch(Fetch::parse(parser)?)
         } else if let Some(what) = TwoPhase::parse(parser) {
             Tree::TwoPhase(what, parser.parse_literal_string()?)
+        } else if let Some(role) = RoleTree::parse(parser)? {
+            Tree::Role(role)
         } else {
             Tree::Plain(Box::new(parser.parse_statement()?))
         });
