@@ -28,7 +28,9 @@ pub enum Command {
     /// DIR is opened in this process, without a server; with --connect, a server is used. What comes from a pipe is run without
     /// prompts. Exits with 1 when a statement of a script failed. \\? lists the commands that begin with a backslash.
     Shell(Box<Shell>),
-    /// Say who may log in
+    /// Say who may log in to a database that is not being served
+    ///
+    /// In a session, CREATE USER, ALTER USER and DROP USER do the same.
     User {
         #[command(subcommand)]
         what: User,
@@ -56,7 +58,7 @@ pub struct Serve {
     /// Refuse clients without TLS
     #[arg(long, requires = "tls_cert")]
     pub tls_required: bool,
-    /// Let everybody in while there are no users, also from other machines
+    /// Let everybody in while no user has a password, also from other machines
     ///
     /// Without it, a database without users is served on addresses of this machine only.
     #[arg(long)]
@@ -175,14 +177,34 @@ impl Shell {
 pub enum User {
     /// Add a user, or give it another password
     ///
-    /// The password is asked for; from a pipe, it is the first line. A server that runs knows it at once. Once there is a user, nobody logs
-    /// in without a password.
+    /// The password is asked for; from a pipe, it is the first line. Once there is a user, nobody logs in without a password.
     Add {
         /// The user's name
         name: String,
-        /// The database's directory
-        dir: PathBuf,
+        #[command(flatten)]
+        place: Place,
     },
+    /// Take a user away
+    Drop {
+        /// The user's name
+        name: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Tell the users' names, line by line
+    List {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// A database that is there.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// The database's directory
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub engine: Engine,
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::{
 use ermine_sql::{
     Column, Completion, Result, Rows, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value},
+    verifier::Verifier,
 };
 
 /// Something that sessions can be had of.
@@ -21,6 +22,15 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Begins a session. What it fails with goes to the client, and the connection ends.
     fn session(&self, opening: &Opening<'_>) -> Result<Self::Session>;
+
+    /// Whether a user has a password: nobody logs in without one then. This and what follows is asked on the connection's task.
+    fn has_passwords(&self) -> bool;
+
+    /// What is stored of a user's password; `None`: there is no such user, or it has none.
+    fn verifier(&self, user: &str) -> Option<Verifier>;
+
+    /// Bytes that stay, from which the salts of users are made that are not there.
+    fn secret(&self) -> &[u8];
 
     /// Whether statements wait for one another, as under schemes that lock: then none runs where others have to.
     fn waits(&self) -> bool {

@@ -18,7 +18,9 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Shell(arguments) => shell::shell(&arguments),
-        Command::User { what: User::Add { name, dir } } => user::add(&name, &dir),
+        Command::User { what: User::Add { name, place } } => user::add(&name, &place),
+        Command::User { what: User::Drop { name, place } } => user::drop(&name, &place),
+        Command::User { what: User::List { place } } => user::list(&place),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

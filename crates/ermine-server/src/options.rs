@@ -20,7 +20,7 @@ pub struct ServerOptions {
     pub drain_max: Duration,
     /// Clients without TLS are refused.
     pub tls_required: bool,
-    /// Everybody may log in while there are no users.
+    /// Everybody may log in while no user has a password.
     pub trust: bool,
     /// Threads that serve clients [default: two a core, and at least eight].
     pub threads: Option<usize>,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ermine::Database;
 use ermine_server::{
-    auth::{UserFile, UserStore as _},
+    backend::Backend as _,
     logger,
     server::{Control, Server},
     sql::SqlBackend,
@@ -18,22 +18,21 @@ use crate::{Failure, arguments::Serve, failed};
 
 pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     logger::start(arguments.log);
-    let users = UserFile::of(&arguments.dir);
     let options = arguments.options();
-    if !options.trust && users.is_empty().map_err(failed)? {
-        let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, or say --trust";
-        return Err(Failure::Usage(what.into()));
-    }
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key).map_err(failed)?),
         _ => None,
     };
     let database = Arc::new(Database::open(&arguments.dir, arguments.engine.options()).map_err(failed)?);
     let backend = SqlBackend::new(SqlDatabase::open(database).map_err(failed)?, arguments.engine.scheme.waits());
+    if !options.trust && !backend.has_passwords() {
+        let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, or say --trust";
+        return Err(Failure::Usage(what.into()));
+    }
     raise_file_limit();
     let runtime = options.runtime().map_err(failed)?;
     let served = runtime.block_on(async {
-        let server = Server::listen(backend, Box::new(users), options, tls, &arguments.listen)?;
+        let server = Server::listen(backend, options, tls, &arguments.listen)?;
         // Before anybody is told whom to end.
         let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
         tokio::spawn(end_at_signals(signals, server.control()));

@@ -19,7 +19,6 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    auth::UserStore,
     backend::Backend,
     connection::{self, aside::Watch},
     options::ServerOptions,
@@ -36,8 +35,6 @@ const CANCELLED_MAX: Duration = Duration::from_secs(2);
 pub struct Shared<B> {
     /// What is served.
     pub backend: B,
-    /// Who may log in.
-    pub users: Box<dyn UserStore>,
     /// The bounds.
     pub options: ServerOptions,
     /// With which certificate, if any.
@@ -75,7 +72,6 @@ impl<B: Backend> Server<B> {
     /// Listens. Has to be called within the runtime that [`ServerOptions::runtime`] makes, or one like it.
     pub fn listen(
         backend: B,
-        users: Box<dyn UserStore>,
         options: ServerOptions,
         tls: Option<TlsAcceptor>,
         addresses: &[SocketAddr],
@@ -87,7 +83,7 @@ impl<B: Backend> Server<B> {
         });
         Ok(Self {
             listeners: listeners.collect::<io::Result<_>>()?,
-            shared: Arc::new(Shared { backend, users, options, tls, registry, watch: Arc::default() }),
+            shared: Arc::new(Shared { backend, options, tls, registry, watch: Arc::default() }),
         })
     }
 

@@ -13,6 +13,7 @@ use crate::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
     Column, Completion, KeptRows, Prepared, Result, Rows, SqlDatabase, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value},
+    verifier::Verifier,
 };
 
 /// A database with tables that SQL knows.
@@ -58,6 +59,18 @@ impl Backend for SqlBackend {
             session.set(&name.to_lowercase(), value)?;
         }
         Ok(SqlSession(session))
+    }
+
+    fn has_passwords(&self) -> bool {
+        self.database.has_passwords()
+    }
+
+    fn verifier(&self, user: &str) -> Option<Verifier> {
+        self.database.verifier(user)
+    }
+
+    fn secret(&self) -> &[u8] {
+        self.database.secret()
     }
 
     fn waits(&self) -> bool {

@@ -1,25 +1,66 @@
-//! `ermined user`.
+//! `ermined user`: the statements about users, for who has no session yet.
 
 use std::{
     io::{self, IsTerminal as _},
-    path::Path,
+    sync::Arc,
 };
 
-use ermine_server::auth::{UserFile, Verifier};
+use ermine::Database;
+use ermine_sql::{Gathered, Session, SqlDatabase, SqlError, SqlState, verifier::Verifier};
 
-use crate::{Failure, failed};
+use crate::{Failure, arguments::Place, failed};
 
-pub fn add(name: &str, dir: &Path) -> Result<(), Failure> {
-    if !dir.is_dir() {
-        return Err(Failure::Usage(format!("{} is no directory", dir.display())));
-    }
+pub fn add(name: &str, place: &Place) -> Result<(), Failure> {
+    let mut session = open(place)?;
     let password = password(name).map_err(failed)?;
     if password.is_empty() {
         return Err(Failure::Usage("a password cannot be empty".into()));
     }
-    let is_new = UserFile::of(dir).set(name, Verifier::of(&password)).map_err(failed)?;
-    println!("{name} {}", if is_new { "may log in" } else { "has another password" });
+    let what = format!("USER {} PASSWORD '{}'", quoted(name), Verifier::of(&password));
+    let made = run(&mut session, &format!("CREATE {what}"));
+    let is_known = made.as_ref().is_err_and(|error| error.state() == SqlState::DUPLICATE_OBJECT);
+    if is_known { run(&mut session, &format!("ALTER {what}")) } else { made }.map_err(failed)?;
+    println!("{name} {}", if is_known { "has another password" } else { "may log in" });
     Ok(())
+}
+
+pub fn drop(name: &str, place: &Place) -> Result<(), Failure> {
+    run(&mut open(place)?, &format!("DROP USER {}", quoted(name))).map_err(failed)?;
+    println!("{name} is gone");
+    Ok(())
+}
+
+pub fn list(place: &Place) -> Result<(), Failure> {
+    let text = "SELECT rolname FROM pg_roles WHERE rolname <> current_user ORDER BY rolname";
+    let names = run(&mut open(place)?, text).map_err(failed)?;
+    names.texts().concat().iter().for_each(|name| println!("{name}"));
+    Ok(())
+}
+
+/// A session of nobody.
+fn open(place: &Place) -> Result<Session, Failure> {
+    let Place { dir, engine } = place;
+    if !dir.is_dir() {
+        return Err(Failure::Usage(format!("{} is no directory", dir.display())));
+    }
+    let database = Database::open(dir, engine.options()).map_err(|error| match error {
+        ermine::Error::Storage(_) => Failure::Failed(format!(
+            "{error}; if a server has it, say CREATE USER, ALTER USER or DROP USER in a session there"
+        )),
+        error => failed(error),
+    })?;
+    Ok(SqlDatabase::open(Arc::new(database)).map_err(failed)?.session("", ""))
+}
+
+fn run(session: &mut Session, text: &str) -> Result<Gathered, SqlError> {
+    let mut gathered = Gathered::default();
+    session.run(text, &mut gathered)?;
+    Ok(gathered)
+}
+
+/// A name as statements write it.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn password(name: &str) -> io::Result<String> {

@@ -18,6 +18,7 @@ What there is
   \\d [NAME]              tables and sequences, or what those of that name have; * and ? stand for others
   \\dt \\di \\ds \\dn [NAME] tables, indexes, sequences, schemas
   \\l                     databases
+  \\du                    users
   \\conninfo              what is used, and as whom
 Output
   \\echo [-n] TEXT        write a text

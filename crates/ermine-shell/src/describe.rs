@@ -17,6 +17,7 @@ pub enum Kind {
     Details,
     Schemas,
     Databases,
+    Roles,
 }
 
 impl Kind {
@@ -29,6 +30,7 @@ impl Kind {
             "ds" => Self::Relations("'S'"),
             "dn" => Self::Schemas,
             "l" => Self::Databases,
+            "du" => Self::Roles,
             _ => return None,
         })
     }
@@ -50,6 +52,9 @@ pub fn describe(shell: &mut Shell, kind: Kind, pattern: Option<&str>) -> io::Res
         }
         (Kind::Databases, _) => {
             listed(shell, "List of databases", "SELECT datname AS \"Name\" FROM pg_catalog.pg_database ORDER BY 1")
+        }
+        (Kind::Roles, _) => {
+            listed(shell, "List of roles", "SELECT rolname AS \"Role name\" FROM pg_catalog.pg_roles ORDER BY 1")
         }
     }
 }

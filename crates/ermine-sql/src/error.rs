@@ -21,6 +21,7 @@ macro_rules! states {
 }
 
 states! {
+    SUCCESSFUL_COMPLETION "00000"
     FEATURE_NOT_SUPPORTED "0A000"
     PROTOCOL_VIOLATION "08P01"
     CARDINALITY_VIOLATION "21000"
@@ -131,8 +132,8 @@ pub struct Report {
     pub column: Option<String>,
     /// The constraint that is violated.
     pub constraint: Option<String>,
-    /// The transaction that a conflict was lost to.
-    other: Option<Tid>,
+    /// The transaction that a conflict was lost to, where it is known.
+    pub other: Option<Tid>,
 }
 
 impl SqlError {
@@ -208,11 +209,6 @@ impl SqlError {
     pub(crate) fn lost_to(mut self, other: Option<Tid>) -> Self {
         self.0.other = other;
         self
-    }
-
-    /// The transaction that a conflict was lost to, where it is known.
-    pub(crate) fn other(&self) -> Option<Tid> {
-        self.0.other
     }
 
     /// The code.

@@ -9,13 +9,14 @@
 //! | `types` | types and values: text, bytes, keys, rows, casts |
 //! | `operators`, `functions` | what expressions are made of |
 //! | `storage` | rows as keys and values of the engine |
-//! | `catalog` | schemas, tables, indexes, sequences |
+//! | `catalog` | schemas, tables, indexes, sequences, roles |
 //! | `bind` | from the tree of a statement to `query`, `expr` |
 //! | `exec` | runs them |
 //! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
 //! | `session` | transactions, settings, statement by statement |
 //! | `system` | tables and functions about the catalog |
+//! | [`verifier`] | what is stored of passwords |
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +37,9 @@ mod session;
 mod storage;
 mod system;
 pub mod types;
+pub mod verifier;
 
 pub use copy::CopyFormat;
+pub use ddl::role::password_in;
 pub use error::{Report, Result, SqlError, SqlState};
 pub use session::{Column, Completion, CopyIn, Gathered, KeptRows, Prepared, Rows, Session, SqlDatabase, Status};

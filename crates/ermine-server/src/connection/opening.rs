@@ -9,7 +9,6 @@ use tokio::net::TcpStream;
 
 use super::{Input, Output, Stream};
 use crate::{
-    auth::scram::{Exchange, Failure, MECHANISM},
     backend::Backend,
     protocol::{
         Malformed, backend,
@@ -18,6 +17,7 @@ use crate::{
         startup::{self, Packet, Startup},
     },
     registry::Stage,
+    scram::{Exchange, Failure, MECHANISM},
     server::Shared,
 };
 
@@ -164,12 +164,8 @@ async fn authenticate<B: Backend>(
     input: &mut Input,
     output: &mut Output,
 ) -> Result<(), Unknown> {
-    let stored = |error: io::Error| {
-        log::error!("users cannot be read: {error}");
-        Unknown::Told(SqlError::new(SqlState::IO_ERROR, "users cannot be read"))
-    };
-    let users = &*shared.users;
-    if shared.options.trust && users.is_empty().map_err(stored)? {
+    let users = &shared.backend;
+    if shared.options.trust && !users.has_passwords() {
         return Ok(());
     }
     backend::authentication_sasl(output.bytes(), &[MECHANISM]);
@@ -182,7 +178,6 @@ async fn authenticate<B: Backend>(
     if mechanism != MECHANISM.as_bytes() {
         return Err(Malformed("this mechanism of SASL was not offered").into());
     }
-    let (verifier, secret) = (users.verifier(user).map_err(stored)?, users.secret().map_err(stored)?);
     let failed = |failure| match failure {
         Failure::Malformed(what) => Unknown::from(Malformed(what)),
         Failure::Refused => {
@@ -191,7 +186,8 @@ async fn authenticate<B: Backend>(
         }
     };
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("SCRAM is not UTF-8"));
-    let (exchange, reply) = Exchange::begin(&text(first)?, user, verifier, &secret).map_err(failed)?;
+    let (exchange, reply) =
+        Exchange::begin(&text(first)?, user, users.verifier(user), users.secret()).map_err(failed)?;
     backend::authentication_sasl_continue(output.bytes(), reply);
     output.flush().await?;
     let last = password(input, output.stream()).await?;

@@ -106,7 +106,7 @@ pub fn notice(out: &mut Vec<u8>, severity: &str, notice: &SqlError) {
 }
 
 fn report(severity: &str, report: &Report) -> Vec<(u8, String)> {
-    let Report { state, message, detail, hint, context, position, table, column, constraint } = report;
+    let Report { state, message, detail, hint, context, position, table, column, constraint, other: _ } = report;
     let optional = [
         (b'D', detail.clone()),
         (b'H', hint.clone()),

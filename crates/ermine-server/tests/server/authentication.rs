@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ermine_server::{auth::Verifier, tls};
+use ermine_server::tls;
+use ermine_sql::verifier::Verifier;
 use tokio_postgres::{NoTls, error::SqlState};
 use tokio_rustls::{
     TlsConnector,
@@ -12,17 +13,15 @@ use tokio_rustls::{
 use crate::{
     fake::Fake,
     raw::{Raw, message, packet, startup},
-    support::{Running, Users, options, start_secured},
+    support::{Running, options, start_secured},
 };
 
-fn users() -> Users {
-    let users = Users::default();
-    users.0.lock().unwrap().insert("eva".into(), Verifier::of("pencil"));
-    users
+fn with_users() -> Fake {
+    Fake { users: [("eva".into(), Verifier::of("pencil"))].into(), ..Fake::default() }
 }
 
 fn secured() -> Running {
-    start_secured(Fake::default(), options(), users(), None)
+    start_secured(with_users(), options(), None)
 }
 
 #[tokio::test]
@@ -82,7 +81,7 @@ async fn tls() {
 
     let mut required = options();
     required.tls_required = true;
-    let server = start_secured(Fake::default(), required, users(), Some(acceptor));
+    let server = start_secured(with_users(), required, Some(acceptor));
     let Err(error) = server.config().password("pencil").connect(NoTls).await else { panic!() };
     assert_eq!(error.code(), Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION));
 

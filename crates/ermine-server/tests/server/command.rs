@@ -19,15 +19,25 @@ fn a_server_is_started_and_ended() {
 fn users_are_asked_for_passwords_once_there_are_some() {
     let directory = Directory::new("users");
     let path = directory.path();
+    let user = |arguments: &[&str], input: &str| {
+        let (ended, text) = output(&[&["user"], arguments].concat(), input);
+        (ended.status.code(), text)
+    };
+    let said = |text: &str| (Some(0), text.to_owned());
+    assert_eq!(user(&["list", path], ""), said(""));
+    assert_eq!(user(&["add", "eva", path], "pen\n"), said("eva may log in\n"));
+    assert_eq!(user(&["add", "eva", path], "pencil\n"), said("eva has another password\n"));
+    assert_eq!(user(&["add", "Ad\"am", path], "x\n"), said("Ad\"am may log in\n"));
+    assert_eq!(user(&["list", path], ""), said("Ad\"am\neva\n"));
+    assert_eq!(user(&["drop", "Ad\"am", path], ""), said("Ad\"am is gone\n"));
+    let (code, text) = user(&["drop", "adam", path], "");
+    assert!(code == Some(1) && text.contains("role \"adam\" does not exist"), "{text}");
     let serving = Serving::start(&directory.0, &[]);
-    let (added, text) = output(&["user", "add", "eva", path], "pencil\n");
-    assert!(added.status.success() && text == "eva may log in\n", "{text}");
     let mut raw = Raw::open(serving.address);
     raw.send(&[startup(0, &[("user", "eva")])]);
     assert_eq!(raw.next().map(|message| crate::raw::short(&message)).unwrap(), "SASL([\"SCRAM-SHA-256\"])");
-    drop(serving);
-    let (_, text) = output(&["user", "add", "eva", path], "other\n");
-    assert_eq!(text, "eva has another password\n");
+    let (code, text) = user(&["add", "eva", path], "other\n");
+    assert!(code == Some(1) && text.contains("in use by process") && text.contains("CREATE USER"), "{text}");
 }
 
 #[test]

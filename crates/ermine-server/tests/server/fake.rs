@@ -1,6 +1,7 @@
 //! A backend without tables: a few statements, each of which does one thing that a server can meet.
 
 use std::{
+    collections::HashMap,
     num::NonZeroU32,
     sync::{
         Arc,
@@ -14,6 +15,7 @@ use ermine_server::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
     Column, Completion, Result, Rows, SqlError, SqlState, Status,
     types::{Environment, Scalar, SqlType, Value},
+    verifier::Verifier,
 };
 
 pub const INT4: SqlType = SqlType { scalar: Scalar::Int4, is_array: false };
@@ -38,6 +40,8 @@ pub struct Fake {
     pub waits: bool,
     /// Commits have to become durable here.
     pub database: Option<Durable>,
+    /// Who may log in.
+    pub users: HashMap<String, Verifier>,
 }
 
 pub struct FakeSession {
@@ -83,6 +87,18 @@ impl Backend for Fake {
             process: opening.process,
             pause: opening.pause,
         })
+    }
+
+    fn has_passwords(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    fn verifier(&self, user: &str) -> Option<Verifier> {
+        self.users.get(user).cloned()
+    }
+
+    fn secret(&self) -> &[u8] {
+        b"of this test"
     }
 
     fn waits(&self) -> bool {

@@ -1,16 +1,13 @@
 //! A server for a test, in a runtime of its own.
 
 use std::{
-    collections::HashMap,
-    io,
     net::SocketAddr,
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use ermine_server::{
-    auth::{UserStore, Verifier},
     options::ServerOptions,
     server::{Control, Server},
 };
@@ -25,24 +22,6 @@ pub struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Users in memory.
-#[derive(Clone, Default)]
-pub struct Users(pub Arc<Mutex<HashMap<String, Verifier>>>);
-
-impl UserStore for Users {
-    fn is_empty(&self) -> io::Result<bool> {
-        Ok(self.0.lock().unwrap().is_empty())
-    }
-
-    fn verifier(&self, user: &str) -> io::Result<Option<Verifier>> {
-        Ok(self.0.lock().unwrap().get(user).cloned())
-    }
-
-    fn secret(&self) -> io::Result<Vec<u8>> {
-        Ok(b"of this test".to_vec())
-    }
-}
-
 pub fn options() -> ServerOptions {
     let mut options = ServerOptions::default();
     options.trust = true;
@@ -55,17 +34,17 @@ pub fn start() -> Running {
 }
 
 pub fn start_with(backend: Fake, options: ServerOptions) -> Running {
-    start_secured(backend, options, Users::default(), None)
+    start_secured(backend, options, None)
 }
 
-pub fn start_secured(backend: Fake, options: ServerOptions, users: Users, tls: Option<TlsAcceptor>) -> Running {
+pub fn start_secured(backend: Fake, options: ServerOptions, tls: Option<TlsAcceptor>) -> Running {
     let counts = backend.counts.clone();
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
         let runtime = options.runtime().unwrap();
         runtime.block_on(async {
             let address = "127.0.0.1:0".parse().unwrap();
-            let server = Server::listen(backend, Box::new(users), options, tls, &[address]).unwrap();
+            let server = Server::listen(backend, options, tls, &[address]).unwrap();
             sender.send((server.addresses().unwrap()[0], server.control())).unwrap();
             server.run().await;
         });

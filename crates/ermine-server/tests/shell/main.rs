@@ -273,8 +273,8 @@ fn a_directory_is_used_by_one_process() {
 #[test]
 fn users_say_who_they_are() {
     let directory = Directory::new("shell-users");
-    let serving = Serving::start(&directory.0, &[]);
     output(&["user", "add", "ann", directory.path()], "pencil\n");
+    let serving = Serving::start(&directory.0, &[]);
     let place = Place::There(&serving);
     let with = |password: &str| {
         let mut command = place.command(&["-t", "-c", "SELECT current_user", "-c", "\\conninfo"]);

@@ -16,6 +16,7 @@ mod psql;
 #[allow(dead_code, reason = "the tests of the server use more of it")]
 #[path = "../server/raw.rs"]
 mod raw;
+mod users;
 
 use std::{
     sync::{

@@ -31,6 +31,7 @@ fn its_commands_describe_tables_as_in_postgresql() {
         return println!("psql is not installed");
     }
     let show = |command: &str| psql(&serving, command).unwrap();
+    show("CREATE USER bob");
     show("CREATE INDEX t_b_idx ON t (b DESC) WHERE a > 3");
     let described = r#"                                   Table "public.t"
  Column |         Type          | Collation | Nullable |           Default            
@@ -61,7 +62,13 @@ Check constraints:
         ("\\ds", &[" public | t_e_seq | sequence | ann"]),
         ("\\dn", &[" public | ann"]),
         ("\\l", &[" shop | ann   | UTF8     | C       | C     |            | libc            |"]),
-        ("\\du", &[" ann       | Superuser, Create role, Create DB, Bypass RLS | {}"]),
+        (
+            "\\du",
+            &[
+                " ann       | Superuser, Create role, Create DB, Bypass RLS               | {}",
+                " bob       | Superuser, Create role, Create DB, Cannot login, Bypass RLS | {}",
+            ],
+        ),
         ("\\df", &["(0 rows)"]),
         ("\\dT", &["(0 rows)"]),
         ("\\dp t", &[" public | t    | table |"]),

@@ -47,8 +47,10 @@ impl Terminal {
     }
 
     pub(super) fn remember(&mut self, text: &str) {
-        // One that is too long, or begins with a blank, is not kept.
-        let _ = self.editor.add_history_entry(text);
+        // One that is too long, or begins with a blank, is not kept either.
+        if ermine_sql::password_in(text).is_none() {
+            let _ = self.editor.add_history_entry(text);
+        }
     }
 }
 

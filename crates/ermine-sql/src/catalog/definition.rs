@@ -1,11 +1,11 @@
-//! What the catalog stores of schemas, tables, indexes and sequences.
+//! What the catalog stores of schemas, tables, indexes, sequences and roles.
 //!
 //! Definitions are values: a change makes a new one. Expressions are kept as text and bound where they are used, so that a
 //! definition depends on nothing.
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::SqlType;
+use crate::{types::SqlType, verifier::Verifier};
 
 /// The number of an object, for ever; its oid.
 pub(crate) type ObjectId = u32;
@@ -19,6 +19,7 @@ pub(crate) enum Definition {
     Schema(SchemaDef),
     Table(TableDef),
     Sequence(SequenceDef),
+    Role(RoleDef),
 }
 
 impl Definition {
@@ -27,6 +28,7 @@ impl Definition {
             Self::Schema(schema) => schema.id,
             Self::Table(table) => table.id,
             Self::Sequence(sequence) => sequence.id,
+            Self::Role(role) => role.id,
         }
     }
 }
@@ -138,6 +140,17 @@ pub(crate) struct SequenceDef {
     pub(crate) cycles: bool,
     /// The column that it is dropped with: table and number.
     pub(crate) owner: Option<(ObjectId, usize)>,
+}
+
+/// A user: in no schema, and may do everything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RoleDef {
+    pub(crate) id: ObjectId,
+    pub(crate) name: String,
+    /// Of its password; who has none cannot log in where passwords are asked for.
+    pub(crate) verifier: Option<Verifier>,
+    /// A number of its own for each change, so that no two definitions are equal.
+    pub(crate) change: ObjectId,
 }
 
 impl TableDef {

@@ -1,11 +1,13 @@
-//! Schemas, tables, indexes and sequences: rows of a table of the engine, and what is known of them in memory.
+//! Schemas, tables, indexes, sequences and roles: rows of a table of the engine, and what is known of them in memory.
 //!
 //! ```text
 //!   engine table "sql catalog"                       in memory
 //!   0                      next number               Arc<Catalog>: all objects as of the last change
 //!   1 schema 00 name   ->  number of the object        Arc<Table>: definition, handles of the engine's tables, latch
 //!   2 number           ->  definition                  Arc<Sequence>
-//!   3 storage          ->  dropped or free
+//!   3 storage          ->  dropped or free               Arc<RoleDef>
+//!   4 name             ->  (nothing): a role has it
+//!   5                  ->  secret of unknown roles
 //! ```
 //!
 //! A statement is bound against one `Catalog`; a change makes another one, which others get when the transaction that made it
@@ -34,9 +36,10 @@ use std::{
 };
 
 use ermine::{Database, KeyBuffer, OwnedTransaction};
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
-    definition::{Definition, FIRST_OBJECT, ObjectId, SchemaDef, SequenceDef, TableDef},
+    definition::{Definition, FIRST_OBJECT, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef},
     latch::Latch,
     sequence::Sequence,
     sessions::Sessions,
@@ -80,6 +83,7 @@ pub(crate) struct Catalog {
     names: HashMap<String, HashMap<String, ObjectId>>,
     tables: HashMap<ObjectId, Arc<Table>>,
     sequences: HashMap<ObjectId, Arc<Sequence>>,
+    roles: BTreeMap<String, Arc<RoleDef>>,
     /// Those of now: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
 }
@@ -124,10 +128,15 @@ pub(crate) struct CatalogStore {
     version: AtomicU64,
     numbers: Mutex<()>,
     pub(crate) storages: Storages,
+    /// Bytes that stay, from which salts are made of roles that are not there.
+    pub(crate) secret: [u8; SECRET_LENGTH],
 }
 
 const NEXT: u8 = 0;
 const BY_NUMBER: u8 = 2;
+const ROLE: u8 = 4;
+const SECRET: u8 = 5;
+const SECRET_LENGTH: usize = 32;
 
 fn key_of(number: ObjectId) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&[BY_NUMBER]);
@@ -144,13 +153,21 @@ fn key_of_name(schema: &str, name: &str) -> KeyBuffer {
     key
 }
 
+/// The name of a role, likewise.
+fn key_of_role(name: &str) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[ROLE]);
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
 impl CatalogStore {
     /// Reads the catalog of a database.
     pub(crate) fn open(database: Arc<Database>) -> Result<Self> {
         let rows: Rows = database.table("sql catalog").map_err(of_engine)?;
         let storages = Storages::open(&database, &rows)?;
         let (current, version) = (RwLock::default(), AtomicU64::new(0));
-        let store = Self { database, rows, current, version, numbers: Mutex::new(()), storages };
+        let secret = secret(&database, &rows)?;
+        let store = Self { database, rows, current, version, numbers: Mutex::new(()), storages, secret };
         let stored = store
             .database
             .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());
@@ -240,13 +257,39 @@ impl CatalogStore {
     /// Takes a name for a relation that the transaction does not know, or gives it back; two transactions that want the same one have a
     /// conflict, also where the other one has committed already and its change is not shown yet.
     pub(crate) fn take_name(&self, txn: &OwnedTransaction, schema: &str, name: &str, is_taken: bool) -> Result<()> {
-        let key = key_of_name(schema, name);
-        if is_taken && txn.view(&self.rows, &key[..]).map_err(of_engine)?.is_some() {
+        self.take_key(txn, &key_of_name(schema, name), name, is_taken)
+    }
+
+    /// The same for the name of a role.
+    pub(crate) fn take_role_name(&self, txn: &OwnedTransaction, name: &str, is_taken: bool) -> Result<()> {
+        self.take_key(txn, &key_of_role(name), name, is_taken)
+    }
+
+    fn take_key(&self, txn: &OwnedTransaction, key: &[u8], name: &str, is_taken: bool) -> Result<()> {
+        if is_taken && txn.view(&self.rows, key).map_err(of_engine)?.is_some() {
             return Err(not_shown(name));
         }
-        let done =
-            if is_taken { txn.put(&self.rows, &key[..], &[][..]) } else { txn.delete(&self.rows, &key[..]).map(drop) };
+        let done = if is_taken { txn.put(&self.rows, key, &[][..]) } else { txn.delete(&self.rows, key).map(drop) };
         done.map_err(of_engine)
+    }
+
+    /// Fails where a role is not as the transaction knows it, because somebody has changed it and that is not shown yet. Roles have no latch:
+    /// who changes one at the same time has a conflict over its row, and so changes are shown in the order in which they were committed.
+    pub(crate) fn check_role(&self, txn: &OwnedTransaction, known: &RoleDef) -> Result<()> {
+        let stored = txn.get(&self.rows, &key_of(known.id)[..]).map_err(of_engine)?;
+        match stored.is_some_and(|bytes| decode(&bytes).is_ok_and(|stored| stored == Definition::Role(known.clone()))) {
+            true => Ok(()),
+            false => Err(not_shown(&known.name)),
+        }
+    }
+
+    /// In words, names of roles that are taken and of none, or the other way around.
+    pub(crate) fn role_disagreements(&self) -> Result<Vec<String>> {
+        let prefix = RawRange::prefix(KeyBuffer::from_slice(&[ROLE]));
+        let rows = self.database.run(|txn| txn.scan(&self.rows, prefix.clone()).collect()).map_err(of_engine)?;
+        let taken = rows.iter().map(|(RawKey(key), _)| String::from_utf8_lossy(&key[1..]).into_owned()).collect();
+        let known: BTreeSet<_> = self.current().roles.keys().cloned().collect();
+        Ok(known.symmetric_difference(&taken).map(|name| format!("the name of role {name}")).collect())
     }
 
     /// An object is made in a schema, which must stay: it has been read, where reads count, and is written as it is otherwise.
@@ -296,10 +339,22 @@ impl CatalogStore {
     }
 }
 
-/// Somebody has just made an object of that name.
+/// Somebody has just made or changed an object of that name.
 fn not_shown(name: &str) -> SqlError {
-    let message = format!("could not serialize access: \"{name}\" was made by a concurrent transaction");
+    let message = format!("could not serialize access: \"{name}\" was made or changed by a concurrent transaction");
     SqlError::new(SqlState::SERIALIZATION_FAILURE, message).hint("The transaction might succeed if retried.")
+}
+
+/// Reads the secret, or makes it.
+fn secret(database: &Database, rows: &Rows) -> Result<[u8; SECRET_LENGTH]> {
+    let mut new = [0; SECRET_LENGTH];
+    SystemRandom::new().fill(&mut new).expect("the system has random bytes");
+    let known = database.run(|txn| match txn.get(rows, &[SECRET][..])? {
+        Some(known) => Ok(known),
+        None => txn.put(rows, &[SECRET][..], &new[..]).map(|()| new.to_vec()),
+    });
+    let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "the secret of unknown roles is damaged");
+    known.map_err(of_engine)?.try_into().map_err(damaged)
 }
 
 fn decode(bytes: &[u8]) -> Result<Definition> {
@@ -351,6 +406,7 @@ impl Catalog {
         self.schemas.retain(|_, schema| *schema != id);
         self.tables.remove(&id);
         self.sequences.remove(&id);
+        self.roles.retain(|_, role| role.id != id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -385,6 +441,7 @@ impl Catalog {
                 };
                 self.sequences.insert(def.id, sequence);
             }
+            Definition::Role(def) => _ = self.roles.insert(def.name.clone(), Arc::new(def.clone())),
         }
         Ok(())
     }
@@ -428,6 +485,16 @@ impl Catalog {
 
     pub(crate) fn sequence(&self, id: ObjectId) -> Option<&Arc<Sequence>> {
         self.sequences.get(&id)
+    }
+
+    /// The role of that name.
+    pub(crate) fn role(&self, name: &str) -> Option<&Arc<RoleDef>> {
+        self.roles.get(name)
+    }
+
+    /// All roles, by name.
+    pub(crate) fn roles(&self) -> impl Iterator<Item = &Arc<RoleDef>> {
+        self.roles.values()
     }
 
     pub(crate) fn schema(&self, name: &str) -> Option<ObjectId> {

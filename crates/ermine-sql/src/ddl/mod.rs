@@ -8,11 +8,13 @@ mod alter;
 mod create;
 mod drop;
 pub(crate) mod online;
+pub(crate) mod role;
 
 use std::sync::Arc;
 
 use sqlparser::ast::{self, Statement};
 
+use self::role::RoleTree;
 use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def},
     error::{Result, SqlError, SqlState},
@@ -27,6 +29,7 @@ pub(crate) enum Definition {
     CreateSchema(Box<Statement>),
     AlterTable(Box<ast::AlterTable>),
     Drop(Box<Statement>),
+    Role(RoleTree),
     Truncate(Box<ast::Truncate>),
 }
 
@@ -61,6 +64,7 @@ impl Session {
             Definition::CreateSchema(create) => self.create_schema(open, create, rows),
             Definition::AlterTable(alter) => self.alter_table(open, alter, rows),
             Definition::Drop(drop) => self.drop_objects(open, drop, rows),
+            Definition::Role(tree) => self.define_role(open, tree, rows),
             Definition::Truncate(truncate) => self.truncate(open, truncate),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Session, Status, now};
-use crate::catalog::sessions::Activity;
+use crate::{catalog::sessions::Activity, password_in};
 
 impl Session {
     /// The session belongs to a connection of that number; `end` ends it, from any thread.
@@ -45,5 +45,9 @@ impl Session {
 pub(super) fn shown(text: &str) -> Arc<str> {
     const SHOWN: usize = 1024;
     let end = (0..=SHOWN.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-    text[..end.unwrap_or(0)].into()
+    let text = &text[..end.unwrap_or(0)];
+    match password_in(text) {
+        Some(at) => format!("{} ...", &text[..at]).into(),
+        None => text.into(),
+    }
 }

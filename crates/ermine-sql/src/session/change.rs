@@ -13,7 +13,7 @@ use super::{
     transaction::{Open, changed, locked},
 };
 use crate::{
-    catalog::{Catalog, Change, Table},
+    catalog::{Catalog, Change, Table, definition::RoleDef},
     error::Result,
     exec::{GivenNumbers, check_cancelled, sees_all},
     failure::of_engine,
@@ -50,6 +50,16 @@ impl Session {
         self.shared.catalog.take_name(&open.txn, schema, name, is_taken)
     }
 
+    /// The same for the name of a role.
+    pub(crate) fn take_role_name(&self, open: &Open, name: &str, is_taken: bool) -> Result<()> {
+        self.shared.catalog.take_role_name(&open.txn, name, is_taken)
+    }
+
+    /// Fails where a role is not as the transaction knows it.
+    pub(crate) fn check_role(&self, open: &Open, known: &RoleDef) -> Result<()> {
+        self.shared.catalog.check_role(&open.txn, known)
+    }
+
     /// A schema goes, into which nobody may put anything meanwhile.
     pub(crate) fn watch_schema(&self, open: &Open, schema: &str) -> Result<()> {
         self.shared.catalog.watch_schema(&open.txn, &open.catalog, schema)
@@ -68,6 +78,11 @@ impl Session {
     pub(super) fn storage_disagreements(&self) -> Result<Vec<String>> {
         let used = self.catalog_now().tables().iter().flat_map(|table| table.def.storages()).collect();
         self.shared.catalog.storages.disagreements(&self.shared.database, &used)
+    }
+
+    /// In words, what definitions of roles say otherwise than the names that are taken.
+    pub(super) fn role_disagreements(&self) -> Result<Vec<String>> {
+        self.shared.catalog.role_disagreements()
     }
 
     /// Begins a transaction of its own.

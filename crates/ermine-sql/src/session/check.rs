@@ -8,7 +8,8 @@ use crate::{
 };
 
 impl Session {
-    /// In words, what does not agree: entries of indexes with the rows of their tables, definitions with the storage that is free. Nobody
+    /// In words, what does not agree: entries of indexes with the rows of their tables, definitions with the storage that is free, and with
+    /// names that are taken. Nobody
     /// changes anything meanwhile.
     #[doc(hidden)]
     pub fn disagreements(&mut self) -> Result<Vec<String>> {
@@ -32,6 +33,7 @@ impl Session {
             Ok(found)
         })?;
         found.extend(self.storage_disagreements()?);
+        found.extend(self.role_disagreements()?);
         Ok(found)
     }
 }

@@ -62,6 +62,7 @@ use crate::{
     failure::of_engine,
     prepared::PreparedStore,
     types::{Environment, SqlType, Value},
+    verifier::Verifier,
 };
 
 /// A database with tables that SQL knows.
@@ -110,6 +111,21 @@ impl SqlDatabase {
     pub fn serves(scheme: ermine::Scheme) -> bool {
         use ermine::Scheme::{Partitioned, Serial, Vll};
         !matches!(scheme, Serial | Vll | Partitioned)
+    }
+
+    /// Whether a user has a password, so that somebody can log in.
+    pub fn has_passwords(&self) -> bool {
+        self.0.catalog.current().roles().any(|role| role.verifier.is_some())
+    }
+
+    /// What is stored of a user's password; `None`: there is no such user, or it has none.
+    pub fn verifier(&self, user: &str) -> Option<Verifier> {
+        self.0.catalog.current().role(user)?.verifier.clone()
+    }
+
+    /// Bytes that stay as long as the database does, from which [`Verifier::mock`] hides which users there are.
+    pub fn secret(&self) -> &[u8] {
+        &self.0.catalog.secret
     }
 
     #[cfg(test)]
@@ -299,9 +315,12 @@ impl Session {
         };
         let mut bound = plan::bind(&tree, catalog, &self.environment, &self.search_path, asked)?;
         let mut version = (!is_own).then_some(catalog.version);
-        if let Tree::Fetch(fetch) = &tree {
+        match &tree {
             // What it gives depends on the cursor that has the name now.
-            (bound.columns, version) = (self.fetched(fetch)?, None);
+            Tree::Fetch(fetch) => (bound.columns, version) = (self.fetched(fetch)?, None),
+            // Its text may have a password, and is not remembered.
+            Tree::Role(_) => version = None,
+            _ => {}
         }
         Ok(Prepared { tree: Some(tree), text: "".into(), bound, settings: self.settings_changed, version })
     }
@@ -425,7 +444,7 @@ impl Session {
                     // Nobody waits for one that has written nothing.
                     if let Some(own) = open.txn.tid().map_err(of_engine)? {
                         let waiting = waiting.get_or_insert_with(|| self.shared.waits.begin(own));
-                        if waiting.meets(error.other(), Patience::INTERVAL_MAX) {
+                        if waiting.meets(error.report().other, Patience::INTERVAL_MAX) {
                             return Err(waits::deadlock(&self.named(error)));
                         }
                     }

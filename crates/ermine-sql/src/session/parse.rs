@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     copy::CopyTree,
+    ddl::role::RoleTree,
     error::{Result, SqlError, SqlState},
 };
 
@@ -30,6 +31,7 @@ pub(crate) enum Tree {
     Copy(CopyTree),
     Fetch(Fetch),
     Modes(ModesTree),
+    Role(RoleTree),
     /// About the prepared transaction of a name.
     TwoPhase(TwoPhase, String),
 }
@@ -94,6 +96,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::TwoPhase(what, parser.parse_literal_string()?)
         } else if let Some(modes) = ModesTree::parse(parser)? {
             Tree::Modes(modes)
+        } else if let Some(role) = RoleTree::parse(parser)? {
+            Tree::Role(role)
         } else {
             Tree::Plain(Box::new(parser.parse_statement()?))
         });

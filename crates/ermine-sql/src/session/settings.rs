@@ -64,7 +64,7 @@ pub(crate) enum Extent {
 }
 
 /// Settings and what they are from the beginning.
-const KNOWN: [(&str, &str); 33] = [
+const KNOWN: [(&str, &str); 34] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -81,6 +81,7 @@ const KNOWN: [(&str, &str); 33] = [
     ("is_superuser", "on"),
     ("lock_timeout", "0"),
     ("max_identifier_length", "63"),
+    ("password_encryption", "scram-sha-256"),
     ("row_security", "off"),
     ("search_path", "public"),
     ("server_encoding", "UTF8"),
@@ -259,6 +260,9 @@ fn normal(name: &str, value: &str) -> Result<String> {
         "intervalstyle" => Err(SqlError::unsupported(format_args!("IntervalStyle {value}"))),
         "bytea_output" if lower == "hex" => Ok(lower),
         "bytea_output" => Err(SqlError::unsupported(format_args!("bytea_output {value}"))),
+        "password_encryption" if lower != "scram-sha-256" => {
+            Err(SqlError::unsupported(format_args!("password_encryption {value}")))
+        }
         "standard_conforming_strings" if !is_true(&lower) => {
             Err(SqlError::unsupported("standard_conforming_strings = off"))
         }

@@ -17,17 +17,18 @@ impl Session {
 
     /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
     pub fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
-        self.begins(|| shown(text));
-        let done = self.text(text, rows);
+        let known = self.known(text);
+        self.begins(|| known.as_ref().map_or_else(|| shown(text), |known| known.text.clone()));
+        let done = match known {
+            Some(known) => self.execute_inside(&known, &[], rows),
+            None => self.text(text, rows),
+        };
         self.rests();
         done
     }
 
     fn text(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
         self.check_not_copying()?;
-        if let Some(known) = self.known(text) {
-            return self.execute_inside(&known, &[], rows);
-        }
         let statements = parse::statements(text).inspect_err(|_| self.fail())?;
         if statements.is_empty() {
             rows.nothing()?;

@@ -27,7 +27,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     match tree {
         Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
-        Tree::Copy(_) | Tree::Fetch(_) | Tree::Modes(_) => false,
+        Tree::Copy(_) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Role(_) => false,
     }
 }
 
@@ -93,7 +93,7 @@ impl Session {
                 self.transaction_modes(modes, rows)?;
                 return Ok(Completion::default());
             }
-            Tree::Copy(_) => return Ok(Completion::default()),
+            Tree::Copy(_) | Tree::Role(_) => return Ok(Completion::default()),
         };
         match statement {
             Statement::Commit { chain, .. } => {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::{
-    Known, NULL, ROLE, UTF8,
+    Known, NULL, UTF8,
     definitions::{self, constraints, indexes},
     reg::Reg,
+    server::role_name,
 };
 use crate::{
     catalog::{Catalog, definition::DefaultDef, sessions::Presence},
@@ -118,9 +119,11 @@ static FUNCTIONS: &[Entry] = &[
         _ => Ok(NULL),
     })
     .accepts_null(),
-    entry("pg_get_userbyid", &[OID], SqlType::NAME, |values, _, environment| match values {
-        [Value::Oid(ROLE)] => Ok((&*environment.user).into()),
-        [Value::Oid(oid)] => Ok(format!("unknown (OID={oid})").into()),
+    entry("pg_get_userbyid", &[OID], SqlType::NAME, |values, catalog, environment| match values {
+        [Value::Oid(oid)] => Ok(match role_name(Known { catalog, environment }, *oid) {
+            Some(name) => name.into(),
+            None => format!("unknown (OID={oid})").into(),
+        }),
         _ => Ok(NULL),
     }),
     entry("pg_encoding_to_char", &[INT4], SqlType::NAME, |values, _, _| match values {

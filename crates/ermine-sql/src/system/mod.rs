@@ -1,6 +1,6 @@
 //! Tables and functions of the system: what drivers and tools ask about the catalog, made when they ask.
 //!
-//! Columns are PostgreSQL 15's, by name and order. What there is nothing of here (views, triggers, roles beyond the one who asks) has tables
+//! Columns are PostgreSQL 15's, by name and order. What there is nothing of here (views, triggers) has tables
 //! without rows, so that queries about it find nothing instead of failing. `"char"` is text, vectors are arrays from 0 on, trees of
 //! expressions are their texts.
 //!
@@ -63,7 +63,7 @@ const PG_CATALOG_OID: u32 = 11;
 const INFORMATION_OID: u32 = 13000;
 /// The number of `pg_class`.
 const PG_CLASS: u32 = 1259;
-/// The number of the role that asks, who owns everything.
+/// The number of the role that asks, as which it owns everything; of others it is that of their definition.
 const ROLE: u32 = 10;
 /// The number of the encoding.
 const UTF8: i32 = 6;

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::{
-    INFORMATION, INFORMATION_OID, Known, PG_CATALOG, PG_CATALOG_OID, ROLE, SystemTable,
+    INFORMATION, INFORMATION_OID, Known, PG_CATALOG, PG_CATALOG_OID, SystemTable,
     definitions::{indexes, relation_name},
     functions::{Lookup, Resolved},
-    oid_of, tables,
+    oid_of, server, tables,
 };
 use crate::{
     catalog::{Catalog, Relation},
@@ -99,7 +99,7 @@ impl Reg {
             Self::Class => class_oid(known, name)?,
             Self::Type => type_oid(name),
             Self::Namespace => namespace_oid(known, &parts(name)?.1),
-            Self::Role => (*parts(name)?.1 == *known.environment.user).then_some(ROLE),
+            Self::Role => server::role_oid(known, &parts(name)?.1),
             Self::Function => None,
         })
     }
@@ -250,7 +250,7 @@ fn relation(known: Known<'_>, schema: Option<&str>, name: &str) -> Option<Relati
 }
 
 fn role_name(known: Known<'_>, oid: u32) -> Option<String> {
-    (oid == ROLE).then(|| quote_ident(&known.environment.user))
+    server::role_name(known, oid).map(quote_ident)
 }
 
 fn type_name(_: Known<'_>, oid: u32) -> Option<String> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Described, INFORMATION, INFORMATION_OID, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, relations::collation, table,
+    Described, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, relations::collation,
+    table,
 };
 use crate::{
     catalog::{
@@ -11,6 +12,7 @@ use crate::{
         sessions::{About, Activity, Doing, Presence},
     },
     types::{Scalar, SqlType, Value},
+    verifier::Verifier,
 };
 
 /// The number of the database: there is one.
@@ -21,15 +23,52 @@ fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {
     catalog.schemas().chain([(PG_CATALOG, PG_CATALOG_OID), (INFORMATION, INFORMATION_OID)])
 }
 
-fn sessions(catalog: &Catalog) -> impl Iterator<Item = (Arc<Presence>, Doing)> {
-    catalog.sessions.all().into_iter().map(|session| {
-        let doing = session.doing();
-        (session, doing)
+/// What they do, and the numbers of their users.
+fn sessions(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Doing, Option<u32>)> {
+    known.catalog.sessions.all().into_iter().map(move |session| {
+        let (doing, user) = (session.doing(), role_oid(known, &session.user));
+        (session, doing, user)
     })
 }
 
 fn prepared(catalog: &Catalog) -> impl Iterator<Item = (String, About)> {
     catalog.sessions.prepared().clone().into_iter()
+}
+
+/// A role, as who asks sees it.
+pub(super) struct RoleView<'a> {
+    pub(super) oid: u32,
+    pub(super) name: &'a str,
+    verifier: Option<&'a Verifier>,
+    can_login: bool,
+}
+
+/// All roles, and the one that asks also where there is none of its name.
+pub(super) fn roles(known: Known<'_>) -> impl Iterator<Item = RoleView<'_>> {
+    let user = &*known.environment.user;
+    let unknown = known.catalog.role(user).is_none().then_some(RoleView {
+        oid: ROLE,
+        name: user,
+        verifier: None,
+        can_login: true,
+    });
+    let known = known.catalog.roles().map(move |role| RoleView {
+        oid: if role.name == user { ROLE } else { role.id },
+        name: &role.name,
+        verifier: role.verifier.as_ref(),
+        can_login: role.name == user || role.verifier.is_some(),
+    });
+    unknown.into_iter().chain(known)
+}
+
+/// The number of a role.
+pub(super) fn role_oid(known: Known<'_>, name: &str) -> Option<u32> {
+    roles(known).find(|role| role.name == name).map(|role| role.oid)
+}
+
+/// The name of a role.
+pub(super) fn role_name(known: Known<'_>, oid: u32) -> Option<&str> {
+    roles(known).find(|role| role.oid == oid).map(|role| role.name)
 }
 
 /// What texts of an array's elements are put between.
@@ -60,24 +99,49 @@ pub(super) const TABLES: &[Described] = &[
         datcollversion TEXT = NULL;
         datacl TEXTS = NULL;
     }),
-    table!(PG_CATALOG, 0 pg_roles, known => [&*known.environment.user].into_iter(), |name| {
-        rolname NAME = name;
+    table!(PG_CATALOG, 0 pg_roles, known => roles(known), |role| {
+        rolname NAME = role.name;
         rolsuper BOOL = true;
         rolinherit BOOL = true;
         rolcreaterole BOOL = true;
         rolcreatedb BOOL = true;
-        rolcanlogin BOOL = true;
+        rolcanlogin BOOL = role.can_login;
         rolreplication BOOL = false;
         rolconnlimit INT4 = -1i32;
         rolpassword TEXT = "********";
         rolvaliduntil TIME = NULL;
         rolbypassrls BOOL = true;
         rolconfig TEXTS = NULL;
-        oid OID = ROLE;
+        oid OID = role.oid;
     }),
-    table!(PG_CATALOG, 0 pg_user, known => [&*known.environment.user].into_iter(), |name| {
-        usename NAME = name;
-        usesysid OID = ROLE;
+    table!(PG_CATALOG, 1260 pg_authid, known => roles(known), |role| {
+        oid OID = role.oid;
+        rolname NAME = role.name;
+        rolsuper BOOL = true;
+        rolinherit BOOL = true;
+        rolcreaterole BOOL = true;
+        rolcreatedb BOOL = true;
+        rolcanlogin BOOL = role.can_login;
+        rolreplication BOOL = false;
+        rolbypassrls BOOL = true;
+        rolconnlimit INT4 = -1i32;
+        rolpassword TEXT = role.verifier.map(Verifier::to_string);
+        rolvaliduntil TIME = NULL;
+    }),
+    table!(PG_CATALOG, 0 pg_shadow, known => roles(known).filter(|role| role.can_login), |role| {
+        usename NAME = role.name;
+        usesysid OID = role.oid;
+        usecreatedb BOOL = true;
+        usesuper BOOL = true;
+        userepl BOOL = false;
+        usebypassrls BOOL = true;
+        passwd TEXT = role.verifier.map(Verifier::to_string);
+        valuntil TIME = NULL;
+        useconfig TEXTS = NULL;
+    }),
+    table!(PG_CATALOG, 0 pg_user, known => roles(known).filter(|role| role.can_login), |role| {
+        usename NAME = role.name;
+        usesysid OID = role.oid;
         usecreatedb BOOL = true;
         usesuper BOOL = true;
         userepl BOOL = false;
@@ -105,12 +169,12 @@ pub(super) const TABLES: &[Described] = &[
         sourceline INT4 = NULL;
         pending_restart BOOL = false;
     }),
-    table!(PG_CATALOG, 0 pg_stat_activity, known => sessions(known.catalog), |(session, doing)| {
+    table!(PG_CATALOG, 0 pg_stat_activity, known => sessions(known), |(session, doing, user)| {
         datid OID = DATABASE;
         datname NAME = &*session.database;
         pid INT4 = session.process();
         leader_pid INT4 = NULL;
-        usesysid OID = ROLE;
+        usesysid OID = user;
         usename NAME = &*session.user;
         application_name TEXT = &*doing.application;
         client_addr TEXT = session.client().and_then(|client| Some(client.rsplit_once(':')?.0));

@@ -74,6 +74,7 @@ const EXPECTED: &[SqlState] = &[
     SqlState::CHECK_VIOLATION,
     SqlState::DEADLOCK_DETECTED,
     SqlState::DUPLICATE_COLUMN,
+    SqlState::DUPLICATE_OBJECT,
     SqlState::DUPLICATE_TABLE,
     SqlState::FEATURE_NOT_SUPPORTED,
     SqlState::INVALID_TABLE_DEFINITION,
@@ -328,7 +329,7 @@ impl<'a> Client<'a> {
     fn definition(&mut self) -> Vec<String> {
         let (table, n) = (self.any_table(), self.rng.u8(1..4));
         let rng = &mut self.rng;
-        match rng.u8(..16) {
+        match rng.u8(..18) {
             0..4 => {
                 let name = TABLES[rng.usize(..TABLES.len())];
                 let row = format!("INSERT INTO {name} (owner, a, u, g) VALUES ('definer', 1, 'first', 1)");
@@ -365,6 +366,12 @@ impl<'a> Client<'a> {
             14 if table != SHARED => {
                 vec![format!("TRUNCATE {table}"), format!("INSERT INTO {table} (owner, a) VALUES ('definer', 2)")]
             }
+            15 => vec![format!("CREATE USER r{n} PASSWORD 'x'"), format!("ALTER USER r{n} PASSWORD NULL")],
+            16 => match rng.u8(..3) {
+                0 => vec![format!("DROP USER r{n}")],
+                1 => vec![format!("ALTER USER r{n} RENAME TO r{}", rng.u8(1..4))],
+                _ => vec![format!("ALTER USER r{n} PASSWORD 'y'")],
+            },
             _ if table != SHARED => vec![format!("DROP TABLE {table}")],
             _ => vec![format!("ALTER TABLE {table} ADD CONSTRAINT {table}_k{n} CHECK (g IS NULL OR g < 9)")],
         }

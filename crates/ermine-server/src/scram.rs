@@ -5,10 +5,9 @@
 //! 2. Keys are compared in constant time.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use ermine_sql::verifier::{KEY_LENGTH, Verifier, hash, sign};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq as _;
-
-use super::verifier::{KEY_LENGTH, Verifier, hash, sign};
 
 /// The mechanism's name.
 pub const MECHANISM: &str = "SCRAM-SHA-256";

@@ -1,5 +1,5 @@
-//! What is stored of a password (RFC 5802, section 3), written as PostgreSQL writes it in `pg_authid`, so that either can take the other's:
-//! `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`.
+//! What is stored of a password (RFC 5802, section 3), which is not enough to log in with. It is written as PostgreSQL writes it in `pg_authid`,
+//! so that either can take the other's: `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`.
 
 use std::{fmt, num::NonZeroU32, str::FromStr};
 
@@ -8,6 +8,7 @@ use ring::{
     digest, hmac, pbkdf2,
     rand::{SecureRandom, SystemRandom},
 };
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a key.
 pub const KEY_LENGTH: usize = 32;
@@ -17,7 +18,7 @@ const SALT_LENGTH: usize = 16;
 const NAME: &str = "SCRAM-SHA-256";
 
 /// What is stored of a password.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verifier {
     /// How often the password was hashed.
     pub iterations: NonZeroU32,

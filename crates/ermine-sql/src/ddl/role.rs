@@ -1,0 +1,346 @@
+//! CREATE, ALTER and DROP of roles, which are users.
+//!
+//! Everybody may do everything: options that say so change nothing, and those that say otherwise are refused. The grammar is our own, because
+//! sqlparser's keeps passwords. Here one becomes a verifier as soon as it is read, and errors name no token, so that no tree, plan or error
+//! has a password.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use sqlparser::{
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::{Token, TokenWithSpan, Word},
+};
+
+use super::skip;
+use crate::{
+    bind::names::name_of,
+    catalog::{
+        Change,
+        definition::{Definition, RoleDef},
+    },
+    error::{Result, SqlError, SqlState},
+    session::{Rows, Session, transaction::Open},
+    verifier::Verifier,
+};
+
+/// Such a statement, as it was written.
+#[derive(Clone, Debug)]
+pub(crate) enum RoleTree {
+    Create(String, Options),
+    Alter(Who, Options),
+    Rename(Who, String),
+    Drop { names: Vec<String>, if_exists: bool },
+}
+
+/// The role that is changed.
+#[derive(Clone, Debug)]
+pub(crate) enum Who {
+    Named(String),
+    /// The one that asks.
+    Current,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    password: Option<Password>,
+    /// What cannot be had, by its first word.
+    refused: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Password {
+    Null,
+    Empty,
+    Verifier(Verifier),
+}
+
+/// What is so anyway.
+const GIVEN: [&str; 8] =
+    ["BYPASSRLS", "CREATEDB", "CREATEROLE", "ENCRYPTED", "INHERIT", "LOGIN", "REPLICATION", "SUPERUSER"];
+
+const REFUSED: [&str; 17] = [
+    "ADMIN",
+    "CONNECTION",
+    "GROUP",
+    "IN",
+    "NOBYPASSRLS",
+    "NOCREATEDB",
+    "NOCREATEROLE",
+    "NOINHERIT",
+    "NOLOGIN",
+    "NOREPLICATION",
+    "NOSUPERUSER",
+    "RESET",
+    "ROLE",
+    "SET",
+    "SYSID",
+    "UNENCRYPTED",
+    "VALID",
+];
+
+impl RoleTree {
+    /// Parses such a statement, if one comes next.
+    pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
+        use Keyword::{ALTER, CREATE, DROP, EXISTS, IF, RENAME, ROLE, TO, USER};
+        let mut follows = |verb| parser.parse_keywords(&[verb, USER]) || parser.parse_keywords(&[verb, ROLE]);
+        Ok(Some(if follows(CREATE) {
+            Self::Create(parse_name(parser)?, Options::parse(parser)?)
+        } else if follows(ALTER) {
+            let who = Who::parse(parser)?;
+            match parser.parse_keywords(&[RENAME, TO]) {
+                true => Self::Rename(who, parse_name(parser)?),
+                false => Self::Alter(who, Options::parse(parser)?),
+            }
+        } else if follows(DROP) {
+            let if_exists = parser.parse_keywords(&[IF, EXISTS]);
+            Self::Drop { names: parser.parse_comma_separated(parse_name)?, if_exists }
+        } else {
+            return Ok(None);
+        }))
+    }
+}
+
+impl Who {
+    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        use Keyword::{CURRENT_ROLE, CURRENT_USER, SESSION_USER};
+        match parser.parse_one_of_keywords(&[CURRENT_ROLE, CURRENT_USER, SESSION_USER]) {
+            Some(_) => Ok(Self::Current),
+            None => parse_name(parser).map(Self::Named),
+        }
+    }
+}
+
+fn parse_name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    let next = parser.next_token();
+    match next.token {
+        Token::Word(word) if !word.value.is_empty() => Ok(name_of(&word.into_ident(next.span))),
+        _ => Err(expected("the name of a role", &next)),
+    }
+}
+
+/// An error that does not show what was found instead.
+fn expected(what: &str, found: &TokenWithSpan) -> ParserError {
+    ParserError::ParserError(format!("Expected: {what}{}", found.span.start))
+}
+
+impl Options {
+    /// Parses what comes up to the end of the statement.
+    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        let mut options = Self::default();
+        let _ = parser.parse_keyword(Keyword::WITH);
+        while !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
+            let next = parser.next_token();
+            let option = match &next.token {
+                Token::Word(Word { value, quote_style: None, .. }) => value.to_uppercase(),
+                _ => String::new(),
+            };
+            match &*option {
+                // What belongs to it may have any form.
+                _ if options.refused.is_some() => {}
+                "PASSWORD" if options.password.is_some() => return Err(expected("one password only", &next)),
+                "PASSWORD" => options.password = Some(Password::parse(parser)?),
+                given if GIVEN.contains(&given) => {}
+                refused if REFUSED.contains(&refused) => options.refused = Some(option),
+                _ => return Err(expected("an option of a role", &next)),
+            }
+        }
+        Ok(options)
+    }
+
+    fn check(&self) -> Result<()> {
+        let Some(refused) = &self.refused else { return Ok(()) };
+        Err(SqlError::unsupported(format_args!("{refused} of a role"))
+            .hint("Users have no privileges of their own: everybody may do everything."))
+    }
+}
+
+impl Password {
+    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        if parser.parse_keyword(Keyword::NULL) {
+            return Ok(Self::Null);
+        }
+        let next = parser.next_token();
+        let text = match &next.token {
+            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) | Token::UnicodeStringLiteral(text) => {
+                text
+            }
+            Token::DollarQuotedString(text) => &text.value,
+            _ => return Err(expected("a password between quotes, or NULL", &next)),
+        };
+        let is_md5 = text.strip_prefix("md5").is_some_and(|hash| {
+            hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+        });
+        if is_md5 {
+            return Err(expected("a password, or a verifier of SCRAM-SHA-256; there are none of MD5", &next));
+        }
+        Ok(match text.parse() {
+            _ if text.is_empty() => Self::Empty,
+            Ok(verifier) => Self::Verifier(verifier),
+            Err(_) => Self::Verifier(Verifier::of(text)),
+        })
+    }
+
+    /// What is stored of it.
+    fn verifier(&self, rows: &mut dyn Rows) -> Option<Verifier> {
+        match self {
+            Self::Null => None,
+            Self::Empty => {
+                let message = "empty string is not a valid password, clearing password";
+                skip(rows, SqlState::SUCCESSFUL_COMPLETION, message.into());
+                None
+            }
+            Self::Verifier(verifier) => Some(verifier.clone()),
+        }
+    }
+}
+
+/// Where in a text a password may begin that a role gets: behind the word before it. Such a text is not for everybody's eyes.
+pub fn password_in(text: &str) -> Option<usize> {
+    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
+        let words = r"(?is)\b(?:create|alter)\b.+?\b(?:user|role)\b.+?\bpassword\b";
+        Regex::new(words).expect("it is well-formed")
+    });
+    BEFORE.find(text).map(|found| found.end())
+}
+
+impl Session {
+    pub(super) fn define_role(&self, open: &mut Open, tree: &RoleTree, rows: &mut dyn Rows) -> Result<String> {
+        match tree {
+            RoleTree::Create(name, options) => {
+                options.check()?;
+                self.take_new(open, name)?;
+                let verifier = options.password.as_ref().and_then(|password| password.verifier(rows));
+                let id = self.catalog_number()?;
+                self.put_role(open, RoleDef { id, name: name.clone(), verifier, change: id })?;
+                Ok("CREATE ROLE".into())
+            }
+            RoleTree::Alter(who, options) => {
+                options.check()?;
+                let mut def = self.role_of(open, who)?;
+                if let Some(password) = &options.password {
+                    def.verifier = password.verifier(rows);
+                    self.put_role(open, RoleDef { change: self.catalog_number()?, ..def })?;
+                }
+                Ok("ALTER ROLE".into())
+            }
+            RoleTree::Rename(who, name) => {
+                let def = self.role_of(open, who)?;
+                if *def.name == *self.environment().user {
+                    let message = "session user cannot be renamed";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+                self.take_new(open, name)?;
+                self.take_role_name(open, &def.name, false)?;
+                self.put_role(open, RoleDef { name: name.clone(), change: self.catalog_number()?, ..def })?;
+                Ok("ALTER ROLE".into())
+            }
+            RoleTree::Drop { names, if_exists } => {
+                for name in names {
+                    if *if_exists && open.catalog.role(name).is_none() {
+                        let message = format!("role \"{name}\" does not exist, skipping");
+                        skip(rows, SqlState::UNDEFINED_OBJECT, message);
+                        continue;
+                    }
+                    let def = self.role_of(open, &Who::Named(name.clone()))?;
+                    if *def.name == *self.environment().user {
+                        return Err(SqlError::new(SqlState::OBJECT_IN_USE, "current user cannot be dropped"));
+                    }
+                    self.take_role_name(open, name, false)?;
+                    self.apply(open, vec![Change::Drop(Definition::Role(def))])?;
+                }
+                Ok("DROP ROLE".into())
+            }
+        }
+    }
+
+    fn put_role(&self, open: &mut Open, def: RoleDef) -> Result<()> {
+        self.apply(open, vec![Change::Put(Definition::Role(def))])
+    }
+
+    /// Takes a name that no role has.
+    fn take_new(&self, open: &Open, name: &str) -> Result<()> {
+        if open.catalog.role(name).is_some() {
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("role \"{name}\" already exists")));
+        }
+        if name.starts_with("pg_") || matches!(name, "none" | "public") {
+            return Err(SqlError::new(SqlState::RESERVED_NAME, format!("role name \"{name}\" is reserved")));
+        }
+        self.take_role_name(open, name, true)
+    }
+
+    /// A role that is changed.
+    fn role_of(&self, open: &Open, who: &Who) -> Result<RoleDef> {
+        let name = match who {
+            Who::Named(name) => name,
+            Who::Current => &*self.environment().user,
+        };
+        let missing = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"));
+        let def = open.catalog.role(name).ok_or_else(missing)?;
+        self.check_role(open, def)?;
+        Ok((**def).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        SqlDatabase,
+        session::parse::{self, Tree},
+    };
+
+    #[test]
+    fn what_hides_unknown_users_stays() {
+        let engine = Arc::new(ermine::Database::open_in_memory(ermine::Options::default()).unwrap());
+        let secret = || SqlDatabase::open(engine.clone()).unwrap().secret().to_vec();
+        assert_eq!(secret(), secret());
+        assert_ne!(secret(), [0; 32]);
+    }
+
+    #[test]
+    fn passwords_are_found_in_texts() {
+        for (text, before) in [
+            ("CREATE USER eva PASSWORD 'pencil'", Some("CREATE USER eva PASSWORD")),
+            ("BEGIN; alter/**/role\neva password$$pencil$$", Some("BEGIN; alter/**/role\neva password")),
+            ("CREATE USER password PASSWORD'pencil'", Some("CREATE USER password")),
+            ("SELECT password FROM users", None),
+            ("SELECT 'created', role, password", None),
+        ] {
+            assert_eq!(password_in(text).map(|at| &text[..at]), before);
+        }
+    }
+
+    #[test]
+    fn no_tree_and_no_error_has_a_password() {
+        for text in [
+            "CREATE USER a PASSWORD 'geheim'",
+            "CREATE USER a PASSWORD E'gehei\\x6d'",
+            "ALTER ROLE a WITH ENCRYPTED PASSWORD $$geheim$$ LOGIN",
+            "ALTER ROLE a NOLOGIN PASSWORD 'geheim'",
+            "ALTER USER CURRENT_USER PASSWORD 'geheim'; SELECT 1",
+        ] {
+            let trees = parse::statements(text).unwrap();
+            assert!(matches!(trees[0], Tree::Role(_)) && !format!("{trees:?}").contains("geheim"), "{text}");
+        }
+        for text in [
+            "CREATE USER a PASSWORD geheim",
+            "CREATE USER a PASSWORD = 'geheim'",
+            "CREATE USER a PASSWORD 'x' 'geheim'",
+            "CREATE USER a PASSWORD 'x' PASSWORD 'geheim'",
+            "CREATE USER a 'geheim'",
+            "CREATE USER 'geheim'",
+            "CREATE USER \"\"",
+            "ALTER USER a RENAME 'geheim'",
+            "CREATE USER a PASSWORD 'md5900150983cd24fb0d6963f7d28e17f72'",
+        ] {
+            let error = parse::statements(text).map(|trees| format!("{trees:?}")).unwrap_err();
+            assert_eq!(error.state(), SqlState::SYNTAX_ERROR, "{text}");
+            let told = format!("{error:?}");
+            assert!(!told.contains("geheim") && !told.contains("90015"), "{told}");
+        }
+    }
+}
