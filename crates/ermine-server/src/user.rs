@@ -43,11 +43,13 @@ fn open(place: &Place) -> Result<Session, Failure> {
     if !dir.is_dir() {
         return Err(Failure::Usage(format!("{} is no directory", dir.display())));
     }
-    let database = Database::open(dir, engine.options()).map_err(|error| match error {
-        ermine::Error::Storage(_) => Failure::Failed(format!(
-            "{error}; if a server has it, say CREATE USER, ALTER USER or DROP USER in a session there"
-        )),
-        error => failed(error),
+    let database = Database::open(dir, engine.options()).map_err(|error| {
+        let in_use = if error.to_string().contains(" is in use by ") {
+            "; if that is a server, say CREATE USER, ALTER USER or DROP USER in a session there"
+        } else {
+            ""
+        };
+        Failure::Failed(format!("{error}{in_use}"))
     })?;
     Ok(SqlDatabase::open(Arc::new(database)).map_err(failed)?.session("", ""))
 }

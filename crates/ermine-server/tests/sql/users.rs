@@ -59,8 +59,14 @@ async fn passwords_let_in_as_long_as_they_last() {
 /// Statements about one name at the same time: each works with what the other has left, or says that it may be tried again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_taken_once() {
-    let directory = Directory::new("sql-users-race");
-    let serving = Serving::start(&directory.0, &[]);
+    for scheme in ["si-ssn", "rc", "silo", "2pl-nowait", "tso"] {
+        race(scheme).await;
+    }
+}
+
+async fn race(scheme: &str) {
+    let directory = Directory::new(&format!("sql-users-race-{scheme}"));
+    let serving = Serving::start(&directory.0, &["--scheme", scheme]);
     let (one, two) = (serving.client().await, serving.client().await);
     for round in 0..20 {
         let create = format!("CREATE USER a{round}");

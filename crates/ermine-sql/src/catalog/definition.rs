@@ -31,6 +31,14 @@ impl Definition {
             Self::Role(role) => role.id,
         }
     }
+
+    /// Where it is kept.
+    pub(crate) fn row(&self) -> ObjectId {
+        match self {
+            Self::Role(role) => role.row,
+            other => other.id(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,8 +157,8 @@ pub(crate) struct RoleDef {
     pub(crate) name: String,
     /// Of its password; who has none cannot log in where passwords are asked for.
     pub(crate) verifier: Option<Verifier>,
-    /// A number of its own for each change, so that no two definitions are equal.
-    pub(crate) change: ObjectId,
+    /// Where the definition is kept: each change of a role has a number of its own.
+    pub(crate) row: ObjectId,
 }
 
 impl TableDef {

@@ -4,7 +4,7 @@
 //!   engine table "sql catalog"                       in memory
 //!   0                      next number               Arc<Catalog>: all objects as of the last change
 //!   1 schema 00 name   ->  number of the object        Arc<Table>: definition, handles of the engine's tables, latch
-//!   2 number           ->  definition                  Arc<Sequence>
+//!   2 number of row    ->  definition                  Arc<Sequence>
 //!   3 storage          ->  dropped or free               Arc<RoleDef>
 //!   4 name             ->  (nothing): a role has it
 //!   5                  ->  secret of unknown roles
@@ -244,10 +244,10 @@ impl CatalogStore {
                 Change::Put(definition) => {
                     let bytes = postcard::to_stdvec(definition)
                         .map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))?;
-                    txn.put(&self.rows, &key_of(definition.id())[..], &bytes[..]).map_err(of_engine)?;
+                    txn.put(&self.rows, &key_of(definition.row())[..], &bytes[..]).map_err(of_engine)?;
                 }
                 Change::Drop(definition) => {
-                    txn.delete(&self.rows, &key_of(definition.id())[..]).map_err(of_engine)?;
+                    txn.delete(&self.rows, &key_of(definition.row())[..]).map_err(of_engine)?;
                 }
             }
         }
@@ -266,18 +266,17 @@ impl CatalogStore {
     }
 
     fn take_key(&self, txn: &OwnedTransaction, key: &[u8], name: &str, is_taken: bool) -> Result<()> {
-        if is_taken && txn.view(&self.rows, key).map_err(of_engine)?.is_some() {
-            return Err(not_shown(name));
+        let done = if is_taken { txn.insert(&self.rows, key, &[][..]) } else { txn.delete(&self.rows, key).map(drop) };
+        match done {
+            Err(ermine::Error::KeyExists { .. }) => Err(not_shown(name)),
+            done => done.map_err(of_engine),
         }
-        let done = if is_taken { txn.put(&self.rows, key, &[][..]) } else { txn.delete(&self.rows, key).map(drop) };
-        done.map_err(of_engine)
     }
 
-    /// Fails where a role is not as the transaction knows it, because somebody has changed it and that is not shown yet. Roles have no latch:
-    /// who changes one at the same time has a conflict over its row, and so changes are shown in the order in which they were committed.
-    pub(crate) fn check_role(&self, txn: &OwnedTransaction, known: &RoleDef) -> Result<()> {
-        let stored = txn.get(&self.rows, &key_of(known.id)[..]).map_err(of_engine)?;
-        match stored.is_some_and(|bytes| decode(&bytes).is_ok_and(|stored| stored == Definition::Role(known.clone()))) {
+    /// A role is changed or goes, as the transaction knows it. Roles have no latch: whoever changes one takes its row away and writes another one.
+    /// If it is gone, somebody has changed the role, and that is not shown yet. So changes are shown in the order in which they were committed.
+    pub(crate) fn take_role(&self, txn: &OwnedTransaction, known: &RoleDef) -> Result<()> {
+        match txn.delete(&self.rows, &key_of(known.row)[..]).map_err(of_engine)? {
             true => Ok(()),
             false => Err(not_shown(&known.name)),
         }

@@ -213,15 +213,16 @@ impl Session {
                 self.take_new(open, name)?;
                 let verifier = options.password.as_ref().and_then(|password| password.verifier(rows));
                 let id = self.catalog_number()?;
-                self.put_role(open, RoleDef { id, name: name.clone(), verifier, change: id })?;
+                self.put_role(open, RoleDef { id, name: name.clone(), verifier, row: id })?;
                 Ok("CREATE ROLE".into())
             }
             RoleTree::Alter(who, options) => {
                 options.check()?;
-                let mut def = self.role_of(open, who)?;
+                let def = self.role_of(open, who)?;
                 if let Some(password) = &options.password {
-                    def.verifier = password.verifier(rows);
-                    self.put_role(open, RoleDef { change: self.catalog_number()?, ..def })?;
+                    self.take_role(open, &def)?;
+                    let (verifier, row) = (password.verifier(rows), self.catalog_number()?);
+                    self.put_role(open, RoleDef { verifier, row, ..def })?;
                 }
                 Ok("ALTER ROLE".into())
             }
@@ -232,8 +233,9 @@ impl Session {
                     return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
                 }
                 self.take_new(open, name)?;
+                self.take_role(open, &def)?;
                 self.take_role_name(open, &def.name, false)?;
-                self.put_role(open, RoleDef { name: name.clone(), change: self.catalog_number()?, ..def })?;
+                self.put_role(open, RoleDef { name: name.clone(), row: self.catalog_number()?, ..def })?;
                 Ok("ALTER ROLE".into())
             }
             RoleTree::Drop { names, if_exists } => {
@@ -247,6 +249,7 @@ impl Session {
                     if *def.name == *self.environment().user {
                         return Err(SqlError::new(SqlState::OBJECT_IN_USE, "current user cannot be dropped"));
                     }
+                    self.take_role(open, &def)?;
                     self.take_role_name(open, name, false)?;
                     self.apply(open, vec![Change::Drop(Definition::Role(def))])?;
                 }
@@ -270,16 +273,14 @@ impl Session {
         self.take_role_name(open, name, true)
     }
 
-    /// A role that is changed.
+    /// The role that is meant.
     fn role_of(&self, open: &Open, who: &Who) -> Result<RoleDef> {
         let name = match who {
             Who::Named(name) => name,
             Who::Current => &*self.environment().user,
         };
         let missing = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"));
-        let def = open.catalog.role(name).ok_or_else(missing)?;
-        self.check_role(open, def)?;
-        Ok((**def).clone())
+        open.catalog.role(name).map(|def| (**def).clone()).ok_or_else(missing)
     }
 }
 

@@ -55,9 +55,9 @@ impl Session {
         self.shared.catalog.take_role_name(&open.txn, name, is_taken)
     }
 
-    /// Fails where a role is not as the transaction knows it.
-    pub(crate) fn check_role(&self, open: &Open, known: &RoleDef) -> Result<()> {
-        self.shared.catalog.check_role(&open.txn, known)
+    /// A role is changed or goes, as the transaction knows it.
+    pub(crate) fn take_role(&self, open: &Open, known: &RoleDef) -> Result<()> {
+        self.shared.catalog.take_role(&open.txn, known)
     }
 
     /// A schema goes, into which nobody may put anything meanwhile.
