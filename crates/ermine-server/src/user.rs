@@ -25,16 +25,26 @@ pub fn add(name: &str, place: &Place) -> Result<(), Failure> {
 }
 
 pub fn drop(name: &str, place: &Place) -> Result<(), Failure> {
+    check_is_database(place)?;
     run(&mut open(place)?, &format!("DROP USER {}", quoted(name))).map_err(failed)?;
     println!("{name} is gone");
     Ok(())
 }
 
 pub fn list(place: &Place) -> Result<(), Failure> {
+    check_is_database(place)?;
     let text = "SELECT rolname FROM pg_roles WHERE rolname <> current_user ORDER BY rolname";
     let names = run(&mut open(place)?, text).map_err(failed)?;
     names.texts().concat().iter().for_each(|name| println!("{name}"));
     Ok(())
+}
+
+/// What is none is not made one, only to find nobody there.
+fn check_is_database(Place { dir, .. }: &Place) -> Result<(), Failure> {
+    if dir.join("LOCK").exists() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("there is no database in {}", dir.display())))
 }
 
 /// A session of nobody.

@@ -144,7 +144,7 @@ fn source(of: &Source, depth: usize, lines: &mut Lines<'_>) {
                 detail(depth, &format!("Index Cond: {condition}"), lines);
             }
         }
-        SourceKind::Derived(inner) => {
+        SourceKind::Derived(inner) | SourceKind::Once(inner) => {
             line(depth, &format!("{left}Subquery Scan on {}", of.name), lines);
             query(inner, depth + 1, lines);
         }

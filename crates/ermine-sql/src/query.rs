@@ -163,6 +163,8 @@ pub(crate) enum Join {
 pub(crate) enum SourceKind {
     Table(TableSource),
     Derived(Arc<Query>),
+    /// A query that is run once, however often its rows are asked for: it might give others the next time.
+    Once(Arc<Query>),
     /// Numbers from the first to the second, by the third.
     Series([Expr; 3]),
     /// The elements of an array.
@@ -177,7 +179,7 @@ impl std::fmt::Debug for SourceKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Table(source) => write!(f, "{} by {:?}", source.table.name(), source.access),
-            Self::Derived(query) => query.fmt(f),
+            Self::Derived(query) | Self::Once(query) => query.fmt(f),
             Self::Series(_) => f.write_str("generate_series"),
             Self::Unnest(_) => f.write_str("unnest"),
             Self::Lateral(query) => write!(f, "lateral {query:?}"),

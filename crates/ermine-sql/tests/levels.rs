@@ -99,6 +99,34 @@ fn of_those_that_wait_for_one_another_one_gives_up() {
     }
 }
 
+/// Whoever was waited for may take back what the wait was for, while the other one still tries again.
+#[test]
+fn a_wait_that_is_over_makes_no_deadlock() {
+    let database = open(Scheme::SiSsn);
+    ask(&mut database.session("tester", "test"), "INSERT INTO t SELECT n, n FROM generate_series(3, 60000) AS n");
+    for _ in 0..5 {
+        let mut holder = session(&database, "read committed");
+        ask(&mut holder, "BEGIN");
+        ask(&mut holder, "SAVEPOINT before");
+        ask(&mut holder, "UPDATE t SET v = v + 1 WHERE id = 60000");
+        let mut long = session(&database, "read committed");
+        thread::scope(|scope| {
+            let long = scope.spawn(move || {
+                ask(&mut long, "BEGIN");
+                let done = run(&mut long, "UPDATE t SET v = v + 1").map(drop);
+                ask(&mut long, "COMMIT");
+                done
+            });
+            thread::sleep(Duration::from_millis(fastrand::u64(50..300)));
+            ask(&mut holder, "ROLLBACK TO before");
+            // It may have to wait for the long one, which waits for nobody any more.
+            assert_eq!(run(&mut holder, "UPDATE t SET v = v + 1 WHERE id = 1").map(drop), Ok(()));
+            ask(&mut holder, "COMMIT");
+            assert_eq!(long.join().unwrap(), Ok(()));
+        });
+    }
+}
+
 /// Both read both rows and write one of them; whether both commit.
 fn write_skew(database: &SqlDatabase, levels: [&str; 2]) -> bool {
     let mut sessions = levels.map(|level| session(database, level));

@@ -50,7 +50,7 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
                 let sides = [&access.lower, &access.upper].into_iter().flatten().map(|(_, bound)| bound);
                 access.equal.iter().chain(sides).for_each(|bound| bound.value.visit(see));
             }
-            SourceKind::Derived(query) => visit_query(query, see),
+            SourceKind::Derived(query) | SourceKind::Once(query) => visit_query(query, see),
             SourceKind::Series(bounds) => bounds.iter().for_each(|expr| expr.visit(see)),
             SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => expr.visit(see),
             SourceKind::System(_) => {}

@@ -109,6 +109,10 @@ impl Binder<'_> {
                 other => return Err(SqlError::unsupported(format_args!("the argument {other}"))),
             }
         }
+        if matches!(&*name, "unnest" | "generate_series" | "generate_subscripts") {
+            let what = format_args!("{name} anywhere but in FROM, or alone in a list of results,").to_string();
+            return Err(SqlError::unsupported(what));
+        }
         if functions::is_aggregate(&name) {
             return self.aggregate(&name, function, list, &arguments, is_star);
         }

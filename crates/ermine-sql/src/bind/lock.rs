@@ -58,7 +58,7 @@ fn lock_rows(query: &mut Query, lock: RowLock, of: Option<&str>) -> Result<()> {
                 query.locks.push(LockedRows { table: table.table.clone(), key_at: select.output.len(), lock });
                 select.output.push(Expr::Column(at));
             }
-            SourceKind::Derived(_) if of.is_none() => {
+            SourceKind::Derived(_) | SourceKind::Once(_) if of.is_none() => {
                 return refused("a query in FROM: lock the rows in there");
             }
             _ if of.is_some() => return refused("what is no table"),

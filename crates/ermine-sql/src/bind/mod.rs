@@ -53,7 +53,6 @@ struct Named {
     name: String,
     query: Arc<Query>,
     columns: Vec<Column>,
-    is_used: bool,
 }
 
 /// Deeper expressions are refused, rather than running out of stack.

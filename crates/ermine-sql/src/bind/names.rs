@@ -18,12 +18,16 @@ const NAME_MAX: usize = 63;
 
 /// A name: in lower case, unless it is quoted.
 pub(crate) fn name_of(ident: &Ident) -> String {
-    let mut name = if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() };
-    if name.len() > NAME_MAX {
-        let end = (0..=NAME_MAX).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
-        name.truncate(end);
+    match ident.quote_style {
+        Some(_) => cut(&ident.value).to_owned(),
+        None => cut(&ident.value.to_lowercase()).to_owned(),
     }
-    name
+}
+
+/// As much of a name as counts.
+pub(crate) fn cut(name: &str) -> &str {
+    let end = (0..=NAME_MAX.min(name.len())).rev().find(|&at| name.is_char_boundary(at));
+    &name[..end.unwrap_or(0)]
 }
 
 /// The parts of a name.
@@ -106,7 +110,7 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
             Ok((SqlType::TIMESTAMP, precision_modifier(*precision)))
         }
         DataType::Timestamp(precision, _) => Ok((SqlType::TIMESTAMPTZ, precision_modifier(*precision))),
-        DataType::Interval { .. } => plain(SqlType::INTERVAL),
+        DataType::Interval { fields: None, precision: None | Some(6) } => plain(SqlType::INTERVAL),
         DataType::Uuid => plain(SqlType::UUID),
         DataType::JSONB | DataType::JSON => plain(SqlType::JSONB),
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {

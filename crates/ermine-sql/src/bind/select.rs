@@ -81,8 +81,11 @@ impl Binder<'_> {
                     column.name = name_of(&name.name);
                 }
                 let name = name_of(&table.alias.name);
-                self.named.push(Named { name, query: Arc::new(query), columns, is_used: false });
+                self.named.push(Named { name, query: Arc::new(query), columns });
             }
+        }
+        if query.for_clause.is_some() {
+            return Err(SqlError::unsupported("FOR XML, JSON and BROWSE"));
         }
         let keys = match query.order_by.as_ref().map(|order| &order.kind) {
             None => &[][..],
@@ -423,9 +426,8 @@ impl Binder<'_> {
         }
         let array = match (&*super::names::relation_of(&function.name)?.1, &arguments[..]) {
             ("unnest", [array]) => self.expr(array)?,
-            (name @ "generate_subscripts", [_, _]) | (name @ "generate_series", [_, _] | [_, _, _]) => {
-                self.call_with(name, &arguments)?
-            }
+            ("generate_subscripts", [_, _]) => self.call_with("generate_subscripts[]", &arguments)?,
+            ("generate_series", [_, _] | [_, _, _]) => self.call_with("generate_series[]", &arguments)?,
             _ => return Ok(None),
         };
         match array.ty.and_then(SqlType::element) {

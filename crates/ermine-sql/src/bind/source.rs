@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, TableFactor};
 
 use super::{
-    Binder, Scope, ScopeColumn, Typed,
+    Binder, Named, Scope, ScopeColumn, Typed,
     arrange::{arrange, is_volatile, need},
     names::{name_of, relation_of, simple_name},
 };
@@ -153,15 +153,10 @@ impl Binder<'_> {
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let (schema, own) = relation_of(name)?;
-                let named = self.named.iter_mut().rev().find(|named| schema.is_none() && named.name == own);
-                if let Some(named) = named {
-                    // It is run wherever it stands, and would give other rows each time.
-                    if named.is_used && is_volatile(&named.query) {
-                        let what = "a WITH query with a volatile function that is used more than once";
-                        return Err(SqlError::unsupported(what));
-                    }
-                    named.is_used = true;
-                    let (kind, columns) = (SourceKind::Derived(named.query.clone()), named.columns.clone());
+                let named = self.named.iter().rev().find(|named| schema.is_none() && named.name == own);
+                if let Some(Named { query, columns, .. }) = named {
+                    let kind = if is_volatile(query) { SourceKind::Once } else { SourceKind::Derived };
+                    let (kind, columns) = (kind(query.clone()), columns.clone());
                     return self.add(from, kind, &columns, &own, alias.as_ref(), join);
                 }
                 if let Some(system) = SystemTable::find(schema.as_deref(), &own) {
@@ -191,7 +186,10 @@ impl Binder<'_> {
                 let bound = self.query(subquery);
                 self.scopes.push(own);
                 let (query, columns) = bound?;
-                self.add(from, SourceKind::Derived(Arc::new(query)), &columns, "", alias.as_ref(), join)
+                // In a query in an expression it is run for each row around that.
+                let is_outermost = self.scopes.len() == 1;
+                let kind = if is_outermost && is_volatile(&query) { SourceKind::Once } else { SourceKind::Derived };
+                self.add(from, kind(Arc::new(query)), &columns, "", alias.as_ref(), join)
             }
             TableFactor::Derived { lateral: true, subquery, alias, .. } => {
                 let (query, columns) = self.subquery(subquery, SubqueryKind::Exists)?;

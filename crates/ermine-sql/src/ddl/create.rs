@@ -459,8 +459,10 @@ fn is_plain(create: &ast::CreateTable) -> bool {
         .columns(create.columns.clone())
         .constraints(create.constraints.clone())
         .if_not_exists(create.if_not_exists);
+    let is_default = |option: &ast::SqlOption| matches!(option, ast::SqlOption::TableSpace(space) if space.name.eq_ignore_ascii_case("pg_default"));
     let with = match &create.table_options {
         with @ ast::CreateTableOptions::With(_) => with.clone(),
+        place @ ast::CreateTableOptions::Plain(options) if options.iter().all(is_default) => place.clone(),
         _ => ast::CreateTableOptions::None,
     };
     *create == ast::CreateTable { unlogged: create.unlogged, table_options: with, ..plain.build() }
@@ -469,9 +471,10 @@ fn is_plain(create: &ast::CreateTable) -> bool {
 /// When a constraint is looked at: with each statement, and always.
 fn check_characteristics(asked: Option<ast::ConstraintCharacteristics>) -> Result<()> {
     match asked {
-        Some(ast::ConstraintCharacteristics { deferrable: Some(true), .. }) => {
-            Err(SqlError::unsupported("a constraint that is DEFERRABLE"))
-        }
+        Some(
+            ast::ConstraintCharacteristics { deferrable: Some(true), .. }
+            | ast::ConstraintCharacteristics { initially: Some(ast::DeferrableInitial::Deferred), .. },
+        ) => Err(SqlError::unsupported("a constraint that is DEFERRABLE")),
         Some(ast::ConstraintCharacteristics { enforced: Some(false), .. }) => Err(not_enforced()),
         _ => Ok(()),
     }

@@ -16,9 +16,13 @@ use crate::{
 
 impl Session {
     pub(super) fn drop_objects(&mut self, open: &mut Open, drop: &Statement, rows: &mut dyn Rows) -> Result<String> {
-        let Statement::Drop { object_type, if_exists, names, cascade, .. } = drop else {
+        let Statement::Drop { object_type, if_exists, names, cascade, restrict: _, purge, temporary, table } = drop
+        else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "not a DROP"));
         };
+        if *purge || *temporary || table.is_some() {
+            return Err(SqlError::unsupported("this form of DROP"));
+        }
         for name in names {
             if *object_type == ObjectType::Schema {
                 self.drop_schema(open, name, *if_exists, *cascade, rows)?;

@@ -112,9 +112,22 @@ impl Who {
     }
 }
 
+/// Words that mean somebody else where they are not quoted, or nobody.
+const RESERVED: [Keyword; 6] = [
+    Keyword::CURRENT_ROLE,
+    Keyword::CURRENT_USER,
+    Keyword::SELECT,
+    Keyword::SESSION_USER,
+    Keyword::TABLE,
+    Keyword::USER,
+];
+
 fn parse_name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     let next = parser.next_token();
     match next.token {
+        Token::Word(word) if word.quote_style.is_none() && RESERVED.contains(&word.keyword) => {
+            Err(expected("the name of a role", &TokenWithSpan { token: Token::Word(word), span: next.span }))
+        }
         Token::Word(word) if !word.value.is_empty() => Ok(name_of(&word.into_ident(next.span))),
         _ => Err(expected("the name of a role", &next)),
     }

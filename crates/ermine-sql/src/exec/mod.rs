@@ -33,7 +33,8 @@ use ermine::OwnedTransaction;
 use crate::{
     catalog::{Catalog, definition::ObjectId, sequence::Sequence},
     error::{Result, SqlError, SqlState},
-    session::Level,
+    query::Query,
+    session::{KeptRows, Level},
     system::SystemTable,
     types::{Environment, Value},
 };
@@ -90,6 +91,8 @@ pub(crate) struct Run<'r> {
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
     /// Rows of tables of the system, by their address: made once.
     system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
+    /// Rows of queries that are run once, by their address.
+    once: RefCell<HashMap<usize, Arc<KeptRows>>>,
 }
 
 impl<'r> Run<'r> {
@@ -115,6 +118,7 @@ impl<'r> Run<'r> {
             looks: Cell::new(0),
             remembered: RefCell::default(),
             system_rows: RefCell::default(),
+            once: RefCell::default(),
         }
     }
 
@@ -122,6 +126,19 @@ impl<'r> Run<'r> {
     fn system_rows(&self, table: SystemTable) -> Arc<Vec<Vec<Value>>> {
         let mut known = self.system_rows.borrow_mut();
         known.entry(table.address()).or_insert_with(|| Arc::new(table.rows(self.catalog, self.environment))).clone()
+    }
+
+    /// The rows of a query that is run once, and looks at nothing around it.
+    fn once(&self, query: &Arc<Query>) -> Result<Arc<KeptRows>> {
+        let address = Arc::as_ptr(query) as usize;
+        if let Some(known) = self.once.borrow().get(&address) {
+            return Ok(known.clone());
+        }
+        let mut rows = KeptRows::default();
+        let _ = self.query(query, None, &mut |row| rows.push(row).map(ControlFlow::Continue))?;
+        let rows = Arc::new(rows);
+        self.once.borrow_mut().insert(address, rows.clone());
+        Ok(rows)
     }
 
     /// Fails when the client, or a time limit, wants that.

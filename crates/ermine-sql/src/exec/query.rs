@@ -273,6 +273,16 @@ impl Run<'_> {
                 row[first..first + values.len()].clone_from_slice(values);
                 each(row)
             }),
+            SourceKind::Once(query) => {
+                for values in self.once(query)?.iter() {
+                    self.check_cancelled()?;
+                    row[first..first + values.len()].clone_from_slice(values);
+                    if each(row)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
             SourceKind::System(table) => {
                 for values in &*self.system_rows(*table) {
                     self.check_cancelled()?;

@@ -190,7 +190,7 @@ fn register_json(table: &mut Table) {
         table.generic(name, &[Parameter::Any], json_outcome, build_object).variadic().accepts_null().stable();
     }
     let subscripts = Outcome::Is(SqlType::INT4.array());
-    table.generic("generate_subscripts", &[Parameter::Array, of(Scalar::Int4)], subscripts, subscripts_of);
+    table.generic("generate_subscripts[]", &[Parameter::Array, of(Scalar::Int4)], subscripts, subscripts_of);
     table.add("jsonb_build_array", &[], j, build_array);
     table.generic("jsonb_build_array", &[Parameter::Any], json_outcome, build_array).variadic().accepts_null().stable();
     table.add(
@@ -299,8 +299,8 @@ const SERIES_MAX: usize = 1_000_000;
 pub(super) fn register(table: &mut Table) {
     register_json(table);
     for number in [SqlType::INT4, SqlType::INT8] {
-        table.add("generate_series", &[number, number], number.array(), series_of);
-        table.add("generate_series", &[number, number, number], number.array(), series_of);
+        table.add("generate_series[]", &[number, number], number.array(), series_of);
+        table.add("generate_series[]", &[number, number, number], number.array(), series_of);
     }
     use SqlType as T;
     let (array, element) = (Parameter::Array, Parameter::Element);

@@ -1,4 +1,4 @@
-//! Rows that are kept until somebody fetches them.
+//! Rows that are kept until somebody fetches them, or as long as a statement runs.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::{
     types::Value,
 };
 
-/// Rows of a portal or a cursor that have not been fetched, in their order.
+/// Rows of a portal or a cursor that have not been fetched, or of a query that is run once, in their order.
 #[derive(Debug)]
 pub struct KeptRows {
     rows: VecDeque<Box<[Value]>>,
@@ -40,12 +40,17 @@ impl KeptRows {
     pub fn push(&mut self, row: &[Value]) -> Result<()> {
         self.bytes += bytes_of(row);
         if self.bytes > self.bytes_max {
-            let what = "the result of a portal that is fetched in parts is too large";
+            let what = "too many rows would have to be kept, of a portal or a cursor that is fetched in parts, or of a query that is run once";
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .hint("Fetch all rows at once, or fewer by LIMIT."));
         }
         self.rows.push_back(row.into());
         Ok(())
+    }
+
+    /// All of them, which stay.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[Value]> {
+        self.rows.iter().map(|row| &**row)
     }
 
     /// Shows the first of them, and keeps them no longer; gives how many there were, at most `count`.

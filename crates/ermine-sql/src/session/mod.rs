@@ -56,6 +56,7 @@ pub(crate) use self::{
     settings::Level,
 };
 use crate::{
+    bind::names::cut,
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
     error::{Result, SqlError, SqlState},
     exec::{Actuals, GivenNumbers, Run},
@@ -120,7 +121,7 @@ impl SqlDatabase {
 
     /// What is stored of a user's password; `None`: there is no such user, or it has none.
     pub fn verifier(&self, user: &str) -> Option<Verifier> {
-        self.0.catalog.current().role(user)?.verifier.clone()
+        self.0.catalog.current().role(cut(user))?.verifier.clone()
     }
 
     /// Bytes that stay as long as the database does, from which [`Verifier::mock`] hides which users there are.
@@ -135,6 +136,7 @@ impl SqlDatabase {
 
     /// Begins a session of a user; `database` is what the client calls the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
+        let user = cut(user);
         let settings = Settings::new(user, self.0.database.scheme());
         let environment = Environment {
             user: user.into(),
@@ -444,7 +446,7 @@ impl Session {
                     // Nobody waits for one that has written nothing.
                     if let Some(own) = open.txn.tid().map_err(of_engine)? {
                         let waiting = waiting.get_or_insert_with(|| self.shared.waits.begin(own));
-                        if waiting.meets(error.report().other, Patience::INTERVAL_MAX) {
+                        if waiting.meets(error.report().other) {
                             return Err(waits::deadlock(&self.named(error)));
                         }
                     }

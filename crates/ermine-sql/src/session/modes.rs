@@ -37,13 +37,16 @@ enum Mode {
 impl ModesTree {
     /// Takes such a statement, if one comes next.
     pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
-        use Keyword::{AS, BEGIN, CHARACTERISTICS, SESSION, SET, START, TRANSACTION, WORK};
+        use Keyword::{AS, BEGIN, CHARACTERISTICS, LOCAL, SESSION, SET, START, TRANSACTION, WORK};
         let what = if parser.parse_keyword(BEGIN) {
             let _ = parser.parse_one_of_keywords(&[WORK, TRANSACTION]);
             What::Begin
         } else if parser.parse_keywords(&[START, TRANSACTION]) {
             What::Start
-        } else if parser.parse_keywords(&[SET, TRANSACTION]) {
+        } else if parser.parse_keywords(&[SET, TRANSACTION])
+            || parser.parse_keywords(&[SET, LOCAL, TRANSACTION])
+            || parser.parse_keywords(&[SET, SESSION, TRANSACTION])
+        {
             What::Set
         } else if parser.parse_keywords(&[SET, SESSION, CHARACTERISTICS, AS, TRANSACTION]) {
             What::SetDefault

@@ -129,8 +129,6 @@ pub(crate) struct Patience {
 impl Patience {
     const FIRST: Duration = Duration::from_micros(50);
     const LONGEST: Duration = Duration::from_millis(10);
-    /// Whoever waits has tried again within it.
-    pub(crate) const INTERVAL_MAX: Duration = Duration::from_millis(50);
 
     pub(crate) fn new(at_most: Duration) -> Self {
         Self { since: Instant::now(), at_most, next: Self::FIRST }

@@ -314,13 +314,16 @@ impl Session {
                     warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
                     return Ok(());
                 }
-                let values: Vec<_> = values.iter().map(setting_value).collect();
-                let value = values.join(", ");
-                let value = (value != "default").then_some(&*value);
-                self.set_one(&parts_of(variable)?.join(".").to_lowercase(), value, self.extent(is_local))
+                let name = parts_of(variable)?.join(".").to_lowercase();
+                let value = match &values[..] {
+                    [value] if is_word(value, &["default"]) => None,
+                    values => Some(values.iter().map(setting_value).collect::<Vec<_>>().join(", ")),
+                };
+                self.set_one(&name, value.as_deref(), self.extent(is_local))
             }
             Set::SetTimeZone { value, local } => {
-                self.set_one("timezone", Some(&setting_value(value)), self.extent(*local))
+                let value = (!is_word(value, &["default", "local"])).then(|| setting_value(value));
+                self.set_one("timezone", value.as_deref(), self.extent(*local))
             }
             Set::SetNames { charset_name, .. } => {
                 self.set_one("client_encoding", Some(&charset_name.value), self.extent(false))
@@ -425,11 +428,16 @@ pub(super) fn warn(rows: &mut dyn Rows, state: SqlState, message: &str) {
     rows.notice("WARNING", &SqlError::new(state, message));
 }
 
+/// Whether a value that is set is one of some words, which are in lower case.
+fn is_word(value: &ast::Expr, words: &[&str]) -> bool {
+    matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && words.contains(&&*name_of(ident)))
+}
+
 /// The text of a value that is set.
 fn setting_value(value: &ast::Expr) -> String {
     match value {
         ast::Expr::Value(value) => value.value.clone().into_string().unwrap_or_else(|| value.to_string()),
-        ast::Expr::Identifier(ident) => ident.value.clone(),
+        ast::Expr::Identifier(ident) => name_of(ident),
         ast::Expr::Interval(interval) => setting_value(&interval.value),
         other => other.to_string(),
     }

@@ -1,14 +1,14 @@
 //! Which transactions wait for which, to find those that wait for one another.
 //!
 //! A transaction waits for one other at a time, so whoever follows who waits for whom goes one way, and is back at the beginning where a
-//! circle is. What is known here may be old: the other one may have taken back what the wait was for, with its statement. Whoever waits
-//! tries again at intervals, so a circle that stays for longer than an interval has been met anew by all who are in it. One of them
-//! gives up: who began to wait last.
+//! circle is. What is known here may be old: the other one may have taken back what the wait was for, with its statement. But whoever waits
+//! tries again, and meets somebody or is done. So a circle is one if all who are in it have met each other again since it was first seen.
+//! Who began to wait last gives up then.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use ermine::Tid;
@@ -30,6 +30,16 @@ struct Edge {
     other: Tid,
     /// Which of the waits this is, in the order in which they began.
     number: u64,
+    /// When the two met last.
+    met: Instant,
+}
+
+/// Those who wait for one another.
+struct Circle {
+    /// The number of the wait that began last.
+    last: u64,
+    /// Of the meetings that made it the one that is longest ago.
+    oldest: Instant,
 }
 
 /// A statement that waits for others, maybe for several after one another, until this is dropped.
@@ -37,7 +47,7 @@ pub(crate) struct Waiting {
     waits: Arc<Waits>,
     waiter: Tid,
     number: u64,
-    /// Since when there is a circle.
+    /// When a circle was first seen in which it is the one to give up.
     circle: Option<Instant>,
 }
 
@@ -55,18 +65,21 @@ impl Waits {
 }
 
 impl Waiting {
-    /// The statement was tried, and has met `other`, if anybody who is still there. Whether it should give up: it is the one to do so in a circle
-    /// that has been there for `interval`, in which everybody has tried again.
-    pub(crate) fn meets(&mut self, other: Option<Tid>, interval: Duration) -> bool {
+    /// The statement was tried, and has met `other`, if anybody who is still there. Whether it should give up.
+    pub(crate) fn meets(&mut self, other: Option<Tid>) -> bool {
+        let now = Instant::now();
         let mut edges = self.waits.lock();
         match other {
-            Some(other) => edges.by_waiter.insert(self.waiter, Edge { other, number: self.number }),
+            Some(other) => edges.by_waiter.insert(self.waiter, Edge { other, number: self.number, met: now }),
             None => edges.by_waiter.remove(&self.waiter),
         };
-        let is_last = edges.last_in_circle(self.waiter) == Some(self.number);
+        let circle = edges.circle_around(self.waiter);
         drop(edges);
-        self.circle = if is_last { self.circle.or_else(|| Some(Instant::now())) } else { None };
-        self.circle.is_some_and(|since| since.elapsed() >= interval)
+        let Some(circle) = circle.filter(|circle| circle.last == self.number) else {
+            self.circle = None;
+            return false;
+        };
+        circle.oldest > *self.circle.get_or_insert(now)
     }
 }
 
@@ -77,16 +90,17 @@ impl Drop for Waiting {
 }
 
 impl Edges {
-    /// The number of the wait that began last in the circle around a transaction, if there is one.
-    fn last_in_circle(&self, waiter: Tid) -> Option<u64> {
-        let (mut at, mut last) = (waiter, 0);
+    /// The circle that a transaction is in, if there is one.
+    fn circle_around(&self, waiter: Tid) -> Option<Circle> {
+        let first = self.by_waiter.get(&waiter)?;
+        let (mut edge, mut circle) = (first, Circle { last: first.number, oldest: first.met });
         // No more steps than there are waits: the way may lead into a circle around others.
         for _ in 0..self.by_waiter.len() {
-            let edge = self.by_waiter.get(&at)?;
-            (at, last) = (edge.other, last.max(edge.number));
-            if at == waiter {
-                return Some(last);
+            if edge.other == waiter {
+                return Some(circle);
             }
+            edge = self.by_waiter.get(&edge.other)?;
+            circle = Circle { last: circle.last.max(edge.number), oldest: circle.oldest.min(edge.met) };
         }
         None
     }
