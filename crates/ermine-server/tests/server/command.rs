@@ -24,7 +24,11 @@ fn users_are_asked_for_passwords_once_there_are_some() {
         (ended.status.code(), text)
     };
     let said = |text: &str| (Some(0), text.to_owned());
-    assert_eq!(user(&["list", path], ""), said(""));
+    for nobody in [&["list", path][..], &["drop", "eva", path]] {
+        let (code, text) = user(nobody, "");
+        assert!(code == Some(2) && text.contains("no database"), "{text}");
+    }
+    assert_eq!(std::fs::read_dir(path).unwrap().count(), 0, "nothing is made");
     assert_eq!(user(&["add", "eva", path], "pen\n"), said("eva may log in\n"));
     assert_eq!(user(&["add", "eva", path], "pencil\n"), said("eva has another password\n"));
     assert_eq!(user(&["add", "Ad\"am", path], "x\n"), said("Ad\"am may log in\n"));
