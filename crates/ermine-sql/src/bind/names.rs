@@ -18,10 +18,9 @@ const NAME_MAX: usize = 63;
 
 /// A name: in lower case, unless it is quoted.
 pub(crate) fn name_of(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => cut(&ident.value).to_owned(),
-        None => cut(&ident.value.to_lowercase()).to_owned(),
-    }
+    let mut name = if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() };
+    name.truncate(cut(&name).len());
+    name
 }
 
 /// As much of a name as counts.

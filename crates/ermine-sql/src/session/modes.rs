@@ -4,6 +4,7 @@
 use sqlparser::{
     keywords::Keyword,
     parser::{Parser, ParserError},
+    tokenizer::Token,
 };
 
 use super::{Rows, Session, State, settings::Level, utility::warn};
@@ -57,7 +58,7 @@ impl ModesTree {
         let mut is_wanted = matches!(what, What::Set | What::SetDefault);
         while let Some(mode) = Mode::parse(parser)? {
             modes.push(mode);
-            is_wanted = parser.consume_token(&sqlparser::tokenizer::Token::Comma);
+            is_wanted = parser.consume_token(&Token::Comma);
         }
         if is_wanted {
             return parser.expected_ref("a transaction mode", parser.peek_token_ref());
