@@ -8,6 +8,10 @@
 pub enum Mutant {
     /// No certifier ever finds anything.
     NoTest,
+    /// A transaction may come before one that was acknowledged when it began.
+    NoRealTime,
+    /// A safe snapshot is handed out again to a transaction in strict order.
+    OldSnapshot,
     /// Leaf sets are not validated.
     NoLeafValidation,
     /// Inserts do not look at the gap stamp.
@@ -63,8 +67,10 @@ pub enum Mutant {
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::NoTest,
+        Self::NoRealTime,
+        Self::OldSnapshot,
         Self::NoLeafValidation,
         Self::NoGapStamp,
         Self::NoReaderBit,

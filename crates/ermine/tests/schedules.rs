@@ -369,6 +369,8 @@ mod faults {
         use Scheme::{MvOcc, RcSsn, SiSsi, SiSsn, Silo, Sto, Sto32, TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl};
         vec![
             (Mutant::NoTest, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo]),
+            (Mutant::NoRealTime, vec![RcSsn, SiSsn]),
+            (Mutant::OldSnapshot, vec![RcSsn, SiSsn, SiSsi]),
             (Mutant::NoLeafValidation, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo, TwoPhaseNoWait, TwoPhaseWaitDie]),
             (Mutant::NoGapStamp, vec![RcSsn, SiSsn, SiSsi, Sto]),
             (Mutant::NoReaderBit, vec![SiSsn, SiSsi]),

@@ -80,7 +80,7 @@ impl<S: Scheme> Operation<'_, S> {
                     attempts += 1;
                     self.state.tids.mark_running();
                     // What was weighed for the lower stamp.
-                    self.state.certifier.begin();
+                    self.state.certifier.begin(Stamp::ZERO);
                 }
                 Err(conflict) => return Err(self.lose(conflict)),
             }
