@@ -77,7 +77,7 @@ fn name_failures() {
             if let Some(Played { test, scheme, seed, before }) = PLAYED.get() {
                 eprintln!(
                     "a schedule under {scheme} failed after {before} that did not; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
-                     CARGO_TARGET_DIR=target/shuttle cargo test --release -p ermine --test schedules -- --exact {test}"
+                     CARGO_TARGET_DIR=target/shuttle cargo test --profile checks -p ermine --test schedules -- --exact {test}"
                 );
             }
             others(panic);
