@@ -20,7 +20,7 @@ use crate::{
     job::Job,
     log::Receipt,
     maintenance::Helpers,
-    options::{Durability, Options, Scheme, TableOptions, TxnOptions},
+    options::{Durability, Options, Order, Scheme, TableOptions, TxnOptions},
     platform::file::{
         Directory,
         real::{Lock, RealDirectory},
@@ -36,6 +36,7 @@ use crate::{
 pub struct Database {
     engine: Arc<AnyEngine>,
     durability: Durability,
+    order: Order,
     recovery: Recovery,
     helpers: Option<Helpers>,
     /// Last: the directory is free when everything else has ended.
@@ -117,7 +118,8 @@ impl Database {
         let (engine, recovery) = AnyEngine::open(&options, &directory)?;
         let engine = Arc::new(engine);
         let helpers = Helpers::start(&engine)?;
-        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
+        let Options { durability, order, .. } = options;
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// What was found when the database was opened, and how long that took.
@@ -131,12 +133,18 @@ impl Database {
         let engine = Arc::new(AnyEngine::in_memory(&options));
         let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
-        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
+        let Options { durability, order, .. } = options;
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// The scheme it was opened with.
     pub fn scheme(&self) -> Scheme {
         self.engine.scheme()
+    }
+
+    /// The order of transactions that it was opened with.
+    pub fn order(&self) -> Order {
+        self.order
     }
 
     /// The table of that name, created when absent; [`Error::Schema`] when it exists with other types.
@@ -226,7 +234,8 @@ impl Database {
     }
 
     /// Begins a transaction that reads a safe snapshot: it sees what had been committed, is tracked nowhere and never loses
-    /// a conflict, however long it reads (SSN 5.2). See [`Options::snapshot_interval`] for how fresh it is. An error under
+    /// a conflict, however long it reads (SSN 5.2). In strict order it sees everything that had been acknowledged; otherwise
+    /// [`Options::snapshot_interval`] says how fresh it is. An error under
     /// schemes that have none ([`Scheme::has_snapshots`]).
     ///
     /// ```

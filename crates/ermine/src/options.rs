@@ -71,7 +71,7 @@ pub struct Options {
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
     /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again.
-    /// Such waits end by themselves, unless an application leaves a transaction open.
+    /// Such waits end by themselves, unless an application leaves a transaction open. Zero: it does not wait.
     pub wait_max: Duration,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
@@ -336,7 +336,8 @@ impl FromStr for Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
-    /// `rc`: read committed. Every read sees the newest committed version.
+    /// `rc`: read committed. Every read sees the newest committed version; a writer waits for one that has written the row and has not
+    /// ended.
     Rc,
     /// `si`: snapshot isolation. Every read sees the snapshot of the beginning; the first updater of a row wins.
     Si,
@@ -412,7 +413,9 @@ impl Scheme {
     pub fn waits(self) -> bool {
         matches!(
             self,
-            Self::TwoPhaseWaitDie
+            Self::Rc
+                | Self::RcSsn
+                | Self::TwoPhaseWaitDie
                 | Self::TwoPhaseWdl
                 | Self::Serial
                 | Self::Sto
@@ -425,6 +428,11 @@ impl Scheme {
     /// Whether what commits is always as if it had run one after the other.
     pub fn is_serializable(self) -> bool {
         !matches!(self, Self::Rc | Self::Si)
+    }
+
+    /// Whether [`Options::order`] makes a difference to which transactions commit.
+    pub fn has_orders(self) -> bool {
+        matches!(self, Self::RcSsn | Self::SiSsn)
     }
 
     /// Whether a transaction can read a snapshot without losing a conflict ([`crate::Database::snapshot`]). Under timestamp
@@ -482,8 +490,9 @@ impl FromStr for Scheme {
 /// Which transactions come before a transaction in the serial order, beside those that it depends on.
 ///
 /// A serializable scheme commits transactions only if some serial order explains them. The order says how that one agrees with the
-/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn`; the other serializable schemes are
-/// strict whatever is asked for. Under `rc` and `si` there is no serial order.
+/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn` ([`Scheme::has_orders`]), and to
+/// snapshots that are handed out again ([`Options::snapshot_interval`]); otherwise the serializable schemes are strict whatever is
+/// asked for. Under `rc` and `si` there is no serial order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// `strict`: every transaction whose commit had returned when this one began (strict serializability).
@@ -526,7 +535,7 @@ impl FromStr for Order {
     }
 }
 
-/// A client whose transactions come one after another, under [`Order::Session`]. Clones are the same session.
+/// A client of one database whose transactions come one after another, for [`Order::Session`]. Clones are the same session.
 ///
 /// ```
 /// # use ermine::{Database, Options, Order, Session, TxnOptions};
@@ -538,8 +547,20 @@ impl FromStr for Order {
 /// assert_eq!(report.get(&accounts, &7)?, Some(100));
 /// # Ok::<_, ermine::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Session(Arc<AtomicU64>);
+
+impl Default for Session {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(Stamp::ZERO.0)))
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(&self.last()).finish()
+    }
+}
 
 impl Session {
     /// The stamp of its last commit.

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use ermine::{CheckpointSyncs, Durability, Scheme};
+use ermine::{CheckpointSyncs, Durability, Order, Scheme};
 use ermine_bench::{
     machine,
     storage::Storage,
@@ -72,10 +72,14 @@ pub struct Run {
     /// threads sleep so long after each block (SiloR, figure 4) [default: 32]
     #[arg(long, value_name = "WHEN", requires = "dir", value_parser = checkpoint_syncs)]
     pub checkpoint_syncs: Option<CheckpointSyncs>,
-    /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (2pl-waitdie, 2pl-wdl,
+    /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (rc, rc-ssn, 2pl-waitdie, 2pl-wdl,
     /// serial, sto, sto-32, vll, partitioned) [default: 1000]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub wait_max: Option<Duration>,
+    /// Order of transactions that the database keeps to, under rc-ssn and si-ssn: strict, a transaction comes after all that had been
+    /// acknowledged when it began; session, after those of its client; none [default: strict]
+    #[arg(long, value_name = "ORDER")]
+    pub order: Option<Order>,
 }
 
 impl Run {
@@ -89,6 +93,7 @@ impl Run {
             compress_checkpoints: self.compression.compress_checkpoints,
             checkpoint_syncs: self.checkpoint_syncs,
             wait_max: self.wait_max,
+            order: self.order,
             ..self.log.tuning()
         }
     }

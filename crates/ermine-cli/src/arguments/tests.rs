@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
-use ermine::{Durability, Scheme};
+use ermine::{Durability, Order, Scheme};
 use ermine_bench::{machine, micro, pause::Pause, sibench, stock, tpcc};
 
 use super::*;
@@ -179,6 +179,8 @@ fn what_is_tuned_arrives() {
         other => panic!("{other:?}"),
     };
     let usage = |line: &str| micro(line).check().unwrap_err().to_string();
+    assert_eq!(tpcc("--order none").tuning.order, Some(Order::None));
+    assert!(usage("ermine bench micro --scheme silo --order session").contains("--order means nothing under silo"));
     let error = usage("ermine bench micro --scheme si --dir nowhere --epoch-interval 2");
     assert!(error.contains("--epoch-interval means nothing under si"), "{error}");
     assert!(usage("ermine bench micro --scheme silo --wait-max 2").contains("--wait-max means nothing under silo"));

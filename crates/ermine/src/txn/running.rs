@@ -52,7 +52,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
             worker.pins.versions.pin_unfenced();
         }
         let TxnOptions { read_only, snapshot, isolation, durability, order, session, .. } = options;
-        // The stamps up to which transactions come before it; `None`: all that have been acknowledged.
+        // The stamp up to which transactions come before it; `None`: all that have been acknowledged.
         let after = match (order.unwrap_or(engine.options.order), &session) {
             (Order::Strict, _) | (Order::Session, None) => None,
             (Order::Session, Some(session)) => Some(session.last()),
@@ -71,7 +71,9 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.counts = Counts::default();
         state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
         // Whatever was acknowledged before has a stamp below `begin`: it was taken before the offset was read.
-        state.certifier.begin(LogOffset::commit_up_to(after.unwrap_or(Stamp(begin.0 - 1))));
+        let acknowledged = Stamp(begin.0 - 1);
+        let after = after.map_or(acknowledged, |after| after.min(acknowledged));
+        state.certifier.begin(LogOffset::commit_up_to(after));
         let durability = durability.unwrap_or(engine.options.durability);
         let read_only = read_only || snapshot;
         Ok(Self { engine, worker: Some(worker), pinned, read_only, isolation, durability, session })
@@ -88,11 +90,16 @@ impl<'e, S: Scheme> Txn<'e, S> {
 
     /// Enters the epochs for an operation.
     pub(super) fn enter(&self) -> Entered<'_> {
+        self.rest();
         let pins = &self.worker().pins;
-        if self.pinned {
-            pins.versions.quiesce();
-        }
         Entered { versions: pins.versions.enter(), nodes: pins.nodes.enter() }
+    }
+
+    /// Lets epochs go on while the transaction waits between operations.
+    pub(super) fn rest(&self) {
+        if self.pinned {
+            self.worker().pins.versions.quiesce();
+        }
     }
 
     /// An operation, whatever the transaction's fate.

@@ -1,8 +1,9 @@
 //! Insert, update, upsert and delete.
 //!
 //! A write puts a version with the transaction's TID in front of the row's chain with one compare-and-swap; from then on
-//! that version is the row's write lock (ERMIA 3.5). Whoever meets it, or meets a version committed after its own
-//! snapshot, loses: first updater wins. A key that nobody has is inserted row first, index entry second, so that whoever
+//! that version is the row's write lock (ERMIA 3.5). A transaction that reads a snapshot and meets it, or meets a version committed
+//! after its snapshot, loses: first updater wins. Under read committed it waits until the other one has ended, and overwrites what is
+//! committed then; it loses if the other one waits itself (wait-depth limiting, SSN 7.1), so that no transactions wait in a circle. A key that nobody has is inserted row first, index entry second, so that whoever
 //! finds the entry finds the row.
 
 use super::{
@@ -14,14 +15,15 @@ use super::{
 };
 use crate::{
     access::{Put, RowLock},
-    error::{Error, Result},
+    error::{AbortKind, Error, Result},
     ids::{RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
     mutant::Mutant,
     rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
     scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
-    sync::Spin,
+    sync::{Instant, Spin},
     table::TableStore,
+    txn::table::Inquiry,
 };
 
 /// What a write puts under a key.
@@ -63,6 +65,8 @@ enum Head<H> {
     Committed(VersionPtr<H>, Stamp),
     /// Somebody is about to change it: look again.
     Moving,
+    /// A running transaction's, which has to end first.
+    Held(Tid),
 }
 
 /// Who else is at a row.
@@ -90,6 +94,8 @@ struct Request<'a, H: CertifierStamps> {
 enum Tried {
     Done(bool),
     Again,
+    /// Again, when this transaction has ended.
+    After(Tid),
 }
 
 impl<S: Scheme> Txn<'_, S> {
@@ -144,6 +150,42 @@ impl<S: Scheme> Txn<'_, S> {
             match operation.try_write(&request, how)? {
                 Tried::Done(written) => return Ok(written),
                 Tried::Again => spin.wait(),
+                Tried::After(other) => {
+                    drop(operation);
+                    self.outwait(other, place)?;
+                    operation = self.operation()?;
+                }
+            }
+        }
+    }
+
+    /// Waits until another transaction has ended that has written the row at `place`. It does so outside of the epochs.
+    #[cold]
+    fn outwait(&self, other: Tid, place: Place) -> Result<()> {
+        let (tids, wait_max) = (&self.engine.shared.tids, self.engine.options.wait_max);
+        let state = self.worker().state.borrow();
+        let waiting = state.tids.begin_waiting();
+        let (mut spin, since) = (Spin::default(), Instant::now());
+        let lost = if tids.waits(other) || wait_max.is_zero() {
+            Some(AbortKind::WriteConflict)
+        } else {
+            loop {
+                if !matches!(tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_)) {
+                    break None;
+                }
+                if since.elapsed() >= wait_max {
+                    break Some(AbortKind::Timeout);
+                }
+                self.rest();
+                spin.wait();
+            }
+        };
+        drop(waiting);
+        drop(state);
+        match lost {
+            None => Ok(()),
+            Some(kind) => {
+                Err(self.last_operation(self.enter()).lose(Conflict { kind, ..Conflict::write(place, Some(other)) }))
             }
         }
     }
@@ -171,6 +213,7 @@ impl<S: Scheme> Operation<'_, S> {
         };
         let head = match self.head(table, row, tid, place)? {
             Head::Moving => return Ok(Tried::Again),
+            Head::Held(other) => return Ok(Tried::After(other)),
             head => head,
         };
         let (Head::Own(version) | Head::Committed(version, _)) = head else { unreachable!("handled above") };
@@ -192,7 +235,7 @@ impl<S: Scheme> Operation<'_, S> {
             _ => match head {
                 Head::Own(own) => self.replace_own(request, row, own),
                 Head::Committed(old, created) => self.overwrite(request, row, old, created),
-                Head::Moving => unreachable!("handled above"),
+                Head::Moving | Head::Held(_) => unreachable!("handled above"),
             },
         }
     }
@@ -221,7 +264,7 @@ impl<S: Scheme> Operation<'_, S> {
         match head {
             Head::Own(own) => self.replace_own(request, row, own).map(Some),
             Head::Committed(old, created) => self.overwrite(request, row, old, created).map(Some),
-            Head::Moving => Ok(None),
+            Head::Moving | Head::Held(_) => Ok(None),
         }
     }
 
@@ -241,6 +284,7 @@ impl<S: Scheme> Operation<'_, S> {
             Contest::Own => Ok(Head::Own(head)),
             Contest::Open(stamp) => Ok(Head::Committed(head, stamp)),
             Contest::Moving => Ok(Head::Moving),
+            Contest::With(Some(other)) if !self.reads_snapshot() => Ok(Head::Held(other)),
             Contest::With(other) => Err(self.lose(Conflict::write(place, other))),
         }
     }
