@@ -58,12 +58,14 @@ pub enum Mutant {
     NothingKept,
     /// Index entries that a snapshot needs leave.
     NoEntryLeft,
+    /// An error leaves although what its transaction has read was not certified.
+    UncertifiedError,
 }
 
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::NoTest,
         Self::NoLeafValidation,
         Self::NoGapStamp,
@@ -90,6 +92,7 @@ impl Mutant {
         Self::NoSecondLook,
         Self::NothingKept,
         Self::NoEntryLeft,
+        Self::UncertifiedError,
     ];
 
     /// Whether this fault is in force.
