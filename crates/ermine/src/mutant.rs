@@ -62,12 +62,14 @@ pub enum Mutant {
     NothingKept,
     /// Index entries that a snapshot needs leave.
     NoEntryLeft,
+    /// An error leaves although what its transaction has read was not certified.
+    UncertifiedError,
 }
 
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 28] = [
+    pub const ALL: &[Self] = &[
         Self::NoTest,
         Self::NoRealTime,
         Self::OldSnapshot,
@@ -96,6 +98,7 @@ impl Mutant {
         Self::NoSecondLook,
         Self::NothingKept,
         Self::NoEntryLeft,
+        Self::UncertifiedError,
     ];
 
     /// Whether this fault is in force.

@@ -176,8 +176,8 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
             tell(name, || "rolled back".into());
             (record, false)
         }
-        End::Commit => {
-            let (record, result) = session.commit();
+        End::Commit | End::Fail => {
+            let (record, result) = if script.end == End::Fail { session.fail() } else { session.commit() };
             tell(name, || format!("commit -> {:?}", result.as_ref().map(|()| record.stamp)));
             (record, result.is_ok())
         }
@@ -373,7 +373,9 @@ mod faults {
 
     /// The faults, and the schemes whose rules they break.
     fn faults() -> Vec<(Mutant, Vec<Scheme>)> {
-        use Scheme::{MvOcc, RcSsn, SiSsi, SiSsn, Silo, Sto, Sto32, TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl};
+        use Scheme::{
+            MvOcc, RcSsn, SiSsi, SiSsn, Silo, Sto, Sto32, TsoValidate, TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl,
+        };
         vec![
             (Mutant::NoTest, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo]),
             (Mutant::NoRealTime, vec![RcSsn, SiSsn]),
@@ -403,6 +405,7 @@ mod faults {
             (Mutant::NoSecondLook, vec![Sto]),
             (Mutant::NothingKept, vec![Silo, TwoPhaseNoWait]),
             (Mutant::NoEntryLeft, vec![Silo]),
+            (Mutant::UncertifiedError, vec![RcSsn, SiSsn, SiSsi, Silo, TsoValidate]),
         ]
     }
 

@@ -148,11 +148,27 @@ impl<'e, S: Scheme> Txn<'e, S> {
     }
 
     /// Commits in memory, or says why not.
-    pub(crate) fn commit_async(mut self) -> Result<Receipt<'e>> {
+    pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit())
+    }
+
+    /// Undoes everything that the transaction has written and commits what it has read; waits as its durability asks.
+    pub(crate) fn commit_reads(self) -> Result<Stamp> {
+        let durability = self.durability;
+        let receipt = self.commit_reads_async()?;
+        if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
+    }
+
+    /// As [`commit_reads`](Self::commit_reads), in memory.
+    pub(crate) fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit_reads())
+    }
+
+    fn end(mut self, end: impl FnOnce(&mut Operation<'_, S>) -> Result<Stamp>) -> Result<Receipt<'e>> {
         let stamp = self.operation().and_then(|mut operation| {
             // From here on a conflict undoes everything.
             operation.state.discard_replaced();
-            operation.commit()
+            end(&mut operation)
         })?;
         self.observe(Outcome::Committed(stamp));
         self.session.iter().for_each(|session| session.committed(stamp));

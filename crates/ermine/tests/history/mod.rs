@@ -631,6 +631,27 @@ impl<'s> Session<'s> {
         }
     }
 
+    /// Fails with an error that is to be true: undoes its writes and commits its reads; the stamp is in the record then.
+    #[allow(dead_code, reason = "not all test programs that share this fail")]
+    pub fn fail(mut self) -> (Record, Result<(), Abort>) {
+        let called = self.store.moments.fetch_add(1, SeqCst);
+        match self.txn.commit_reads() {
+            Ok(stamp) => {
+                assert!(!self.must_fail, "has read what cannot be, and its reads were certified");
+                assert_eq!(self.aborted, None, "the reads of an aborted transaction were certified");
+                self.record.stamp = stamp.as_u64();
+                self.record.committed = Some((called, self.store.moments.fetch_add(1, SeqCst)));
+                self.record.writes.clear();
+                (self.record, Ok(()))
+            }
+            Err(Error::Abort(abort)) => {
+                assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
+                (self.record, Err(*abort))
+            }
+            Err(error) => panic!("commit of reads: {error}"),
+        }
+    }
+
     /// Rolls back, by the word or by dropping.
     pub fn rollback(self, dropped: bool) -> Record {
         if dropped {

@@ -25,10 +25,14 @@ pub struct Script {
     pub end: End,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Commit,
-    Rollback { dropped: bool },
+    /// With an error that follows from what was read.
+    Fail,
+    Rollback {
+        dropped: bool,
+    },
 }
 
 impl Script {
@@ -61,7 +65,19 @@ impl Plan {
         if draft.rng.u8(..4) == 0 {
             threads.iter_mut().flatten().for_each(|script| script.options.order = history::random_order(draft.rng));
         }
-        Self { shape, initial, threads, maintenance }
+        let mut plan = Self { shape, initial, threads, maintenance };
+        if draft.rng.u8(..4) == 0 {
+            plan.fail_some(draft.rng);
+        }
+        plan
+    }
+
+    /// Some of the transactions that commit fail instead.
+    fn fail_some(&mut self, rng: &mut Rng) {
+        let scripts = self.threads.iter_mut().flatten();
+        scripts
+            .filter(|script| matches!(script.end, End::Commit) && rng.bool())
+            .for_each(|script| script.end = End::Fail);
     }
 
     /// One scans a group, one puts a row into it, and one does the same and rolls back; the first two form a cycle.
