@@ -3,6 +3,8 @@
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use crate::{
+    catalog::FIRST_KEY_FUNCTION,
+    database::Uniqueness,
     declared::AccessSet,
     durable::parallel::checkpoint::CheckpointSyncs,
     error::{Error, Result},
@@ -282,6 +284,46 @@ impl TableOptions {
     /// The options for a table whose secondary indexes have keys that do not begin with what decides the partition.
     pub fn indexes_apart(mut self) -> Self {
         self.partition.iter_mut().for_each(|partition| partition.indexes_alike = false);
+        self
+    }
+}
+
+/// How a secondary index is built.
+///
+/// ```
+/// # use ermine::{Database, IndexKind, IndexOptions, Options, Uniqueness};
+/// # let db = Database::open_in_memory(Options::default())?;
+/// let users = db.table::<u64, String>("users")?;
+/// let options = IndexOptions::new(Uniqueness::Unique).kind(IndexKind::Art).version(2);
+/// let by_name = db.index_with(&users, "by name", options, |_, name| name.to_lowercase())?;
+/// # Ok::<_, ermine::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IndexOptions {
+    /// Whether two rows may share a key.
+    pub uniqueness: Uniqueness,
+    /// The structure of the index.
+    pub kind: IndexKind,
+    /// The version of the key function, which the database keeps: another one is refused.
+    pub version: u32,
+}
+
+impl IndexOptions {
+    /// A B+-tree with version 1 of its key function.
+    pub fn new(uniqueness: Uniqueness) -> Self {
+        Self { uniqueness, kind: IndexKind::BTree, version: FIRST_KEY_FUNCTION }
+    }
+
+    /// The options with another kind of index.
+    pub fn kind(mut self, kind: IndexKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The options with another version of the key function.
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = version;
         self
     }
 }

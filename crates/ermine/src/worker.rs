@@ -249,7 +249,8 @@ impl<H: CertifierStamps> Garbage<H> {
         let nodes = pins.nodes.enter();
         for _ in 0..at_most {
             let Some(superseded) = self.queue.pop(&self.horizon) else { break };
-            let table = engine.table(superseded.table);
+            // What a dropped table has goes with the table.
+            let Some(table) = engine.find_table(superseded.table) else { continue };
             let mut row = None;
             let unlinked = Unlinked { versions: &mut self.unlinked, row: &mut row };
             match reclaim::process(table, &superseded, &self.horizon, &engine.latches, &nodes, unlinked) {

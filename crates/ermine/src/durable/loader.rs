@@ -54,13 +54,13 @@ impl<S: Scheme> Engine<S> {
         arena: &mut Arena,
         stop: &AtomicBool,
     ) -> Result<()> {
-        let participant = self.versions.join_as("loader");
+        let (participant, nodes) = (self.versions.join_as("loader"), self.nodes.join_as("loader"));
         let mut scan = Scan::new(file, extent, extent.start);
         while !stop.load(Ordering::Relaxed) && store.unloaded() > 0 {
             // What is no block is for recovery to judge, or for whoever asks for the row.
             let Found::Block(header, block) = scan.next().map_err(storage)? else { break };
             if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
-                let _versions = participant.enter();
+                let (_versions, _nodes) = (participant.enter(), nodes.enter());
                 self.load_block(store, space, &header, block, arena);
             }
         }

@@ -21,6 +21,7 @@ use super::{
     store::storage,
 };
 use crate::{
+    catalog::TABLES_MAX,
     error::{Error, Result},
     ids::{RowId, TableId},
     log::{
@@ -33,9 +34,6 @@ use crate::{
     },
     rows::{array::ChainArray, chain::CertifierStamps},
 };
-
-/// No database has so many tables: there are no addresses for their arrays.
-const TABLES_MAX: u32 = 1 << 12;
 
 /// Indirection arrays as they come up.
 pub(super) struct Arrays<H>(RwLock<Vec<Option<Arc<ChainArray<H>>>>>);
@@ -66,9 +64,10 @@ impl<H: CertifierStamps> Arrays<H> {
         Ok(known[at].clone())
     }
 
-    /// Above the numbers of all tables that have one.
-    pub(super) fn count(&self) -> usize {
-        self.0.read().expect("no code panics while it holds the arrays").len()
+    /// The tables that have one.
+    pub(super) fn tables(&self) -> Vec<TableId> {
+        let arrays = self.0.read().expect("no code panics while it holds the arrays");
+        (0..).zip(&*arrays).filter(|(_, array)| array.is_some()).map(|(id, _)| TableId(id)).collect()
     }
 
     /// All of them, by the number of their table.

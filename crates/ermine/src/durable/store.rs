@@ -92,6 +92,11 @@ impl Store {
         self.unloaded.load(Ordering::Relaxed)
     }
 
+    /// So many rows went with a table without having been read.
+    pub(crate) fn forget_unloaded(&self, rows: u64) {
+        self.unloaded.fetch_sub(rows, Ordering::Relaxed);
+    }
+
     pub(crate) fn set_unloaded(&self, rows: u64) {
         self.unloaded.store(rows, Ordering::Relaxed);
     }

@@ -248,6 +248,16 @@ impl Arena {
     }
 }
 
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for class in 0..CLASSES {
+            while self.free[class].length > 0 {
+                self.give(class);
+            }
+        }
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

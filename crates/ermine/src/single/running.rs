@@ -13,7 +13,7 @@ use crate::{
     declared::{AccessSet, DeclaredKey},
     epoch::Guard,
     error::{Abort, Error, Result},
-    ids::{RowId, Stamp},
+    ids::{DatabaseId, RowId, Stamp},
     index::{Insert, Inserted, LeafSeen},
     log::{Pending, Receipt},
     observer::Outcome,
@@ -107,6 +107,11 @@ impl<'e, P: InPlace> Txn<'e, P> {
     /// As [`Txn::operation`], for one that writes.
     pub(super) fn writing_operation(&self) -> Result<Operation<'_, P>> {
         if self.read_only { Err(Error::ReadOnly) } else { self.operation() }
+    }
+
+    /// The open database that it is of.
+    pub(crate) fn database(&self) -> &DatabaseId {
+        self.engine.database()
     }
 
     /// What it has done so far.
@@ -279,9 +284,9 @@ impl<P: InPlace> Operation<'_, P> {
             None => Declared::Everything,
             Some(set) => {
                 let mut records = Vec::new();
-                for DeclaredKey { table, key, writes } in set.keys() {
+                for DeclaredKey { table, key, writes } in set.keys(self.engine.database())? {
                     check_key(key)?;
-                    records.push((self.record_of(self.engine.tables.get(*table), key)?, *writes));
+                    records.push((self.record_of(self.engine.tables.live(*table)?, key)?, *writes));
                 }
                 Declared::Records(records)
             }
@@ -363,7 +368,7 @@ impl<P: InPlace> Operation<'_, P> {
         if !P::DECLARES || self.state.snapshot.is_some() || P::is_declared(&self.state.scheme, record, writes) {
             return Ok(());
         }
-        Err(Error::Undeclared { table: table.name.clone(), key: key.map(Into::into) })
+        Err(Error::Undeclared { table: table.name(), key: key.map(Into::into) })
     }
 
     /// The transaction looked at a leaf, for what is not in it, too. `false`: it is not what it was any more, look again.
@@ -414,7 +419,7 @@ impl<P: InPlace> Operation<'_, P> {
     /// A place in words.
     fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
         let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
-        (place.map(|place| self.engine.tables.get(place.table).name.clone()), key)
+        (place.map(|place| self.engine.tables.get(place.table).name()), key)
     }
 
     /// The transaction has lost: rolls it back and makes the report.

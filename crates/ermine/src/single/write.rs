@@ -61,7 +61,7 @@ impl<P: InPlace> Txn<'_, P> {
     fn write(&self, table: TableId, key: &[u8], value: Option<&[u8]>, how: Put) -> Result<bool> {
         check_key(key)?;
         let mut operation = self.writing_operation()?;
-        let table = self.engine.tables.get(table);
+        let table = self.engine.tables.live(table)?;
         table.check_writable()?;
         let place = operation.state.footprint.keep(table.id, key);
         operation.reach_key(table, key, true, place)?;
@@ -281,5 +281,5 @@ impl<P: InPlace> Operation<'_, P> {
 }
 
 fn key_exists<P: InPlace>(request: &Request<'_, P>) -> Error {
-    Error::KeyExists { table: request.table.name.clone(), index: None, key: request.key.into() }
+    Error::KeyExists { table: request.table.name(), index: None, key: request.key.into() }
 }

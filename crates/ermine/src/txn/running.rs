@@ -8,7 +8,7 @@ use crate::{
     engine::Engine,
     epoch::Guard,
     error::{Abort, Error, Result},
-    ids::{RowId, Stamp, Tid},
+    ids::{DatabaseId, RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
     observer::Outcome,
@@ -124,6 +124,11 @@ impl<'e, S: Scheme> Txn<'e, S> {
         }
         self.worker().changed();
         self.operation()
+    }
+
+    /// The open database that it is of.
+    pub(crate) fn database(&self) -> &DatabaseId {
+        self.engine.database()
     }
 
     /// What it has done so far.
@@ -374,7 +379,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
     /// A place in words.
     fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
         let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
-        (place.map(|place| self.engine.table(place.table).name.clone()), key)
+        (place.map(|place| self.engine.table(place.table).name()), key)
     }
 
     /// Whether the transaction reads the snapshot of its beginning.

@@ -115,7 +115,7 @@ impl<S: Scheme> Txn<'_, S> {
     /// What a write of a row would meet.
     pub(crate) fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         let operation = self.operation()?;
-        let table = self.engine.table(table);
+        let table = self.engine.live_table(table)?;
         let Some(row) = table.primary.get(&operation.entered.nodes, key).row else { return Ok(RowLock::Free) };
         let mut spin = Spin::default();
         loop {
@@ -133,7 +133,7 @@ impl<S: Scheme> Txn<'_, S> {
     fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
         check_key(key)?;
         let mut operation = self.writing_operation()?;
-        let table = self.engine.table(table);
+        let table = self.engine.live_table(table)?;
         table.check_writable()?;
         let tid = operation.tid()?;
         let place = operation.state.footprint.keep(table.id, key);
@@ -223,7 +223,7 @@ impl<S: Scheme> Operation<'_, S> {
                 if let Head::Committed(version, created) = head {
                     self.read_head(request, version, created, at)?;
                 }
-                Err(Error::KeyExists { table: table.name.clone(), index: None, key: key.into() })
+                Err(Error::KeyExists { table: table.name(), index: None, key: key.into() })
             }
             Put::Update if !live => {
                 if let Head::Committed(version, created) = head {

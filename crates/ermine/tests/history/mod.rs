@@ -15,8 +15,8 @@ use std::{
 };
 
 use ermine::{
-    Abort, AbortKind, Database, Error, IndexKind, Isolation, Options, Order, Result, Savepoint, Scan, Scheme,
-    SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
+    Abort, AbortKind, Database, Error, IndexKind, IndexOptions, Isolation, Options, Order, Result, Savepoint, Scan,
+    Scheme, SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
@@ -201,7 +201,9 @@ impl Store {
             let built = TableOptions::default().index(shape.index);
             let table = database.table_with(&format!("table {at}"), built).unwrap();
             let by_group = |_: &u64, value| group_of(value);
-            let by_group = database.index_with(&table, "by group", uniqueness, shape.index, by_group).unwrap();
+            let by_group = database
+                .index_with(&table, "by group", IndexOptions::new(uniqueness).kind(shape.index), by_group)
+                .unwrap();
             (table, by_group)
         });
         let tables: Vec<_> = tables.collect();

@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    catalog::{CATALOG, TableEntry},
+    catalog::{CATALOG, Catalog, CatalogRow, DroppedTables, TableEntry},
     epoch::{EpochManager, Guard},
     error::{Error, Result},
     ids::{RowId, TableId},
@@ -85,12 +85,13 @@ impl<C: Control> Loading<C> {
         table.apply(arena, row_ids.entry(row.table).or_default(), nodes, tid, row)
     }
 
-    /// The tables as the catalog names them, the catalog first, and how many rows each has.
-    pub(super) fn finish(self, options: &Options) -> Result<Vec<(TableParts<RecordSlot<C>>, u64)>> {
+    /// The tables as the catalog names them, the catalog first.
+    pub(super) fn finish(self, options: &Options) -> Result<Loaded<C>> {
         let catalog = self.table(CATALOG)?;
         let mut tables = std::mem::take(&mut *self.tables.write().expect("no code panics while it holds the tables"));
         let mut entries = vec![TableEntry::of_catalog()];
-        entries.extend(catalog.read_catalog(&self.nodes)?);
+        let Catalog { tables: named, dropped } = catalog.read_catalog(&self.nodes)?;
+        entries.extend(named);
         drop(catalog);
         let mut to_do = Vec::new();
         for entry in entries {
@@ -99,7 +100,7 @@ impl<C: Control> Loading<C> {
         }
         // Those that were made here; nobody else has them.
         drop(std::mem::take(&mut *self.tables.write().expect("no code panics while it holds the tables")));
-        if let Some(unknown) = tables.keys().next() {
+        if let Some(unknown) = tables.keys().find(|id| !dropped.contains(**id)) {
             return Err(Error::Storage(format!(
                 "the log has rows of table {} that the catalog does not know",
                 unknown.0
@@ -110,12 +111,26 @@ impl<C: Control> Loading<C> {
             .map(|(entry, table)| (entry, Arc::into_inner(table).expect("the threads that read have ended")))
             .collect();
         let threads: Vec<_> = to_do.into_iter().map(|(entry, table)| (entry, Mutex::new(Some(table)))).collect();
-        side_by_side(threads.len(), |at| {
+        let dropped_behind = tables.len();
+        for table in std::mem::take(&mut tables).into_values() {
+            Arc::into_inner(table).expect("the threads that read have ended").clear(&self.memory);
+        }
+        let tables = side_by_side(threads.len(), |at| {
             let (entry, table) = &threads[at];
             let table = table.lock().expect("taken once").take().expect("taken once");
             table.finish(entry, &self.nodes, &self.memory, options)
-        })
+        })?;
+        Ok(Loaded { tables, dropped, dropped_behind })
     }
+}
+
+/// What came up.
+pub(super) struct Loaded<C: Control> {
+    /// The catalog first; each with the number of its rows.
+    pub(super) tables: Vec<(TableParts<RecordSlot<C>>, u64)>,
+    pub(super) dropped: DroppedTables,
+    /// Of how many of those the files have rows.
+    pub(super) dropped_behind: usize,
 }
 
 /// Calls `work` with each number below `count`, on all processors; the results in order, or the first error.
@@ -233,24 +248,31 @@ impl<C: Control> Growing<C> {
         self.rows.slot(row).record().expect("a row is there before its key")
     }
 
-    /// What the catalog's rows say, in the order of the tables' numbers.
-    fn read_catalog(&self, nodes: &Arc<EpochManager>) -> Result<Vec<TableEntry>> {
+    /// What the catalog's rows say.
+    fn read_catalog(&self, nodes: &Arc<EpochManager>) -> Result<Catalog> {
         let participant = nodes.join_as("recovery");
         let nodes = participant.enter();
-        let (mut entries, mut copies) = (Vec::new(), Copies::default());
+        let (mut rows, mut copies) = (Vec::new(), Copies::default());
         self.for_each_key(&nodes, |key, row| {
             if let (_, Some(value)) = self.record(row).read(Some(&mut copies)) {
-                let entry = TableEntry::decode(value.bytes(&nodes))?;
-                if entry.name.as_bytes() != key {
-                    return Err(Error::Storage(format!("the catalog has table {} under another name", entry.name)));
+                let row = CatalogRow::decode(value.bytes(&nodes))?;
+                if row.key().as_bytes() != key {
+                    return Err(Error::Storage(format!("the catalog has the row of {} under another name", row.key())));
                 }
-                entries.push(entry);
+                rows.push(row);
             }
             Ok(())
         })?;
-        entries.sort_unstable_by_key(|entry| entry.id);
-        let is_dense = entries.iter().zip(1..).all(|(entry, number)| entry.id == TableId(number));
-        if is_dense { Ok(entries) } else { Err(Error::Storage("the catalog has lost a table".into())) }
+        Catalog::of(rows)
+    }
+
+    /// Frees the memory of a table that was dropped.
+    fn clear(self, memory: &Arc<Pool>) {
+        let mut arena = memory.arena();
+        for record in (0..self.rows.count()).filter_map(|row| self.rows.slot(RowId(row)).record()) {
+            // SAFETY: the threads that read have ended, and the table goes with this.
+            unsafe { record.destroy(&mut arena) };
+        }
     }
 
     /// Everything has been read: takes out the keys without a row, and builds the secondary indexes.
@@ -297,8 +319,7 @@ impl<C: Control> Growing<C> {
         let Self { rows, primary: tree, .. } = self;
         let primary = primary.unwrap_or(tree);
         rows.settle();
-        let names = [entry.key_type.clone(), entry.value_type.clone()];
-        let table = TableParts::with_rows(entry.id, &entry.name, names, rows, primary, options);
+        let table = TableParts::with_rows(entry, rows, primary, options);
         for (index, mut entries) in entry.indexes.iter().zip(secondary) {
             entries.sort_unstable();
             let is_ascending = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);

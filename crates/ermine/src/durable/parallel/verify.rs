@@ -156,7 +156,7 @@ impl Check<'_> {
         let Self { loading, verification, .. } = self;
         let nodes = loading.nodes.clone();
         let tables = match loading.finish(&Options::default()) {
-            Ok(tables) => tables,
+            Ok(loaded) => loaded.tables,
             Err(error @ (Error::Corrupt { .. } | Error::Storage(_))) => {
                 verification.tell_error(error);
                 return Ok(());
@@ -172,7 +172,7 @@ impl Check<'_> {
                 let entries = count(&secondary.entries, &participant.enter());
                 verification.entries += entries;
                 if entries != *rows {
-                    let (name, index) = (&table.name, &secondary.name);
+                    let (name, index) = (table.name(), &secondary.name);
                     let what = format!("table {name} has {rows} rows, and its index {index} has {entries} entries");
                     verification.tell("", 0, what);
                 }
