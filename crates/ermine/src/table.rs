@@ -22,6 +22,7 @@ use crate::{
     index::{Index, IndexKind},
     options::Options,
     partition::PartitionOf,
+    platform::budget::Budget,
     rows::{
         array::{RowArray, Slot},
         chain::{CertifierStamps, Kind, RowSlot, VersionPtr},
@@ -176,8 +177,9 @@ impl<F: Family> TableParts<F> {
         type_names: [String; 2],
         kind: IndexKind,
         options: &Options,
-    ) -> Result<Self> {
-        Ok(Self::with_rows(id, name, type_names, RowArray::reserve()?, Index::new(kind), options))
+        budget: &Arc<Budget>,
+    ) -> Self {
+        Self::with_rows(id, name, type_names, RowArray::new(budget), Index::new(kind), options)
     }
 
     /// A table with rows.

@@ -11,6 +11,7 @@ use crate::{
     index::Index,
     observer::Observer,
     options::{Options, TableOptions},
+    platform::budget::Budget,
     sync::Mutex,
     table::{Family, KeyOf, Secondary, TableParts},
 };
@@ -19,13 +20,14 @@ use crate::{
 pub(crate) struct Tables<F: Family> {
     list: boxcar::Vec<TableParts<F>>,
     options: Options,
+    budget: Arc<Budget>,
     /// Held while tables and indexes are created.
     schema: Mutex<()>,
 }
 
 impl<F: Family> Tables<F> {
-    pub(crate) fn new(options: &Options) -> Self {
-        Self { list: boxcar::Vec::new(), options: options.clone(), schema: Mutex::new(()) }
+    pub(crate) fn new(options: &Options, budget: Arc<Budget>) -> Self {
+        Self { list: boxcar::Vec::new(), options: options.clone(), budget, schema: Mutex::new(()) }
     }
 
     /// A table by its number.
@@ -70,7 +72,7 @@ impl<F: Family> Tables<F> {
             Some(table) => table,
             None => {
                 let id = TableId(self.list.count() as u32);
-                let table = TableParts::new(id, name, type_names.clone(), built.index, &self.options)?;
+                let table = TableParts::new(id, name, type_names.clone(), built.index, &self.options, &self.budget);
                 write_down(&table)?;
                 self.push(table);
                 self.get(id)

@@ -18,10 +18,12 @@ use crate::{
     ids::{RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
     mutant::Mutant,
+    platform::budget::Need,
     rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
     scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
+    worker::State,
 };
 
 /// What a write puts under a key.
@@ -43,6 +45,14 @@ impl<'a> Content<'a> {
         match self {
             Self::Value(bytes) => bytes,
             Self::Nothing => &[],
+        }
+    }
+
+    /// What memory for it is needed for.
+    fn need(self) -> Need {
+        match self {
+            Self::Value(_) => Need::Grow,
+            Self::Nothing => Need::Shrink,
         }
     }
 
@@ -129,29 +139,50 @@ impl<S: Scheme> Txn<'_, S> {
         let mut operation = self.writing_operation()?;
         let table = self.engine.table(table);
         table.check_writable()?;
-        let tid = operation.tid()?;
-        let place = operation.state.footprint.keep(table.id, key);
+        // Before anything is changed.
+        operation.provide(content)?;
+        let written = operation.write(table, key, content, how);
+        operation.state.arena.give_back_provided();
+        written
+    }
+}
+
+impl<S: Scheme> Operation<'_, S> {
+    /// Has memory ready for a write: for its version, and for what is kept of it. Indexes may grow into the part of the reserve that reads have.
+    fn provide(&mut self, content: Content<'_>) -> Result<()> {
+        let State { arena, kept, .. } = &mut *self.state;
+        arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), content.need())?;
+        if let Content::Value(_) = content {
+            if S::Certifier::TRACKS {
+                arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), Need::Grow)?;
+            }
+            self.engine.budget.check(0, Need::Work)?;
+        }
+        if kept.is_due() { self.count_kept(content.need()) } else { Ok(()) }
+    }
+
+    fn write(&mut self, table: &TableStore<StampsOf<S>>, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
+        let tid = self.tid()?;
+        let place = self.state.footprint.keep(table.id, key);
         let request = Request { table, key, content, place, tid };
         // What is inserted is mostly not there: one descent less.
         if how == Put::Insert
             && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
-            && let Tried::Done(written) = operation.insert_fresh(&request)?
+            && let Tried::Done(written) = self.insert_fresh(&request)?
         {
             return Ok(written);
         }
         let mut spin = Spin::default();
         loop {
-            match operation.try_write(&request, how)? {
+            match self.try_write(&request, how)? {
                 Tried::Done(written) => return Ok(written),
                 Tried::Again => spin.wait(),
             }
         }
     }
-}
 
-impl<S: Scheme> Operation<'_, S> {
     fn try_write(&mut self, request: &Request<'_, StampsOf<S>>, how: Put) -> Result<Tried> {
-        let Request { table, key, place, tid, .. } = *request;
+        let Request { table, key, place, .. } = *request;
         if let Some(row) = self.state.footprint.find(table.id, key)
             && let Some(done) = self.try_rewrite(request, row, how)?
         {
@@ -169,7 +200,7 @@ impl<S: Scheme> Operation<'_, S> {
             }
             return self.insert_fresh(request);
         };
-        let head = match self.head(table, row, tid, place)? {
+        let head = match self.head(table, row, request)? {
             Head::Moving => return Ok(Tried::Again),
             head => head,
         };
@@ -213,7 +244,7 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Writes over a row that the transaction has just read, where it is still there to be written over.
     fn try_rewrite(&mut self, request: &Request<'_, StampsOf<S>>, row: RowId, how: Put) -> Result<Option<Tried>> {
-        let head = self.head(request.table, row, request.tid, request.place)?;
+        let head = self.head(request.table, row, request)?;
         let (Head::Own(version) | Head::Committed(version, _)) = head else { return Ok(None) };
         if how == Put::Insert || version.kind() != Kind::Live {
             return Ok(None);
@@ -230,18 +261,18 @@ impl<S: Scheme> Operation<'_, S> {
         &mut self,
         table: &TableStore<StampsOf<S>>,
         row: RowId,
-        tid: Tid,
-        place: Place,
+        request: &Request<'_, StampsOf<S>>,
     ) -> Result<Head<StampsOf<S>>> {
         let Some(head) = table.rows.slot(row).head() else {
-            self.bring_in(table, row)?;
+            let need = if request.content.value().is_some() { Need::Work } else { Need::Shrink };
+            self.bring_in(table, row, need)?;
             return Ok(Head::Moving);
         };
-        match self.contest(head, Some(tid)) {
+        match self.contest(head, Some(request.tid)) {
             Contest::Own => Ok(Head::Own(head)),
             Contest::Open(stamp) => Ok(Head::Committed(head, stamp)),
             Contest::Moving => Ok(Head::Moving),
-            Contest::With(other) => Err(self.lose(Conflict::write(place, other))),
+            Contest::With(other) => Err(self.lose(Conflict::write(request.place, other))),
         }
     }
 
