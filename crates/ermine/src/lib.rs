@@ -124,7 +124,7 @@ pub use {
     handle::{SecondaryIndex, Table},
     job::Job,
     log::Receipt,
-    options::{Durability, Isolation, Options, Scheme, TableOptions, TxnOptions},
+    options::{Durability, Isolation, Options, Order, Scheme, Session, TableOptions, TxnOptions},
     owned::{OwnedReceipt, OwnedTransaction},
     savepoints::Savepoint,
     sequence::Sequence,
