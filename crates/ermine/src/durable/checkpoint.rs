@@ -178,7 +178,9 @@ impl<S: Scheme> Engine<S> {
         store.removals.retry();
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
         // Of a large database less often, so that what checkpoints write stays in proportion.
-        if distance < self.options.checkpoint_after.max(2 * size) && !log.is_crowded() && !self.tables.are_drops_due() {
+        // Recovery keeps the keys of what it replays in memory.
+        let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
+        if distance < after.max(2 * size) && !log.is_crowded() && !self.tables.are_drops_due() {
             return Ok(());
         }
         store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))

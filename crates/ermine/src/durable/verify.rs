@@ -44,7 +44,10 @@ use crate::{
         space::Span,
     },
     options::Options,
-    platform::file::{Directory, File, Open, real::RealDirectory},
+    platform::{
+        budget::Budget,
+        file::{Directory, File, Open, real::RealDirectory},
+    },
     rows::array::ChainArray,
     scheme::{StampsOf, ssn::SiSsn},
 };
@@ -205,12 +208,13 @@ impl<'v> Check<'v> {
     ) -> Result<Self> {
         let cold = found.image.iter().flat_map(|image| &image.cold).map(|file| file.end - file.start);
         let log = found.segments.iter().map(|span| span.end - span.start);
+        let budget = Arc::new(Budget::unlimited());
         Ok(Self {
             directory,
             found,
             files: SegmentFiles::read_only(directory.clone()),
-            now: Arrays::new(),
-            checkpoint: Arrays::new(),
+            now: Arrays::new(&budget),
+            checkpoint: Arrays::new(&budget),
             ticks: HashMap::new(),
             unordered: HashMap::new(),
             names: HashMap::new(),

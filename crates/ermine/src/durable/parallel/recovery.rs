@@ -32,7 +32,7 @@ use crate::{
         record::Row,
     },
     options::Options,
-    platform::file::Directory,
+    platform::{budget::Budget, file::Directory},
     rows::{
         arena::Pool,
         in_place::{CommitTid, Control, RecordSlot},
@@ -73,7 +73,11 @@ pub(super) struct Replayed {
 }
 
 /// Brings up what a directory holds.
-pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<C>> {
+pub(crate) fn recover<C: Control>(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    budget: &Arc<Budget>,
+) -> Result<Recovered<C>> {
     let began = Instant::now();
     let places = Places::open(directory, options)?;
     let found = find(&places, options.scheme)?;
@@ -85,7 +89,7 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
             .map_or_else(|| "no checkpoint".into(), |of| format!("the checkpoint of epoch {}", of.epoch));
         ::log::info!("recovering {path} from {from} and {} files of the log", found.redo.len());
     }
-    let loading = Loading::<C>::new();
+    let loading = Loading::<C>::new(budget);
     if let Some(manifest) = &found.manifest {
         side_by_side(manifest.files.len(), |number| {
             let (participant, mut hand) = (loading.nodes.join_as("recovery"), loading.hand());
