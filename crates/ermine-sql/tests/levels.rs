@@ -274,7 +274,7 @@ fn an_error_that_is_true_stays_what_it_is() {
 /// Where the transaction can go on, an error says what rows say: it counts if the transaction commits.
 #[test]
 fn an_error_behind_a_savepoint_counts_if_the_transaction_commits() {
-    for scheme in WITHOUT_SNAPSHOT {
+    for scheme in [Scheme::RcSsn, Scheme::Silo] {
         let database = open(scheme);
         let mut sessions = [session(&database, "serializable"), session(&database, "serializable")];
         let [one, other] = &mut sessions;
