@@ -156,6 +156,10 @@ pub(crate) mod sealed {
         fn commit(self) -> Result<Stamp>;
         /// Commits in memory, or says why not.
         fn commit_async(self) -> Result<Self::Receipt>;
+        /// Undoes what it has written and commits what it has read; waits as its durability asks.
+        fn commit_reads(self) -> Result<Stamp>;
+        /// Undoes what it has written and commits what it has read in memory.
+        fn commit_reads_async(self) -> Result<Self::Receipt>;
         /// Why it is over, if it has lost a conflict.
         fn doomed(&self) -> Option<Box<Abort>>;
     }

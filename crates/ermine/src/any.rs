@@ -15,7 +15,7 @@ use crate::{
     log::Receipt,
     options::{Options, Scheme, TxnOptions},
     platform::file::Directory,
-    run::{self, Runs},
+    run::{self, Ends, Runs},
     savepoints::Savepoint,
     scheme::{
         Scheme as SchemeTrait,
@@ -175,6 +175,14 @@ impl<'e, P: InPlace> Attempt for single::Txn<'e, P> {
         single::Txn::commit_async(self)
     }
 
+    fn commit_reads(self) -> Result<Stamp> {
+        single::Txn::commit_reads(self)
+    }
+
+    fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        single::Txn::commit_reads_async(self)
+    }
+
     #[inline]
     fn doomed(&self) -> Option<Box<Abort>> {
         single::Txn::doomed(self)
@@ -190,6 +198,14 @@ impl<'e, S: SchemeTrait> Attempt for Txn<'e, S> {
 
     fn commit_async(self) -> Result<Receipt<'e>> {
         Txn::commit_async(self)
+    }
+
+    fn commit_reads(self) -> Result<Stamp> {
+        Txn::commit_reads(self)
+    }
+
+    fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        Txn::commit_reads_async(self)
     }
 
     // Asked for once a transaction.
@@ -252,16 +268,16 @@ macro_rules! schemes {
                 }))
             }
 
-            pub(crate) fn run<'db, T, E: From<Error>, R>(
+            pub(crate) fn run<'db, T, E: From<Error>, R, F>(
                 &'db self,
                 options: TxnOptions,
                 mut body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
-                commit: impl Fn(AnyAccess<'db>) -> Result<R>,
+                ends: Ends<impl Fn(AnyAccess<'db>) -> Result<R>, impl Fn(AnyAccess<'db>) -> Result<F>>,
             ) -> Result<(T, R), E> {
                 match self {
                     $(Self::$name(engine) => {
                         let lift = |txn| AnyAccess(AnyTxn::$name(txn));
-                        run::run(engine, options, lift, &mut body, |body, txn| body(txn), |_, _| {}, commit)
+                        run::run(engine, options, lift, &mut body, |body, txn| body(txn), |_, _| {}, ends)
                     })*
                 }
             }
@@ -273,10 +289,14 @@ macro_rules! schemes {
                 retry: bool,
             ) -> Result<(J::Output, Receipt<'_>), J::Error> {
                 match self {
-                    $(Self::$name(engine) => match retry {
-                        true => run::run(engine, options, access!($how $name), job, |job, txn| job.run(txn), J::lost, Attempt::commit_async),
-                        false => run::run_once(engine, options, access!($how $name), job, |job, txn| job.run(txn), J::lost, Attempt::commit_async),
-                    },)*
+                    $(Self::$name(engine) => {
+                        let (access, body) = (access!($how $name), |job: &mut J, txn: &Transaction<'_, _>| job.run(txn));
+                        let ends = Ends { commit: Attempt::commit_async, fail: Attempt::commit_reads_async };
+                        match retry {
+                            true => run::run(engine, options, access, job, body, J::lost, ends),
+                            false => run::run_once(engine, options, access, job, body, J::lost, ends),
+                        }
+                    })*
                 }
             }
         }
@@ -396,6 +416,18 @@ macro_rules! schemes {
             fn commit_async(self) -> Result<Receipt<'db>> {
                 match self.0 {
                     $(AnyTxn::$name(txn) => txn.commit_async(),)*
+                }
+            }
+
+            fn commit_reads(self) -> Result<Stamp> {
+                match self.0 {
+                    $(AnyTxn::$name(txn) => txn.commit_reads(),)*
+                }
+            }
+
+            fn commit_reads_async(self) -> Result<Receipt<'db>> {
+                match self.0 {
+                    $(AnyTxn::$name(txn) => txn.commit_reads_async(),)*
                 }
             }
 

@@ -43,6 +43,11 @@ impl LogOffset {
         self.0.load(Ordering::Acquire)
     }
 
+    /// The highest stamp at or below `stamp` that a transaction with writes can have.
+    pub(crate) fn commit_up_to(stamp: Stamp) -> Stamp {
+        Stamp(stamp.0 & !(GRANULE - 1))
+    }
+
     /// Takes the place `at` and `bytes` of log with it, if it is the next one.
     pub(crate) fn reserve_at(&self, at: Stamp, bytes: u64) -> bool {
         // SeqCst: invariant 2.

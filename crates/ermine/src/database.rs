@@ -25,6 +25,7 @@ use crate::{
         Directory,
         real::{Lock, RealDirectory},
     },
+    run::Ends,
     sequence::Sequence,
     table::KeyOf,
     tables::{OpenTable, TableTypes},
@@ -340,8 +341,13 @@ impl Database {
     /// Runs a transaction until it commits or fails for good.
     ///
     /// When it loses a conflict it is run again from the beginning with a new snapshot; a transaction that has lost many
-    /// times runs alone, so that it gets through. An error that `body` returns for any other reason rolls it back and is
-    /// handed on. `body` must not keep anything of a failed attempt.
+    /// times runs alone, so that it gets through. `body` must not keep anything of a failed attempt.
+    ///
+    /// Any other error that `body` returns undoes what the transaction has written and is handed on. Such an error may follow
+    /// from what the transaction has read, so under a serializable scheme the reads are certified first, as in
+    /// [`Transaction::commit_reads`]; if they are not, the transaction has lost a conflict and is run again. A panic of `body` is
+    /// not held back: under schemes without a snapshot ([`Scheme::reads_snapshot`]), `body` may see a state that no serial
+    /// order has before it is run again.
     pub fn run<'db, T, E: From<Error>>(&'db self, body: impl FnMut(&Transaction<'db>) -> Result<T, E>) -> Result<T, E> {
         self.run_with(TxnOptions::default(), body)
     }
@@ -352,16 +358,18 @@ impl Database {
         options: TxnOptions,
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.engine.run(options, body, Attempt::commit).map(|(value, _)| value)
+        let ends = Ends { commit: Attempt::commit, fail: Attempt::commit_reads };
+        self.engine.run(options, body, ends).map(|(value, _)| value)
     }
 
     /// As [`Database::run`], without waiting for the device: the [`Receipt`] says when what was done is durable. Others see it
-    /// at once.
+    /// at once. An error has no receipt: what it follows from is durable after [`Database::sync`].
     pub fn run_async<'db, T, E: From<Error>>(
         &'db self,
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
     ) -> Result<(T, Receipt<'db>), E> {
-        self.engine.run(TxnOptions::default(), body, Attempt::commit_async)
+        let ends = Ends { commit: Attempt::commit_async, fail: Attempt::commit_reads_async };
+        self.engine.run(TxnOptions::default(), body, ends)
     }
 
     /// As [`Database::run`] for a [`Job`], which is compiled for each scheme.
@@ -494,6 +502,29 @@ impl<'db> Transaction<'db, AnyAccess<'db>> {
     /// ```
     pub fn commit_async(self) -> Result<Receipt<'db>> {
         self.into_access().commit_async()
+    }
+
+    /// Undoes everything that the transaction has written and commits what it has read; an [`Error::Abort`] means that no
+    /// serial order has these reads. Gives their place in the order of commits.
+    ///
+    /// For an error that the application is about to report because of what the transaction has read: a key exists, a sum is
+    /// wrong, a limit is exceeded. Under a serializable scheme such an error is true only if the reads are certified.
+    /// [`Database::run`] does this for every error that leaves it.
+    ///
+    /// ```
+    /// # use ermine::{Database, Error, Options, TxnOptions};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// # let accounts = db.table::<u64, i64>("accounts")?;
+    /// # db.run(|txn| txn.put(&accounts, &7, &100))?;
+    /// let txn = db.begin(TxnOptions::default())?;
+    /// if let Err(Error::KeyExists { .. }) = txn.insert(&accounts, &7, &200) {
+    ///     txn.commit_reads()?; // an abort: begin again, the account may be gone
+    ///     println!("account 7 exists");
+    /// }
+    /// # Ok::<_, Error>(())
+    /// ```
+    pub fn commit_reads(self) -> Result<Stamp> {
+        self.into_access().commit_reads()
     }
 
     /// Rolls back, as dropping does.

@@ -227,6 +227,8 @@ pub enum Dependency {
     WasLookedAtBy,
     /// Predecessor: this found nothing where the other had deleted a row.
     WasDeletedBy,
+    /// Predecessor: the other had been acknowledged when this began ([`crate::Order`]).
+    EndedBefore,
     /// Predecessor: this overwrote what readers of a safe snapshot may have read (SSN 5.2).
     SafeSnapshot,
     /// Successor: the other overwrote what this had read.
@@ -249,6 +251,7 @@ impl Dependency {
             Self::MayHaveBeenReadBy => "overwrote what it may have read",
             Self::WasLookedAtBy => "inserted where it had looked",
             Self::WasDeletedBy => "found nothing where it had deleted",
+            Self::EndedBefore => "began after it had ended",
             Self::SafeSnapshot => "overwrote what a safe snapshot shows",
             Self::OverwrittenBy => "read what it overwrote",
             Self::MayBeOverwrittenBy => "may have read what it overwrote",

@@ -124,7 +124,7 @@ pub use {
     handle::{SecondaryIndex, Table},
     job::Job,
     log::Receipt,
-    options::{Durability, IndexOptions, Isolation, Options, Scheme, TableOptions, TxnOptions},
+    options::{Durability, IndexOptions, Isolation, Options, Order, Scheme, Session, TableOptions, TxnOptions},
     owned::{OwnedReceipt, OwnedTransaction},
     savepoints::Savepoint,
     sequence::Sequence,

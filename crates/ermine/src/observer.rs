@@ -45,7 +45,9 @@ pub struct Observed<'a> {
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It committed at this stamp. Transactions without writes may share a stamp, just below their snapshot.
+    /// It committed at this stamp. Transactions without writes may share a stamp, just below their snapshot. So may those
+    /// that failed ([`crate::Transaction::commit_reads`]): what they read was certified, and what they wrote was undone and
+    /// is not among their actions.
     Committed(Stamp),
     /// It lost a conflict or was rolled back: nothing of it happened.
     Aborted,

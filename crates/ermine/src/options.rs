@@ -8,11 +8,13 @@ use crate::{
     declared::AccessSet,
     durable::parallel::checkpoint::CheckpointSyncs,
     error::{Error, Result},
+    ids::Stamp,
     index::IndexKind,
     log::parallel::pepoch::DEVICES_MAX,
     observer::Observer,
     partition::PartitionOf,
     platform::file::Directory,
+    sync::{AtomicU64, Ordering},
     types::Key,
 };
 
@@ -22,8 +24,11 @@ use crate::{
 pub struct Options {
     /// The concurrency control of every transaction.
     pub scheme: Scheme,
-    /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]); zero: each shows everything committed
-    /// before it was asked for, as it always does under the schemes that keep one version a row.
+    /// Which order of its transactions the database keeps to under a scheme that is serializable. A transaction can ask for another
+    /// one ([`TxnOptions::order`]).
+    pub order: Order,
+    /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]) to transactions that do not ask for
+    /// [`Order::Strict`]; those get a new one each. Under the schemes that keep one version a row each snapshot is a new one.
     pub snapshot_interval: Duration,
     /// From which age on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads of stale versions
     /// are not tracked, which makes them cheap and can cost whoever overwrites one an abort (SSN 5.3). `None`: each table finds
@@ -81,6 +86,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             scheme: Scheme::default(),
+            order: Order::default(),
             snapshot_interval: Duration::ZERO,
             stale_after: None,
             escalate_after: None,
@@ -195,10 +201,16 @@ impl Options {
         Ok(())
     }
 
-    /// The options with another interval between safe snapshots.
+    /// The options with another order of transactions.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// The options with another interval between safe snapshots, for transactions that do not ask for [`Order::Strict`].
     ///
     /// Each new one can cost concurrent writers an abort. A longer interval costs freshness: what has been committed in
-    /// the meantime is not seen, also when it was committed by the same thread.
+    /// the meantime is not seen, under [`Order::None`] also when the same client committed it.
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {
         self.snapshot_interval = interval;
         self
@@ -509,6 +521,81 @@ impl FromStr for Scheme {
     }
 }
 
+/// Which transactions come before a transaction in the serial order, beside those that it depends on.
+///
+/// A serializable scheme commits transactions only if some serial order explains them. The order says how that one agrees with the
+/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn`; the other serializable schemes are
+/// strict whatever is asked for. Under `rc` and `si` there is no serial order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// `strict`: every transaction whose commit had returned when this one began (strict serializability).
+    #[default]
+    Strict,
+    /// `session`: the transactions that its session has committed ([`TxnOptions::session`]). A transaction without a session is strict.
+    Session,
+    /// `none`: no other. A client can be told of a state in which its own last transaction has not happened yet.
+    None,
+}
+
+impl Order {
+    /// Every order.
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Session, Self::None];
+
+    /// The name, as given on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Session => "session",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Order {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|order| order.name() == name)
+            .ok_or_else(|| Error::Options(format!("unknown order {name:?}: use one of strict, session, none")))
+    }
+}
+
+/// A client whose transactions come one after another, under [`Order::Session`]. Clones are the same session.
+///
+/// ```
+/// # use ermine::{Database, Options, Order, Session, TxnOptions};
+/// # let db = Database::open_in_memory(Options::default().order(Order::Session))?;
+/// # let accounts = db.table::<u64, i64>("accounts")?;
+/// let session = Session::default();
+/// db.run_with(TxnOptions::default().session(&session), |txn| txn.put(&accounts, &7, &100))?;
+/// let report = db.begin(TxnOptions::snapshot().session(&session))?; // not older than the put
+/// assert_eq!(report.get(&accounts, &7)?, Some(100));
+/// # Ok::<_, ermine::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Session(Arc<AtomicU64>);
+
+impl Session {
+    /// The stamp of its last commit.
+    pub(crate) fn last(&self) -> Stamp {
+        // Relaxed, as in `committed`: the number is all that is read, and the client orders its own calls.
+        Stamp(self.0.load(Ordering::Relaxed))
+    }
+
+    /// One of its transactions has committed.
+    pub(crate) fn committed(&self, stamp: Stamp) {
+        self.0.fetch_max(stamp.0, Ordering::Relaxed);
+    }
+}
+
 /// What a transaction asks of its scheme.
 ///
 /// Levels mix: whatever others ask, those that ask for all that a serializable scheme promises are serializable among themselves (as
@@ -535,6 +622,10 @@ pub struct TxnOptions {
     /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict (SSN 5.2), under any
     /// scheme that has them ([`Scheme::has_snapshots`]). Under schemes with a certifier a concurrent writer may lose instead. It does not write.
     pub snapshot: bool,
+    /// Which transactions come before it; `None`: as the database was opened. What others ask for makes no difference to it.
+    pub order: Option<Order>,
+    /// The session that it belongs to.
+    pub session: Option<Session>,
     /// When it counts as committed; `None`: as the database was opened.
     pub durability: Option<Durability>,
     /// What it will read and write, for the scheme `vll`; `None`: anything.
@@ -566,6 +657,18 @@ impl TxnOptions {
     /// The options with another durability than the database's.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
+        self
+    }
+
+    /// The options with another order than the database's.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = Some(order);
+        self
+    }
+
+    /// The options with the session that the transaction belongs to.
+    pub fn session(mut self, session: &Session) -> Self {
+        self.session = Some(session.clone());
         self
     }
 }

@@ -77,7 +77,7 @@ fn name_failures() {
             if let Some(Played { test, scheme, seed, before }) = PLAYED.get() {
                 eprintln!(
                     "a schedule under {scheme} failed after {before} that did not; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
-                     CARGO_TARGET_DIR=target/shuttle cargo test --release -p ermine --test schedules -- --exact {test}"
+                     CARGO_TARGET_DIR=target/shuttle cargo test --profile checks -p ermine --test schedules -- --exact {test}"
                 );
             }
             others(panic);
@@ -169,8 +169,8 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
             tell(name, || "rolled back".into());
             (record, false)
         }
-        End::Commit => {
-            let (record, result) = session.commit();
+        End::Commit | End::Fail => {
+            let (record, result) = if script.end == End::Fail { session.fail() } else { session.commit() };
             tell(name, || format!("commit -> {:?}", result.as_ref().map(|()| record.stamp)));
             (record, result.is_ok())
         }
@@ -366,9 +366,13 @@ mod faults {
 
     /// The faults, and the schemes whose rules they break.
     fn faults() -> Vec<(Mutant, Vec<Scheme>)> {
-        use Scheme::{MvOcc, RcSsn, SiSsi, SiSsn, Silo, Sto, Sto32, TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl};
+        use Scheme::{
+            MvOcc, RcSsn, SiSsi, SiSsn, Silo, Sto, Sto32, TsoValidate, TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl,
+        };
         vec![
             (Mutant::NoTest, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo]),
+            (Mutant::NoRealTime, vec![RcSsn, SiSsn]),
+            (Mutant::OldSnapshot, vec![RcSsn, SiSsn, SiSsi]),
             (Mutant::NoLeafValidation, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo, TwoPhaseNoWait, TwoPhaseWaitDie]),
             (Mutant::NoGapStamp, vec![RcSsn, SiSsn, SiSsi, Sto]),
             (Mutant::NoReaderBit, vec![SiSsn, SiSsi]),
@@ -394,6 +398,7 @@ mod faults {
             (Mutant::NoSecondLook, vec![Sto]),
             (Mutant::NothingKept, vec![Silo, TwoPhaseNoWait]),
             (Mutant::NoEntryLeft, vec![Silo]),
+            (Mutant::UncertifiedError, vec![RcSsn, SiSsn, SiSsi, Silo, TsoValidate]),
         ]
     }
 

@@ -236,7 +236,7 @@ pub struct Tally {
 pub(super) struct KindTally {
     pub(super) committed: u64,
     pub(super) rolled_back: u64,
-    /// Failed on a key that another transaction had taken after a lost update: under read committed only.
+    /// Failed on a key that another transaction had taken after a lost update: under `rc` only.
     pub(super) lost: u64,
     /// Dropped after a lost conflict.
     pub(super) dropped: u64,
@@ -353,7 +353,7 @@ impl<'a> Terminal<'a> {
                 tally.latency.record(latency);
             }
             Err(Failure::Engine(Error::Abort(_))) => tally.dropped += 1,
-            Err(Failure::Engine(Error::KeyExists { .. })) if !self.scheme.reads_snapshot() => tally.lost += 1,
+            Err(Failure::Engine(Error::KeyExists { .. })) if self.scheme == Scheme::Rc => tally.lost += 1,
             Err(failure) => return Err(failure.into()),
         }
         Ok(output)

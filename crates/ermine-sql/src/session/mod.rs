@@ -8,6 +8,8 @@
 //! 1. *A failed transaction does nothing more*: it is rolled back at once, to its last savepoint if it has one, and the session
 //!    remembers that until it is told to end it or to go on from a savepoint.
 //! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
+//! 3. *Nothing final is told that no serial order has*: an error that ends a serializable transaction leaves when what the transaction has
+//!    read is certified; otherwise the transaction has lost a conflict (40001), and a statement by itself is run again.
 
 mod activity;
 mod change;
@@ -362,7 +364,7 @@ impl Session {
         }
         if prepared.bound.is_control() {
             let done = self.control(prepared, parameters, rows);
-            return done.inspect_err(|_| self.fail());
+            return done.map_err(|error| self.fail_with(error));
         }
         if matches!(prepared.bound.plan, Plan::Declare(_)) && matches!(self.state, State::Idle) {
             return Err(utility::not_in_block("DECLARE CURSOR"));
@@ -382,10 +384,7 @@ impl Session {
                 self.state = State::Failed { open: None, modes, is_implicit };
                 let done = self.run_in_block(&mut open, modes, prepared, parameters, rows);
                 self.state = State::Block { open, modes, is_implicit };
-                done.map(|()| Completion::default()).map_err(|error| {
-                    self.fail();
-                    self.named(error)
-                })
+                done.map(|()| Completion::default()).map_err(|error| self.fail_with(error))
             }
         }
     }
@@ -529,10 +528,7 @@ impl Session {
                     open.rollback();
                     Err(changed("of the statement"))
                 }
-                Err(error) => {
-                    open.rollback();
-                    Err(error)
-                }
+                Err(error) => Err(open.fail(error)),
             };
             let tag = tag.tag;
             let done = done.map_err(|error| self.named(error));
@@ -627,6 +623,21 @@ impl Session {
             is_async: self.settings.get("synchronous_commit") == Some("off"),
             level: self.settings.default_level(),
         }
+    }
+
+    /// A statement has failed; gives the error that the client is to see. Where there is no savepoint, the transaction will
+    /// not commit any more, so the error leaves only if what the transaction has read is certified ([`Open::fail`]). With one,
+    /// the error counts as the rows that the client was shown do: if the transaction commits.
+    fn fail_with(&mut self, error: SqlError) -> SqlError {
+        let error = match &mut self.state {
+            State::Block { open, .. } => match open.take_if(|open| !open.has_savepoints()) {
+                Some(open) => open.fail(error),
+                None => error,
+            },
+            _ => error,
+        };
+        self.fail();
+        self.named(error)
     }
 
     /// A statement has failed.

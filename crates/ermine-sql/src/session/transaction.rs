@@ -374,8 +374,32 @@ impl Open {
         Ok(receipt)
     }
 
+    /// Ends it because a statement has failed; gives the error that the client is to see. An error may follow from what the
+    /// transaction has read: if that is not certified, the transaction has lost a conflict.
+    pub(crate) fn fail(self, error: SqlError) -> SqlError {
+        let Self { txn, held, .. } = self;
+        let failed = match may_follow_from_reads(error.state()) {
+            true => txn.commit_reads().map_or_else(of_engine, |_| error),
+            false => error,
+        };
+        drop(held);
+        failed
+    }
+
+    /// Whether it can go on from a savepoint when a statement has failed.
+    pub(crate) fn has_savepoints(&self) -> bool {
+        !self.savepoints.is_empty()
+    }
+
     /// Rolls back, as dropping does.
     pub(crate) fn rollback(self) {}
+}
+
+/// Whether an error may follow from the rows that a transaction has read, rather than from the session, its client, waiting
+/// for others, or the machine.
+fn may_follow_from_reads(state: SqlState) -> bool {
+    const OTHERS: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
+    !OTHERS.contains(&&state.0[..2]) && state != SqlState::DATA_CORRUPTED
 }
 
 /// A table was not to be had in time.

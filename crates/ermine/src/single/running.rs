@@ -136,8 +136,25 @@ impl<'e, P: InPlace> Txn<'e, P> {
     }
 
     /// Commits in memory, or says why not.
-    pub(crate) fn commit_async(mut self) -> Result<Receipt<'e>> {
-        let (stamp, last) = self.operation().and_then(|mut operation| operation.commit())?;
+    pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit())
+    }
+
+    /// Drops everything that the transaction has written and commits what it has read; waits until that is durable,
+    /// unless it need not be.
+    pub(crate) fn commit_reads(self) -> Result<Stamp> {
+        let durability = self.durability;
+        let receipt = self.commit_reads_async()?;
+        if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
+    }
+
+    /// As [`commit_reads`](Self::commit_reads), in memory.
+    pub(crate) fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit_reads())
+    }
+
+    fn end(mut self, end: impl FnOnce(&mut Operation<'_, P>) -> Result<(Stamp, u64)>) -> Result<Receipt<'e>> {
+        let (stamp, last) = self.operation().and_then(|mut operation| end(&mut operation))?;
         self.observe(Outcome::Committed(stamp));
         self.finish();
         let log = self.engine.log.as_deref().filter(|_| last > 0);

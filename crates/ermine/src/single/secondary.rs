@@ -121,6 +121,16 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(())
     }
 
+    /// Puts all entries in again that the transaction has put in: one that is missing may have hidden the transaction's own
+    /// row from its scans.
+    pub(super) fn put_entries_again(&mut self) -> Result<()> {
+        for at in 0..self.state.footprint.entries.len() {
+            let NeededEntry { row, index, entry } = self.state.footprint.entries[at];
+            self.put_entry(self.engine.tables.get(entry.table), index, row, entry, true)?;
+        }
+        Ok(())
+    }
+
     /// Puts an entry into an index. `again`: the transaction has done so before. If the entry is not there now, another writer of the
     /// row has taken it out, or a snapshot that it was there for has ended, and scans of the transaction may have missed its own
     /// row: so a leaf that changes now does not stay seen. Where leaves are not looked at, the transaction loses.

@@ -4,6 +4,7 @@ use std::{cell::RefMut, sync::Arc};
 
 use crate::{
     access::IndexOrdinal,
+    clock::LogOffset,
     engine::Engine,
     epoch::Guard,
     error::{Abort, Error, Result},
@@ -11,7 +12,7 @@ use crate::{
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
     observer::Outcome,
-    options::{Durability, Isolation, TxnOptions},
+    options::{Durability, Isolation, Order, Session, TxnOptions},
     rows::chain::{Kind, VersionPtr},
     scheme::{Certifier, Conflict, Place, Running, Scheme, StampsOf},
     sync::Ordering,
@@ -35,6 +36,7 @@ pub(crate) struct Txn<'e, S: Scheme> {
     pub(super) read_only: bool,
     pub(super) isolation: Isolation,
     durability: Durability,
+    session: Option<Session>,
 }
 
 impl<'e, S: Scheme> Txn<'e, S> {
@@ -49,11 +51,17 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if pinned {
             worker.pins.versions.pin_unfenced();
         }
-        let TxnOptions { read_only, snapshot, isolation, durability, .. } = options;
+        let TxnOptions { read_only, snapshot, isolation, durability, order, session, .. } = options;
+        // The stamps up to which transactions come before it; `None`: all that have been acknowledged.
+        let after = match (order.unwrap_or(engine.options.order), &session) {
+            (Order::Strict, _) | (Order::Session, None) => None,
+            (Order::Session, Some(session)) => Some(session.last()),
+            (Order::None, _) => Some(Stamp::ZERO),
+        };
         let isolation = if snapshot { Isolation::Scheme } else { isolation };
         let asks_less = isolation == Isolation::Snapshot;
         let begin = if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
-            engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned)
+            engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned, after)
         } else {
             worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot || asks_less, pinned)
         };
@@ -62,9 +70,11 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.read_from = Stamp::ZERO;
         state.counts = Counts::default();
         state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
-        state.certifier.begin();
+        // Whatever was acknowledged before has a stamp below `begin`: it was taken before the offset was read.
+        state.certifier.begin(LogOffset::commit_up_to(after.unwrap_or(Stamp(begin.0 - 1))));
         let durability = durability.unwrap_or(engine.options.durability);
-        Ok(Self { engine, worker: Some(worker), pinned, read_only: read_only || snapshot, isolation, durability })
+        let read_only = read_only || snapshot;
+        Ok(Self { engine, worker: Some(worker), pinned, read_only, isolation, durability, session })
     }
 
     pub(super) fn worker(&self) -> &Worker<S> {
@@ -136,13 +146,30 @@ impl<'e, S: Scheme> Txn<'e, S> {
     }
 
     /// Commits in memory, or says why not.
-    pub(crate) fn commit_async(mut self) -> Result<Receipt<'e>> {
+    pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit())
+    }
+
+    /// Undoes everything that the transaction has written and commits what it has read; waits as its durability asks.
+    pub(crate) fn commit_reads(self) -> Result<Stamp> {
+        let durability = self.durability;
+        let receipt = self.commit_reads_async()?;
+        if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
+    }
+
+    /// As [`commit_reads`](Self::commit_reads), in memory.
+    pub(crate) fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit_reads())
+    }
+
+    fn end(mut self, end: impl FnOnce(&mut Operation<'_, S>) -> Result<Stamp>) -> Result<Receipt<'e>> {
         let stamp = self.operation().and_then(|mut operation| {
             // From here on a conflict undoes everything.
             operation.state.discard_replaced();
-            operation.commit()
+            end(&mut operation)
         })?;
         self.observe(Outcome::Committed(stamp));
+        self.session.iter().for_each(|session| session.committed(stamp));
         let state = self.worker().state.borrow();
         let last = if state.footprint.writes.is_empty() { state.read_from } else { stamp };
         drop(state);

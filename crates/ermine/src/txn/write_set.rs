@@ -15,6 +15,7 @@ use crate::{
 };
 
 /// An entry of a secondary index that a version of the transaction belongs to; it may have been there before.
+#[derive(Clone, Copy)]
 pub(crate) struct NeededEntry {
     pub(crate) row: RowId,
     pub(crate) index: IndexOrdinal,

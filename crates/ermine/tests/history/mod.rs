@@ -11,11 +11,12 @@ pub mod graph;
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicU64, Ordering::SeqCst},
+    time::Duration,
 };
 
 use ermine::{
-    Abort, AbortKind, Database, Error, IndexKind, IndexOptions, Isolation, Options, Result, Savepoint, Scan, Scheme,
-    SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
+    Abort, AbortKind, Database, Error, IndexKind, IndexOptions, Isolation, Options, Order, Result, Savepoint, Scan,
+    Scheme, SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
@@ -62,6 +63,11 @@ impl Drop for NameSeed {
 pub fn seconds(otherwise: f64) -> std::time::Duration {
     let seconds = std::env::var("ERMINE_TEST_SECONDS").map(|seconds| seconds.parse().expect("a number of seconds"));
     std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))
+}
+
+/// Any order, for some of the transactions of some histories.
+pub fn random_order(rng: &mut Rng) -> Option<Order> {
+    [None, Some(Order::Session), Some(Order::None)][rng.usize(..3)]
 }
 
 /// Transactions that write, that only read, that read safe snapshots, where there are any, and that ask for snapshot isolation only.
@@ -168,11 +174,16 @@ pub struct Store {
     unique: Option<usize>,
     /// Numbers the moments at which commits are called and return.
     moments: AtomicU64,
+    sessions: [ermine::Session; SESSIONS],
 }
+
+/// Sessions of a history; those beyond share one.
+const SESSIONS: usize = 16;
 
 impl Store {
     pub fn create(scheme: Scheme, shape: &Shape, initial: &State) -> Self {
-        let mut options = Options::default().scheme(scheme);
+        // So long that a snapshot is handed out again whenever it may be.
+        let mut options = Options::default().scheme(scheme).snapshot_interval(Duration::from_secs(3600));
         options.stale_after = shape.thresholds.stale_after;
         options.escalate_after = shape.thresholds.escalate_after;
         if scheme == Scheme::Sto32 {
@@ -199,7 +210,7 @@ impl Store {
         }
         txn.commit().unwrap();
         let unique = (0..shape.tables).find(|&table| shape.is_unique(table));
-        Self { database, tables, unique, moments: AtomicU64::new(1) }
+        Self { database, tables, unique, moments: AtomicU64::new(1), sessions: Default::default() }
     }
 
     /// All rows now; every index must show the same ones, in both directions.
@@ -239,7 +250,7 @@ pub fn check(scheme: Scheme, initial: &State, committed: &[Record], aborted: &[R
         panic!("no snapshot under {scheme}:{}", history.explain(&cycle));
     }
     if let (Some(cycle), true) = (&verdict.cycle, scheme.is_serializable()) {
-        panic!("not serializable under {scheme}:{}", history.explain(cycle));
+        panic!("no serial order, or none that agrees with time, under {scheme}:{}", history.explain(cycle));
     }
     verdict.cycle.is_some()
 }
@@ -377,6 +388,10 @@ pub struct Record {
     pub committed: Option<(u64, u64)>,
     /// It asked for snapshot isolation only.
     pub relaxed: bool,
+    /// It read a safe snapshot.
+    pub is_snapshot: bool,
+    /// What it asked to come after.
+    pub order: Order,
     /// The place in the order of commits.
     pub stamp: u64,
     pub reads: Vec<Read>,
@@ -401,6 +416,8 @@ impl<'s> Session<'s> {
         let before = store.moments.load(SeqCst);
         let snapshot = options.snapshot;
         let relaxed = options.isolation == Isolation::Snapshot && store.database.scheme().has_versions();
+        let order = options.order.unwrap_or_default();
+        let options = options.session(&store.sessions[name.0.min(SESSIONS - 1)]);
         let txn = store.database.begin(options).unwrap();
         let begun = (before, store.moments.load(SeqCst));
         Self {
@@ -408,7 +425,7 @@ impl<'s> Session<'s> {
             txn,
             snapshot,
             savepoints: Vec::new(),
-            record: Record { name, begun, relaxed, ..Record::default() },
+            record: Record { name, begun, relaxed, is_snapshot: snapshot, order, ..Record::default() },
             aborted: None,
             must_fail: false,
         }
@@ -608,6 +625,27 @@ impl<'s> Session<'s> {
                 (self.record, Err(*abort))
             }
             Err(error) => panic!("commit: {error}"),
+        }
+    }
+
+    /// Fails with an error that is to be true: undoes its writes and commits its reads; the stamp is in the record then.
+    #[allow(dead_code, reason = "not all test programs that share this fail")]
+    pub fn fail(mut self) -> (Record, Result<(), Abort>) {
+        let called = self.store.moments.fetch_add(1, SeqCst);
+        match self.txn.commit_reads() {
+            Ok(stamp) => {
+                assert!(!self.must_fail, "has read what cannot be, and its reads were certified");
+                assert_eq!(self.aborted, None, "the reads of an aborted transaction were certified");
+                self.record.stamp = stamp.as_u64();
+                self.record.committed = Some((called, self.store.moments.fetch_add(1, SeqCst)));
+                self.record.writes.clear();
+                (self.record, Ok(()))
+            }
+            Err(Error::Abort(abort)) => {
+                assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
+                (self.record, Err(*abort))
+            }
+            Err(error) => panic!("commit of reads: {error}"),
         }
     }
 
