@@ -58,12 +58,14 @@ pub enum Mutant {
     NothingKept,
     /// Index entries that a snapshot needs leave.
     NoEntryLeft,
+    /// The cleaner's addresses have 14 bits of a record's number, without a check.
+    ShortRecordNumber,
 }
 
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::NoTest,
         Self::NoLeafValidation,
         Self::NoGapStamp,
@@ -90,6 +92,7 @@ impl Mutant {
         Self::NoSecondLook,
         Self::NothingKept,
         Self::NoEntryLeft,
+        Self::ShortRecordNumber,
     ];
 
     /// Whether this fault is in force.
