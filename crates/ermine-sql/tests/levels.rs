@@ -72,7 +72,11 @@ fn a_snapshot_stays_under_repeatable_read() {
 }
 
 /// One reads row 1 and adds to row 2, which a report reads that began after `closing` was told of its change of row 1.
-fn report_after_close(database: &SqlDatabase, closing: &mut Session, report: Option<&mut Session>) -> Result<(), SqlState> {
+fn report_after_close(
+    database: &SqlDatabase,
+    closing: &mut Session,
+    report: Option<&mut Session>,
+) -> Result<(), SqlState> {
     let mut adding = session(database, "serializable");
     ask(&mut adding, "BEGIN");
     ask(&mut adding, "SELECT v FROM t WHERE id = 1");
