@@ -21,6 +21,8 @@ pub struct Tuning {
     pub epoch_interval: Option<Duration>,
     /// Bytes of log between checkpoints.
     pub checkpoint_after: Option<u64>,
+    /// Bytes of memory that a database may take.
+    pub memory_limit: Option<u64>,
     /// Compresses checkpoints. Single-version schemes.
     pub compress_checkpoints: bool,
     /// When checkpoints sync. Single-version schemes.
@@ -95,6 +97,7 @@ impl Tuning {
             options.log_directories(&self.log_directories).compress_checkpoints(self.compress_checkpoints);
         options.epoch_interval = self.epoch_interval.unwrap_or(options.epoch_interval);
         options.checkpoint_after = self.checkpoint_after.unwrap_or(options.checkpoint_after);
+        options.memory_limit = self.memory_limit.or(options.memory_limit);
         options.checkpoint_syncs = self.checkpoint_syncs.unwrap_or(options.checkpoint_syncs);
         options.wait_max = self.wait_max.unwrap_or(options.wait_max);
         options.order = self.order.unwrap_or(options.order);
@@ -114,6 +117,9 @@ impl fmt::Display for Tuning {
         }
         if let Some(bytes) = self.checkpoint_after {
             write!(f, ", a checkpoint after {} of log", mib(bytes))?;
+        }
+        if let Some(bytes) = self.memory_limit {
+            write!(f, ", at most {} of memory", mib(bytes))?;
         }
         if self.compress_checkpoints {
             f.write_str(", compressed checkpoints")?;

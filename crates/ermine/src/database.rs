@@ -21,9 +21,12 @@ use crate::{
     log::Receipt,
     maintenance::Helpers,
     options::{Durability, IndexOptions, Options, Order, Scheme, TableOptions, TxnOptions},
-    platform::file::{
-        Directory,
-        real::{Lock, RealDirectory},
+    platform::{
+        budget::Budget,
+        file::{
+            Directory,
+            real::{Lock, RealDirectory},
+        },
     },
     run::Ends,
     sequence::Sequence,
@@ -62,6 +65,10 @@ pub struct Statistics {
     pub commits: u64,
     /// Aborted attempts, in the order of [`crate::AbortKind::ALL`].
     pub aborts: [u64; AbortKind::ALL.len()],
+    /// Bytes of memory that the database has taken, in use or free for more of the same ([`Options::memory_limit`]).
+    pub memory_taken: u64,
+    /// Bytes of memory that it may take.
+    pub memory_limit: u64,
     /// Bytes taken for versions, in use or free for new ones.
     pub version_bytes: u64,
     /// Bytes of indirection arrays in use.
@@ -160,8 +167,11 @@ impl Database {
     #[doc(hidden)]
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
         options.check()?;
-        let (engine, recovery) = AnyEngine::open(&options, &directory)?;
+        let (engine, recovery) = AnyEngine::open(&options.fitted(), &directory)?;
         let engine = Arc::new(engine);
+        if let Some(seed) = options.memory_faults {
+            with_engine!(&*engine, engine => engine.budget.fail(seed));
+        }
         let helpers = Helpers::start(&engine)?;
         let Options { durability, order, .. } = options;
         Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
@@ -175,7 +185,7 @@ impl Database {
     /// Opens an empty database in memory.
     pub fn open_in_memory(options: Options) -> Result<Self> {
         options.check()?;
-        let engine = Arc::new(AnyEngine::in_memory(&options));
+        let engine = Arc::new(AnyEngine::in_memory(&options.fitted()));
         let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
         let Options { durability, order, .. } = options;
@@ -414,6 +424,11 @@ impl Database {
     /// Waits, where the database promises that.
     fn settle(&self, receipt: Receipt<'_>) -> Result<()> {
         if self.durability == Durability::Durable { receipt.wait().map(drop) } else { Ok(()) }
+    }
+
+    /// The memory that the database may take. What an application needs for its own queries can be counted there, too.
+    pub fn budget(&self) -> &Arc<Budget> {
+        with_engine!(&*self.engine, engine => &engine.budget)
     }
 
     /// Counts and sizes.

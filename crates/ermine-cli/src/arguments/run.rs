@@ -66,6 +66,9 @@ pub struct Run {
     /// Log in MiB after which a checkpoint is made in the background [default: 1024]
     #[arg(long, value_name = "MIB", requires = "dir", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub checkpoint_after: Option<u64>,
+    /// Memory in MiB that the database may take; what would need more fails [default: three quarters of the machine's or the control group's]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
+    pub memory_limit: Option<u64>,
     #[command(flatten)]
     pub compression: Compression,
     /// When a checkpoint syncs, under single-version schemes: a number of MiB, each time a thread has written as much; end, once; sleep:MS, once, and its
@@ -90,6 +93,7 @@ impl Run {
     pub(super) fn tuning(&self) -> Tuning {
         Tuning {
             checkpoint_after: self.checkpoint_after.map(|mib| mib << 20),
+            memory_limit: self.memory_limit.map(|mib| mib << 20),
             compress_checkpoints: self.compression.compress_checkpoints,
             checkpoint_syncs: self.checkpoint_syncs,
             wait_max: self.wait_max,

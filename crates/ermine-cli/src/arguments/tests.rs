@@ -169,11 +169,14 @@ fn a_directory_comes_with_durability_and_outstanding_commits() {
 
 #[test]
 fn what_is_tuned_arrives() {
-    let tuning =
-        tpcc("--dir d --log-dir a --log-dir b --epoch-interval 0.25 --checkpoint-after 64 --wait-max 20").tuning;
+    let tuning = tpcc(
+        "--dir d --log-dir a --log-dir b --epoch-interval 0.25 --checkpoint-after 64 --wait-max 20 --memory-limit 512",
+    )
+    .tuning;
     assert_eq!(tuning.log_directories, ["a", "b"].map(std::path::PathBuf::from));
     assert_eq!(tuning.epoch_interval, Some(Duration::from_micros(250)));
     assert_eq!((tuning.checkpoint_after, tuning.wait_max), (Some(64 << 20), Some(Duration::from_millis(20))));
+    assert_eq!(tuning.memory_limit, Some(512 << 20));
     let micro = |line: &str| match parse(line).unwrap() {
         Workload::Micro(arguments) => arguments.options(),
         other => panic!("{other:?}"),

@@ -89,7 +89,7 @@ impl<S: Scheme> Rows<S> {
             slots,
             staleness: Staleness::new(Some(stale_after), escalate_after),
             readers: Arc::new(TableReaders::new(escalate_after)),
-            pool: Pool::new(),
+            pool: Pool::unlimited(),
         };
         let mut arena = rows.pool.arena();
         for slot in &rows.slots {

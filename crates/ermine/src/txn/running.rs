@@ -13,6 +13,7 @@ use crate::{
     log::{Pending, Receipt},
     observer::Outcome,
     options::{Durability, Isolation, Order, Session, TxnOptions},
+    platform::budget::Need,
     rows::chain::{Kind, VersionPtr},
     scheme::{Certifier, Conflict, Place, Running, Scheme, StampsOf},
     sync::Ordering,
@@ -42,6 +43,9 @@ pub(crate) struct Txn<'e, S: Scheme> {
 impl<'e, S: Scheme> Txn<'e, S> {
     /// Begins. `pinned`: the transaction runs through without waiting for anybody, as in `Database::run`.
     pub(crate) fn begin(engine: &'e Engine<S>, options: TxnOptions, pinned: bool) -> Result<Self> {
+        if !options.read_only && engine.budget.is_tight() {
+            engine.collect();
+        }
         let mut worker = match engine.workers.take() {
             Some(worker) => worker,
             None => Box::new(Worker::new(engine)?),
@@ -197,6 +201,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         }
         state.certifier.end(&state.reader);
         state.footprint.clear();
+        state.kept.set(0, &self.engine.budget);
         state.doomed = None;
         worker.slot.leave();
         worker.pins.nodes.unpin();
@@ -260,9 +265,12 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let at = self.observed_from();
         let Some(head) = table.rows.slot(row).head() else {
             // Read again: it is in memory now, or gone.
-            self.bring_in(table, row)?;
+            self.bring_in(table, row, Need::Work)?;
             return Ok(RowRead::Gone);
         };
+        if self.state.kept.is_due() {
+            self.count_kept(Need::Work)?;
+        }
         let State { begin, uncertified, tid, counts, .. } = &mut *self.state;
         counts.rows_read += 1;
         let seen = visible::<S>(&self.engine.shared, *begin, *uncertified, *tid, head, || counts.versions_walked += 1);
@@ -283,9 +291,16 @@ impl<'t, S: Scheme> Operation<'t, S> {
 
     /// Reads a row's newest version from its file, if it is there only.
     #[cold]
-    pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId) -> Result<()> {
+    pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId, need: Need) -> Result<()> {
         let store = self.engine.store.as_ref();
-        store.map_or(Ok(()), |store| store.bring_in(table, row, &mut self.state.arena))
+        store.map_or(Ok(()), |store| store.bring_in(table, row, &mut self.state.arena, need))
+    }
+
+    /// Tells the budget what the transaction keeps of what it has read and written; fails where that is too much.
+    #[cold]
+    pub(super) fn count_kept(&mut self, need: Need) -> Result<()> {
+        let bytes = self.state.kept_bytes();
+        self.state.kept.grow(bytes, &self.engine.budget, need)
     }
 
     /// The transaction depends on a version.

@@ -19,11 +19,13 @@ use crate::{
     ids::{RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
     mutant::Mutant,
+    platform::budget::Need,
     rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
     scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
     sync::{Instant, Spin},
     table::TableStore,
     txn::table::Inquiry,
+    worker::State,
 };
 
 /// What a write puts under a key.
@@ -45,6 +47,14 @@ impl<'a> Content<'a> {
         match self {
             Self::Value(bytes) => bytes,
             Self::Nothing => &[],
+        }
+    }
+
+    /// What memory for it is needed for.
+    fn need(self) -> Need {
+        match self {
+            Self::Value(_) => Need::Grow,
+            Self::Nothing => Need::Shrink,
         }
     }
 
@@ -90,6 +100,14 @@ struct Request<'a, H: CertifierStamps> {
     tid: Tid,
 }
 
+/// What a write came to.
+enum Written {
+    /// Whether a row was written.
+    Done(bool),
+    /// Nothing yet: it is tried again when this transaction has ended.
+    After(Tid),
+}
+
 /// What one try of a write came to.
 enum Tried {
     Done(bool),
@@ -133,24 +151,19 @@ impl<S: Scheme> Txn<'_, S> {
     fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
         check_key(key)?;
         let mut operation = self.writing_operation()?;
-        let table = self.engine.live_table(table)?;
-        table.check_writable()?;
-        let tid = operation.tid()?;
-        let place = operation.state.footprint.keep(table.id, key);
-        let request = Request { table, key, content, place, tid };
-        // What is inserted is mostly not there: one descent less.
-        if how == Put::Insert
-            && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
-            && let Tried::Done(written) = operation.insert_fresh(&request)?
-        {
-            return Ok(written);
-        }
-        let mut spin = Spin::default();
+        let mut kept = None;
         loop {
-            match operation.try_write(&request, how)? {
-                Tried::Done(written) => return Ok(written),
-                Tried::Again => spin.wait(),
-                Tried::After(other) => {
+            let table = self.engine.live_table(table)?;
+            table.check_writable()?;
+            // Before anything is changed.
+            operation.provide(content)?;
+            let place = *kept.get_or_insert_with(|| operation.state.footprint.keep(table.id, key));
+            let tried = operation.write(table, key, place, content, how);
+            operation.state.arena.give_back_provided();
+            match tried? {
+                Written::Done(written) => return Ok(written),
+                Written::After(other) => {
+                    // Outside of the epochs: the table is looked up again afterwards.
                     drop(operation);
                     self.outwait(other, place)?;
                     operation = self.operation()?;
@@ -192,8 +205,48 @@ impl<S: Scheme> Txn<'_, S> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
+    /// Has memory ready for a write: for its version, and for what is kept of it. Indexes may grow into the part of the reserve that reads have.
+    fn provide(&mut self, content: Content<'_>) -> Result<()> {
+        let State { arena, kept, .. } = &mut *self.state;
+        arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), content.need())?;
+        if let Content::Value(_) = content {
+            if S::Certifier::TRACKS {
+                arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), Need::Grow)?;
+            }
+            self.engine.budget.check(0, Need::Work)?;
+        }
+        if kept.is_due() { self.count_kept(content.need()) } else { Ok(()) }
+    }
+
+    fn write(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        key: &[u8],
+        place: Place,
+        content: Content<'_>,
+        how: Put,
+    ) -> Result<Written> {
+        let tid = self.tid()?;
+        let request = Request { table, key, content, place, tid };
+        // What is inserted is mostly not there: one descent less.
+        if how == Put::Insert
+            && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
+            && let Tried::Done(written) = self.insert_fresh(&request)?
+        {
+            return Ok(Written::Done(written));
+        }
+        let mut spin = Spin::default();
+        loop {
+            match self.try_write(&request, how)? {
+                Tried::Done(written) => return Ok(Written::Done(written)),
+                Tried::After(other) => return Ok(Written::After(other)),
+                Tried::Again => spin.wait(),
+            }
+        }
+    }
+
     fn try_write(&mut self, request: &Request<'_, StampsOf<S>>, how: Put) -> Result<Tried> {
-        let Request { table, key, place, tid, .. } = *request;
+        let Request { table, key, place, .. } = *request;
         if let Some(row) = self.state.footprint.find(table.id, key)
             && let Some(done) = self.try_rewrite(request, row, how)?
         {
@@ -211,7 +264,7 @@ impl<S: Scheme> Operation<'_, S> {
             }
             return self.insert_fresh(request);
         };
-        let head = match self.head(table, row, tid, place)? {
+        let head = match self.head(table, row, request)? {
             Head::Moving => return Ok(Tried::Again),
             Head::Held(other) => return Ok(Tried::After(other)),
             head => head,
@@ -256,7 +309,7 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Writes over a row that the transaction has just read, where it is still there to be written over.
     fn try_rewrite(&mut self, request: &Request<'_, StampsOf<S>>, row: RowId, how: Put) -> Result<Option<Tried>> {
-        let head = self.head(request.table, row, request.tid, request.place)?;
+        let head = self.head(request.table, row, request)?;
         let (Head::Own(version) | Head::Committed(version, _)) = head else { return Ok(None) };
         if how == Put::Insert || version.kind() != Kind::Live {
             return Ok(None);
@@ -273,19 +326,19 @@ impl<S: Scheme> Operation<'_, S> {
         &mut self,
         table: &TableStore<StampsOf<S>>,
         row: RowId,
-        tid: Tid,
-        place: Place,
+        request: &Request<'_, StampsOf<S>>,
     ) -> Result<Head<StampsOf<S>>> {
         let Some(head) = table.rows.slot(row).head() else {
-            self.bring_in(table, row)?;
+            let need = if request.content.value().is_some() { Need::Work } else { Need::Shrink };
+            self.bring_in(table, row, need)?;
             return Ok(Head::Moving);
         };
-        match self.contest(head, Some(tid)) {
+        match self.contest(head, Some(request.tid)) {
             Contest::Own => Ok(Head::Own(head)),
             Contest::Open(stamp) => Ok(Head::Committed(head, stamp)),
             Contest::Moving => Ok(Head::Moving),
             Contest::With(Some(other)) if !self.reads_snapshot() => Ok(Head::Held(other)),
-            Contest::With(other) => Err(self.lose(Conflict::write(place, other))),
+            Contest::With(other) => Err(self.lose(Conflict::write(request.place, other))),
         }
     }
 
