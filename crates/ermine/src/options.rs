@@ -1,6 +1,13 @@
 //! How a database is opened: one plain struct with defaults and a check.
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    path::PathBuf,
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     catalog::FIRST_KEY_FUNCTION,
@@ -631,6 +638,21 @@ impl FromStr for Order {
 /// ```
 #[derive(Clone)]
 pub struct Session(Arc<AtomicU64>);
+
+/// Two handles are equal that are the same session.
+impl PartialEq for Session {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Session {}
+
+impl Hash for Session {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
 
 impl Default for Session {
     fn default() -> Self {
