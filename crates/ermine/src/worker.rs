@@ -179,6 +179,7 @@ impl<S: Scheme> Worker<S> {
         *since_housekeeping = 0;
         garbage.unlink(engine, pins, at_most);
         garbage.free(engine, arena, row_ids);
+        arena.tidy();
         pins.nodes.reclaim(at_most);
         // Relaxed: a statistic.
         slot.garbage.store((garbage.queue.len() + garbage.versions.len()) as u64, Ordering::Relaxed);

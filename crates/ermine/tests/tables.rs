@@ -345,3 +345,31 @@ fn tables_come_and_go_under_transactions() {
         assert!(dropped.load(Ordering::Relaxed) > 50);
     }
 }
+
+/// Values that grow leave free memory of all the sizes that they have had: it must serve the next ones.
+#[test]
+fn memory_follows_values_that_grow() {
+    for scheme in SCHEMES {
+        let db = Database::open_in_memory(options(scheme)).unwrap();
+        let table = db.table::<u64, Vec<u8>>("t").unwrap();
+        let rows = 20_000;
+        let write = |size: usize| {
+            for first in (0..rows).step_by(100) {
+                let put = |key| db.run(|txn| txn.put(&table, &key, &vec![size as u8; size]));
+                (first..first + 100).for_each(|key| put(key).unwrap());
+            }
+        };
+        let mut most = 0;
+        for size in (40..=400).step_by(24) {
+            write(size);
+            // The background comes to it.
+            for _ in 0..100 {
+                thread::sleep(Duration::from_millis(5));
+            }
+            most = most.max(db.statistics().version_bytes);
+        }
+        // Header and value of the last size; and what the versions of a step and what is not worth a sweep take.
+        let last = rows * (400 + 64);
+        assert!(most < 4 * last, "{scheme}: {most} bytes at most, {last} in use at the end");
+    }
+}

@@ -212,6 +212,7 @@ impl<P: InPlace> Worker<P> {
         }
         engine.nodes.advance();
         state.garbage.free(engine, &mut state.arena);
+        state.arena.tidy();
         self.nodes.reclaim(2 * Self::HOUSEKEEPING_EVERY);
         let waiting = state.garbage.removals.len() + state.garbage.retired.len();
         // Relaxed: a statistic.
