@@ -21,10 +21,13 @@ use crate::{
     job::Job,
     log::Receipt,
     maintenance::Helpers,
-    options::{Durability, IndexOptions, Options, Scheme, TableOptions, TxnOptions},
-    platform::file::{
-        Directory,
-        real::{Lock, RealDirectory},
+    options::{Durability, IndexOptions, Options, Order, Scheme, TableOptions, TxnOptions},
+    platform::{
+        budget::Budget,
+        file::{
+            Directory,
+            real::{Lock, RealDirectory},
+        },
     },
     run::Ends,
     sequence::Sequence,
@@ -39,6 +42,7 @@ use crate::{
 pub struct Database {
     engine: Arc<AnyEngine>,
     durability: Durability,
+    order: Order,
     recovery: Recovery,
     helpers: Option<Helpers>,
     /// Last: the directory is free when everything else has ended.
@@ -62,6 +66,10 @@ pub struct Statistics {
     pub commits: u64,
     /// Aborted attempts, in the order of [`crate::AbortKind::ALL`].
     pub aborts: [u64; AbortKind::ALL.len()],
+    /// Bytes of memory that the database has taken, in use or free for more of the same ([`Options::memory_limit`]).
+    pub memory_taken: u64,
+    /// Bytes of memory that it may take.
+    pub memory_limit: u64,
     /// Bytes taken for versions, in use or free for new ones.
     pub version_bytes: u64,
     /// Bytes of indirection arrays in use.
@@ -177,10 +185,14 @@ impl Database {
     #[doc(hidden)]
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
         options.check()?;
-        let (engine, recovery) = AnyEngine::open(&options, &directory)?;
+        let (engine, recovery) = AnyEngine::open(&options.fitted(), &directory)?;
         let engine = Arc::new(engine);
+        if let Some(seed) = options.memory_faults {
+            with_engine!(&*engine, engine => engine.budget.fail(seed));
+        }
         let helpers = Helpers::start(&engine)?;
-        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
+        let Options { durability, order, .. } = options;
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// What was found when the database was opened, and how long that took.
@@ -191,10 +203,11 @@ impl Database {
     /// Opens an empty database in memory.
     pub fn open_in_memory(options: Options) -> Result<Self> {
         options.check()?;
-        let engine = Arc::new(AnyEngine::in_memory(&options));
+        let engine = Arc::new(AnyEngine::in_memory(&options.fitted()));
         let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
-        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
+        let Options { durability, order, .. } = options;
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// What the handles of its tables are compared with.
@@ -205,6 +218,11 @@ impl Database {
     /// The scheme it was opened with.
     pub fn scheme(&self) -> Scheme {
         self.engine.scheme()
+    }
+
+    /// The order of transactions that it was opened with.
+    pub fn order(&self) -> Order {
+        self.order
     }
 
     /// The table of that name, created when absent; [`Error::Schema`] when it exists with other types.
@@ -340,7 +358,8 @@ impl Database {
     }
 
     /// Begins a transaction that reads a safe snapshot: it sees what had been committed, is tracked nowhere and never loses
-    /// a conflict, however long it reads (SSN 5.2). See [`Options::snapshot_interval`] for how fresh it is. An error under
+    /// a conflict, however long it reads (SSN 5.2). In strict order it sees everything that had been acknowledged; otherwise
+    /// [`Options::snapshot_interval`] says how fresh it is. An error under
     /// schemes that have none ([`Scheme::has_snapshots`]).
     ///
     /// ```
@@ -423,6 +442,11 @@ impl Database {
     /// Waits, where the database promises that.
     fn settle(&self, receipt: Receipt<'_>) -> Result<()> {
         if self.durability == Durability::Durable { receipt.wait().map(drop) } else { Ok(()) }
+    }
+
+    /// The memory that the database may take. What an application needs for its own queries can be counted there, too.
+    pub fn budget(&self) -> &Arc<Budget> {
+        with_engine!(&*self.engine, engine => &engine.budget)
     }
 
     /// Counts and sizes.

@@ -19,7 +19,10 @@ use crate::{
     log::Log,
     maintenance::Chores,
     options::{Durability, Options, TableOptions, TxnOptions},
-    platform::file::{Directory, wary::WaryDirectory},
+    platform::{
+        budget::Budget,
+        file::{Directory, wary::WaryDirectory},
+    },
     pool::WorkerPool,
     rows::{arena::Pool, chain::RowSlot, reclaim::Latches, snapshots::SnapshotSlot},
     run::Runs,
@@ -55,6 +58,7 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) log: Option<Arc<Log>>,
     /// Rows in files; `None`: in memory only.
     pub(crate) store: Option<Store>,
+    pub(crate) budget: Arc<Budget>,
     /// Last: versions live in it.
     pub(crate) memory: Arc<Pool>,
 }
@@ -62,17 +66,18 @@ pub(crate) struct Engine<S: Scheme> {
 impl<S: Scheme> Engine<S> {
     /// An empty database in memory.
     pub(crate) fn new(options: &Options) -> Self {
-        Self::with_clock(options, LogOffset::new())
+        let budget = options.budget();
+        let nodes = EpochManager::counted_by("transactions", budget.clone());
+        Self::with_clock(options, LogOffset::new(), budget, nodes)
     }
 
-    fn with_clock(options: &Options, clock: LogOffset) -> Self {
+    fn with_clock(options: &Options, clock: LogOffset, budget: Arc<Budget>, nodes: Arc<EpochManager>) -> Self {
         let (tids, readers) = if cfg!(shuttle) {
             // A database is opened for each schedule, and slots should come round within it.
             (TidTable::with_blocks_of(2, 128), ReaderSlots::with_count(64))
         } else {
             (TidTable::new(TidTable::CAPACITY_MAX), ReaderSlots::new())
         };
-        let nodes = EpochManager::new("transactions");
         Self {
             shared: Shared { clock: Arc::new(clock), tids, readers, safe: SafeSnapshot::new() },
             versions: EpochManager::new("operations"),
@@ -81,20 +86,23 @@ impl<S: Scheme> Engine<S> {
             latches: Latches::new(),
             gate: Gate::new(),
             workers: WorkerPool::new(),
-            tables: Tables::new(options, nodes.clone()),
+            tables: Tables::new(options, nodes.clone(), budget.clone()),
             nodes,
             options: options.clone(),
             log: None,
             store: None,
-            memory: Pool::new(),
+            memory: Pool::new(budget.clone()),
+            budget,
         }
     }
 
     /// The database that a directory holds.
     pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
         let directory: Arc<dyn Directory> = Arc::new(WaryDirectory::new(directory.clone()));
-        let recovered = recover::<StampsOf<S>>(&directory, options)?;
-        let mut engine = Self::with_clock(options, LogOffset::from(recovered.start.offset));
+        let budget = options.budget();
+        let nodes = EpochManager::counted_by("transactions", budget.clone());
+        let recovered = recover::<StampsOf<S>>(&directory, options, &budget, &nodes)?;
+        let mut engine = Self::with_clock(options, LogOffset::from(recovered.start.offset), budget, nodes);
         let mut tables = Vec::new();
         for table in recovered.tables {
             let RecoveredTable { entry, rows, primary, indexes, .. } = table;
@@ -107,6 +115,7 @@ impl<S: Scheme> Engine<S> {
         engine.tables.recovered(tables, recovered.dropped, recovered.dropped_behind);
         if options.durability != Durability::None {
             let files = recovered.store.segment_files().clone();
+            engine.budget.add(options.log_buffer_taken());
             engine.log = Some(Log::start(files, engine.shared.clock.clone(), recovered.start)?);
         }
         engine.store = Some(recovered.store);
@@ -202,6 +211,18 @@ impl<S: Scheme> Engine<S> {
         self.garbage_versions() > 0 || ending
     }
 
+    /// There is hardly any memory left: collects garbage at once, so that what others have deleted serves the next transaction.
+    #[cold]
+    pub(crate) fn collect(&self) {
+        /// Garbage is unlinked in one epoch, and freed when that has closed.
+        const ROUNDS: usize = 4;
+        for _ in 0..ROUNDS {
+            if !self.maintain() {
+                break;
+            }
+        }
+    }
+
     /// The database is about to be closed: what goes on in the background need not be gentle.
     pub(crate) fn hurry(&self) {
         self.store.iter().for_each(|store| store.checkpoints.upkeep.hurry());
@@ -256,6 +277,8 @@ impl<S: Scheme> Engine<S> {
     /// Counts and sizes.
     pub(crate) fn statistics(&self) -> Statistics {
         let mut statistics = Statistics {
+            memory_taken: self.budget.taken(),
+            memory_limit: self.budget.limit(),
             version_bytes: self.memory.bytes(),
             row_bytes: self.tables.row_bytes(),
             garbage_versions: self.garbage_versions(),

@@ -133,6 +133,7 @@ pub use {
     work::Work,
 };
 
+pub use platform::budget::Budget;
 #[doc(hidden)]
 pub use platform::file as files;
 #[cfg(not(loom))]

@@ -13,6 +13,7 @@ use crate::{
     log::parallel::pepoch::DEVICES_MAX,
     observer::Observer,
     partition::PartitionOf,
+    platform::budget::{Budget, default_limit},
     platform::file::Directory,
     sync::{AtomicU64, Ordering},
     types::Key,
@@ -45,7 +46,7 @@ pub struct Options {
     /// ([`TxnOptions::durability`]). A database in memory has none.
     pub durability: Durability,
     /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
-    /// is busy; when it is full, commits wait.
+    /// is busy; when it is full, commits wait. It is no larger than an eighth of the memory limit.
     pub log_buffer_bytes: u64,
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.
@@ -53,7 +54,8 @@ pub struct Options {
     /// Values of more bytes are kept in files of their own: between 64 KiB and 16 MiB, and never more than an eighth of the log
     /// buffer.
     pub blob_after: u64,
-    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large.
+    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large, and no more than half of
+    /// the memory limit under schemes that keep versions.
     pub checkpoint_after: u64,
     /// Under single-version schemes: the directories of the log and of checkpoints, one a device, always in the same order. Each
     /// belongs to one database and has a thread that writes to it. None: the database's own directory.
@@ -76,8 +78,16 @@ pub struct Options {
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
     /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again.
-    /// Such waits end by themselves, unless an application leaves a transaction open.
+    /// Such waits end by themselves, unless an application leaves a transaction open. Zero: it does not wait.
     pub wait_max: Duration,
+    /// Bytes of memory that the database may take: rows with their versions, indexes, what transactions keep, log buffers, and what an
+    /// application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most 1 GiB) is kept for deletes, reads and recovery;
+    /// a write that would need more than the rest fails with [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of what
+    /// the machine or the control group has.
+    pub memory_limit: Option<u64>,
+    /// Demands for memory are refused at random once the database is open, by this seed, for tests.
+    #[doc(hidden)]
+    pub memory_faults: Option<u64>,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
     pub timestamps_left: Option<u64>,
@@ -107,6 +117,8 @@ impl Default for Options {
             archive: None,
             archive_in: None,
             wait_max: Duration::from_secs(1),
+            memory_limit: None,
+            memory_faults: None,
             timestamps_left: None,
             observer: None,
         }
@@ -195,6 +207,9 @@ impl Options {
                 "log segments of {bytes} bytes: use at least the log buffer's size, and at most 64 GiB"
             )));
         }
+        if let Some(bytes) = self.memory_limit.filter(|bytes| *bytes < Budget::LIMIT_MIN) {
+            return Err(Error::Options(format!("a memory limit of {bytes} bytes: use at least 16 MiB")));
+        }
         if self.epoch_interval > Duration::from_secs(1) {
             return Err(Error::Options(format!("epochs of {:?}: use up to a second", self.epoch_interval)));
         }
@@ -248,6 +263,31 @@ impl Options {
     pub fn wait_max(mut self, wait_max: Duration) -> Self {
         self.wait_max = wait_max;
         self
+    }
+
+    /// The options with a limit to the memory that the database takes.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// The options with what follows from the memory there is. The schedule explorer opens a database for each schedule, and limits none.
+    pub(crate) fn fitted(&self) -> Self {
+        let limit = self.memory_limit.unwrap_or_else(|| if cfg!(shuttle) { u64::MAX } else { default_limit() });
+        let buffer = (limit / 8).max(*Self::BUFFER.start());
+        let largest =
+            buffer.checked_next_power_of_two().map_or(u64::MAX, |next| if next > buffer { next / 2 } else { next });
+        Self { memory_limit: Some(limit), log_buffer_bytes: self.log_buffer_bytes.min(largest), ..self.clone() }
+    }
+
+    /// The memory that a database with these options may take.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::new(Budget::new(self.memory_limit.unwrap_or(u64::MAX)))
+    }
+
+    /// Bytes of the log buffer, which is taken as a whole.
+    pub(crate) fn log_buffer_taken(&self) -> u64 {
+        self.log_buffer_bytes.next_power_of_two()
     }
 
     /// The options with an observer.
@@ -394,7 +434,8 @@ impl FromStr for Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
-    /// `rc`: read committed. Every read sees the newest committed version.
+    /// `rc`: read committed. Every read sees the newest committed version; a writer waits for one that has written the row and has not
+    /// ended.
     Rc,
     /// `si`: snapshot isolation. Every read sees the snapshot of the beginning; the first updater of a row wins.
     Si,
@@ -470,7 +511,9 @@ impl Scheme {
     pub fn waits(self) -> bool {
         matches!(
             self,
-            Self::TwoPhaseWaitDie
+            Self::Rc
+                | Self::RcSsn
+                | Self::TwoPhaseWaitDie
                 | Self::TwoPhaseWdl
                 | Self::Serial
                 | Self::Sto
@@ -483,6 +526,11 @@ impl Scheme {
     /// Whether what commits is always as if it had run one after the other.
     pub fn is_serializable(self) -> bool {
         !matches!(self, Self::Rc | Self::Si)
+    }
+
+    /// Whether [`Options::order`] makes a difference to which transactions commit.
+    pub fn has_orders(self) -> bool {
+        matches!(self, Self::RcSsn | Self::SiSsn)
     }
 
     /// Whether a transaction can read a snapshot without losing a conflict ([`crate::Database::snapshot`]). Under timestamp
@@ -540,8 +588,9 @@ impl FromStr for Scheme {
 /// Which transactions come before a transaction in the serial order, beside those that it depends on.
 ///
 /// A serializable scheme commits transactions only if some serial order explains them. The order says how that one agrees with the
-/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn`; the other serializable schemes are
-/// strict whatever is asked for. Under `rc` and `si` there is no serial order.
+/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn` ([`Scheme::has_orders`]), and to
+/// snapshots that are handed out again ([`Options::snapshot_interval`]); otherwise the serializable schemes are strict whatever is
+/// asked for. Under `rc` and `si` there is no serial order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// `strict`: every transaction whose commit had returned when this one began (strict serializability).
@@ -584,7 +633,7 @@ impl FromStr for Order {
     }
 }
 
-/// A client whose transactions come one after another, under [`Order::Session`]. Clones are the same session.
+/// A client of one database whose transactions come one after another, for [`Order::Session`]. Clones are the same session.
 ///
 /// ```
 /// # use ermine::{Database, Options, Order, Session, TxnOptions};
@@ -596,8 +645,20 @@ impl FromStr for Order {
 /// assert_eq!(report.get(&accounts, &7)?, Some(100));
 /// # Ok::<_, ermine::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Session(Arc<AtomicU64>);
+
+impl Default for Session {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(Stamp::ZERO.0)))
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(&self.last()).finish()
+    }
+}
 
 impl Session {
     /// The stamp of its last commit.

@@ -22,6 +22,7 @@ use crate::{
     index::Index,
     options::Options,
     partition::PartitionOf,
+    platform::budget::Budget,
     rows::{
         arena::Arena,
         array::{RowArray, Slot},
@@ -202,8 +203,8 @@ pub(crate) struct TableParts<F: Family> {
 
 impl<F: Family> TableParts<F> {
     /// An empty table.
-    pub(crate) fn new(entry: &TableEntry, options: &Options) -> Result<Self> {
-        Ok(Self::with_rows(entry, RowArray::reserve()?, Index::new(entry.kind), options))
+    pub(crate) fn new(entry: &TableEntry, options: &Options, budget: &Arc<Budget>) -> Self {
+        Self::with_rows(entry, RowArray::new(budget), Index::new(entry.kind), options)
     }
 
     /// A table with rows, without its secondary indexes.

@@ -32,6 +32,7 @@ use crate::{
     index::Index,
     observer::Observer,
     options::{Options, TableOptions},
+    platform::budget::Budget,
     sequence::Sequence,
     sync::{AtomicPtr, AtomicUsize, Mutex, Ordering},
     table::{Family, KeyOf, Secondary, TableParts},
@@ -92,6 +93,7 @@ pub(crate) struct Tables<F: Family> {
     /// Those that were dropped and are not freed yet.
     ending: Mutex<Vec<Ending<F>>>,
     options: Options,
+    budget: Arc<Budget>,
     /// Held while tables and indexes are created, renamed and dropped: the numbers of those that were dropped.
     schema: Mutex<DroppedTables>,
     /// Tables dropped, and how many of them the newest checkpoint knows as dropped.
@@ -118,7 +120,7 @@ impl<F: Family> Tables<F> {
     const DROPS_DUE: usize = 64;
     const DROPS_MAX: usize = 512;
 
-    pub(crate) fn new(options: &Options, nodes: Arc<EpochManager>) -> Self {
+    pub(crate) fn new(options: &Options, nodes: Arc<EpochManager>, budget: Arc<Budget>) -> Self {
         Self {
             database: DatabaseId::new(),
             nodes,
@@ -126,6 +128,7 @@ impl<F: Family> Tables<F> {
             live: Mutex::new(Vec::new()),
             ending: Mutex::new(Vec::new()),
             options: options.clone(),
+            budget,
             schema: Mutex::new(DroppedTables::default()),
             drops: AtomicUsize::new(0),
             drops_covered: AtomicUsize::new(0),
@@ -345,7 +348,7 @@ impl<F: Family> Tables<F> {
                     kind: built.index,
                     indexes: Vec::new(),
                 };
-                let table = TableParts::new(&entry, &self.options)?;
+                let table = TableParts::new(&entry, &self.options, &self.budget);
                 write_down(&entry)?;
                 self.push(table);
                 self.by_name(name).expect("it has just been added")

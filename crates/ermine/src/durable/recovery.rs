@@ -39,20 +39,23 @@ use super::{
 };
 use crate::{
     catalog::{CATALOG, Catalog, CatalogRow, DroppedTables, IndexEntry, TableEntry},
-    epoch::EpochManager,
+    epoch::{EpochManager, Participant},
     error::{Error, Result},
     ids::{RowId, TableId},
     index::Index,
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
-        lsn::{Address, GRANULE},
+        lsn::{Address, GRANULE, check_span},
         scan::Scan,
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
     },
     options::Options,
-    platform::file::{Directory, Open, write_again},
+    platform::{
+        budget::{Budget, Need},
+        file::{Directory, Open, write_again},
+    },
     rows::{array::ChainArray, chain::CertifierStamps},
 };
 
@@ -131,12 +134,17 @@ impl Found {
 }
 
 /// Brings up what a directory holds.
-pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<H>> {
+pub(crate) fn recover<H: CertifierStamps>(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    budget: &Arc<Budget>,
+    nodes: &Arc<EpochManager>,
+) -> Result<Recovered<H>> {
     let began = Instant::now();
     check_family(&**directory, &directory.list().map_err(storage)?, options.scheme)?;
     let found = find(&**directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
-    let arrays = Arrays::<H>::new();
+    let arrays = Arrays::<H>::new(budget);
     let replay = Replay::new(&files, &found.segments, &arrays, found.begin());
     if let Some(last) = found.segments.last() {
         let (path, bytes) = (directory.path(), last.end.saturating_sub(found.begin()) >> 20);
@@ -165,7 +173,8 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     // Without one, everything in the log is yet to be in a checkpoint.
     let checkpoints = Checkpoints::new(newest, begin);
     let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints, removals);
-    let (tables, dropped, dropped_behind) = build_tables(arrays, &notes, image.as_ref(), &store)?;
+    let (tables, dropped, dropped_behind) = build_tables(arrays, &notes, image.as_ref(), &store, budget, nodes)?;
+    notes.iter().for_each(|notes| notes.count_back(budget));
     store.set_unloaded(tables.iter().map(|table| table.live).sum());
     if let Some(image) = &image
         && leftovers.iter().any(|name| Marker::parse(name).is_some())
@@ -179,6 +188,7 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     ::log::info!("{} is open: {summary}", directory.path());
     let head = image.map(|image| image.head);
     let newest = segments.last();
+    check_span(segments.first().map_or(end, |span| span.start), end)?;
     let start = Start {
         sequence: newest.map_or_else(|| head.map_or(0, |head| head.log_sequence), |span| span.sequence + 1),
         offset: end,
@@ -316,16 +326,19 @@ fn build_tables<H: CertifierStamps>(
     notes: &[Notes],
     image: Option<&Image>,
     store: &Store,
+    budget: &Arc<Budget>,
+    nodes: &Arc<EpochManager>,
 ) -> Result<(Vec<RecoveredTable<H>>, DroppedTables, usize)> {
     let mut arrays = arrays.into_vec();
+    let participant = nodes.join_as("recovery");
     let start = store.log_start();
     let mut build = |entry: TableEntry| {
         let rows = match arrays.get_mut(entry.id.0 as usize).and_then(Option::take) {
             Some(array) => Arc::into_inner(array).expect("the replaying threads have ended"),
             // A table without rows in the log.
-            None => ChainArray::reserve()?,
+            None => ChainArray::new(budget),
         };
-        build_table(entry, rows, notes, image, start)
+        build_table(entry, rows, notes, image, start, budget, &participant)
     };
     let catalog = build(TableEntry::of_catalog())?;
     let Catalog { tables: entries, dropped } = read_catalog(&catalog, store)?;
@@ -347,6 +360,8 @@ fn build_table<H: CertifierStamps>(
     notes: &[Notes],
     image: Option<&Image>,
     start: u64,
+    budget: &Budget,
+    participant: &Participant,
 ) -> Result<RecoveredTable<H>> {
     let id = entry.id;
     let section = |index| image.and_then(|image| Some((image, image.section(id, index)?)));
@@ -357,16 +372,18 @@ fn build_table<H: CertifierStamps>(
         let address = address.ok_or_else(no_such_row)?;
         replay::raise(&rows, row, address, start);
         copied.insert(row);
+        budget.check(0, Need::Shrink)?;
         Ok((key, row))
     });
-    let (primary, renewed) = rebuild::primary(&rows, id, entry.kind, notes, &mut keys)?;
+    let (primary, renewed) = rebuild::primary(&rows, id, entry.kind, notes, &mut keys, participant)?;
     let index = |(index, of): (u16, &IndexEntry)| {
         let entries = section(index).into_iter().flat_map(|(image, section)| image.keys(section));
         let mut entries = entries.map(|entry| {
             let (key, row, _) = entry?;
+            budget.check(0, Need::Shrink)?;
             if ChainArray::<H>::has_place(row) { Ok((key, row)) } else { Err(no_such_row()) }
         });
-        rebuild::secondary(&rows, id, (index, of.kind), &renewed, notes, &mut entries)
+        rebuild::secondary(&rows, id, (index, of.kind), &renewed, notes, &mut entries, participant)
     };
     let indexes = (1..).zip(&entry.indexes).map(index).collect::<Result<_>>()?;
     let logged = notes.iter().filter_map(|notes| notes.rows.get(&id));

@@ -29,7 +29,7 @@ use crate::{
     log::parallel::{ParallelLog, Start},
     maintenance::Chores,
     options::{Durability, Options, TableOptions, TxnOptions},
-    platform::file::Directory,
+    platform::{budget::Budget, file::Directory},
     pool::WorkerPool,
     rows::{arena::Pool, in_place::RecordSlot},
     run::Runs,
@@ -58,6 +58,7 @@ pub(crate) struct Engine<P: InPlace> {
     pub(crate) checkpoints: Option<Checkpoints>,
     /// Held while all records are set back.
     rounds: Mutex<()>,
+    pub(crate) budget: Arc<Budget>,
     /// Last: records live in it.
     pub(super) memory: Arc<Pool>,
 }
@@ -65,10 +66,19 @@ pub(crate) struct Engine<P: InPlace> {
 impl<P: InPlace> Engine<P> {
     /// An empty database in memory.
     pub(crate) fn new(options: &Options) -> Self {
-        Self::with_parts(options, 1, EpochManager::new("transactions"), Pool::new())
+        let budget = options.budget();
+        let nodes = EpochManager::counted_by("transactions", budget.clone());
+        let memory = Pool::new(budget.clone());
+        Self::with_parts(options, 1, budget, nodes, memory)
     }
 
-    fn with_parts(options: &Options, first_epoch: u64, nodes: Arc<EpochManager>, memory: Arc<Pool>) -> Self {
+    fn with_parts(
+        options: &Options,
+        first_epoch: u64,
+        budget: Arc<Budget>,
+        nodes: Arc<EpochManager>,
+        memory: Arc<Pool>,
+    ) -> Self {
         Self {
             shared: P::shared(&Limits { wait_max: options.wait_max, timestamps_left: options.timestamps_left }),
             epochs: CommitEpochs::starting_at(first_epoch),
@@ -77,18 +87,20 @@ impl<P: InPlace> Engine<P> {
             presences: boxcar::Vec::new(),
             gate: Gate::new(),
             workers: WorkerPool::new(),
-            tables: Tables::new(options, nodes),
+            tables: Tables::new(options, nodes, budget.clone()),
             options: options.clone(),
             log: None,
             checkpoints: None,
             rounds: Mutex::new(()),
+            budget,
             memory,
         }
     }
 
     /// The database that a directory holds.
     pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
-        let recovered = recover::<P::Control>(directory, options)?;
+        let budget = options.budget();
+        let recovered = recover::<P::Control>(directory, options, &budget)?;
         let Recovered {
             tables,
             dropped,
@@ -102,9 +114,10 @@ impl<P: InPlace> Engine<P> {
             generations,
             summary,
         } = recovered;
-        let mut engine = Self::with_parts(options, epoch, nodes, memory);
+        let mut engine = Self::with_parts(options, epoch, budget, nodes, memory);
         engine.tables.recovered(tables, dropped, dropped_behind);
         if options.durability != Durability::None {
+            engine.budget.add(options.log_buffer_taken());
             let start = Start {
                 directory: places.directory.clone(),
                 devices: places.devices.clone(),
@@ -201,6 +214,18 @@ impl<P: InPlace> Engine<P> {
         Ok(())
     }
 
+    /// There is hardly any memory left: collects garbage at once, so that what others have deleted serves the next transaction.
+    #[cold]
+    pub(crate) fn collect(&self) {
+        /// Garbage is unlinked in one epoch, and freed when that has closed.
+        const ROUNDS: usize = 4;
+        for _ in 0..ROUNDS {
+            if !self.maintain() {
+                break;
+            }
+        }
+    }
+
     /// The database is about to be closed: what goes on in the background need not be gentle.
     pub(crate) fn hurry(&self) {
         self.checkpoints.iter().for_each(|checkpoints| checkpoints.upkeep.hurry());
@@ -276,6 +301,8 @@ impl<P: InPlace> Engine<P> {
     /// Counts and sizes.
     pub(crate) fn statistics(&self) -> Statistics {
         let mut statistics = Statistics {
+            memory_taken: self.budget.taken(),
+            memory_limit: self.budget.limit(),
             version_bytes: self.memory.bytes(),
             row_bytes: self.tables.row_bytes(),
             garbage_versions: self.garbage() + self.snapshots.kept() as u64,

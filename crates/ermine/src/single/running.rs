@@ -18,6 +18,7 @@ use crate::{
     log::{Pending, Receipt},
     observer::Outcome,
     options::{Durability, TxnOptions},
+    platform::budget::Need,
     rows::{
         copies::Copied,
         in_place::{CommitTid, RecordPtr, RecordSlot, TidWord},
@@ -54,6 +55,9 @@ impl<'e, P: InPlace> Txn<'e, P> {
             return Err(Error::Options(format!(
                 "scheme {scheme} has no snapshots: use a read-only transaction, or another scheme"
             )));
+        }
+        if !options.read_only && engine.budget.is_tight() {
+            engine.collect();
         }
         let worker = engine.workers.take().unwrap_or_else(|| Box::new(Worker::new(engine)));
         let durability = options.durability.unwrap_or(engine.options.durability);
@@ -172,6 +176,8 @@ impl<'e, P: InPlace> Txn<'e, P> {
         drop(state.savepoints.end());
         state.positions.clear();
         state.copies.clear();
+        state.promised = 0;
+        state.kept.set(0, &self.engine.budget);
         state.doomed = None;
         state.last_tid = CommitTid::default();
         state.met_gap = false;
@@ -223,6 +229,9 @@ impl<P: InPlace> Operation<'_, P> {
         let Some(record) = table.rows.slot(row).record() else { return Ok(RowRead::Gone) };
         self.check_declared(table, Some(key), Some(record), false)?;
         self.state.counts.rows_read += 1;
+        if self.state.kept.is_due() {
+            self.count_kept(Need::Work)?;
+        }
         let at = self.observed_from();
         if let Some(snapshot) = self.state.snapshot {
             return Ok(self.read_snapshot(table, row, key, record, snapshot));
@@ -248,6 +257,13 @@ impl<P: InPlace> Operation<'_, P> {
             self.note_read(table, key, at, word, value);
         }
         Ok(value.map_or(RowRead::Nothing, RowRead::Row))
+    }
+
+    /// Tells the budget what the transaction keeps of what it has read and written; fails where that is too much.
+    #[cold]
+    pub(super) fn count_kept(&mut self, need: Need) -> Result<()> {
+        let bytes = self.state.kept_bytes();
+        self.state.kept.grow(bytes, &self.engine.budget, need)
     }
 
     /// Reads a row as it was at the end of the snapshot's epoch.
@@ -306,6 +322,7 @@ impl<P: InPlace> Operation<'_, P> {
             }
             if row.is_none() {
                 let State { garbage, arena, .. } = &mut *self.state;
+                arena.provide(RecordPtr::<P::Control>::bytes_for(0), Need::Work)?;
                 let row = garbage.row_ids(table.id).take(&table.rows)?;
                 let record = RecordPtr::create(arena, 0, P::Control::default());
                 let word = record.lock();

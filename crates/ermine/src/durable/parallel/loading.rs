@@ -14,12 +14,13 @@ use std::{
 
 use crate::{
     catalog::{CATALOG, Catalog, CatalogRow, DroppedTables, TableEntry},
-    epoch::{EpochManager, Guard},
+    epoch::{EpochManager, Guard, Participant},
     error::{Error, Result},
     ids::{RowId, TableId},
     index::{Batch, Index, IndexKind, Insert, KEY_LENGTH_MAX, Walk},
     log::parallel::record::{Entries, Row},
     options::Options,
+    platform::budget::{Budget, Need},
     rows::{
         arena::{Arena, Pool},
         array::{RowArray, RowIds},
@@ -34,6 +35,7 @@ pub(super) struct Loading<C: Control> {
     tables: RwLock<BTreeMap<TableId, Arc<Growing<C>>>>,
     pub(super) nodes: Arc<EpochManager>,
     pub(super) memory: Arc<Pool>,
+    budget: Arc<Budget>,
 }
 
 /// A table that comes up. Its name is not known yet.
@@ -50,15 +52,19 @@ pub(super) struct Hand<C: Control> {
     arena: Arena,
     row_ids: BTreeMap<TableId, RowIds>,
     tables: BTreeMap<TableId, Arc<Growing<C>>>,
+    budget: Arc<Budget>,
 }
 
 impl<C: Control> Loading<C> {
-    pub(super) fn new() -> Self {
-        Self { tables: RwLock::default(), nodes: EpochManager::new("transactions"), memory: Pool::new() }
+    /// Tables that count in `budget`.
+    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+        let nodes = EpochManager::counted_by("transactions", budget.clone());
+        Self { tables: RwLock::default(), nodes, memory: Pool::new(budget.clone()), budget: budget.clone() }
     }
 
     pub(super) fn hand(&self) -> Hand<C> {
-        Hand { arena: self.memory.arena(), row_ids: BTreeMap::new(), tables: BTreeMap::new() }
+        let arena = self.memory.arena();
+        Hand { arena, row_ids: BTreeMap::new(), tables: BTreeMap::new(), budget: self.budget.clone() }
     }
 
     fn table(&self, id: TableId) -> Result<Arc<Growing<C>>> {
@@ -70,14 +76,17 @@ impl<C: Control> Loading<C> {
             return Ok(table.clone());
         }
         let entries = std::array::from_fn(|_| Mutex::default());
-        let table = Arc::new(Growing { rows: RowArray::reserve()?, primary: Index::new(IndexKind::BTree), entries });
+        let table =
+            Arc::new(Growing { rows: RowArray::new(&self.budget), primary: Index::new(IndexKind::BTree), entries });
         tables.insert(id, table.clone());
         Ok(table)
     }
 
     /// Puts in what a transaction left.
     pub(super) fn apply(&self, hand: &mut Hand<C>, nodes: &Guard<'_>, tid: CommitTid, row: &Row<'_>) -> Result<()> {
-        let Hand { arena, row_ids, tables } = hand;
+        let Hand { arena, row_ids, tables, budget } = hand;
+        arena.provide(RecordPtr::<C>::bytes_for(row.value.map_or(0, <[u8]>::len)), Need::Shrink)?;
+        budget.check(0, Need::Shrink)?;
         let table = match tables.entry(row.table) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => place.insert(self.table(row.table)?),
@@ -235,13 +244,13 @@ impl<C: Control> Growing<C> {
     }
 
     /// The keys in an index of another kind.
-    fn keys_as(&self, kind: IndexKind, nodes: &Guard<'_>) -> Result<Index> {
+    fn keys_as(&self, kind: IndexKind, participant: &Participant) -> Result<Index> {
         let mut keys = Vec::new();
-        self.for_each_key(nodes, |key, row| {
+        self.for_each_key(&participant.enter(), |key, row| {
             keys.push((Box::<[u8]>::from(key), row));
             Ok(())
         })?;
-        Ok(Index::bulk_load(kind, keys))
+        Ok(Index::bulk_load(kind, participant, keys))
     }
 
     fn record(&self, row: RowId) -> RecordPtr<C> {
@@ -314,8 +323,7 @@ impl<C: Control> Growing<C> {
                 unsafe { record.destroy(&mut arena) };
             }
         }
-        let primary =
-            if entry.kind == IndexKind::BTree { None } else { Some(self.keys_as(entry.kind, &participant.enter())?) };
+        let primary = if entry.kind == IndexKind::BTree { None } else { Some(self.keys_as(entry.kind, &participant)?) };
         let Self { rows, primary: tree, .. } = self;
         let primary = primary.unwrap_or(tree);
         rows.settle();
@@ -326,7 +334,7 @@ impl<C: Control> Growing<C> {
             if !is_ascending || entries.iter().any(|(entry, _)| entry.len() > KEY_LENGTH_MAX) {
                 return Err(no_entry());
             }
-            table.add_secondary(Secondary::new(index, Index::bulk_load(index.kind, entries), None))?;
+            table.add_secondary(Secondary::new(index, Index::bulk_load(index.kind, &participant, entries), None))?;
         }
         Ok((table, live))
     }

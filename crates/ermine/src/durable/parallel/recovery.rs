@@ -32,7 +32,7 @@ use crate::{
         record::Row,
     },
     options::Options,
-    platform::file::Directory,
+    platform::{budget::Budget, file::Directory},
     rows::{
         arena::Pool,
         in_place::{CommitTid, Control, RecordSlot},
@@ -73,7 +73,11 @@ pub(super) struct Replayed {
 }
 
 /// Brings up what a directory holds.
-pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<C>> {
+pub(crate) fn recover<C: Control>(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    budget: &Arc<Budget>,
+) -> Result<Recovered<C>> {
     let began = Instant::now();
     let places = Places::open(directory, options)?;
     let found = find(&places, options.scheme)?;
@@ -85,7 +89,7 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
             .map_or_else(|| "no checkpoint".into(), |of| format!("the checkpoint of epoch {}", of.epoch));
         ::log::info!("recovering {path} from {from} and {} files of the log", found.redo.len());
     }
-    let loading = Loading::<C>::new();
+    let loading = Loading::<C>::new(budget);
     if let Some(manifest) = &found.manifest {
         side_by_side(manifest.files.len(), |number| {
             let (participant, mut hand) = (loading.nodes.join_as("recovery"), loading.hand());
@@ -112,10 +116,14 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
         took: began.elapsed(),
     };
     ::log::info!("{path} is open: {summary}");
-    let epoch = replayed.iter().map(|file| file.last_epoch).fold(found.epoch, u64::max) + 1;
+    let last_epoch = replayed.iter().map(|file| file.last_epoch).fold(found.epoch, u64::max);
+    let epoch = last_epoch.checked_add(1).filter(|epoch| *epoch < CommitTid::EPOCHS / 2);
+    let epoch = epoch.ok_or(Error::Limit("epochs of commits: a TID has no room for more"))?;
     let tables = tables.into_iter().map(|(table, _)| table).collect();
     let checkpoint_bytes = found.manifest.iter().flat_map(|manifest| &manifest.files).map(|file| file.bytes).sum();
-    let generation = found.generation + 1;
+    let generation = found.generation.checked_add(1);
+    let generation =
+        generation.ok_or(Error::Limit("2^32 openings of one database: names of files have no room for more"))?;
     let generations = found.persistent.len();
     Ok(Recovered {
         tables,

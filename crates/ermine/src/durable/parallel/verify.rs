@@ -26,7 +26,10 @@ use crate::{
     index::{Batch, Index, Walk},
     log::parallel::{pepoch, record::Row},
     options::{Options, Scheme},
-    platform::file::{Directory, Open},
+    platform::{
+        budget::Budget,
+        file::{Directory, Open},
+    },
     rows::in_place::{CommitTid, RecordSlot},
     table::TableParts,
 };
@@ -49,7 +52,7 @@ pub(in super::super) fn verify(
         }
     };
     verification.persistent_epoch = Some(found.epoch);
-    Check { places, found, loading: Loading::new(), verification, progress }.run()
+    Check { places, found, loading: Loading::new(&Arc::new(Budget::unlimited())), verification, progress }.run()
 }
 
 /// One run.
