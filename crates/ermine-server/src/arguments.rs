@@ -18,6 +18,10 @@ pub struct Ermined {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Make a database in a directory that has none
+    ///
+    /// The directory is made as well; only its owner has access to it.
+    Init(Init),
     /// Open a database and serve it
     ///
     /// Ends after SIGTERM or SIGINT: clients outside of transactions are sent away at once, transactions may go on for a while. A second
@@ -38,9 +42,21 @@ pub enum Command {
 }
 
 #[derive(Debug, Args)]
-pub struct Serve {
-    /// The database's directory, made when it is not there
+pub struct Init {
+    /// Directory of the new database
     pub dir: PathBuf,
+    /// Concurrency control, by whose family files are written; as for serve
+    #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
+    pub scheme: Scheme,
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Directory of the database
+    pub dir: PathBuf,
+    /// Make the database when there is none
+    #[arg(long)]
+    pub create: bool,
     /// Address to listen on; may be given more than once
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5432")]
     pub listen: Vec<SocketAddr>,
@@ -121,9 +137,12 @@ impl Engine {
 
 #[derive(Debug, Args)]
 pub struct Shell {
-    /// The database's directory, made when it is not there
+    /// Directory of the database
     #[arg(required_unless_present = "connect", conflicts_with = "connect")]
     pub dir: Option<PathBuf>,
+    /// Make the database when there is none
+    #[arg(long, conflicts_with = "connect")]
+    pub create: bool,
     #[command(flatten)]
     pub engine: Engine,
     /// Use the server at postgres://user[:password]@host[:port]/database

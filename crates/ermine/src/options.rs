@@ -35,6 +35,9 @@ pub struct Options {
     /// Which order of its transactions the database keeps to under a scheme that is serializable. A transaction can ask for another
     /// one ([`TxnOptions::order`]).
     pub order: Order,
+    /// Whether [`crate::Database::open`] makes a database where there is none; as a default it does. Without it a path that was mistyped is an
+    /// error instead of an empty database.
+    pub create: bool,
     /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]) to transactions that do not ask for
     /// [`Order::Strict`]; those get a new one each. Under the schemes that keep one version a row each snapshot is a new one.
     pub snapshot_interval: Duration,
@@ -104,6 +107,7 @@ impl Default for Options {
         Self {
             scheme: Scheme::default(),
             order: Order::default(),
+            create: true,
             snapshot_interval: Duration::ZERO,
             stale_after: None,
             escalate_after: None,
@@ -226,6 +230,18 @@ impl Options {
     /// The options with another order of transactions.
     pub fn order(mut self, order: Order) -> Self {
         self.order = order;
+        self
+    }
+
+    /// The options with whether a database is made where there is none.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// let opened = Database::open("/nowhere/shopp", Options::default().create(false));
+    /// assert!(opened.is_err_and(|error| error.to_string().contains("no database in /nowhere/shopp")));
+    /// ```
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
         self
     }
 
