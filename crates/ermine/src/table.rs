@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::{
     access::IndexOrdinal,
-    catalog::{IndexEntry, TableEntry},
+    catalog::{CATALOG, IndexEntry, TableEntry},
     database::Uniqueness,
     epoch::Guard,
     error::{Error, Result},
@@ -22,7 +22,7 @@ use crate::{
     index::{Index, IndexKind},
     options::Options,
     partition::PartitionOf,
-    platform::budget::Budget,
+    platform::budget::{Budget, Need},
     rows::{
         array::{RowArray, Slot},
         chain::{CertifierStamps, Kind, RowSlot, VersionPtr},
@@ -159,6 +159,8 @@ pub(crate) struct TableParts<F: Family> {
     pub(crate) types: OnceLock<[TypeId; 2]>,
     /// Which partition a row is in, where the application has said so.
     pub(crate) partition: OnceLock<PartitionOf>,
+    /// Its rows may take memory from the reserve.
+    is_essential: OnceLock<()>,
     pub(crate) primary: Index,
     pub(crate) rows: RowArray<F>,
     pub(crate) beside: F::Beside,
@@ -197,6 +199,7 @@ impl<F: Family> TableParts<F> {
             type_names,
             types: OnceLock::new(),
             partition: OnceLock::new(),
+            is_essential: if id == CATALOG { OnceLock::from(()) } else { OnceLock::new() },
             primary,
             rows,
             beside: F::beside(options),
@@ -204,6 +207,17 @@ impl<F: Family> TableParts<F> {
             secondary_count: AtomicUsize::new(0),
             attached_count: AtomicUsize::new(0),
         }
+    }
+
+    /// Its rows may take memory from the reserve from now on.
+    pub(crate) fn be_essential(&self) {
+        self.is_essential.get_or_init(|| ());
+    }
+
+    /// What memory for a value of it is needed for.
+    #[inline]
+    pub(crate) fn need(&self) -> Need {
+        if self.is_essential.get().is_some() { Need::Work } else { Need::Grow }
     }
 
     /// One of its indexes.

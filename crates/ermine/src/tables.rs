@@ -86,6 +86,9 @@ impl<F: Family> Tables<F> {
             // The first one said counts, as for key functions.
             table.partition.get_or_init(|| partition.clone());
         }
+        if built.is_essential {
+            table.be_essential();
+        }
         if table.primary.kind() != built.index {
             let kind = table.primary.kind();
             return Err(Error::Schema(format!("table {name} exists with an index of kind {kind:?}")));
