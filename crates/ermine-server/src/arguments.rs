@@ -126,12 +126,18 @@ pub struct Engine {
     /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
     #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
     pub durability: Durability,
+    /// Memory that the database may take in MiB, for rows, indexes, statements and messages [default: three quarters of the machine's or the
+    /// control group's]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
+    pub memory_limit: Option<u64>,
 }
 
 impl Engine {
     /// What the engine is told.
     pub fn options(&self) -> Options {
-        Options::default().scheme(self.scheme).order(self.order).durability(self.durability)
+        let mut options = Options::default().scheme(self.scheme).order(self.order).durability(self.durability);
+        options.memory_limit = self.memory_limit.map(|mebibytes| mebibytes << 20);
+        options
     }
 }
 
@@ -150,7 +156,13 @@ pub struct Shell {
     /// What is left open is in PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGOPTIONS, PGAPPNAME and PGCONNECT_TIMEOUT. The connection has TLS where the server
     /// does; sslmode or PGSSLMODE says whether it has to (disable, prefer, require). Who the server is, is verified if PGSSLROOTCERT names
     /// a file of certificates.
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["scheme", "order", "durability"])]
+    #[arg(
+        long,
+        value_name = "URL",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with_all = ["scheme", "order", "durability", "memory_limit"]
+    )]
     pub connect: Option<String>,
     /// Run this and end; may be given more than once
     ///
@@ -254,6 +266,9 @@ mod tests {
         {
             assert!(serve(&format!("ermined {line}")).is_err(), "{line}");
         }
+        let limited = serve("ermined serve d --memory-limit 64").unwrap();
+        assert_eq!(limited.engine.options().memory_limit, Some(64 << 20));
+        assert!(serve("ermined serve d --memory-limit 1").is_err());
         let shell = |line: &str| match Ermined::try_parse_from(line.split(' ')) {
             Ok(Ermined { command: Command::Shell(shell) }) => Ok(shell),
             Ok(_) => panic!("{line}"),

@@ -316,6 +316,8 @@ impl Options {
 pub struct TableOptions {
     /// How rows are found by their keys.
     pub index: IndexKind,
+    /// Its rows may take memory from the reserve. Not kept in the database: say it each time the table is opened.
+    pub(crate) is_essential: bool,
     /// Which partition a row is in, for the scheme `partitioned`. Not kept in the database: say it each time the table is opened.
     pub(crate) partition: Option<PartitionOf>,
 }
@@ -324,6 +326,13 @@ impl TableOptions {
     /// The options with another kind of index.
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index = kind;
+        self
+    }
+
+    /// The options for a table whose rows may take memory from the reserve ([`Options::memory_limit`]): one of few rows, without which an application
+    /// could not free memory when there is none left, as a catalog that says what is to be dropped.
+    pub fn essential(mut self) -> Self {
+        self.is_essential = true;
         self
     }
 
