@@ -1,6 +1,6 @@
 //! Opens a database and owns every part of it.
 
-use std::{any::TypeId, path::Path, sync::Arc, time::Duration};
+use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     access::sealed::Attempt,
@@ -488,19 +488,36 @@ impl Database {
     /// # Ok::<_, ermine::Error>(())
     /// ```
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackupReport> {
-        self.backup_with(path, &mut |_| ())
+        self.backup_with(path, &mut |_| Ok(()))
     }
 
-    /// As [`Database::backup`], and tells how far it is.
-    pub fn backup_with(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+    /// As [`Database::backup`], and tells how far it is. An error of `progress` ends the backup and is handed on. A backup that fails removes
+    /// the files that it has made.
+    pub fn backup_with(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
+    ) -> Result<BackupReport> {
         let to = RealDirectory::create(path.as_ref()).map_err(storage)?;
-        with_engine!(&*self.engine, engine => engine.backup(&to, progress))
+        self.backup_to(&to, progress)
     }
 
     /// As [`Database::backup`] for any implementation of a directory.
     #[doc(hidden)]
     pub fn backup_in(&self, to: &dyn Directory) -> Result<BackupReport> {
-        with_engine!(&*self.engine, engine => engine.backup(to, &mut |_| ()))
+        self.backup_to(to, &mut |_| Ok(()))
+    }
+
+    fn backup_to(&self, to: &dyn Directory, progress: &mut dyn FnMut(Progress) -> Result<()>) -> Result<BackupReport> {
+        let mut stopped = None;
+        let watch = &mut |copied| {
+            progress(copied).map_err(|error| {
+                stopped = Some(error);
+                io::Error::other("the backup was told to end")
+            })
+        };
+        let made = with_engine!(&*self.engine, engine => engine.backup(to, watch));
+        stopped.map_or(made, Err)
     }
 
     /// Has everything that has been committed so far in the archive ([`Options::archive`]), also what is in the segment that is

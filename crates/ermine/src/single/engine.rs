@@ -13,17 +13,16 @@ use crate::{
     catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
     database::Statistics,
     durable::{
-        backup::BackupReport,
         checkpoint::Pace,
-        copy::Progress,
         parallel::{
+            archive::Archive,
             checkpoint::Checkpoints,
             recovery::{Recovered, recover},
         },
         recovery::Recovery,
     },
     epoch::EpochManager,
-    error::{Error, Result},
+    error::Result,
     gate::Gate,
     ids::{DatabaseId, RowId, TableId, Tid},
     log::parallel::{ParallelLog, Start},
@@ -128,7 +127,9 @@ impl<P: InPlace> Engine<P> {
             };
             engine.log = Some(ParallelLog::start(engine.epochs.clock().clone(), start)?);
         }
-        engine.checkpoints = Some(Checkpoints::new(places, checkpoint_bytes, summary.log_bytes, generations));
+        let archive = Archive::open(options, &places, generation)?;
+        let checkpoints = Checkpoints::new(places, archive, checkpoint_bytes, summary.log_bytes, generations);
+        engine.checkpoints = Some(checkpoints);
         Ok((engine, summary))
     }
 
@@ -241,19 +242,12 @@ impl<P: InPlace> Engine<P> {
             let _ = self.checkpoint(Pace::Full);
         }
         log.stop();
+        checkpoints.archive_closed(log);
     }
 
     /// Waits until everything that has been committed is durable.
     pub(crate) fn sync(&self) -> Result<()> {
         self.log.as_ref().map_or(Ok(()), |log| log.sync())
-    }
-
-    pub(crate) fn backup(&self, _: &dyn Directory, _: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
-        Err(only_with_versions("backup"))
-    }
-
-    pub(crate) fn archive_now(&self) -> Result<()> {
-        Err(only_with_versions("an archive"))
     }
 
     /// Sets all records back, so that timestamps can begin anew. Nobody runs meanwhile; takes time for each row.
@@ -343,10 +337,4 @@ impl<P: InPlace> Runs for Engine<P> {
     fn is_in_flight(&self, other: Tid) -> bool {
         P::is_running(&self.shared, other.0)
     }
-}
-
-fn only_with_versions(what: &str) -> Error {
-    Error::Options(format!(
-        "{what} is not supported under single-version schemes: it is for databases whose rows have versions"
-    ))
 }

@@ -6,7 +6,7 @@
 //!                       with the count's topmost bit: length of the rows u32 | the rows, compressed (LZ4)
 //!   manifest-EPOCH      magic 8 bytes | crc u32 | length u32 | epoch, last epoch, generation |
 //!                       devices: count, the first file needed of each | files: count, device, bytes, rows of each |
-//!                       tables: count, name of each
+//!                       tables: count, name of each | when the last epoch had ended, in microseconds since 1970
 //! ```
 //!
 //! EPOCH is the one in which the checkpoint began; numbers of the manifest's second half are varints. A block's sum is over all
@@ -67,6 +67,8 @@ pub(crate) struct Manifest {
     pub(crate) files: Vec<RowsFile>,
     /// For people.
     pub(crate) tables: Vec<String>,
+    /// A moment at which the last epoch had ended, in microseconds since 1970; zero: not known, by an earlier version.
+    pub(crate) micros: u64,
 }
 
 impl Manifest {
@@ -90,6 +92,7 @@ impl Manifest {
             put_number(&mut body, table.len() as u64);
             body.extend_from_slice(table.as_bytes());
         }
+        put_number(&mut body, self.micros);
         assert!(
             body.len() as u64 <= MANIFEST_BYTES_MAX - MANIFEST_HEAD_BYTES as u64,
             "a manifest is longer than is read"
@@ -126,7 +129,8 @@ impl Manifest {
             String::from_utf8(name.to_vec()).ok()
         });
         let tables = tables.collect::<Option<_>>()?;
-        Some(Self { epoch, last_epoch, generation, first, files, tables })
+        let micros = take_number(input).unwrap_or(0);
+        Some(Self { epoch, last_epoch, generation, first, files, tables, micros })
     }
 
     /// Reads the manifest of a checkpoint.
@@ -365,7 +369,7 @@ mod tests {
     fn a_manifest_comes_back_or_is_found_out() {
         let files = vec![RowsFile { device: 1, bytes: 1 << 40, rows: 7 }];
         let (first, tables) = (vec![3, 1], vec!["accounts".into()]);
-        let manifest = Manifest { epoch: 300, last_epoch: 301, generation: 4, first, files, tables };
+        let manifest = Manifest { epoch: 300, last_epoch: 301, generation: 4, first, files, tables, micros: 1 << 50 };
         let bytes = manifest.encode();
         assert_eq!(Manifest::decode(&bytes), Some(manifest));
         for at in 0..bytes.len() {

@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Instant};
 use super::{
     super::{recovery::Recovery, store::storage},
     files::{Found, Places, Redo, find, remove},
-    image::read_rows,
+    image::{Manifest, read_rows},
     loading::{Loaded, Loading, side_by_side},
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
     log::parallel::{
         file::{FILE_HEAD_BYTES, FileName, Records},
         pepoch,
-        record::Row,
+        record::{Note, Row},
     },
     options::Options,
     platform::{budget::Budget, file::Directory},
@@ -54,7 +54,7 @@ pub(crate) struct Recovered<C: Control> {
     pub(crate) generation: u32,
     pub(crate) epoch: u64,
     /// Bytes of the checkpoint, and generations of the log that were replayed.
-    pub(crate) checkpoint_bytes: u64,
+    pub(crate) checkpoint_bytes: Option<u64>,
     pub(crate) generations: usize,
     pub(crate) summary: Recovery,
 }
@@ -120,7 +120,8 @@ pub(crate) fn recover<C: Control>(
     let epoch = last_epoch.checked_add(1).filter(|epoch| *epoch < CommitTid::EPOCHS / 2);
     let epoch = epoch.ok_or(Error::Limit("epochs of commits: a TID has no room for more"))?;
     let tables = tables.into_iter().map(|(table, _)| table).collect();
-    let checkpoint_bytes = found.manifest.iter().flat_map(|manifest| &manifest.files).map(|file| file.bytes).sum();
+    let bytes_of = |manifest: &Manifest| manifest.files.iter().map(|file| file.bytes).sum();
+    let checkpoint_bytes = found.manifest.as_ref().map(bytes_of);
     let generation = found.generation.checked_add(1);
     let generation =
         generation.ok_or(Error::Limit("2^32 openings of one database: names of files have no room for more"))?;
@@ -165,6 +166,9 @@ pub(super) fn replay(
     loop {
         let at = records.at();
         let Some((tid, mut rows)) = records.next().map_err(storage)? else { break };
+        if Note::read(tid, rows).is_some() {
+            continue;
+        }
         let tid = CommitTid::from_stamp(Stamp(tid));
         replayed.records += 1;
         replayed.last_epoch = tid.epoch().max(replayed.last_epoch);
