@@ -32,6 +32,11 @@ pub enum Command {
     /// DIR is opened in this process, without a server; with --connect, a server is used. What comes from a pipe is run without
     /// prompts. Exits with 1 when a statement of a script failed. \\? lists the commands that begin with a backslash.
     Shell(Box<Shell>),
+    /// Verify a database that is not being served
+    ///
+    /// Reads every byte of its files, as `ermine verify` does; then decodes every row and holds the entries of all indexes against the rows.
+    /// Changes nothing. Needs the memory that serving needs. Exits with 1 when something is wrong.
+    Verify(Verify),
     /// Say who may log in to a database that is not being served
     ///
     /// In a session, CREATE USER, ALTER USER and DROP USER do the same.
@@ -39,6 +44,14 @@ pub enum Command {
         #[command(subcommand)]
         what: User,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The database's directory
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub engine: Engine,
 }
 
 #[derive(Debug, Args)]
@@ -62,6 +75,9 @@ pub struct Serve {
     pub listen: Vec<SocketAddr>,
     #[command(flatten)]
     pub engine: Engine,
+    /// Bytes of a file of the log; its buffer is no larger [default: 64 MiB]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(65_536..=1 << 35))]
+    pub segment_bytes: Option<u64>,
     /// Clients that may be there at the same time
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
@@ -94,6 +110,14 @@ pub struct Serve {
 }
 
 impl Serve {
+    /// What the engine is told.
+    pub fn engine_options(&self) -> Options {
+        let options = self.engine.options();
+        let Some(bytes) = self.segment_bytes else { return options };
+        let buffer = options.log_buffer_bytes.min(1 << bytes.ilog2());
+        options.segment_bytes(bytes).log_buffer_bytes(buffer)
+    }
+
     /// The bounds of the server.
     pub fn options(&self) -> ServerOptions {
         let mut options = ServerOptions::default();

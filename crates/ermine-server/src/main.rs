@@ -1,4 +1,4 @@
-//! The `ermined` command: serves a database, runs SQL on one, and says who may log in. Exits with 1 when it failed, with 2 when it was asked for something
+//! The `ermined` command: serves a database, runs SQL on one, verifies one, and says who may log in. Exits with 1 when it failed, with 2 when it was asked for something
 //! that cannot work.
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@ mod init;
 mod serve;
 mod shell;
 mod user;
+mod verify;
 
 use std::{path::Path, process::ExitCode};
 
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         Command::Init(arguments) => init::init(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Shell(arguments) => shell::shell(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
         Command::User { what: User::Add { name, place } } => user::add(&name, &place),
         Command::User { what: User::Drop { name, place } } => user::drop(&name, &place),
         Command::User { what: User::List { place } } => user::list(&place),

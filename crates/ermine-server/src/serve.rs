@@ -26,7 +26,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     if !arguments.create {
         check_exists(&arguments.dir)?;
     }
-    let database = Arc::new(Database::open(&arguments.dir, arguments.engine.options()).map_err(failed)?);
+    let database = Arc::new(Database::open(&arguments.dir, arguments.engine_options()).map_err(failed)?);
     let backend = SqlBackend::new(SqlDatabase::open(database).map_err(failed)?, arguments.engine.scheme.waits());
     if !options.trust && !backend.has_passwords() {
         let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, or say --trust";

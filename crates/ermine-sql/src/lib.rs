@@ -42,4 +42,6 @@ pub mod verifier;
 pub use copy::CopyFormat;
 pub use ddl::role::password_in;
 pub use error::{Report, Result, SqlError, SqlState};
-pub use session::{Column, Completion, CopyIn, Gathered, KeptRows, Prepared, Rows, Session, SqlDatabase, Status};
+pub use session::{
+    Column, Completion, CopyIn, Gathered, KeptRows, Prepared, Rows, Session, SqlDatabase, SqlVerification, Status,
+};

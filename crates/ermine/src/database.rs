@@ -26,6 +26,7 @@ use crate::{
         budget::Budget,
         file::{
             Directory,
+            overlay::OverlayDirectory,
             real::{Lock, RealDirectory},
         },
     },
@@ -179,6 +180,24 @@ impl Database {
     pub fn exists(path: impl AsRef<Path>) -> bool {
         let names = RealDirectory::open(path).and_then(|directory| directory.list());
         names.is_ok_and(|names| names.iter().any(|name| is_of_database(name)))
+    }
+
+    /// Opens what a directory holds without changing anything there, to look at it: what is written stays in memory, and goes with
+    /// the database. No other program has it open meanwhile.
+    pub fn open_to_look(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let open = |path: &Path| RealDirectory::open(path).map_err(storage);
+        let overlay = |directory| Arc::new(OverlayDirectory::new(Arc::new(directory))) as Arc<dyn Directory>;
+        let directory = open(path.as_ref())?;
+        let lock = directory.lock_to_look().map_err(storage)?;
+        let mut options = options.durability(Durability::None);
+        (options.archive, options.archive_in) = (None, None);
+        let devices = std::mem::take(&mut options.log_directories);
+        for path in &devices {
+            options.log_directories_in.push(overlay(open(path)?));
+        }
+        let mut database = Self::open_in(overlay(directory), options)?;
+        database.lock = lock;
+        Ok(database)
     }
 
     /// As [`Database::open`] for any implementation of a directory; nobody else uses it meanwhile.

@@ -239,6 +239,10 @@ impl<S: Scheme> Engine<S> {
             // The log has everything, too.
             let _ = self.checkpoint(Pace::Full);
         }
+        if self.store.as_ref().is_some_and(|store| store.removals.archive.is_some()) {
+            // Restores to a moment reach up to now.
+            log.note_moment();
+        }
         log.stop();
         if let Some(store) = &self.store {
             // What it misses is archived when the database has been opened again.

@@ -136,7 +136,7 @@ fn restore(
 ) -> Result<(FaultyDirectory, ermine::RestoreReport), Error> {
     let target = FaultyDirectory::new();
     let of = |directory: &FaultyDirectory| Arc::new(directory.clone()) as Arc<dyn Directory>;
-    let report = restore_in(&of(backup), archive.map(of).as_ref(), &target, until, &mut |_| ())?;
+    let report = restore_in(&of(backup), archive.map(of).as_ref(), &of(&target), until, &mut |_| ())?;
     Ok((target, report))
 }
 
@@ -324,10 +324,11 @@ fn a_restore_to_a_moment_has_what_was_acknowledged_well_before_and_nothing_later
         }
         std::thread::sleep(Duration::from_millis(30));
     }
+    let ended = SystemTime::now();
     drop((db, rows));
     for turn in 0..30 {
         let commit = random.usize(past.backed_up + 60..past.states.len());
-        let moment = past.acknowledged[commit] + Duration::from_millis(random.u64(..40));
+        let moment = (past.acknowledged[commit] + Duration::from_millis(random.u64(..40))).min(ended);
         let (restored, report) = past.restore(Until::Time(moment)).unwrap();
         assert!(report.moment.is_some_and(|noted| noted <= moment));
         let found = content(&restored);
@@ -344,7 +345,8 @@ fn a_restore_to_a_moment_has_what_was_acknowledged_well_before_and_nothing_later
     let early = past.restore(Until::Time(past.acknowledged[0] - Duration::from_secs(1))).unwrap_err();
     let Error::TooEarly { moment: Some(earliest), .. } = early else { panic!("{early}") };
     past.restore(Until::Time(earliest)).unwrap();
-    past.restore(Until::Time(SystemTime::now() + Duration::from_secs(3600))).unwrap();
+    let beyond = past.restore(Until::Time(SystemTime::now() + Duration::from_secs(3600))).unwrap_err();
+    assert!(beyond.to_string().contains("before the moment that was asked for"), "{beyond}");
 }
 
 #[test]
@@ -428,7 +430,7 @@ fn half_a_restore_is_not_taken_for_one() {
     for at in (0..12).map(|_| random.usize(..operations)).chain(operations - 12..operations) {
         let target = FaultyDirectory::new();
         target.fail_at(at, Fault::Gone);
-        let done = restore_in(&of(&past.backup), Some(&of(&past.archive)), &target, until, &mut |_| ());
+        let done = restore_in(&of(&past.backup), Some(&of(&past.archive)), &of(&target), until, &mut |_| ());
         assert!(done.is_err());
         let left = target.trace().crash(target.operations(), Keep::Random(at as u64));
         let names = left.list().unwrap();

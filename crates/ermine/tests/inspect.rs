@@ -6,9 +6,10 @@
 use std::{env, sync::Arc};
 
 use ermine::{
-    Database, Error, Options,
+    Database, Error, Options, Until,
     files::{Directory, Open, faulty::FaultyDirectory},
     inspect::{Block, Found, Hole, Log, Reason, Record, Segment},
+    restore_in,
 };
 
 /// What a segment has.
@@ -96,7 +97,7 @@ fn a_log_is_shown_as_it_was_written() {
 }
 
 #[test]
-fn what_is_behind_damage_is_found_and_what_is_before_it_is_saved_by_a_cut() {
+fn what_is_behind_damage_is_found_and_what_is_before_it_is_saved_by_a_restore() {
     let (directory, segment) = filled();
     let (whole, _) = found(&log_of(&directory), &segment);
     let hit = whole.iter().filter(|block| block.rows == 1).nth(30).unwrap();
@@ -113,9 +114,10 @@ fn what_is_behind_damage_is_found_and_what_is_before_it_is_saved_by_a_cut() {
         other => panic!("{other:?}"),
     }
     // As docs/design/log.md says.
-    directory.open(&segment.file, Open::Write).unwrap().set_length(hit.position).unwrap();
-    assert!(log_of(&directory).segments()[0].is_cut());
-    let rows = reopen(&directory).unwrap();
+    let (from, saved) = (Arc::new(directory) as Arc<dyn Directory>, FaultyDirectory::new());
+    let to = Arc::new(saved.clone()) as Arc<dyn Directory>;
+    restore_in(&from, None, &to, Until::Lsn(hit.offset - 1), &mut |_| ()).unwrap();
+    let rows = reopen(&saved).unwrap();
     // The first of the blocks is the catalog's.
     assert_eq!(rows.len(), 29);
     assert_eq!(rows.last().unwrap(), &(28, "value ".repeat(28)));

@@ -12,18 +12,18 @@
 //!    there by a writer. When the batches have come to the end, every row has its entry.
 //! 4. *Nobody takes another's entry away*: in a unique index, a row that has no entry yet may be equal to one that has it (`delete_entry`).
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use ermine::{EncodedRange, KeyBuffer, OwnedTransaction, RowLock};
 
-use super::{EachRow, Run, scan::whole_row};
+use super::{EachRow, Run, scan::whole_row, write::primary_key};
 use crate::{
     bind::write::Rules,
     catalog::Table,
     error::{Result, SqlError, SqlState},
     failure::of_engine,
     query::Path,
-    storage::{RawKey, RawRange},
+    storage::{RawKey, RawRange, Rows},
     types::Value,
 };
 
@@ -180,25 +180,105 @@ pub(crate) fn duplicated(index: &str, error: SqlError) -> SqlError {
     SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{index}\"")).detail(detail)
 }
 
-/// What the entries of an index and the rows of its table say that does not agree.
-pub(crate) fn disagreement(run: &Run<'_>, table: &Table, rules: &Rules, at: usize) -> Result<Option<String>> {
-    let (mut wanted, mut twice) = (BTreeMap::new(), None);
-    for_each_row(run, table, &mut |key, row| {
-        if let Some((entry, _)) = run.entry(table, rules, at, row, key)?
-            && let Some(other) = wanted.insert(entry, key.to_vec())
-        {
-            twice = Some((other, key.to_vec()));
+/// What was found in a table.
+#[derive(Default)]
+pub(crate) struct TableCheck {
+    pub(crate) rows: u64,
+    pub(crate) entries: u64,
+    /// In words, what is wrong; of much the first.
+    pub(crate) findings: Vec<String>,
+}
+
+impl TableCheck {
+    const FINDINGS_MAX: usize = 100;
+
+    fn tell(&mut self, finding: impl FnOnce() -> String) {
+        if self.findings.len() < Self::FINDINGS_MAX {
+            self.findings.push(finding());
+        }
+    }
+}
+
+/// Decodes every row of a table, and holds rows and the entries of all indexes against each other, both ways.
+pub(crate) fn check_table(run: &Run<'_>, table: &Table, rules: &Rules) -> Result<TableCheck> {
+    let mut check = TableCheck::default();
+    let name = table.name();
+    let index = |at: usize| &table.def.indexes[at].name;
+    let unreadable =
+        |key: &[u8], error: &SqlError| format!("table {name}: the row at {} cannot be read: {error}", hex(key));
+    let read = in_batches(run, &table.rows, |key, bytes| {
+        check.rows += 1;
+        let row = match whole_row(table, bytes) {
+            Ok(row) => row,
+            Err(error) => {
+                check.tell(|| unreadable(key, &error));
+                return Ok(());
+            }
+        };
+        if table.def.primary_key.is_some() && primary_key(table, &row)[..] != *key {
+            check.tell(|| format!("table {name}: the row at {} has another primary key", hex(key)));
+        }
+        for at in 0..table.indexes.len() {
+            if let Some((entry, _)) = run.entry(table, rules, at, &row, key)? {
+                match run.txn.view(&table.indexes[at], &entry[..]).map_err(of_engine)? {
+                    Some(of) if of == key => {}
+                    Some(of) => {
+                        let of = hex(of);
+                        check.tell(|| {
+                            format!("index {}: the entry of the row at {} is that of {of}", index(at), hex(key))
+                        });
+                    }
+                    None => check.tell(|| format!("index {}: the row at {} has no entry", index(at), hex(key))),
+                }
+            }
         }
         Ok(())
-    })?;
-    let mut found = BTreeMap::new();
-    for (RawKey(entry), key) in run.txn.scan(&table.indexes[at], ..).collect().map_err(of_engine)? {
-        found.insert(entry, key);
+    });
+    if let Err(error) = read {
+        check.tell(|| format!("table {name} cannot be read: {error}"));
     }
-    let lost = wanted.iter().find(|(entry, key)| found.get(*entry) != Some(key));
-    let stale = found.iter().find(|(entry, key)| wanted.get(*entry) != Some(key));
-    Ok((twice.is_some() || lost.is_some() || stale.is_some()).then(|| {
-        let (rows, entries) = (wanted.len(), found.len());
-        format!("{rows} rows, {entries} entries; of two rows: {twice:?}; lost: {lost:?}; stale: {stale:?}")
-    }))
+    for at in 0..table.indexes.len() {
+        let read = in_batches(run, &table.indexes[at], |entry, key| {
+            check.entries += 1;
+            let wanted = match run.txn.view(&table.rows, key).map_err(of_engine)? {
+                None => None,
+                Some(bytes) => match whole_row(table, bytes) {
+                    Ok(row) => run.entry(table, rules, at, &row, key)?,
+                    // That has been told.
+                    Err(_) => return Ok(()),
+                },
+            };
+            if wanted.is_none_or(|(wanted, _)| wanted[..] != *entry) {
+                check.tell(|| {
+                    format!("index {}: an entry of the row at {}, which has another or none", index(at), hex(key))
+                });
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            check.tell(|| format!("index {} cannot be read: {error}", index(at)));
+        }
+    }
+    Ok(check)
+}
+
+/// Shows all keys and values of a table of the engine, some at a time.
+fn in_batches(run: &Run<'_>, rows: &Rows, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    const ROWS: usize = 1000;
+    let mut lower = KeyBuffer::new();
+    loop {
+        let range = RawRange(EncodedRange { lower: lower.clone(), upper: None });
+        let batch = run.txn.scan(rows, range).limit(ROWS).collect().map_err(of_engine)?;
+        for (RawKey(key), value) in &batch {
+            run.check_cancelled()?;
+            each(key, value)?;
+        }
+        let Some((RawKey(last), _)) = batch.into_iter().nth(ROWS - 1) else { return Ok(()) };
+        lower = last;
+        lower.push(0);
+    }
+}
+
+fn hex(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -14,7 +14,7 @@ mod subquery;
 pub(crate) mod write;
 
 pub(crate) use actual::{Actual, Actuals};
-pub(crate) use build::{Batch, check_rows, disagreement, duplicated, fill_index, move_rows, run_batch, sees_all};
+pub(crate) use build::{Batch, check_rows, check_table, duplicated, fill_index, move_rows, run_batch, sees_all};
 
 use std::{
     cell::{Cell, RefCell},

@@ -364,7 +364,7 @@ impl Run<'_> {
 }
 
 /// The key of a row of a table that has a primary key.
-fn primary_key(table: &Table, row: &[Value]) -> KeyBuffer {
+pub(super) fn primary_key(table: &Table, row: &[Value]) -> KeyBuffer {
     let mut key = KeyBuffer::new();
     for &column in table.def.primary_key.iter().flat_map(|key| &key.columns) {
         write_key(&row[column], table.types[column], false, &mut key);

@@ -1,39 +1,63 @@
-//! Looks at whether what is kept twice agrees: for tests.
+//! Holds what is kept twice against each other: rows and entries of indexes, definitions and storage, roles and names.
 
 use crate::{
     bind::Binder,
     error::Result,
-    exec::{Run, disagreement},
-    session::Session,
+    exec::{Run, check_table},
+    session::{Session, SqlDatabase},
 };
 
+/// What was found when a database of SQL was verified.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SqlVerification {
+    /// Tables.
+    pub tables: u64,
+    /// Rows of them, all of which were decoded.
+    pub rows: u64,
+    /// Entries of indexes, all of which were held against rows.
+    pub entries: u64,
+    /// In words, what is wrong; of much the first.
+    pub findings: Vec<String>,
+}
+
+impl SqlDatabase {
+    /// Decodes every row, holds the entries of all indexes against the rows and the rows against the entries, and definitions against
+    /// storage and names. Nobody changes anything meanwhile.
+    pub fn verify(&self) -> Result<SqlVerification> {
+        self.session("verify", "verify").verify()
+    }
+}
+
 impl Session {
-    /// In words, what does not agree: entries of indexes with the rows of their tables, definitions with the storage that is free, and with
-    /// names that are taken. Nobody
-    /// changes anything meanwhile.
+    /// In words, what [`SqlDatabase::verify`] finds: for tests.
     #[doc(hidden)]
     pub fn disagreements(&mut self) -> Result<Vec<String>> {
+        Ok(self.verify()?.findings)
+    }
+
+    fn verify(&mut self) -> Result<SqlVerification> {
         let mut found = self.retried(|session| {
             let open = session.open_change()?;
             let (environment, cancel) = (session.environment(), session.cancel_flag());
             let run = Run::new(&open.txn, &open.catalog, &[], environment, cancel, session.given());
-            let mut found = Vec::new();
+            let mut found = SqlVerification::default();
             for table in open.catalog.tables() {
                 let rules = Binder::new(&open.catalog, environment, session.search_path(), &[]).rules(table)?;
-                found.extend(
-                    table.def.unfinished.iter().map(|what| format!("{}: {what:?} is not finished", table.name())),
-                );
-                for (at, index) in table.def.indexes.iter().enumerate() {
-                    let told = disagreement(&run, table, &rules, at)?;
-                    found.extend(told.map(|told| format!("{}: {told}", index.name)));
-                }
+                let unfinished = table.def.unfinished.iter();
+                found.findings.extend(unfinished.map(|what| format!("{}: {what:?} is not finished", table.name())));
+                let checked = check_table(&run, table, &rules)?;
+                found.tables += 1;
+                found.rows += checked.rows;
+                found.entries += checked.entries;
+                found.findings.extend(checked.findings);
             }
             // What was read counts when that commits.
             drop(session.commit_change(open)?);
             Ok(found)
         })?;
-        found.extend(self.storage_disagreements()?);
-        found.extend(self.role_disagreements()?);
+        found.findings.extend(self.storage_disagreements()?);
+        found.findings.extend(self.role_disagreements()?);
         Ok(found)
     }
 }

@@ -40,6 +40,7 @@ use std::{
 use hashbrown::HashMap;
 
 pub use self::{
+    check::SqlVerification,
     copy::CopyIn,
     kept::KeptRows,
     result::{Column, Completion, Gathered, Rows, Status},

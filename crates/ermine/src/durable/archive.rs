@@ -25,6 +25,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     log::{
+        identity::Identity,
         segment::{name_of, span_of},
         space::Span,
     },
@@ -45,11 +46,13 @@ pub(crate) struct Archive {
     to: Arc<dyn Directory>,
     /// Files that are here for sure. Held while one is brought.
     known: Mutex<HashSet<String>>,
+    /// Of the database.
+    identity: Identity,
 }
 
 impl Archive {
     /// The one that the options name, for the database in `directory`.
-    pub(crate) fn open(options: &Options, directory: &dyn Directory) -> Result<Option<Self>> {
+    pub(crate) fn open(options: &Options, directory: &dyn Directory, identity: Identity) -> Result<Option<Self>> {
         let to = match (&options.archive, &options.archive_in) {
             (_, Some(to)) => to.clone(),
             (Some(path), None) => open_directory(path)?,
@@ -58,7 +61,7 @@ impl Archive {
         if to.location().is_some() && to.location() == directory.location() {
             return Err(Error::Options("the archive cannot be the directory of the database itself".into()));
         }
-        Ok(Some(Self { to, known: Mutex::default() }))
+        Ok(Some(Self { to, known: Mutex::default(), identity }))
     }
 
     fn known(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -97,7 +100,7 @@ impl Archive {
         let name = name_of(span);
         let new = self.make_new(&name)?;
         copy_bytes(&*from.open(&name, Open::Read)?, &*new, span.position(durable), |_| Ok(()))?;
-        close_segment(&*new, span, durable)?;
+        close_segment(&*new, span, durable, Some(self.identity))?;
         self.to.rename(&(name.clone() + NEW), &(name + PART))?;
         self.to.sync()
     }

@@ -57,7 +57,8 @@ impl<S: Scheme> Engine<S> {
         let (log, store) = self.log_and_store()?;
         let began = Instant::now();
         log.check()?;
-        let mut filling = Filling::begin(to, watch)?;
+        let said = store.segment_files().identity().map(|identity| identity.said());
+        let mut filling = Filling::begin(to, said, watch)?;
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
         if !store.checkpoints.has_one() || distance > OLD_BYTES.max(size / 2) {
             filling.tell("making a checkpoint").map_err(storage)?;
@@ -70,6 +71,7 @@ impl<S: Scheme> Engine<S> {
         let marker = marker.ok_or_else(|| Error::Storage("the checkpoint's marker is gone".into()))?;
         let image = Image::open(from, marker)?;
         filling.copy_checkpoint(from, &image).map_err(storage)?;
+        log.note_moment();
         log.sync()?;
         let end = log.durable();
         let segments = segments_below(from, end)?;
@@ -81,7 +83,7 @@ impl<S: Scheme> Engine<S> {
         filling.copy_blobs(from).map_err(storage)?;
         drop(hold);
         let (files, bytes) = (filling.files, filling.bytes);
-        filling.finish(Some(marker)).map_err(storage)?;
+        filling.finish(Some(marker), || Ok(()))?;
         Ok(BackupReport { from_lsn: image.walked, to_lsn: end, files, bytes, took: began.elapsed() })
     }
 
@@ -98,6 +100,7 @@ impl<S: Scheme> Engine<S> {
         if store.removals.archive.is_none() {
             return Err(Error::Options("the database was opened without Options::archive".into()));
         }
+        log.note_moment();
         log.sync()?;
         self.archive_durable(log, store)
     }

@@ -212,6 +212,7 @@ impl<S: Scheme> Engine<S> {
             log_sequence: first_kept.sequence,
             cold_start: store.cold.start(),
             micros: now_micros(),
+            identity: store.segment_files().identity().map(|identity| identity.identity()),
         };
         let directory = &*store.directory;
         let image = ImageWriter::create(directory, &head).inspect_err(|_| drop(withdraw(directory, begin)));

@@ -1,7 +1,7 @@
 //! The cold store: rows that have been moved out of the log, so that its oldest segments can go.
 //!
-//! Files of blocks in a space of their own, `cold-START` in hexadecimal digits. A file is written by one run of the cleaner and
-//! never changed; the checkpoint that first refers to it makes it count, and one to which no checkpoint refers is removed.
+//! Files of blocks in a space of their own, `cold-START` in hexadecimal digits. The first block is a label with the database's
+//! identity. A file is written by one run of the cleaner and never changed; the checkpoint that first refers to it makes it count, and one to which no checkpoint refers is removed.
 //! When most of a file's rows are of no use any more, the next checkpoint moves the rest, and the file goes.
 //!
 //! A checkpoint that fails removes its files, but for those in which rows have their home already: these may not be durable. The
@@ -20,17 +20,22 @@ use crate::{
     error::Result,
     ids::{RowId, TableId},
     log::{
-        block::{BlockKind, Body},
+        block::{BlockKind, Body, HEADER_BYTES},
         draft::Draft,
+        identity::Identity,
         lsn::{Address, GRANULE, Lsn, OFFSET_MAX, Space},
         record::{Payload, Record},
-        scan::Extent,
+        scan::{Extent, read_block},
     },
     mutant::Mutant,
     platform::file::{Directory, File, Open, write_again},
 };
 
 const PREFIX: &str = "cold-";
+
+/// Bytes of the label at the beginning of a file.
+const LABEL_BYTES: u64 = (HEADER_BYTES + Identity::BYTES) as u64;
+const _: () = assert!(LABEL_BYTES.is_multiple_of(GRANULE));
 
 /// Bytes of a file, about.
 const FILE_BYTES: u64 = 256 << 20;
@@ -84,6 +89,7 @@ type OpenFiles = BTreeMap<u64, (ColdFile, Arc<dyn File>)>;
 /// The files of the cold store.
 pub(crate) struct ColdStore {
     directory: Arc<dyn Directory>,
+    identity: Identity,
     files: Mutex<OpenFiles>,
     /// Where those of them begin that are not durable.
     unsynced: Mutex<BTreeSet<u64>>,
@@ -93,7 +99,12 @@ pub(crate) struct ColdStore {
 
 impl ColdStore {
     /// The store with the files that a checkpoint names. `others` are there as well, and on their way out.
-    pub(crate) fn open(directory: Arc<dyn Directory>, files: &[ColdFile], others: &[String]) -> io::Result<Self> {
+    pub(crate) fn open(
+        directory: Arc<dyn Directory>,
+        identity: Identity,
+        files: &[ColdFile],
+        others: &[String],
+    ) -> io::Result<Self> {
         let opened = files.iter().map(|file| {
             let open = directory.open(&name_of(file.start), Open::Read)?;
             Ok((file.start, (*file, open)))
@@ -103,7 +114,13 @@ impl ColdStore {
         // No name twice, whatever is there; but none so far away that addresses do not reach it.
         let others = others.iter().filter_map(|name| start_of(name)).filter(|start| *start < end + (1 << 46));
         let next = others.map(|start| (start + 1).next_multiple_of(GRANULE)).fold(end, u64::max);
-        Ok(Self { directory, files: Mutex::new(files), unsynced: Mutex::default(), next: AtomicU64::new(next) })
+        Ok(Self {
+            directory,
+            identity,
+            files: Mutex::new(files),
+            unsynced: Mutex::default(),
+            next: AtomicU64::new(next),
+        })
     }
 
     fn files(&self) -> MutexGuard<'_, OpenFiles> {
@@ -205,9 +222,11 @@ impl ColdWriter<'_> {
         value: Payload,
         bytes: &[u8],
     ) -> Result<Address> {
+        // A new file begins with its label.
+        let label = if self.current.is_none() { LABEL_BYTES } else { 0 };
         let record = self.draft.rows();
         let record = if Mutant::ShortRecordNumber.is_on() { record & 0x3fff } else { record };
-        let address = Address::new(Space::Cold, Lsn::new(self.next, 0), record)?;
+        let address = Address::new(Space::Cold, Lsn::new(self.next + label, 0), record)?;
         self.draft.add(&Record::Moved { table, row, stamp, value }, bytes);
         Ok(address)
     }
@@ -231,8 +250,12 @@ impl ColdWriter<'_> {
             }
             let file = self.store.directory.open(&name, Open::Create)?;
             self.made.insert(self.next);
-            let info = ColdFile { start: self.next, end: self.next, rows: 0, live: 0 };
-            self.current = Some(Current { info, file, synced: self.next });
+            let (start, identity) = (self.next, self.store.identity.bytes());
+            let label = Body { kind: BlockKind::Label, descriptors: &identity, payload: &[] };
+            file.write_at(0, &whole_block(label, start))?;
+            self.next += LABEL_BYTES;
+            let info = ColdFile { start, end: self.next, rows: 0, live: 0 };
+            self.current = Some(Current { info, file, synced: start });
         }
         let current = self.current.as_mut().expect("made above");
         let body = self.draft.body(BlockKind::Cold);
@@ -285,6 +308,13 @@ impl ColdWriter<'_> {
     fn flush_rest(&mut self) -> io::Result<()> {
         if self.draft.rows() > 0 { self.flush() } else { Ok(()) }
     }
+}
+
+/// The identity in the label of a file; `None`: it has none.
+pub(super) fn identity_in(file: &dyn File, info: &ColdFile) -> io::Result<Option<Identity>> {
+    let first = read_block(file, info.extent(), Lsn::new(info.start, 0))?.ok();
+    let label = first.filter(|(header, _)| header.kind == BlockKind::Label);
+    Ok(label.and_then(|(header, block)| Identity::read(&block[HEADER_BYTES..header.payload_at() as usize])))
 }
 
 /// A block as it stands in a file at `offset` of a space without segments.

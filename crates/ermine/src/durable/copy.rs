@@ -2,6 +2,8 @@
 //!
 //! A directory that is being filled has a file [`UNFINISHED`] from its first moment to its last. The marker of the checkpoint
 //! comes when all the rest is durable, and after it the file goes. Recovery refuses a directory that has it.
+//!
+//! Copies are of the same database: they carry its identity. Segments get labels of their own, which say where they were cut.
 
 use std::io;
 
@@ -14,6 +16,7 @@ use crate::{
     error::{Error, Result},
     log::{
         block::{HEADER_BYTES, Sealed},
+        identity::{IDENTITY, Identity, IdentityFile, Label, Said},
         space::Span,
     },
     platform::file::{Directory, File, Open, real},
@@ -48,6 +51,8 @@ pub(super) struct Filling<'a> {
     pub(super) bytes: u64,
     pub(super) files: u64,
     total: u64,
+    /// What the database says of itself that is copied; `None`: it is one of an earlier program.
+    said: Option<Said>,
     progress: &'a mut Watch<'a>,
 }
 
@@ -70,7 +75,7 @@ impl Drop for Filling<'_> {
 
 impl<'a> Filling<'a> {
     /// Begins with an empty directory.
-    pub(super) fn begin(to: &'a dyn Directory, progress: &'a mut Watch<'a>) -> Result<Self> {
+    pub(super) fn begin(to: &'a dyn Directory, said: Option<Said>, progress: &'a mut Watch<'a>) -> Result<Self> {
         let path = to.path();
         let names = to.list().map_err(storage)?;
         if names.iter().any(|name| name == UNFINISHED) {
@@ -81,7 +86,9 @@ impl<'a> Filling<'a> {
         if names.iter().any(|name| name != real::LOCK) {
             return Err(Error::Storage(format!("{path} is not empty: name a new directory")));
         }
-        let filling = Self { to, made: vec![UNFINISHED.into()], bytes: 0, files: 0, total: 0, progress };
+        // What of the log is copied is noted when it is.
+        let said = said.map(|said| Said { newest: 0, durable: 0, ..said });
+        let filling = Self { to, made: vec![UNFINISHED.into()], bytes: 0, files: 0, total: 0, said, progress };
         let begun = to.open(UNFINISHED, Open::Create).and_then(|file| file.sync()).and_then(|()| to.sync());
         begun.map_err(storage)?;
         Ok(filling)
@@ -144,8 +151,13 @@ impl<'a> Filling<'a> {
     /// Copies a segment up to `at`; what is behind is closed for good, where that is not its end.
     pub(super) fn copy_segment(&mut self, from: &dyn Directory, name: &str, span: &Span, at: u64) -> io::Result<()> {
         let target = crate::log::segment::name_of(span);
-        let file = self.copy_unsynced(from, name, &target, span.position(at.min(span.end)))?;
-        close_segment(&*file, span, at)
+        let at = at.min(span.end);
+        let file = self.copy_unsynced(from, name, &target, span.position(at))?;
+        close_segment(&*file, span, at, self.said.map(|said| said.identity))?;
+        if let Some(said) = &mut self.said {
+            (said.newest, said.durable) = (said.newest.max(span.sequence + 1), said.durable.max(at));
+        }
+        Ok(())
     }
 
     /// Copies the checkpoint, without its marker, and the files of the cold store that it names.
@@ -172,17 +184,27 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    /// All is there: makes it a database.
-    pub(super) fn finish(mut self, marker: Option<Marker>) -> io::Result<()> {
+    /// All is there: makes it a database, once `check` has nothing against it.
+    pub(super) fn finish(mut self, marker: Option<Marker>, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.complete(marker).map_err(storage)?;
+        check()?;
+        self.to.remove(UNFINISHED).map_err(storage)?;
+        self.made.clear();
+        self.to.sync().map_err(storage)
+    }
+
+    fn complete(&mut self, marker: Option<Marker>) -> io::Result<()> {
+        if let Some(said) = self.said.take() {
+            self.made.push(IDENTITY.into());
+            IdentityFile::create(self.to, said)?;
+        }
         self.to.sync()?;
         if let Some(marker) = marker {
             self.made.push(marker.name());
             self.to.open(&marker.name(), Open::Create)?.sync()?;
             self.to.sync()?;
         }
-        self.to.remove(UNFINISHED)?;
-        self.made.clear();
-        self.to.sync()
+        Ok(())
     }
 }
 
@@ -208,11 +230,15 @@ pub(super) fn copy_bytes(
     Ok(())
 }
 
-/// Ends the log at `at`: a skip covers the rest of the segment. Makes the file durable.
-pub(super) fn close_segment(file: &dyn File, span: &Span, at: u64) -> io::Result<()> {
+/// Ends the log at `at`: a skip covers the rest of the segment. Makes the file durable, with a label where the database has an
+/// identity.
+pub(super) fn close_segment(file: &dyn File, span: &Span, at: u64, identity: Option<Identity>) -> io::Result<()> {
     if at < span.end && span.end - at >= HEADER_BYTES as u64 {
         let skip = Sealed::skip(span.end - at).place(&[], span.lsn(at), at);
         file.write_at(span.position(at), &skip)?;
+    }
+    if let Some(identity) = identity {
+        Label { identity, span: *span, whole: at }.write(file)?;
     }
     file.sync()
 }

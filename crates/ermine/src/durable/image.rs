@@ -6,7 +6,7 @@
 //!
 //! | block | descriptors | payload |
 //! |---|---|---|
-//! | begin | begin, start of the log, sequence of its first segment, start of the cold store, microseconds since 1970 | |
+//! | begin | begin, start of the log, sequence of its first segment, start of the cold store, microseconds since 1970, identity of the database (16 bytes) | |
 //! | keys | table, 0, count | per key: bytes shared with the one before, length of the rest, rest, row, address (8 bytes) |
 //! | entries | table, index, count | per entry: as above, without address |
 //! | end | cold files: count, then start, end, rows, live rows of each; sections: count, then table, index, offset, count of each; where the log was when all had been looked at | |
@@ -30,6 +30,7 @@ use crate::{
     ids::{RowId, TableId},
     log::{
         block::{BlockKind, Body, HEADER_BYTES},
+        identity::Identity,
         lsn::{Address, GRANULE, Lsn, OFFSET_MAX},
         record::{put_number, take_number},
         scan::{Extent, Found, Scan, read_block},
@@ -90,6 +91,8 @@ pub(crate) struct Head {
     /// Where the oldest file of the cold store begins.
     pub(crate) cold_start: u64,
     pub(crate) micros: u64,
+    /// Of the database; `None`: an earlier program wrote it.
+    pub(crate) identity: Option<Identity>,
 }
 
 /// The keys of a table (index 0), or the entries of one of its indexes.
@@ -134,6 +137,7 @@ impl ImageWriter {
         for number in [head.begin, head.log_start, head.log_sequence, head.cold_start, head.micros] {
             put_number(&mut descriptors, number);
         }
+        descriptors.extend(head.identity.into_iter().flat_map(Identity::bytes));
         writer.write(BlockKind::Begin, &descriptors, &[])?;
         Ok(writer)
     }
@@ -299,7 +303,9 @@ impl Head {
 
 fn read_head(mut descriptors: &[u8]) -> Option<Head> {
     let mut next = || take_number(&mut descriptors);
-    Some(Head { begin: next()?, log_start: next()?, log_sequence: next()?, cold_start: next()?, micros: next()? })
+    let (begin, log_start, log_sequence, cold_start, micros) = (next()?, next()?, next()?, next()?, next()?);
+    let identity = if descriptors.is_empty() { None } else { Some(Identity::read(descriptors)?) };
+    Some(Head { begin, log_start, log_sequence, cold_start, micros, identity })
 }
 
 fn read_end(mut descriptors: &[u8]) -> Option<(Vec<ColdFile>, Vec<Section>, u64)> {

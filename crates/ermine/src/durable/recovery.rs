@@ -13,7 +13,10 @@
 //!    again and synced before anybody builds on it.
 //! 3. *The cut is made for good.* Before anything new is written the hole is closed with a skip to the end of its segment: what
 //!    is behind the hole never comes back. The skip is written when everything before it is durable, since it says so.
-//! 4. *Recovery changes nothing else*, so that it can itself be cut short anywhere and done again.
+//! 4. *Recovery changes nothing else* but what the identity file says of the log, so that it can itself be cut short anywhere and
+//!    done again.
+//! 5. *Nothing is another database's*: checkpoint, segments and files of the cold store carry the identity that the file `IDENTITY`
+//!    says. A segment that this file knows of, and blocks up to where it says that the log was durable, are there.
 
 use std::{
     fmt, io,
@@ -46,6 +49,7 @@ use crate::{
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
+        identity::{self, IDENTITY, IdentityFile, Label, Said},
         lsn::{Address, GRANULE, check_span},
         scan::Scan,
         segment::{SegmentFiles, name_of, span_of},
@@ -124,6 +128,10 @@ pub(super) struct Found {
     pub(super) segments: Vec<Span>,
     /// Files that do not count: of older or unfinished checkpoints, and what they alone need.
     leftovers: Vec<String>,
+    /// What the database says of itself; `None`: it is new, or an earlier program's.
+    pub(super) said: Option<Said>,
+    /// The file of a segment that was being made: nothing was written there.
+    unborn: Option<String>,
 }
 
 impl Found {
@@ -142,7 +150,8 @@ pub(crate) fn recover<H: CertifierStamps>(
 ) -> Result<Recovered<H>> {
     let began = Instant::now();
     check_family(&**directory, &directory.list().map_err(storage)?, options.scheme)?;
-    let found = find(&**directory)?;
+    let mut found = find(&**directory)?;
+    found.check_labels(&**directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
     let arrays = Arrays::<H>::new(budget);
     let replay = Replay::new(&files, &found.segments, &arrays, found.begin());
@@ -151,11 +160,16 @@ pub(crate) fn recover<H: CertifierStamps>(
         let from = found.image.as_ref().map_or_else(|| "no checkpoint".into(), |image| image.marker.name());
         ::log::info!("recovering {path} from {from} and at most {bytes} MiB of log");
     }
-    let (notes, tail) = replay_all(&replay)?;
+    let said = found.said;
+    let (notes, tail) = replay_all(&replay, said.map_or(0, |said| said.durable))?;
     let proven = notes.iter().map(|notes| notes.durable).fold(found.begin(), u64::max);
-    let Found { image, mut segments, leftovers } = found;
+    let Found { image, mut segments, leftovers, unborn, .. } = found;
+    if let Some(name) = &unborn {
+        directory.remove(name).and_then(|()| directory.sync()).map_err(storage)?;
+    }
+    let known = said.map(|_| open_identity(&**directory)).transpose()?;
     if let Some(tail) = &tail {
-        close(directory, &files, &mut segments, tail, proven)?;
+        close(directory, &files, &mut segments, tail, proven, known.as_ref())?;
     }
     let mut summary = Recovery {
         transactions: notes.iter().map(|notes| notes.transactions).sum(),
@@ -164,11 +178,23 @@ pub(crate) fn recover<H: CertifierStamps>(
         ..Recovery::default()
     };
     let cold = image.as_ref().map_or(&[][..], |image| &image.cold);
-    let cold = ColdStore::open(directory.clone(), cold, &leftovers).map_err(storage)?;
     let begin = image.as_ref().map_or(0, |image| image.head.begin);
     let end = segments.last().map_or(GRANULE, |span| span.end).max(begin);
+    let identity = known.map_or_else(
+        || {
+            let unlabelled = if segments.is_empty() && image.is_none() { 0 } else { end };
+            IdentityFile::create(&**directory, Said::of_new(unlabelled)).map_err(storage)
+        },
+        Ok,
+    )?;
+    if let Some(newest) = segments.last() {
+        identity.note(newest.sequence + 1, newest.end).map_err(storage)?;
+    }
+    let cold = ColdStore::open(directory.clone(), identity.identity(), cold, &leftovers).map_err(storage)?;
+    let of = identity.identity();
+    files.label(Arc::new(identity));
     let blobs = Blobs::open(directory.clone(), &directory.list().map_err(storage)?, end);
-    let removals = Removals::new(directory.clone(), files.clone(), Archive::open(options, &**directory)?);
+    let removals = Removals::new(directory.clone(), files.clone(), Archive::open(options, &**directory, of)?);
     let newest = image.as_ref().map(|image| (image.marker, image.bytes()));
     // Without one, everything in the log is yet to be in a checkpoint.
     let checkpoints = Checkpoints::new(newest, begin);
@@ -209,16 +235,32 @@ fn make_marker_sure(directory: &dyn Directory, image: &Image) -> io::Result<()> 
     directory.sync()
 }
 
+/// The file that says whose the others are.
+fn open_identity(directory: &dyn Directory) -> Result<IdentityFile> {
+    IdentityFile::open(directory).map_err(storage)?.ok_or_else(no_identity)
+}
+
+fn no_identity() -> Error {
+    let what = "it does not say which database this is: bring the file back from a copy, or restore a backup";
+    Error::Corrupt { file: IDENTITY.into(), offset: 0, what: what.into() }
+}
+
 /// Sorts the files of a directory by what they are.
 pub(super) fn find(directory: &dyn Directory) -> Result<Found> {
     let names = directory.list().map_err(storage)?;
-    refuse_in_place(directory, &names)?;
     if names.iter().any(|name| name == UNFINISHED) {
         return Err(Error::Storage(format!(
             "a backup or restore to {} has broken off: remove the directory and make it again",
             directory.path()
         )));
     }
+    find_copy(directory)
+}
+
+/// As [`find`], also where a copy is complete and does not count yet.
+pub(super) fn find_copy(directory: &dyn Directory) -> Result<Found> {
+    let names = directory.list().map_err(storage)?;
+    refuse_in_place(directory, &names)?;
     let marker = names.iter().filter_map(|name| Marker::parse(name)).max();
     let image = marker.map(|marker| Image::open(directory, marker)).transpose()?;
     let mut segments: Vec<Span> = names.iter().filter_map(|name| span_of(name)).collect();
@@ -233,7 +275,99 @@ pub(super) fn find(directory: &dyn Directory) -> Result<Found> {
             || cold::start_of(name).is_some_and(|start| cold.iter().all(|file| file.start != start))
     }));
     check_sequence(directory, &segments, needed)?;
-    Ok(Found { image, segments, leftovers })
+    let has_identity = directory.list().map_err(storage)?.iter().any(|name| name == IDENTITY);
+    let said = if has_identity { identity::read(directory).map_err(storage)? } else { None };
+    if has_identity && said.is_none() {
+        return Err(no_identity());
+    }
+    let found = Found { image, segments, leftovers, said, unborn: None };
+    found.check_image(directory)?;
+    Ok(found)
+}
+
+/// A file of another database, or of another place.
+fn foreign(directory: &dyn Directory, file: &str, is: impl fmt::Display) -> Error {
+    let path = directory.path();
+    Error::Storage(format!("{file} in {path} {is}: bring the database's own file back, or restore a backup"))
+}
+
+impl Found {
+    /// Fails where the checkpoint, or a file of the cold store that it names, is another database's.
+    fn check_image(&self, directory: &dyn Directory) -> Result<()> {
+        let Some(image) = &self.image else { return Ok(()) };
+        let name = image::name_of(image.head.begin);
+        let Some(said) = &self.said else {
+            // An earlier program's database has neither.
+            return image.head.identity.map_or(Ok(()), |_| Err(no_identity()));
+        };
+        let is_old = said.unlabelled > 0;
+        match image.head.identity {
+            Some(of) if of != said.identity => {
+                let what = format!("is a checkpoint of database {of}, and this is {}", said.identity);
+                return Err(foreign(directory, &name, what));
+            }
+            None if !is_old || image.head.begin > said.unlabelled => {
+                return Err(foreign(directory, &name, "does not say of which database it is"));
+            }
+            _ => {}
+        }
+        for info in &image.cold {
+            let name = cold::name_of(info.start);
+            // One that cannot be opened is told by those that need it.
+            let Ok(file) = directory.open(&name, Open::Read) else { continue };
+            match cold::identity_in(&*file, info).map_err(storage)? {
+                Some(of) if of != said.identity => {
+                    let what = format!("is of database {of}, and this is {}", said.identity);
+                    return Err(foreign(directory, &name, what));
+                }
+                None if !is_old => return Err(foreign(directory, &name, "does not say of which database it is")),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails where a segment is another database's, another one of this, or was cut, and where the newest is missing. One that was
+    /// being made is left out.
+    pub(super) fn check_labels(&mut self, directory: &dyn Directory) -> Result<()> {
+        let label_of = |span: &Span| {
+            let file = directory.open(&name_of(span), Open::Read).map_err(storage)?;
+            Label::read(&*file, span).map_err(storage)
+        };
+        let Some(said) = self.said else {
+            let last = self.segments.last().map(label_of).transpose()?.flatten();
+            return last.map_or(Ok(()), |_| Err(no_identity()));
+        };
+        let mut unborn = None;
+        for span in &self.segments {
+            let name = name_of(span);
+            match label_of(span)? {
+                Some(label) if label.identity != said.identity => {
+                    let what = format!("is a segment of database {}, and this is {}", label.identity, said.identity);
+                    return Err(foreign(directory, &name, what));
+                }
+                Some(label) if label.span != *span => {
+                    return Err(foreign(directory, &name, format!("holds segment {}", name_of(&label.span))));
+                }
+                None if span.sequence >= said.newest => unborn = Some(*span),
+                None if span.start >= said.unlabelled => {
+                    return Err(foreign(directory, &name, "was cut: its last page is missing"));
+                }
+                _ => {}
+            }
+        }
+        if let Some(unborn) = unborn {
+            // Nothing was written there: the last one, as each is made when the one before it is noted.
+            self.unborn = self.segments.pop_if(|span| *span == unborn).map(|span| name_of(&span));
+        }
+        if self.segments.last().map_or(0, |span| span.sequence + 1) < said.newest {
+            let (newest, path) = (said.newest - 1, directory.path());
+            return Err(Error::Storage(format!(
+                "segment {newest:016x} of the log is missing in {path}, and there was one: bring the file back, or restore a backup"
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// No segment is missing.
@@ -260,7 +394,11 @@ fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> 
 
 /// Replays the whole log behind the checkpoint, with all processors. The last segment ends with the first hole, which no crash can
 /// have left in the others.
-pub(super) fn replay_all<H: CertifierStamps>(replay: &Replay<'_, H>) -> Result<(Vec<Notes>, Option<Tail>)> {
+/// Below `durable` there is no hole that a crash has left.
+pub(super) fn replay_all<H: CertifierStamps>(
+    replay: &Replay<'_, H>,
+    durable: u64,
+) -> Result<(Vec<Notes>, Option<Tail>)> {
     let mut notes: Vec<Notes> = Vec::new();
     notes.resize_with(thread::available_parallelism().map_or(1, usize::from), Notes::default);
     let Some((last, settled)) = replay.segments.split_last() else { return Ok((notes, None)) };
@@ -274,7 +412,8 @@ pub(super) fn replay_all<H: CertifierStamps>(replay: &Replay<'_, H>) -> Result<(
         End::Invalid(hole, invalid) => {
             let file = replay.files.get(last).map_err(storage)?;
             let behind = Scan::new(&*file, (*last).into(), hole + GRANULE);
-            if matches!(invalid, Invalid::Version(_)) || behind.proves_durable(hole).map_err(storage)? {
+            let is_lost = hole < durable || matches!(invalid, Invalid::Version(_));
+            if is_lost || behind.proves_durable(hole).map_err(storage)? {
                 return Err(damage(last, hole, invalid));
             }
             Some(hole)
@@ -285,9 +424,9 @@ pub(super) fn replay_all<H: CertifierStamps>(replay: &Replay<'_, H>) -> Result<(
 
 pub(super) fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
     let what = match invalid {
-        Invalid::Blank => "a block is missing, and there are later ones".into(),
+        Invalid::Blank => "a block is missing where the log had been durable".into(),
         Invalid::Version(version) => format!("format {version} is not known to this program: use a newer one"),
-        Invalid::Damaged => "a block is damaged, and there are later ones".into(),
+        Invalid::Damaged => "a block is damaged where the log had been durable".into(),
     };
     Error::Corrupt { file: name_of(span), offset: span.position(at), what }
 }
@@ -299,10 +438,16 @@ fn close(
     segments: &mut Vec<Span>,
     &Tail { span, hole }: &Tail,
     proven: u64,
+    identity: Option<&IdentityFile>,
 ) -> Result<()> {
     if hole == Some(span.start) {
         // A segment without a block is as if it had never been.
         segments.pop();
+        if let Some(identity) = identity {
+            let newest = segments.last();
+            let (newest, end) = newest.map_or((0, 0), |newest| (newest.sequence + 1, newest.end));
+            identity.note(newest, end).map_err(storage)?;
+        }
         files.remove(&span).map_err(storage)?;
         return directory.sync().map_err(storage);
     }

@@ -8,7 +8,9 @@
 //! 1. *Not inside the checkpoint.* A checkpoint is fuzzy: it has some of what was committed while its walk went on. So the cut
 //!    must keep everything below the end of the walk, which the checkpoint tells.
 //! 2. *Nothing is skipped.* Segments follow by their sequence numbers, and one that is there in part is the last one. What is
-//!    missing before the cut is an error that names it.
+//!    missing before the cut is an error that names it, and so is a segment that is shorter than its label says, or of another
+//!    database.
+//! 3. *Right before it counts.* The copy is verified; until then, and where something is wrong with it, no program opens it.
 
 use std::{
     collections::BTreeMap,
@@ -21,13 +23,15 @@ use super::{
     archive::archived_span,
     copy::{Filling, Progress},
     parallel::{self, files::is_in_place},
-    recovery::{damage, find},
+    recovery::{self, damage, find},
     store::storage,
+    verify::verify_copy,
 };
 use crate::{
     error::{Error, Result},
     log::{
         block::{BlockKind, HEADER_BYTES, Header},
+        identity::{Identity, Label, Said},
         scan::{Found, Scan},
         segment::name_of,
         space::Span,
@@ -82,7 +86,7 @@ pub fn restore(
     let open = |path: &Path| RealDirectory::open(path).map(|directory| Arc::new(directory) as Arc<dyn Directory>);
     let backup = open(backup.as_ref()).map_err(storage)?;
     let archive = archive.map(open).transpose().map_err(storage)?;
-    let target = RealDirectory::create(target.as_ref()).map_err(storage)?;
+    let target = Arc::new(RealDirectory::create(target.as_ref()).map_err(storage)?) as Arc<dyn Directory>;
     restore_in(&backup, archive.as_ref(), &target, until, progress)
 }
 
@@ -91,23 +95,24 @@ pub fn restore(
 pub fn restore_in(
     backup: &Arc<dyn Directory>,
     archive: Option<&Arc<dyn Directory>>,
-    target: &dyn Directory,
+    target: &Arc<dyn Directory>,
     until: Until,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RestoreReport> {
     if is_in_place(&backup.list().map_err(storage)?) {
-        return parallel::restore::restore(backup, archive, target, until, progress);
+        return parallel::restore::restore(backup, archive, &**target, until, progress);
     }
     let began = Instant::now();
     let found = find(&**backup)?;
     let base = Base::of(&found);
     let chain = Chain::new(backup, &found.segments, first_needed(&found), archive)?;
     let cut = chain.cut(&base, until, progress)?;
+    let said = chain.said(&found, cut.at)?;
     let watch = &mut |copied| {
         progress(copied);
         Ok(())
     };
-    let mut filling = Filling::begin(target, watch)?;
+    let mut filling = Filling::begin(&**target, said, watch)?;
     if let Some(image) = &found.image {
         filling.copy_checkpoint(&**backup, image).map_err(storage)?;
     }
@@ -121,7 +126,8 @@ pub fn restore_in(
         filling.copy_segment(&*link.directory, &link.name, &link.span, cut.at).map_err(storage)?;
     }
     let bytes = filling.bytes;
-    filling.finish(found.image.as_ref().map(|image| image.marker)).map_err(storage)?;
+    let marker = found.image.as_ref().map(|image| image.marker);
+    filling.finish(marker, || verify_copy(target))?;
     Ok(RestoreReport {
         lsn: cut.lsn,
         moment: cut.moment,
@@ -248,14 +254,19 @@ impl Chain {
             let file = link.directory.open(&link.name, Open::Read).map_err(storage)?;
             let from = begin.max(link.span.start);
             let mut scan = Scan::new(&*file, link.span.into(), from.min(link.span.end));
+            let whole = Label::read(&*file, &link.span).map_err(storage)?.map_or(begin, |label| label.whole);
             loop {
                 let at = scan.at();
+                if matches!(until, Until::Lsn(lsn) if at > lsn) {
+                    excluded = excluded.or(Some(at));
+                    break 'log;
+                }
                 let header = match scan.next().map_err(storage)? {
                     Found::Block(header, block) => {
                         moment = moment_of(&header, block).or(moment);
                         header
                     }
-                    Found::Invalid(_) if number + 1 == self.links.len() && !link.whole => break 'log,
+                    Found::Invalid(_) if number + 1 == self.links.len() && !link.whole && at >= whole => break 'log,
                     Found::Invalid(invalid) => return Err(damage(&link.span, at, invalid)),
                     Found::End => break,
                 };
@@ -276,9 +287,6 @@ impl Chain {
                     (cut, excluded) = (Cut { at: header.end(), lsn: end, moment }, None);
                 } else if excluded.is_none() {
                     excluded = Some(header.lsn.offset());
-                }
-                if matches!(until, Until::Lsn(_)) && !is_kept {
-                    break 'log;
                 }
             }
             done += link.span.end - link.span.start;
@@ -308,12 +316,45 @@ impl Chain {
                 "segment {missing:016x} of the log is missing in {place}, or is there in part only, and there are later ones"
             )));
         }
-        match until {
-            Until::Lsn(lsn) if lsn >= end => Err(Error::Storage(format!(
-                "the log in backup and archive ends at LSN {end}, before LSN {lsn}: bring the segments behind it"
-            ))),
-            _ => Ok(()),
+        let what = match until {
+            Until::Lsn(lsn) if lsn >= end => format!("at LSN {end}, before LSN {lsn}"),
+            Until::Time(time) if moment.is_none_or(|moment| moment < time) => {
+                let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+                let last = moment
+                    .map_or_else(|| "without a moment".into(), |moment| format!("{:.6} s after 1970", seconds(moment)));
+                format!("{last}, before the moment that was asked for, {:.6} s after 1970", seconds(time))
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Storage(format!(
+            "the log in backup and archive ends {what}: bring the segments behind it, or restore all that there is"
+        )))
+    }
+
+    /// What the copy of the log up to `at` says of itself, which is what the segments' labels and the backup say.
+    fn said(&self, found: &recovery::Found, at: u64) -> Result<Option<Said>> {
+        let mut said = found.said;
+        for link in self.links.iter().take_while(|link| link.span.start < at) {
+            let file = link.directory.open(&link.name, Open::Read).map_err(storage)?;
+            let Some(label) = Label::read(&*file, &link.span).map_err(storage)? else {
+                // Of an earlier program, or cut; what is missing then has been told where it is needed.
+                continue;
+            };
+            let database = said.map_or(label.identity, |said| said.identity);
+            let foreign = |is: String| {
+                let (name, path) = (&link.name, link.directory.path());
+                Error::Storage(format!("{name} in {path} {is}: bring the right file"))
+            };
+            if label.identity != database {
+                let of: Identity = label.identity;
+                return Err(foreign(format!("is a segment of database {of}, and the backup is of {database}")));
+            }
+            if label.span != link.span {
+                return Err(foreign(format!("holds segment {}", name_of(&label.span))));
+            }
+            said = said.or(Some(Said { identity: database, unlabelled: 0, newest: 0, durable: 0 }));
         }
+        Ok(said)
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
     copy::Progress,
     image::{self, Image},
     parallel, rebuild,
-    recovery::{Found as Files, find, read_catalog_with, replay_all},
+    recovery::{Found as Files, find, find_copy, read_catalog_with, replay_all},
     replay::{Arrays, Notes, Replay, raise},
     row_set::RowSet,
     store::{read_row, storage},
@@ -37,6 +37,7 @@ use crate::{
     index::IndexKind,
     log::{
         block::{BlockKind, HEADER_BYTES, Header},
+        identity::{self, IDENTITY},
         lsn::{Address, Space},
         record::{BlobRef, Record, Records},
         scan::{Extent, Found, Scan},
@@ -151,22 +152,54 @@ pub fn verify_in(
         verification.took = began.elapsed();
         return Ok(verification);
     }
-    let is_ours = |name: &String| image::begin_of(name).is_some() || crate::log::segment::span_of(name).is_some();
+    let is_ours = |name: &String| {
+        name == IDENTITY || image::begin_of(name).is_some() || crate::log::segment::span_of(name).is_some()
+    };
     if !names.iter().any(is_ours) {
         return Err(Error::Storage(format!("{} holds no database", directory.path())));
     }
-    match find(&**directory) {
-        Ok(found) => {
-            let mut check = Check::new(directory, &found, &mut verification, progress)?;
-            check.run()?;
+    verify_files(directory, find(&**directory), &mut verification, progress)?;
+    verification.took = began.elapsed();
+    Ok(verification)
+}
+
+fn verify_files(
+    directory: &Arc<dyn Directory>,
+    found: Result<Files>,
+    verification: &mut Verification,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<()> {
+    match found {
+        Ok(mut found) => {
+            if let Err(error) = found.check_labels(&**directory) {
+                verification.tell_error(error);
+            }
+            if found.said.is_some() {
+                for at in identity::damaged_slots(&**directory).map_err(storage)? {
+                    verification.tell(IDENTITY, at, "there is no whole slot");
+                }
+            }
+            Check::new(directory, &found, verification, progress)?.run()
         }
         Err(error) => {
             verification.tell_error(error);
             verification.not_checked.push("everything else: it is not known which files count".into());
+            Ok(())
         }
     }
-    verification.took = began.elapsed();
-    Ok(verification)
+}
+
+/// Fails where something is wrong with a copy that is complete but does not count yet.
+pub(super) fn verify_copy(directory: &Arc<dyn Directory>) -> Result<()> {
+    let mut verification = Verification::default();
+    verify_files(directory, find_copy(&**directory), &mut verification, &mut |_| ())?;
+    let Some(first) = verification.findings.into_iter().next() else { return Ok(()) };
+    let (path, wrong) = (directory.path(), verification.wrong);
+    Err(Error::Corrupt {
+        file: format!("{path}/{}", first.file),
+        offset: first.offset,
+        what: format!("the restored database is not right, and cannot be opened: {} ({wrong} findings)", first.what),
+    })
 }
 
 /// Which addresses have been ticked off.
@@ -334,7 +367,7 @@ impl<'v> Check<'v> {
     fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<LogEnd>)> {
         let segments = &self.found.segments[..];
         let replay = Replay::new(&self.files, segments, &self.now, self.found.begin());
-        match replay_all(&replay) {
+        match replay_all(&replay, self.found.said.map_or(0, |said| said.durable)) {
             Ok((notes, tail)) => {
                 let cut = tail.and_then(|tail| Some((tail.span, tail.hole?)));
                 for (table, rows) in notes.iter().flat_map(|notes| &notes.rows) {
@@ -394,7 +427,7 @@ impl<'v> Check<'v> {
                 }
                 Found::End => break,
                 Found::Invalid(_) if stop == Some(at) => {
-                    if !is_blank(file, at - extent.base)? {
+                    if !is_blank(file, at - extent.base, extent.end - extent.base)? {
                         let what = "the log ends here with what was not durable".into();
                         self.verification.torn = Some(Finding { file: name.into(), offset: at - extent.base, what });
                     }
@@ -728,17 +761,19 @@ fn row_name(table: TableId, row: RowId) -> String {
     format!("row {} of table {}", row.0, table.0)
 }
 
-/// Whether there are only zeros from `at` on.
-pub(super) fn is_blank(file: &dyn File, mut at: u64) -> Result<bool> {
-    let mut buffer = vec![0; 1 << 20];
-    loop {
+/// Whether there are only zeros from `at` on, up to `end` or the end of the file.
+pub(super) fn is_blank(file: &dyn File, mut at: u64, end: u64) -> Result<bool> {
+    const BYTES: u64 = 1 << 20;
+    while at < end {
+        let mut buffer = vec![0; BYTES.min(end - at) as usize];
         let read = file.read_at(at, &mut buffer).map_err(storage)?;
         if buffer[..read].iter().any(|byte| *byte != 0) {
             return Ok(false);
         }
         if read < buffer.len() {
-            return Ok(true);
+            break;
         }
         at += read as u64;
     }
+    Ok(true)
 }

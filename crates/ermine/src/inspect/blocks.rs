@@ -240,6 +240,7 @@ impl BlockKind {
             block::BlockKind::Keys => "keys",
             block::BlockKind::Entries => "entries",
             block::BlockKind::End => "end",
+            block::BlockKind::Label => "label",
         }
     }
 

@@ -58,12 +58,14 @@ pub(crate) enum BlockKind {
     Entries = 8,
     /// Of a checkpoint: it is complete.
     End = 9,
+    /// Of a file of the cold store, at its beginning: the database's identity.
+    Label = 10,
 }
 
 impl BlockKind {
     fn read(byte: u8) -> Option<Self> {
         use BlockKind::*;
-        let kinds = [Commit, Skip, Overflow, Clock, Cold, Begin, Keys, Entries, End];
+        let kinds = [Commit, Skip, Overflow, Clock, Cold, Begin, Keys, Entries, End, Label];
         kinds.into_iter().find(|kind| *kind as u8 == byte)
     }
 }

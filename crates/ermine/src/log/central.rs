@@ -3,14 +3,14 @@
 use std::{
     sync::{Arc, OnceLock, atomic::AtomicBool},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use super::{
     block::{BlockKind, Body, Sealed},
     chains::Chains,
     draft::Draft,
-    flusher::Flusher,
+    flusher::{Flusher, Moment},
     lsn::{GRANULE, Lsn, SEGMENTS},
     ring::Ring,
     segment::SegmentFiles,
@@ -33,6 +33,8 @@ pub(crate) struct Log {
     pub(crate) chains: Chains,
     /// The announcements of the flusher itself.
     pub(super) clock_filling: Arc<Filling>,
+    /// The announcements of those who note the time because somebody asked for it.
+    moment_filling: Mutex<Arc<Filling>>,
     written: Written,
     /// The sequence number of the first segment that has no file yet.
     first_new: u64,
@@ -69,6 +71,7 @@ impl Log {
         let space = LogSpace::new(offset, segments, segment_bytes);
         let log = Arc::new(Self {
             clock_filling: space.join(),
+            moment_filling: Mutex::new(space.join()),
             space,
             ring,
             files,
@@ -202,6 +205,12 @@ impl Log {
         self.fill(piece, sealed, body);
         self.space.filled(filling);
         piece.lsn
+    }
+
+    /// Notes the time behind everything that has been committed, for restores to a moment.
+    pub(crate) fn note_moment(&self) {
+        let filling = self.moment_filling.lock().expect("no code panics while it notes the time");
+        self.append(&filling, Moment::from(SystemTime::now()).body());
     }
 
     /// As [`Log::append`], if that takes no waiting for anything; `None`: it would.

@@ -44,7 +44,7 @@ const CLOCK_INTERVAL: Duration = Duration::from_millis(10);
 const WRITE_BYTES: u64 = 1 << 20;
 
 /// A time as it stands in the log: microseconds since 1970.
-struct Moment([u8; 8]);
+pub(super) struct Moment([u8; 8]);
 
 impl From<SystemTime> for Moment {
     fn from(time: SystemTime) -> Self {
@@ -54,7 +54,7 @@ impl From<SystemTime> for Moment {
 }
 
 impl Moment {
-    fn body(&self) -> Body<'_> {
+    pub(super) fn body(&self) -> Body<'_> {
         Body { kind: BlockKind::Clock, descriptors: &[], payload: &self.0 }
     }
 }
@@ -127,6 +127,9 @@ impl Flusher {
             let lsn = self.log.append(&self.log.clock_filling, moment.body());
             self.moment_placed(lsn, &moment);
             self.flush(self.log.space.filled_to().max(self.from))?;
+        }
+        if let (Some(identity), Some((span, _))) = (self.log.files.identity(), &self.current) {
+            identity.note(span.sequence + 1, self.from)?;
         }
         Ok(())
     }

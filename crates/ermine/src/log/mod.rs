@@ -16,6 +16,7 @@
 //! | `ring` | the log buffer |
 //! | `flusher`, `waiters` | group commit |
 //! | `segment`, `scan` | the files, and reading them |
+//! | `identity` | whose a file is, and how far the log has come |
 //!
 //! Beside it there is the parallel log of single-version schemes (`parallel`); they share varints, those who wait, and receipts.
 //!
@@ -32,6 +33,8 @@
 pub(crate) mod block;
 pub(crate) mod chains;
 pub(crate) mod draft;
+#[cfg(not(loom))]
+pub(crate) mod identity;
 pub(crate) mod lsn;
 pub(crate) mod parallel;
 pub(crate) mod record;

@@ -2,15 +2,17 @@
 //!
 //! A file's name says everything about it, `log-SEQUENCE-START-END` in hexadecimal digits, so that the segment table is
 //! rebuilt from names (ERMIA 3.2). A file begins with the page of the LSN space in which its segment begins, and is as long as
-//! its segment, in whole pages. Where nothing has been written yet there are zeros.
+//! its segment, in whole pages. Where nothing has been written yet there are zeros. Behind that a page has the file's
+//! [`Label`]: it says of which database the segment is, and that the file has its whole length.
 
 use std::{
     collections::HashMap,
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use super::{
+    identity::{IdentityFile, Label},
     lsn::{GRANULE, OFFSET_MAX},
     space::{PAGE_BYTES, SEGMENT_BYTES_MAX, Span},
 };
@@ -42,16 +44,28 @@ pub(crate) struct SegmentFiles {
     directory: Arc<dyn Directory>,
     how: Open,
     open: Mutex<HashMap<u64, Arc<dyn File>>>,
+    /// What says whose they are, as soon as the database has one.
+    identity: OnceLock<Arc<IdentityFile>>,
 }
 
 impl SegmentFiles {
     pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
-        Self { directory, how: Open::Write, open: Mutex::default() }
+        Self { directory, how: Open::Write, open: Mutex::default(), identity: OnceLock::new() }
     }
 
     /// Files that are only read.
     pub(crate) fn read_only(directory: Arc<dyn Directory>) -> Self {
-        Self { directory, how: Open::Read, open: Mutex::default() }
+        Self { directory, how: Open::Read, open: Mutex::default(), identity: OnceLock::new() }
+    }
+
+    /// New segments get labels from now on, and are noted there.
+    pub(crate) fn label(&self, identity: Arc<IdentityFile>) {
+        assert!(self.identity.set(identity).is_ok(), "a database has one identity");
+    }
+
+    /// What says whose they are.
+    pub(crate) fn identity(&self) -> Option<&Arc<IdentityFile>> {
+        self.identity.get()
     }
 
     /// The file of a segment that exists.
@@ -65,12 +79,20 @@ impl SegmentFiles {
         Ok(file)
     }
 
-    /// Makes the file of a new segment, with its whole length, so that later writes change no length. The name is durable
-    /// when this returns: nothing in the segment counts before.
+    /// Makes the file of a new segment, with its whole length, so that later writes change no length. The name is durable, and
+    /// it is noted that there is the segment, when this returns: nothing in the segment counts before. Everything in front of
+    /// it is durable.
     pub(crate) fn create(&self, span: &Span) -> io::Result<Arc<dyn File>> {
         let file = self.directory.open(&name_of(span), Open::Create)?;
         file.set_length(span.position(span.end).next_multiple_of(PAGE_BYTES))?;
+        if let Some(identity) = self.identity.get() {
+            Label { identity: identity.identity(), span: *span, whole: span.start }.write(&*file)?;
+            file.sync()?;
+        }
         self.directory.sync()?;
+        if let Some(identity) = self.identity.get() {
+            identity.note(span.sequence + 1, span.start)?;
+        }
         self.open.lock().expect("no code panics while it holds the files").insert(span.sequence, file.clone());
         Ok(file)
     }

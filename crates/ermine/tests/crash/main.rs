@@ -242,7 +242,10 @@ fn operations_that_fail_end_all_acknowledgements() {
             })
         });
         let _case = life.case(&directory, format!("{setting:?}, {fault:?} at {at}, crash {keep:?}"));
-        let db = open(&directory, &setting);
+        let Ok(db) = try_open(&directory, &setting) else {
+            assert!(struck.lock().unwrap().is_some(), "it does not open");
+            return;
+        };
         let (past, ended) = workload::run(&db, &directory, &setting, rng.u64(..), Past::default());
         let broken = *struck.lock().unwrap();
         if broken == Some(true) {

@@ -37,7 +37,7 @@ impl<P: InPlace> Engine<P> {
         let (log, checkpoints) = self.log_and_checkpoints()?;
         let began = Instant::now();
         log.check()?;
-        let mut filling = Filling::begin(to, watch)?;
+        let mut filling = Filling::begin(to, None, watch)?;
         let mut state = checkpoints.lock();
         let (distance, bytes) = state.distance(log);
         if !state.has_one() || distance > OLD_BYTES.max(bytes / 2) {
@@ -55,7 +55,7 @@ impl<P: InPlace> Engine<P> {
         manifest.copy_to(&mut filling).map_err(storage)?;
         let (from_lsn, to_lsn) = (position(manifest.last_epoch), position(found.epoch + 1));
         let (files, bytes) = (filling.files, filling.bytes);
-        filling.finish(None).map_err(storage)?;
+        filling.finish(None, || Ok(()))?;
         Ok(BackupReport { from_lsn, to_lsn, files, bytes, took: began.elapsed() })
     }
 

@@ -77,7 +77,7 @@ pub(in super::super) fn restore(
         progress(copied);
         Ok(())
     };
-    let mut filling = Filling::begin(target, watch)?;
+    let mut filling = Filling::begin(target, None, watch)?;
     filling.expect(history.bytes());
     if let Some(manifest) = &found.manifest {
         manifest.copy_rows(&mut filling, &places.devices).map_err(storage)?;
@@ -87,7 +87,7 @@ pub(in super::super) fn restore(
         manifest.copy_to(&mut filling).map_err(storage)?;
     }
     let bytes = filling.bytes;
-    filling.finish(None).map_err(storage)?;
+    filling.finish(None, || Ok(()))?;
     Ok(RestoreReport {
         lsn: position(cut + 1),
         moment: notes.iter().rfind(|note| note.epoch <= cut).and_then(Note::moment),

@@ -124,9 +124,12 @@ impl PersistentFile {
     }
 }
 
-/// What a file says; `None`: no slot of it is whole.
+/// What a file says; `None`: no slot of it is whole, or it has been cut and may have said more.
 pub(crate) fn read(directory: &dyn Directory, generation: u32) -> io::Result<Option<Persistent>> {
     let file = directory.open(&name_of(generation), Open::Read)?;
+    if file.length()? < SLOT_DISTANCE + SLOT_HEAD_BYTES as u64 {
+        return Ok(None);
+    }
     Ok(newest(&*file)?.map(|(_, persistent)| persistent))
 }
 
@@ -166,7 +169,7 @@ fn slots(file: &dyn File) -> io::Result<[Option<(u64, Persistent)>; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::file::faulty::FaultyDirectory;
+    use crate::platform::file::faulty::{FaultyDirectory, Keep};
 
     #[test]
     fn a_torn_slot_leaves_the_one_before() {
@@ -182,8 +185,14 @@ mod tests {
         directory.flip(&name_of(3), 20, 0).unwrap();
         assert_eq!(read(&directory, 3).unwrap(), Some(say(5)));
         make_sure(&directory, 3).unwrap();
+        let whole = directory.trace().crash(0, Keep::Everything);
         directory.flip(&name_of(3), SLOT_DISTANCE + 40, 7).unwrap();
         assert_eq!(read(&directory, 3).unwrap(), None);
+        // Cut, it could have said more in the slot that is missing.
+        for bytes in [SLOT_DISTANCE + 31, SLOT_DISTANCE, 31, 0] {
+            whole.cut(&name_of(3), bytes).unwrap();
+            assert_eq!(read(&whole, 3).unwrap(), None, "{bytes}");
+        }
         assert_eq!((generation_of(&name_of(3)), generation_of("pepoch-3")), (Some(3), None));
     }
 }

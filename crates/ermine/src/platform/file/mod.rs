@@ -1,8 +1,8 @@
 //! Files of a database: the few operations that the log, checkpoints and recovery need.
 //!
 //! A database lives in one flat directory. What it does there goes through [`Directory`] and [`File`], of which there
-//! are two: [`real`], the operating system's, and [`faulty`], which loses, tears and breaks what a real device may, for
-//! tests of recovery.
+//! are three: [`real`], the operating system's; [`faulty`], which loses, tears and breaks what a real device may, for
+//! tests of recovery; and [`overlay`], through which a database is read that must not change.
 //!
 //! What may be relied on, and nothing else:
 //! 1. What was written before a [`File::sync`] that succeeded is there after a crash; what was not may be there in any
@@ -14,6 +14,7 @@
 mod failure;
 pub mod faulty;
 mod lock;
+pub mod overlay;
 pub mod real;
 #[cfg(not(loom))]
 pub(crate) mod wary;
