@@ -3,6 +3,8 @@
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use crate::{
+    catalog::FIRST_KEY_FUNCTION,
+    database::Uniqueness,
     declared::AccessSet,
     durable::parallel::checkpoint::CheckpointSyncs,
     error::{Error, Result},
@@ -11,6 +13,7 @@ use crate::{
     log::parallel::pepoch::DEVICES_MAX,
     observer::Observer,
     partition::PartitionOf,
+    platform::budget::{Budget, default_limit},
     platform::file::Directory,
     sync::{AtomicU64, Ordering},
     types::Key,
@@ -40,7 +43,7 @@ pub struct Options {
     /// ([`TxnOptions::durability`]). A database in memory has none.
     pub durability: Durability,
     /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
-    /// is busy; when it is full, commits wait.
+    /// is busy; when it is full, commits wait. It is no larger than an eighth of the memory limit.
     pub log_buffer_bytes: u64,
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.
@@ -48,7 +51,8 @@ pub struct Options {
     /// Values of more bytes are kept in files of their own: between 64 KiB and 16 MiB, and never more than an eighth of the log
     /// buffer.
     pub blob_after: u64,
-    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large.
+    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large, and no more than half of
+    /// the memory limit under schemes that keep versions.
     pub checkpoint_after: u64,
     /// Under single-version schemes: the directories of the log and of checkpoints, one a device, always in the same order. Each
     /// belongs to one database and has a thread that writes to it. None: the database's own directory.
@@ -71,8 +75,16 @@ pub struct Options {
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
     /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again.
-    /// Such waits end by themselves, unless an application leaves a transaction open.
+    /// Such waits end by themselves, unless an application leaves a transaction open. Zero: it does not wait.
     pub wait_max: Duration,
+    /// Bytes of memory that the database may take: rows with their versions, indexes, what transactions keep, log buffers, and what an
+    /// application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most 1 GiB) is kept for deletes, reads and recovery;
+    /// a write that would need more than the rest fails with [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of what
+    /// the machine or the control group has.
+    pub memory_limit: Option<u64>,
+    /// Demands for memory are refused at random once the database is open, by this seed, for tests.
+    #[doc(hidden)]
+    pub memory_faults: Option<u64>,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
     pub timestamps_left: Option<u64>,
@@ -101,6 +113,8 @@ impl Default for Options {
             archive: None,
             archive_in: None,
             wait_max: Duration::from_secs(1),
+            memory_limit: None,
+            memory_faults: None,
             timestamps_left: None,
             observer: None,
         }
@@ -189,6 +203,9 @@ impl Options {
                 "log segments of {bytes} bytes: use at least the log buffer's size, and at most 64 GiB"
             )));
         }
+        if let Some(bytes) = self.memory_limit.filter(|bytes| *bytes < Budget::LIMIT_MIN) {
+            return Err(Error::Options(format!("a memory limit of {bytes} bytes: use at least 16 MiB")));
+        }
         if self.epoch_interval > Duration::from_secs(1) {
             return Err(Error::Options(format!("epochs of {:?}: use up to a second", self.epoch_interval)));
         }
@@ -230,6 +247,31 @@ impl Options {
     pub fn wait_max(mut self, wait_max: Duration) -> Self {
         self.wait_max = wait_max;
         self
+    }
+
+    /// The options with a limit to the memory that the database takes.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// The options with what follows from the memory there is. The schedule explorer opens a database for each schedule, and limits none.
+    pub(crate) fn fitted(&self) -> Self {
+        let limit = self.memory_limit.unwrap_or_else(|| if cfg!(shuttle) { u64::MAX } else { default_limit() });
+        let buffer = (limit / 8).max(*Self::BUFFER.start());
+        let largest =
+            buffer.checked_next_power_of_two().map_or(u64::MAX, |next| if next > buffer { next / 2 } else { next });
+        Self { memory_limit: Some(limit), log_buffer_bytes: self.log_buffer_bytes.min(largest), ..self.clone() }
+    }
+
+    /// The memory that a database with these options may take.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::new(Budget::new(self.memory_limit.unwrap_or(u64::MAX)))
+    }
+
+    /// Bytes of the log buffer, which is taken as a whole.
+    pub(crate) fn log_buffer_taken(&self) -> u64 {
+        self.log_buffer_bytes.next_power_of_two()
     }
 
     /// The options with an observer.
@@ -286,6 +328,46 @@ impl TableOptions {
     }
 }
 
+/// How a secondary index is built.
+///
+/// ```
+/// # use ermine::{Database, IndexKind, IndexOptions, Options, Uniqueness};
+/// # let db = Database::open_in_memory(Options::default())?;
+/// let users = db.table::<u64, String>("users")?;
+/// let options = IndexOptions::new(Uniqueness::Unique).kind(IndexKind::Art).version(2);
+/// let by_name = db.index_with(&users, "by name", options, |_, name| name.to_lowercase())?;
+/// # Ok::<_, ermine::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IndexOptions {
+    /// Whether two rows may share a key.
+    pub uniqueness: Uniqueness,
+    /// The structure of the index.
+    pub kind: IndexKind,
+    /// The version of the key function, which the database keeps: another one is refused.
+    pub version: u32,
+}
+
+impl IndexOptions {
+    /// A B+-tree with version 1 of its key function.
+    pub fn new(uniqueness: Uniqueness) -> Self {
+        Self { uniqueness, kind: IndexKind::BTree, version: FIRST_KEY_FUNCTION }
+    }
+
+    /// The options with another kind of index.
+    pub fn kind(mut self, kind: IndexKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The options with another version of the key function.
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
+    }
+}
+
 /// When a transaction counts as committed towards its caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
@@ -336,7 +418,8 @@ impl FromStr for Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
-    /// `rc`: read committed. Every read sees the newest committed version.
+    /// `rc`: read committed. Every read sees the newest committed version; a writer waits for one that has written the row and has not
+    /// ended.
     Rc,
     /// `si`: snapshot isolation. Every read sees the snapshot of the beginning; the first updater of a row wins.
     Si,
@@ -412,7 +495,9 @@ impl Scheme {
     pub fn waits(self) -> bool {
         matches!(
             self,
-            Self::TwoPhaseWaitDie
+            Self::Rc
+                | Self::RcSsn
+                | Self::TwoPhaseWaitDie
                 | Self::TwoPhaseWdl
                 | Self::Serial
                 | Self::Sto
@@ -425,6 +510,11 @@ impl Scheme {
     /// Whether what commits is always as if it had run one after the other.
     pub fn is_serializable(self) -> bool {
         !matches!(self, Self::Rc | Self::Si)
+    }
+
+    /// Whether [`Options::order`] makes a difference to which transactions commit.
+    pub fn has_orders(self) -> bool {
+        matches!(self, Self::RcSsn | Self::SiSsn)
     }
 
     /// Whether a transaction can read a snapshot without losing a conflict ([`crate::Database::snapshot`]). Under timestamp
@@ -482,8 +572,9 @@ impl FromStr for Scheme {
 /// Which transactions come before a transaction in the serial order, beside those that it depends on.
 ///
 /// A serializable scheme commits transactions only if some serial order explains them. The order says how that one agrees with the
-/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn`; the other serializable schemes are
-/// strict whatever is asked for. Under `rc` and `si` there is no serial order.
+/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn` ([`Scheme::has_orders`]), and to
+/// snapshots that are handed out again ([`Options::snapshot_interval`]); otherwise the serializable schemes are strict whatever is
+/// asked for. Under `rc` and `si` there is no serial order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// `strict`: every transaction whose commit had returned when this one began (strict serializability).
@@ -526,7 +617,7 @@ impl FromStr for Order {
     }
 }
 
-/// A client whose transactions come one after another, under [`Order::Session`]. Clones are the same session.
+/// A client of one database whose transactions come one after another, for [`Order::Session`]. Clones are the same session.
 ///
 /// ```
 /// # use ermine::{Database, Options, Order, Session, TxnOptions};
@@ -538,8 +629,20 @@ impl FromStr for Order {
 /// assert_eq!(report.get(&accounts, &7)?, Some(100));
 /// # Ok::<_, ermine::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Session(Arc<AtomicU64>);
+
+impl Default for Session {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(Stamp::ZERO.0)))
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(&self.last()).finish()
+    }
+}
 
 impl Session {
     /// The stamp of its last commit.

@@ -15,8 +15,8 @@ mod verdict;
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
 
 use ermine::{
-    Abort, Database, Error, IndexKind, Options, Result, Scan, Scheme, SecondaryIndex, Table, TableOptions, Transaction,
-    TxnOptions, Uniqueness,
+    Abort, Database, Error, IndexKind, IndexOptions, Options, Result, Scan, Scheme, SecondaryIndex, Table,
+    TableOptions, Transaction, TxnOptions, Uniqueness,
 };
 
 use script::{Bounds, IndexSpec, Op, Range, Script};
@@ -119,8 +119,9 @@ impl Store {
                 IndexSpec::ByValue => Some(Uniqueness::NonUnique),
                 IndexSpec::UniqueByValue => Some(Uniqueness::Unique),
             };
-            let index = uniqueness
-                .map(|uniqueness| database.index_with(&table, "by value", uniqueness, kind, |_, value| value));
+            let index = uniqueness.map(|uniqueness| {
+                database.index_with(&table, "by value", IndexOptions::new(uniqueness).kind(kind), |_, value| value)
+            });
             tables.push((table, index.transpose()?));
         }
         let txn = database.begin(TxnOptions::default())?;

@@ -190,7 +190,8 @@ impl<'h> History<'h> {
     /// transaction has read what no snapshot shows.
     pub fn snapshot(&self, record: &Record) -> Option<(usize, usize)> {
         let finished = self.returned.partition_point(|&(moment, _)| moment < record.begun.0);
-        let mut lowest = if finished == 0 { 0 } else { self.returned[finished - 1].1 };
+        let is_old = record.is_snapshot && self.order(record) != Order::Strict;
+        let mut lowest = if finished == 0 || is_old { 0 } else { self.returned[finished - 1].1 };
         let later = self.called.partition_point(|&(moment, _)| moment < record.begun.1);
         let mut highest = self.called.get(later).map_or(self.records.len(), |&(_, place)| place - 1);
         let knowledge = self.knowledge(record);
@@ -262,10 +263,8 @@ impl<'h> History<'h> {
 
     /// Which order a transaction was promised.
     fn order(&self, record: &Record) -> Order {
-        // A certifier that weighs more than time weighs time, too; and snapshots that are handed out again are old.
-        let chooses = matches!(self.scheme, Scheme::SiSsn | Scheme::RcSsn);
-        let is_old = record.is_snapshot && self.scheme == Scheme::SiSsi;
-        if chooses || is_old { record.order } else { Order::Strict }
+        let may_be_old = record.is_snapshot && self.scheme == Scheme::SiSsi;
+        if self.scheme.has_orders() || may_be_old { record.order } else { Order::Strict }
     }
 
     /// The edges of time, and how many nodes there are with the moments.

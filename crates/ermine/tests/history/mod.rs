@@ -15,8 +15,8 @@ use std::{
 };
 
 use ermine::{
-    Abort, AbortKind, Database, Error, IndexKind, Isolation, Options, Order, Result, Savepoint, Scan, Scheme,
-    SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
+    Abort, AbortKind, Database, Error, IndexKind, IndexOptions, Isolation, Options, Order, Result, Savepoint, Scan,
+    Scheme, SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
@@ -65,19 +65,22 @@ pub fn seconds(otherwise: f64) -> std::time::Duration {
     std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))
 }
 
-/// Any order, for some of the transactions of some histories.
+/// Any order; mostly the default.
 pub fn random_order(rng: &mut Rng) -> Option<Order> {
-    [None, Some(Order::Session), Some(Order::None)][rng.usize(..3)]
+    [None, None, Some(Order::Session), Some(Order::None)][rng.usize(..4)]
 }
 
-/// Transactions that write, that only read, that read safe snapshots, where there are any, and that ask for snapshot isolation only.
+/// Transactions that write, that only read, that read safe snapshots, where there are any, and that ask for snapshot isolation
+/// only, in any order.
 pub fn random_options(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
-    match rng.u8(..12) {
+    let mut options = match rng.u8(..12) {
         0 => TxnOptions::read_only(),
         1 if scheme.has_snapshots() => TxnOptions::snapshot(),
         2 => TxnOptions::default().isolation(Isolation::Snapshot),
         _ => TxnOptions::default(),
-    }
+    };
+    options.order = random_order(rng);
+    options
 }
 
 /// What a history works on.
@@ -181,9 +184,11 @@ pub struct Store {
 const SESSIONS: usize = 16;
 
 impl Store {
-    pub fn create(scheme: Scheme, shape: &Shape, initial: &State) -> Self {
+    /// `wait_max`: how long a transaction waits for others; zero where all are of one thread.
+    pub fn create(scheme: Scheme, shape: &Shape, initial: &State, wait_max: Duration) -> Self {
         // So long that a snapshot is handed out again whenever it may be.
         let mut options = Options::default().scheme(scheme).snapshot_interval(Duration::from_secs(3600));
+        options.wait_max = wait_max;
         options.stale_after = shape.thresholds.stale_after;
         options.escalate_after = shape.thresholds.escalate_after;
         if scheme == Scheme::Sto32 {
@@ -196,7 +201,9 @@ impl Store {
             let built = TableOptions::default().index(shape.index);
             let table = database.table_with(&format!("table {at}"), built).unwrap();
             let by_group = |_: &u64, value| group_of(value);
-            let by_group = database.index_with(&table, "by group", uniqueness, shape.index, by_group).unwrap();
+            let by_group = database
+                .index_with(&table, "by group", IndexOptions::new(uniqueness).kind(shape.index), by_group)
+                .unwrap();
             (table, by_group)
         });
         let tables: Vec<_> = tables.collect();
