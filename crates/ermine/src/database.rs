@@ -10,6 +10,7 @@ use crate::{
         backup::BackupReport,
         checkpoint::{CheckpointReport, Pace},
         copy::Progress,
+        is_of_database,
         recovery::Recovery,
         store::storage,
     },
@@ -134,7 +135,8 @@ impl From<TableEntry> for TableDescription {
 }
 
 impl Database {
-    /// Opens the database in the directory `path`, which is made when it is not there.
+    /// Opens the database in the directory `path`, which is made when it is not there ([`Options::create`]). What is made is for its owner
+    /// alone (modes 0700 and 0600).
     ///
     /// What an earlier process left is recovered first, however it ended ([`Database::recovery`] says what was found). Progress and
     /// a summary go to the application's logger, where it has one for the `log` crate, as do failures in the background. One
@@ -156,11 +158,27 @@ impl Database {
     /// # Ok::<_, ermine::Error>(())
     /// ```
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        let directory = RealDirectory::create(path.as_ref()).map_err(storage)?;
+        let path = path.as_ref();
+        if !options.create && !Self::exists(path) {
+            return Err(Error::Storage(format!(
+                "there is no database in {}: check the path, or make one (`Options::create`)",
+                path.display()
+            )));
+        }
+        let directory = RealDirectory::create(path).map_err(storage)?;
+        if let Some(mode) = directory.open_to_others() {
+            ::log::warn!("others than its owner have access to {} (mode {mode:o}): `chmod 700` it", path.display());
+        }
         let lock = directory.lock().map_err(storage)?;
         let mut database = Self::open_in(Arc::new(directory), options)?;
         database.lock = Some(lock);
         Ok(database)
+    }
+
+    /// Whether there is a database in the directory `path`.
+    pub fn exists(path: impl AsRef<Path>) -> bool {
+        let names = RealDirectory::open(path).and_then(|directory| directory.list());
+        names.is_ok_and(|names| names.iter().any(|name| is_of_database(name)))
     }
 
     /// As [`Database::open`] for any implementation of a directory; nobody else uses it meanwhile.

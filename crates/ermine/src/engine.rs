@@ -202,6 +202,7 @@ impl<S: Scheme> Engine<S> {
         self.shared.tids.epochs().advance();
         self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
         self.nodes.reclaim_orphans(4096);
+        self.memory.sweep_if_due();
         let ending = self.tables.free_ended(|table| {
             // SAFETY: the table was dropped, and whoever could meet its rows has left the epoch of transactions.
             let unloaded = unsafe { table.clear(&mut self.memory.arena()) };

@@ -1,6 +1,13 @@
 //! How a database is opened: one plain struct with defaults and a check.
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    path::PathBuf,
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     catalog::FIRST_KEY_FUNCTION,
@@ -28,6 +35,9 @@ pub struct Options {
     /// Which order of its transactions the database keeps to under a scheme that is serializable. A transaction can ask for another
     /// one ([`TxnOptions::order`]).
     pub order: Order,
+    /// Whether [`crate::Database::open`] makes a database where there is none; as a default it does. Without it a path that was mistyped is an
+    /// error instead of an empty database.
+    pub create: bool,
     /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]) to transactions that do not ask for
     /// [`Order::Strict`]; those get a new one each. Under the schemes that keep one version a row each snapshot is a new one.
     pub snapshot_interval: Duration,
@@ -97,6 +107,7 @@ impl Default for Options {
         Self {
             scheme: Scheme::default(),
             order: Order::default(),
+            create: true,
             snapshot_interval: Duration::ZERO,
             stale_after: None,
             escalate_after: None,
@@ -222,6 +233,18 @@ impl Options {
         self
     }
 
+    /// The options with whether a database is made where there is none.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// let opened = Database::open("/nowhere/shopp", Options::default().create(false));
+    /// assert!(opened.is_err_and(|error| error.to_string().contains("no database in /nowhere/shopp")));
+    /// ```
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
     /// The options with another interval between safe snapshots, for transactions that do not ask for [`Order::Strict`].
     ///
     /// Each new one can cost concurrent writers an abort. A longer interval costs freshness: what has been committed in
@@ -293,6 +316,8 @@ impl Options {
 pub struct TableOptions {
     /// How rows are found by their keys.
     pub index: IndexKind,
+    /// Its rows may take memory from the reserve. Not kept in the database: say it each time the table is opened.
+    pub(crate) is_essential: bool,
     /// Which partition a row is in, for the scheme `partitioned`. Not kept in the database: say it each time the table is opened.
     pub(crate) partition: Option<PartitionOf>,
 }
@@ -301,6 +326,13 @@ impl TableOptions {
     /// The options with another kind of index.
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index = kind;
+        self
+    }
+
+    /// The options for a table whose rows may take memory from the reserve ([`Options::memory_limit`]): one of few rows, without which an application
+    /// could not free memory when there is none left, as a catalog that says what is to be dropped.
+    pub fn essential(mut self) -> Self {
+        self.is_essential = true;
         self
     }
 
@@ -631,6 +663,21 @@ impl FromStr for Order {
 /// ```
 #[derive(Clone)]
 pub struct Session(Arc<AtomicU64>);
+
+/// Two handles are equal that are the same session.
+impl PartialEq for Session {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Session {}
+
+impl Hash for Session {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
 
 impl Default for Session {
     fn default() -> Self {

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::{
     access::IndexOrdinal,
-    catalog::{IndexEntry, TableEntry, ValueLayouts},
+    catalog::{CATALOG, IndexEntry, TableEntry, ValueLayouts},
     database::Uniqueness,
     epoch::Guard,
     error::{Error, Result},
@@ -22,7 +22,7 @@ use crate::{
     index::Index,
     options::Options,
     partition::PartitionOf,
-    platform::budget::Budget,
+    platform::budget::{Budget, Need},
     rows::{
         arena::Arena,
         array::{RowArray, Slot},
@@ -191,6 +191,8 @@ pub(crate) struct TableParts<F: Family> {
     pub(crate) types: OnceLock<[TypeId; 2]>,
     /// Which partition a row is in, where the application has said so.
     pub(crate) partition: OnceLock<PartitionOf>,
+    /// Its rows may take memory from the reserve.
+    is_essential: OnceLock<()>,
     pub(crate) primary: Index,
     pub(crate) rows: RowArray<F>,
     pub(crate) beside: F::Beside,
@@ -217,6 +219,7 @@ impl<F: Family> TableParts<F> {
             layouts: Mutex::new(entry.layouts.clone()),
             types: OnceLock::new(),
             partition: OnceLock::new(),
+            is_essential: if entry.id == CATALOG { OnceLock::from(()) } else { OnceLock::new() },
             primary,
             rows,
             beside: F::beside(options),
@@ -254,6 +257,17 @@ impl<F: Family> TableParts<F> {
     pub(crate) unsafe fn clear(&self, arena: &mut Arena) -> u64 {
         // SAFETY: says the caller.
         (0..self.rows.count()).map(|row| u64::from(unsafe { F::clear(self.rows.slot(RowId(row)), arena) })).sum()
+    }
+
+    /// Its rows may take memory from the reserve from now on.
+    pub(crate) fn be_essential(&self) {
+        self.is_essential.get_or_init(|| ());
+    }
+
+    /// What memory for a value of it is needed for.
+    #[inline]
+    pub(crate) fn need(&self) -> Need {
+        if self.is_essential.get().is_some() { Need::Work } else { Need::Grow }
     }
 
     /// One of its indexes.

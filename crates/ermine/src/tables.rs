@@ -359,6 +359,9 @@ impl<F: Family> Tables<F> {
         if *key != types.key || value != types.value.name() || !is_as_before {
             return Err(Error::Schema(format!("table {name} exists with keys {key} and values {value}")));
         }
+        if built.is_essential {
+            table.be_essential();
+        }
         if table.primary.kind() != built.index {
             let kind = table.primary.kind();
             return Err(Error::Schema(format!("table {name} exists with an index of kind {kind:?}")));

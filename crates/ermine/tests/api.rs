@@ -427,6 +427,24 @@ fn a_transaction_comes_after_those_that_its_order_names() {
     assert_eq!(Order::ALL.map(|order| order.name().parse::<Order>().unwrap()), Order::ALL);
 }
 
+/// Nothing commits in between that has a stamp of its own: both stand at the same place.
+#[test]
+fn one_that_takes_its_writes_back_may_stand_where_a_reader_of_the_row_stands() {
+    for db in databases().filter(|db| db.scheme().has_versions()) {
+        let table = filled(&db);
+        db.run(|txn| txn.get(&table, &1)).unwrap();
+        for _ in 0..2 {
+            let mut txn = db.begin(TxnOptions::default()).unwrap();
+            txn.get(&table, &2).unwrap();
+            let savepoint = txn.savepoint().unwrap();
+            txn.put(&table, &1, &7).unwrap();
+            txn.roll_back_to(savepoint).unwrap();
+            let committed = txn.commit();
+            assert!(committed.is_ok(), "{}: {committed:?}", db.scheme());
+        }
+    }
+}
+
 #[test]
 fn a_transaction_without_writes_takes_no_log() {
     for db in databases().map(|db| db.scheme()).filter(|scheme| scheme.has_versions()) {

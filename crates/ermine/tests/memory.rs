@@ -8,8 +8,8 @@
 use std::{collections::BTreeMap, ops::Range, path::PathBuf};
 
 use ermine::{
-    Database, Durability, Error, IndexKind, IndexOptions, Options, Scheme, SecondaryIndex, Table, TableOptions,
-    TxnOptions, Uniqueness,
+    AbortKind, Database, Durability, Error, IndexKind, IndexOptions, Options, Scheme, SecondaryIndex, Table,
+    TableOptions, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
@@ -77,7 +77,8 @@ fn what_is_deleted_serves_new_rows_under_every_scheme() {
         let filled = store.fill(0..u64::MAX, 600);
         let taken = store.db.statistics().memory_taken;
         assert!(filled > 10_000, "{scheme} {kind:?}: refused after {filled} rows and {taken} bytes");
-        assert!(taken <= limit - limit / 8 + MIB, "{scheme} {kind:?}: {taken} bytes are taken");
+        // Indexes may grow into the first half of the reserve while rows still have room in the last chunk.
+        assert!(taken <= limit - limit / 16 + MIB, "{scheme} {kind:?}: {taken} bytes are taken");
         // Reads and changes that need no more room go on.
         let value = store.db.run(|txn| txn.get(&store.rows, &scattered(7))).unwrap();
         assert_eq!(value, Some(vec![7; 600]), "{scheme}");
@@ -284,7 +285,7 @@ fn play(scheme: Scheme, rng: &mut Rng, seed: u64) {
         let store = Store::new(db.take(1).next().unwrap(), kind);
         check(&store, &model, scheme, kind);
         for _ in 0..60 {
-            refusals += transaction(&store, &mut model, rng);
+            refusals += transaction(&store, kind, &mut model, rng);
         }
         check(&store, &model, scheme, kind);
         drop(store);
@@ -299,7 +300,7 @@ fn play(scheme: Scheme, rng: &mut Rng, seed: u64) {
 }
 
 /// Random writes, some of them taken back; says how many were refused.
-fn transaction(store: &Store, model: &mut BTreeMap<u64, Vec<u8>>, rng: &mut Rng) -> u64 {
+fn transaction(store: &Store, kind: IndexKind, model: &mut BTreeMap<u64, Vec<u8>>, rng: &mut Rng) -> u64 {
     let mut refused = 0;
     let mut txn = store.db.begin(TxnOptions::default()).unwrap();
     let mut own = model.clone();
@@ -325,6 +326,10 @@ fn transaction(store: &Store, model: &mut BTreeMap<u64, Vec<u8>>, rng: &mut Rng)
             match done {
                 Ok(()) => {}
                 Err(Error::OutOfMemory { .. }) => refused += 1,
+                // A hash index that its own insert makes grow voids what the transaction has seen of another bucket.
+                Err(Error::Abort(abort)) if kind == IndexKind::Hash && abort.kind == AbortKind::Phantom => {
+                    return refused;
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -336,8 +341,12 @@ fn transaction(store: &Store, model: &mut BTreeMap<u64, Vec<u8>>, rng: &mut Rng)
         }
     }
     if rng.u8(..5) > 0 {
-        txn.commit().unwrap();
-        *model = own;
+        match txn.commit() {
+            Ok(_) => *model = own,
+            // As above.
+            Err(Error::Abort(abort)) if kind == IndexKind::Hash && abort.kind == AbortKind::Phantom => {}
+            Err(error) => panic!("{kind:?}: {error}"),
+        }
     }
     refused
 }

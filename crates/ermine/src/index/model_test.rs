@@ -4,7 +4,7 @@
 
 use super::{Batch, Direction, Index, IndexKind, Insert, Walk, key::LongKey};
 use crate::{
-    epoch::{EpochManager, Guard},
+    epoch::{EpochManager, Guard, Participant},
     ids::{RowId, Stamp},
     platform::budget::Budget,
 };
@@ -218,6 +218,14 @@ fn every_shape_of_key_agrees_with_a_sorted_map() {
     }
 }
 
+/// Frees everything that was retired: its epoch closes with the second one after it.
+fn settle(epochs: &EpochManager, worker: &Participant) {
+    for _ in 0..4 {
+        let _ = epochs.try_advance();
+        worker.reclaim(usize::MAX);
+    }
+}
+
 /// What inserts count is what the index takes, and removing everything gives all of it back: nothing is counted twice or not at all.
 #[test]
 fn what_is_counted_is_what_the_index_takes() {
@@ -235,7 +243,7 @@ fn what_is_counted_is_what_the_index_takes() {
                 index.insert_if_absent(&worker.enter(), key, RowId(1));
                 worker.reclaim(8);
             }
-            while epochs.try_advance().is_ok() && worker.reclaim(usize::MAX) > 0 {}
+            settle(&epochs, &worker);
             let takes = index.footprint(&worker.enter()).bytes() as u64;
             drop(worker);
             let counted = budget.taken();
@@ -245,10 +253,7 @@ fn what_is_counted_is_what_the_index_takes() {
             for key in &keys {
                 assert!(index.remove_if(&worker.enter(), key, RowId(1), Stamp(1), Stamp(1), || true));
             }
-            for _ in 0..8 {
-                let _ = epochs.try_advance();
-                worker.reclaim(usize::MAX);
-            }
+            settle(&epochs, &worker);
             drop(worker);
             let left = index.footprint(&epochs.join().enter()).bytes() as u64;
             let counted = budget.taken();

@@ -223,7 +223,11 @@ impl Certifier for Ssn {
             self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, place).with(other));
         }
         self.lower_pushed(self.untracked.successor(tids));
-        self.successor.stamp = self.successor.stamp.min(stamp);
+        let mut writes = writes.peekable();
+        // Of a transaction without writes no other takes its pi, and another one without writes that it follows may have its stamp.
+        if writes.peek().is_some() {
+            self.successor.stamp = self.successor.stamp.min(stamp);
+        }
         // The committed readers with a lower stamp of what it overwrote (lines 24-32).
         let overwriting = Overwriting { shared, tid, stamp, successor: self.successor.stamp };
         for Overwrite { old, place, table_readers, .. } in writes {

@@ -198,6 +198,7 @@ impl<P: InPlace> Engine<P> {
         self.nodes.advance();
         self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
         self.nodes.reclaim_orphans(4096);
+        self.memory.sweep_if_due();
         let ending = self.tables.free_ended(|table| {
             // SAFETY: the table was dropped, and whoever could meet its records has left the epoch of transactions.
             let _ = unsafe { table.clear(&mut self.memory.arena()) };

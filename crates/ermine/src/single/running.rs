@@ -16,8 +16,8 @@ use crate::{
     ids::{DatabaseId, RowId, Stamp},
     index::{Insert, Inserted, LeafSeen},
     log::{Pending, Receipt},
-    observer::Outcome,
-    options::{Durability, TxnOptions},
+    observer::{Circumstances, Outcome},
+    options::{Durability, Order, TxnOptions},
     platform::budget::Need,
     rows::{
         copies::Copied,
@@ -59,6 +59,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
         if !options.read_only && engine.budget.is_tight() {
             engine.collect();
         }
+        let began = engine.options.observer.as_ref().map(|observer| observer.begins());
         let worker = engine.workers.take().unwrap_or_else(|| Box::new(Worker::new(engine)));
         let durability = options.durability.unwrap_or(engine.options.durability);
         // The swap in `arrive` is the fence of the epoch.
@@ -67,6 +68,12 @@ impl<'e, P: InPlace> Txn<'e, P> {
         let read_only = options.read_only || options.snapshot;
         let txn = Self { engine, worker: Some(worker), read_only, durability };
         let mut operation = txn.operation()?;
+        if let (Some(began), Some(notes)) = (began, &mut operation.state.notes) {
+            let session = options.session.clone();
+            // Schemes with one version a row are strict whatever is asked for.
+            notes.circumstances =
+                Circumstances { began, reads_snapshot: options.snapshot, order: Order::Strict, session };
+        }
         if options.snapshot {
             let snapshot = engine.snapshots.open(&engine.epochs);
             operation.state.snapshot = Some(snapshot);

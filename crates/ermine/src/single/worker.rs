@@ -235,6 +235,7 @@ impl<P: InPlace> Worker<P> {
         }
         engine.nodes.advance();
         state.garbage.free(engine, &mut state.arena);
+        state.arena.tidy();
         self.nodes.reclaim(2 * Self::HOUSEKEEPING_EVERY);
         let garbage = &mut state.garbage;
         garbage.kept.set(garbage.bytes(), &engine.budget);

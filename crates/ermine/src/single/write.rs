@@ -82,13 +82,14 @@ impl<P: InPlace> Operation<'_, P> {
     }
 
     /// The value that a record will have at the commit has to have room then.
-    fn promise(&mut self, record: RecordOf<P>, value: Option<&[u8]>) -> Result<()> {
-        let Some(value) = value.filter(|value| !record.has_room(value.len())) else { return Ok(()) };
+    fn promise(&mut self, record: RecordOf<P>, request: &Request<'_, P>) -> Result<()> {
+        let need = request.table.need();
+        let Some(value) = request.value.filter(|value| !record.has_room(value.len())) else { return Ok(()) };
         let bytes = RecordPtr::<P::Control>::outgrown_bytes_for(value.len()) as u64;
-        self.engine.budget.check(bytes, Need::Grow)?;
+        self.engine.budget.check(bytes, need)?;
         self.state.promised += bytes;
         let kept = self.state.kept_bytes();
-        self.state.kept.grow(kept, &self.engine.budget, Need::Grow)
+        self.state.kept.grow(kept, &self.engine.budget, need)
     }
 
     fn write(&mut self, request: &Request<'_, P>) -> Result<bool> {
@@ -147,7 +148,7 @@ impl<P: InPlace> Operation<'_, P> {
                 return Err(key_exists(request));
             }
         }
-        self.promise(record, request.value)?;
+        self.promise(record, request)?;
         let claimed = P::claim(&self.engine.shared, &mut self.state.scheme, record, place);
         claimed.map_err(|conflict| self.lose(conflict))?;
         // After the claim: who takes it out looks the other way round.
@@ -213,7 +214,7 @@ impl<P: InPlace> Operation<'_, P> {
     fn rewrite(&mut self, request: &Request<'_, P>, at: usize) -> Result<Tried> {
         let Request { table, key, how, .. } = *request;
         let Write { row, record, value: before, .. } = self.state.footprint.writes[at];
-        self.promise(record, request.value)?;
+        self.promise(record, request)?;
         match how {
             Put::Insert if before.is_some() => return Err(key_exists(request)),
             Put::Update if before.is_none() => {
@@ -263,7 +264,7 @@ impl<P: InPlace> Operation<'_, P> {
         self.check_unique(table, None, &entries)?;
         let State { scheme, garbage, arena, .. } = &mut *self.state;
         let room = value.map_or(0, <[u8]>::len);
-        arena.provide(RecordPtr::<P::Control>::bytes_for(room), Need::Grow)?;
+        arena.provide(RecordPtr::<P::Control>::bytes_for(room), table.need())?;
         let row = garbage.row_ids(table.id).take(&table.rows)?;
         let control = P::born(&self.engine.shared, scheme);
         let record = RecordPtr::create(arena, room, control);

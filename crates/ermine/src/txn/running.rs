@@ -11,7 +11,7 @@ use crate::{
     ids::{DatabaseId, RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
-    observer::Outcome,
+    observer::{Circumstances, Outcome},
     options::{Durability, Isolation, Order, Session, TxnOptions},
     platform::budget::Need,
     rows::chain::{Kind, VersionPtr},
@@ -46,6 +46,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if !options.read_only && engine.budget.is_tight() {
             engine.collect();
         }
+        let began = engine.options.observer.as_ref().map(|observer| observer.begins());
         let mut worker = match engine.workers.take() {
             Some(worker) => worker,
             None => Box::new(Worker::new(engine)?),
@@ -56,11 +57,15 @@ impl<'e, S: Scheme> Txn<'e, S> {
             worker.pins.versions.pin_unfenced();
         }
         let TxnOptions { read_only, snapshot, isolation, durability, order, session, .. } = options;
+        let order = match order.unwrap_or(engine.options.order) {
+            Order::Session if session.is_none() => Order::Strict,
+            order => order,
+        };
         // The stamp up to which transactions come before it; `None`: all that have been acknowledged.
-        let after = match (order.unwrap_or(engine.options.order), &session) {
-            (Order::Strict, _) | (Order::Session, None) => None,
+        let after = match (order, &session) {
             (Order::Session, Some(session)) => Some(session.last()),
             (Order::None, _) => Some(Stamp::ZERO),
+            (Order::Strict | Order::Session, _) => None,
         };
         let isolation = if snapshot { Isolation::Scheme } else { isolation };
         let asks_less = isolation == Isolation::Snapshot;
@@ -78,6 +83,10 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let acknowledged = Stamp(begin.0 - 1);
         let after = after.map_or(acknowledged, |after| after.min(acknowledged));
         state.certifier.begin(LogOffset::commit_up_to(after));
+        if let (Some(began), Some(notes)) = (began, &mut state.notes) {
+            let reads_snapshot = S::SNAPSHOT || snapshot || asks_less;
+            notes.circumstances = Circumstances { began, reads_snapshot, order, session: session.clone() };
+        }
         let durability = durability.unwrap_or(engine.options.durability);
         let read_only = read_only || snapshot;
         Ok(Self { engine, worker: Some(worker), pinned, read_only, isolation, durability, session })

@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Result},
     ids::{RowId, Stamp},
     index::{self, Insert},
-    rows::chain::{Kind, VersionPtr},
+    rows::chain::{Kind, VersionPtr, installed},
     scheme::{Conflict, Place, Scheme, StampsOf},
     table::{NewEntries, TableStore},
     types::{KeyBuffer, byte_successor},
@@ -71,6 +71,9 @@ impl<S: Scheme> Operation<'_, S> {
         entries: &NewEntries,
         since: Stamp,
     ) -> Result<()> {
+        if !entries.is_empty() {
+            installed();
+        }
         for entry in entries {
             self.add_entry(table, entry.index, row, &entry.key)?;
             if entry.unique {

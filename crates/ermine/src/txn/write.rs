@@ -50,14 +50,6 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// What memory for it is needed for.
-    fn need(self) -> Need {
-        match self {
-            Self::Value(_) => Need::Grow,
-            Self::Nothing => Need::Shrink,
-        }
-    }
-
     /// The value, if there will be one.
     pub(super) fn value(self) -> Option<&'a [u8]> {
         match self {
@@ -156,7 +148,7 @@ impl<S: Scheme> Txn<'_, S> {
             let table = self.engine.live_table(table)?;
             table.check_writable()?;
             // Before anything is changed.
-            operation.provide(content)?;
+            operation.provide(table, content)?;
             let place = *kept.get_or_insert_with(|| operation.state.footprint.keep(table.id, key));
             let tried = operation.write(table, key, place, content, how);
             operation.state.arena.give_back_provided();
@@ -206,16 +198,17 @@ impl<S: Scheme> Txn<'_, S> {
 
 impl<S: Scheme> Operation<'_, S> {
     /// Has memory ready for a write: for its version, and for what is kept of it. Indexes may grow into the part of the reserve that reads have.
-    fn provide(&mut self, content: Content<'_>) -> Result<()> {
+    fn provide(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
+        let need = content.value().map_or(Need::Shrink, |_| table.need());
         let State { arena, kept, .. } = &mut *self.state;
-        arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), content.need())?;
+        arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), need)?;
         if let Content::Value(_) = content {
             if S::Certifier::TRACKS {
-                arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), Need::Grow)?;
+                arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), need)?;
             }
             self.engine.budget.check(0, Need::Work)?;
         }
-        if kept.is_due() { self.count_kept(content.need()) } else { Ok(()) }
+        if kept.is_due() { self.count_kept(need) } else { Ok(()) }
     }
 
     fn write(

@@ -202,12 +202,12 @@ impl<P: InPlace> Engine<P> {
         }
         self.epochs.clock().advance();
         let epoch = self.epochs.current();
-        let (drops, tables) = (self.tables.drops(), self.tables.held());
         if let Some(archive) = &checkpoints.archive {
             // What this checkpoint frees has earlier epochs only.
             log.wait(epoch)?;
             archive.keep(places, log)?;
         }
+        let (drops, tables) = (self.tables.drops(), self.tables.held());
         let walk = Walk {
             engine: self,
             places,
