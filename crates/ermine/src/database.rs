@@ -245,8 +245,11 @@ impl Database {
 
     /// Runs a transaction until it commits or fails for good.
     ///
-    /// When it loses a conflict it is run again from the beginning with a new snapshot; a transaction that has lost many
-    /// times runs alone, so that it gets through. `body` must not keep anything of a failed attempt.
+    /// When it loses a conflict it is run again from the beginning with a new snapshot; a transaction that has lost 12
+    /// times runs alone, so that it gets through. What can still stand in its way is a transaction that an application drives
+    /// ([`Database::begin`]) and leaves open: after [`Options::run_max`] or [`Options::attempts_max`] it fails with
+    /// [`Error::GaveUp`]. `body` must not keep anything of a failed attempt, and must not run another transaction of the same
+    /// database ([`Error::Nested`]): that one would wait for this one, or lose to it, each time.
     ///
     /// Any other error that `body` returns undoes what the transaction has written and is handed on. Such an error may follow
     /// from what the transaction has read, so under a serializable scheme the reads are certified first, as in

@@ -3,7 +3,7 @@
 use std::{
     error, fmt,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crate::ids::{Stamp, Tid};
@@ -54,6 +54,18 @@ pub enum Error {
         /// The encoded key; `None`: a range.
         key: Option<Box<[u8]>>,
     },
+    /// [`crate::Database::run`] has run the transaction for as long, or as often, as it may ([`crate::Options::run_max`],
+    /// [`crate::Options::attempts_max`]), and each attempt lost a conflict. Nothing of it happened.
+    GaveUp {
+        /// Attempts that lost.
+        attempts: u32,
+        /// Time since the first one had lost.
+        elapsed: Duration,
+        /// What the last one lost.
+        last: Box<Abort>,
+    },
+    /// A transaction was to be run or begun where none can be: the text says where.
+    Nested(&'static str),
     /// The transaction was declared read-only and tried to write.
     ReadOnly,
     /// A savepoint that was released, or that came after one that was rolled back to; or it is another transaction's.
@@ -140,6 +152,17 @@ impl fmt::Display for Error {
             Self::NoSuchSavepoint => f.write_str(
                 "the savepoint is gone: it was released, or the transaction was rolled back to an earlier one",
             ),
+            Self::GaveUp { attempts, elapsed, last } => {
+                let kind = last.kind.name();
+                let here = Edge::place(&last.table, &last.key, last.other);
+                write!(
+                    f,
+                    "gave up after {attempts} attempts in {:.1} s, of which the last lost a conflict ({kind}){here}: a transaction that \
+                     stays open is in the way, or Options::attempts_max or Options::run_max is too low",
+                    elapsed.as_secs_f64()
+                )
+            }
+            Self::Nested(what) => write!(f, "{what}: use the transaction that is there"),
             Self::ReadOnly => {
                 f.write_str("the transaction was declared read-only: begin it without read_only to write")
             }

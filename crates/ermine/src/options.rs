@@ -65,9 +65,17 @@ pub struct Options {
     /// As `archive`, for any implementation of a directory.
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
-    /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again.
-    /// Such waits end by themselves, unless an application leaves a transaction open.
+    /// How long a transaction waits at one place for other transactions before it aborts with [`crate::AbortKind::Timeout`]: for a
+    /// lock, a partition, its turn, or an older transaction, under schemes that wait ([`Scheme::waits`]); 1 s by default. Also how long
+    /// [`crate::Database::run`] waits, under any scheme, while another transaction runs alone, and for others to end before it runs
+    /// one alone itself; then it goes on. Such waits end by themselves, unless an application leaves a transaction open. Waiting
+    /// for the device is not bounded by it.
     pub wait_max: Duration,
+    /// For how long [`crate::Database::run`] tries a transaction again, from the end of its first attempt on, before it fails with
+    /// [`crate::Error::GaveUp`]; 30 s by default. It is looked at between attempts.
+    pub run_max: Duration,
+    /// How many attempts [`crate::Database::run`] makes at most, before it fails with [`crate::Error::GaveUp`]; 1000 by default.
+    pub attempts_max: u32,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
     pub timestamps_left: Option<u64>,
@@ -95,6 +103,8 @@ impl Default for Options {
             archive: None,
             archive_in: None,
             wait_max: Duration::from_secs(1),
+            run_max: Duration::from_secs(30),
+            attempts_max: 1000,
             timestamps_left: None,
             observer: None,
         }
@@ -183,6 +193,9 @@ impl Options {
                 "log segments of {bytes} bytes: use at least the log buffer's size, and at most 64 GiB"
             )));
         }
+        if self.attempts_max == 0 {
+            return Err(Error::Options("no attempts: use at least 1".into()));
+        }
         if self.epoch_interval > Duration::from_secs(1) {
             return Err(Error::Options(format!("epochs of {:?}: use up to a second", self.epoch_interval)));
         }
@@ -217,6 +230,18 @@ impl Options {
     /// The options with another limit to waiting.
     pub fn wait_max(mut self, wait_max: Duration) -> Self {
         self.wait_max = wait_max;
+        self
+    }
+
+    /// The options with another limit to the time of retries.
+    pub fn run_max(mut self, run_max: Duration) -> Self {
+        self.run_max = run_max;
+        self
+    }
+
+    /// The options with another limit to the number of attempts.
+    pub fn attempts_max(mut self, attempts: u32) -> Self {
+        self.attempts_max = attempts;
         self
     }
 

@@ -78,7 +78,7 @@ impl<P: InPlace> Engine<P> {
             snapshots: Snapshots::new(),
             nodes,
             presences: boxcar::Vec::new(),
-            gate: Gate::new(),
+            gate: Gate::new(options.wait_max),
             workers: WorkerPool::new(),
             tables: Tables::new(options),
             options: options.clone(),
@@ -261,6 +261,10 @@ impl<P: InPlace> Runs for Engine<P> {
 
     fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    fn options(&self) -> &Options {
+        &self.options
     }
 
     fn is_running(&self) -> bool {
