@@ -221,7 +221,10 @@ impl Database {
 
     /// Begins a transaction that ends with [`Transaction::commit`], or is rolled back when dropped.
     ///
-    /// It may stay open between operations for long; [`Database::run`] suits transactions that run through.
+    /// It may stay open between operations for long; [`Database::run`] suits transactions that run through. At most
+    /// [`crate::OPEN_TRANSACTIONS_MAX`] are open at the same time, under every scheme; each costs some ten kilobytes, and what it
+    /// writes and keeps. What its operations return counts once it commits, errors included: see
+    /// [`Transaction::commit_reads`].
     pub fn begin(&self, options: TxnOptions) -> Result<Transaction<'_>> {
         Ok(Transaction::new(self.engine.begin(options)?))
     }

@@ -70,6 +70,13 @@ pub enum Error {
     ReadOnly,
     /// A savepoint that was released, or that came after one that was rolled back to; or it is another transaction's.
     NoSuchSavepoint,
+    /// The key function of an index panicked. A transaction that was writing is over: nothing of it happens.
+    KeyFunction {
+        /// The index.
+        index: Arc<str>,
+        /// What the panic said.
+        panic: Arc<str>,
+    },
     /// An option has a value that cannot work; the text says which and what would.
     Options(String),
     /// A limit of the engine was reached; the text says which.
@@ -101,6 +108,9 @@ pub enum Error {
 }
 
 impl Error {
+    /// [`crate::OPEN_TRANSACTIONS_MAX`] has been reached.
+    pub(crate) const TOO_MANY_OPEN: Self = Self::Limit("1024 open transactions: end some, or share them");
+
     /// Wraps an error of the application, so that a transaction can be left with `?`.
     pub fn other(error: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
         Self::Application(error.into())
@@ -110,6 +120,54 @@ impl Error {
     pub fn as_abort(&self) -> Option<&Abort> {
         match self {
             Self::Abort(abort) => Some(abort),
+            _ => None,
+        }
+    }
+}
+
+/// Why a transaction is over before its end.
+#[derive(Clone, Debug)]
+pub(crate) enum Doom {
+    /// It has lost a conflict: everything it has written is undone.
+    Lost(Box<Abort>),
+    /// A write has failed, perhaps half done: it may not commit.
+    KeyFunction {
+        index: Arc<str>,
+        panic: Arc<str>,
+    },
+    Decode {
+        expected: &'static str,
+    },
+    Limit(&'static str),
+}
+
+impl Doom {
+    /// What an error of a write means for its transaction, if it may have come in the middle of the write.
+    pub(crate) fn of_write(error: &Error) -> Option<Self> {
+        match error {
+            Error::KeyFunction { index, panic } => {
+                Some(Self::KeyFunction { index: index.clone(), panic: panic.clone() })
+            }
+            Error::Decode { expected } => Some(Self::Decode { expected }),
+            Error::Limit(which) => Some(Self::Limit(which)),
+            _ => None,
+        }
+    }
+
+    /// What every operation fails with from then on.
+    pub(crate) fn error(&self) -> Error {
+        match self {
+            Self::Lost(abort) => Error::Abort(abort.clone()),
+            Self::KeyFunction { index, panic } => Error::KeyFunction { index: index.clone(), panic: panic.clone() },
+            Self::Decode { expected } => Error::Decode { expected },
+            Self::Limit(which) => Error::Limit(which),
+        }
+    }
+
+    /// The conflict that was lost.
+    pub(crate) fn abort(&self) -> Option<&Abort> {
+        match self {
+            Self::Lost(abort) => Some(abort),
             _ => None,
         }
     }
@@ -166,6 +224,11 @@ impl fmt::Display for Error {
             Self::ReadOnly => {
                 f.write_str("the transaction was declared read-only: begin it without read_only to write")
             }
+            Self::KeyFunction { index, panic } => write!(
+                f,
+                "the key function of index {index} panicked: {panic}; it must give a key for every row, depend on nothing but the row, \
+                 and not use the database"
+            ),
             Self::Options(why) => why.fmt(f),
             Self::Limit(which) => write!(f, "limit reached: {which}"),
             Self::Poisoned(why) => write!(

@@ -60,12 +60,14 @@ pub enum Mutant {
     NoEntryLeft,
     /// An error leaves although what its transaction has read was not certified.
     UncertifiedError,
+    /// A transaction keeps a record that it has declared, and that left its table before it was counted (`vll`).
+    GoneDeclared,
 }
 
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::NoTest,
         Self::NoLeafValidation,
         Self::NoGapStamp,
@@ -93,6 +95,7 @@ impl Mutant {
         Self::NothingKept,
         Self::NoEntryLeft,
         Self::UncertifiedError,
+        Self::GoneDeclared,
     ];
 
     /// Whether this fault is in force.

@@ -9,13 +9,14 @@
 //! An error that the body returns is a result like any other: it may follow from what the transaction has read, so it leaves
 //! only if that is certified (docs/design/run.md). If it is not, the transaction has lost a conflict and is retried.
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
 use crate::{
     access::sealed::Attempt,
     error::{Abort, Error, Result},
     gate::Gate,
     ids::Tid,
+    inside,
     options::{Options, TxnOptions},
     sync::{Instant, Spin},
     transaction::Transaction,
@@ -87,7 +88,7 @@ pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
     lost: impl Fn(&mut P, &Abort),
     ends: Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
 ) -> Result<(T, R), E> {
-    let _inside = Inside::enter(engine)?;
+    let _inside = inside::Run::enter(engine)?;
     let mut attempts = 0;
     let mut since = None;
     loop {
@@ -125,7 +126,7 @@ pub(crate) fn run_once<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
     lost: impl Fn(&mut P, &Abort),
     ends: Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
 ) -> Result<(T, R), E> {
-    let _inside = Inside::enter(engine)?;
+    let _inside = inside::Run::enter(engine)?;
     let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &ends);
     begin_together(engine, &options).map_err(Failure::from).and_then(attempt).map_err(|failure| match failure {
         Failure::Lost(abort) => {
@@ -164,35 +165,6 @@ fn attempt<'e, A: Attempt, T, R, F, E: From<Error>>(
             Err(Failure::ForGood(error))
         }
         (Ok(value), None) => Ok((value, (ends.commit)(access)?)),
-    }
-}
-
-thread_local! {
-    /// The address of the engine whose transaction this thread runs; 0: of none.
-    static INSIDE: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The thread runs a transaction of an engine until this is dropped.
-struct Inside {
-    before: usize,
-}
-
-impl Inside {
-    /// Fails where the thread does so already: a transaction inside of another one would wait for it, or lose to it, for ever.
-    fn enter<N: Runs>(engine: &N) -> Result<Self> {
-        let own = std::ptr::from_ref(engine).addr();
-        // The explorer runs all its threads on one.
-        let before = if cfg!(shuttle) { 0 } else { INSIDE.replace(own) };
-        if before == own {
-            return Err(Error::Nested("Database::run was called inside of a transaction that it runs"));
-        }
-        Ok(Self { before })
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        INSIDE.set(self.before);
     }
 }
 

@@ -29,7 +29,11 @@ const STEP: usize = 8;
 // The models use few sizes and pay for every atomic there is.
 const LARGEST_CLASSED: usize = if cfg!(any(loom, shuttle)) { 256 } else { 2048 };
 const CLASSES: usize = LARGEST_CLASSED / STEP;
+const _: () = assert!(LARGEST_CLASSED <= FIRST_CHUNK_BYTES && FIRST_CHUNK_BYTES <= CHUNK_BYTES);
 const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 << 10 };
+/// The first chunk of a worker; each further one is four times as large, up to [`CHUNK_BYTES`]. A thousand open transactions
+/// that write little need little.
+const FIRST_CHUNK_BYTES: usize = 4 << 10;
 /// Chunks are cut from regions of this size, so that huge pages serve several. What follows from the order of addresses is the same
 /// in every run of an explored schedule: one region is enough for it.
 const REGION_BYTES: usize = match () {
@@ -85,17 +89,17 @@ struct Owned {
 unsafe impl Send for Owned {}
 
 impl Owned {
-    fn chunk(&mut self) -> Block {
-        if self.cut == REGION_BYTES {
+    fn chunk(&mut self, bytes: usize) -> Block {
+        if self.cut + bytes > REGION_BYTES {
             let region = Region::reserve(REGION_BYTES, 0);
             // As the global allocator does when there is no memory.
             self.regions.push(region.unwrap_or_else(|_| handle_alloc_error(large_layout(REGION_BYTES))));
             self.cut = 0;
         }
         let region = self.regions.last().expect("one has just been reserved if there was none");
-        // SAFETY: `cut` is below the region's size.
+        // SAFETY: the region has so many bytes behind `cut`.
         let chunk = unsafe { region.start().add(self.cut) };
-        self.cut += CHUNK_BYTES;
+        self.cut += bytes;
         NonNull::new(chunk).expect("a mapping is not at null")
     }
 }
@@ -133,6 +137,7 @@ impl Pool {
             free: vec![FreeList::default(); CLASSES].into_boxed_slice(),
             next: NonNull::dangling(),
             left: 0,
+            next_chunk_bytes: FIRST_CHUNK_BYTES,
         }
     }
 
@@ -157,6 +162,8 @@ pub(crate) struct Arena {
     free: Box<[FreeList]>,
     next: Block,
     left: usize,
+    /// Of the chunk that is taken when this one is used up.
+    next_chunk_bytes: usize,
 }
 
 // SAFETY: the blocks are free memory that only this arena uses.
@@ -214,9 +221,11 @@ impl Arena {
         }
         let bytes = (class + 1) * STEP;
         if self.left < bytes {
-            self.next = self.pool.lock().chunk();
-            self.left = CHUNK_BYTES;
-            self.pool.bytes.fetch_add(CHUNK_BYTES as u64, Ordering::Relaxed);
+            let chunk = self.next_chunk_bytes;
+            self.next_chunk_bytes = (4 * chunk).min(CHUNK_BYTES);
+            self.next = self.pool.lock().chunk(chunk);
+            self.left = chunk;
+            self.pool.bytes.fetch_add(chunk as u64, Ordering::Relaxed);
         }
         let block = self.next;
         // SAFETY: `left` bytes of the chunk remain behind `next`.

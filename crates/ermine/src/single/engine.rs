@@ -37,7 +37,7 @@ use crate::{
     rows::{arena::Pool, in_place::RecordSlot},
     run::Runs,
     scheme::in_place::{InPlace, Limits, patience_ends},
-    sync::{Instant, Mutex, Ordering, Spin},
+    sync::{AtomicUsize, Instant, Mutex, Ordering, Spin},
     table::{KeyOf, TableParts},
     tables::Tables,
 };
@@ -53,6 +53,8 @@ pub(crate) struct Engine<P: InPlace> {
     pub(super) presences: boxcar::Vec<Arc<Presence>>,
     gate: Gate,
     pub(super) workers: WorkerPool<Worker<P>>,
+    /// How many there are, idle or not.
+    pub(super) worker_count: AtomicUsize,
     pub(crate) tables: Tables<RecordSlot<P::Control>>,
     pub(crate) options: Options,
     /// `None`: nothing is written to files.
@@ -80,6 +82,7 @@ impl<P: InPlace> Engine<P> {
             presences: boxcar::Vec::new(),
             gate: Gate::new(options.wait_max),
             workers: WorkerPool::new(),
+            worker_count: AtomicUsize::new(0),
             tables: Tables::new(options),
             options: options.clone(),
             log: None,

@@ -63,40 +63,46 @@ impl<P: InPlace> Txn<'_, P> {
         let mut operation = self.writing_operation()?;
         let table = self.engine.tables.get(table);
         table.check_writable()?;
-        let place = operation.state.footprint.keep(table.id, key);
-        operation.reach_key(table, key, true, place)?;
+        operation.write(table, key, value, how).map_err(|error| operation.fail_write(error))
+    }
+}
+
+impl<P: InPlace> Operation<'_, P> {
+    fn write(&mut self, table: &TableOf<P>, key: &[u8], value: Option<&[u8]>, how: Put) -> Result<bool> {
+        let place = self.state.footprint.keep(table.id, key)?;
+        self.reach_key(table, key, true, place)?;
         let request = Request { table, key, value, how, place };
         // What is inserted is mostly not there: one descent less.
         if how == Put::Insert
             && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
-            && let Tried::Done(written) = operation.insert_fresh(&request)?
+            && let Tried::Done(written) = self.insert_fresh(&request)?
         {
             return Ok(written);
         }
-        if let Some(row) = operation.state.footprint.find(table.id, key)
-            && let Tried::Done(written) = operation.write_row(&request, row)?
+        if let Some(row) = self.state.footprint.find(table.id, key)
+            && let Tried::Done(written) = self.write_row(&request, row)?
         {
             return Ok(written);
         }
         let mut spin = Spin::default();
         loop {
-            let at = operation.observed_from();
-            let Lookup { row, seen } = table.primary.get(&operation.nodes, key);
+            let at = self.observed_from();
+            let Lookup { row, seen } = table.primary.get(&self.nodes, key);
             let tried = match row {
-                Some(row) => operation.write_row(&request, row)?,
-                None if P::DECLARES && !P::is_declared(&operation.state.scheme, None, true) => {
-                    operation.check_declared(table, Some(key), None, true)?;
+                Some(row) => self.write_row(&request, row)?,
+                None if P::DECLARES && !P::is_declared(&self.state.scheme, None, true) => {
+                    self.check_declared(table, Some(key), None, true)?;
                     Tried::Again
                 }
                 None if how == Put::Update => Tried::Done(false),
-                None => operation.insert_fresh(&request)?,
+                None => self.insert_fresh(&request)?,
             };
             match tried {
                 Tried::Done(true) => return Ok(true),
                 Tried::Done(false) => {
-                    if operation.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, place)? {
-                        if row.is_none() && operation.is_observed() {
-                            operation.note_missing(table, key, at);
+                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, place)? {
+                        if row.is_none() && self.is_observed() {
+                            self.note_missing(table, key, at);
                         }
                         return Ok(false);
                     }
@@ -105,9 +111,7 @@ impl<P: InPlace> Txn<'_, P> {
             }
         }
     }
-}
 
-impl<P: InPlace> Operation<'_, P> {
     /// Writes a row that is in the index, be it that its record says there is none.
     fn write_row(&mut self, request: &Request<'_, P>, row: RowId) -> Result<Tried> {
         let Request { table, how, place, .. } = *request;
@@ -200,6 +204,8 @@ impl<P: InPlace> Operation<'_, P> {
         let entries = self.new_entries(request, before)?;
         self.check_unique(table, Some(row), &entries)?;
         self.replace_value(request, at, &entries)?;
+        // It is kept with the first write of the row.
+        self.state.footprint.forget(request.place);
         Ok(Tried::Done(true))
     }
 
@@ -251,11 +257,11 @@ impl<P: InPlace> Operation<'_, P> {
             Insert::Done(inserted) => {
                 // First of all, so that a roll back finds it.
                 self.add_write(request, record, row, TidWord::UNBORN, true);
+                let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, place);
+                adopted.map_err(|conflict| self.lose(conflict))?;
                 if self.is_observed() {
                     self.note_write(table, key, None, value)?;
                 }
-                let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, place);
-                adopted.map_err(|conflict| self.lose(conflict))?;
                 self.inserted(&inserted, place)?;
                 // The transaction's own insert does not void what it has seen of the leaf. So that there is no row is from now on
                 // a matter of the record, which others find and write, too.
