@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ermine::{Durability, Options, Scheme};
+use ermine::{Durability, Options, Order, Scheme};
 use ermine_server::options::ServerOptions;
 use ermine_shell::{Format, Layout, Step, Task};
 use log::LevelFilter;
@@ -103,6 +103,10 @@ pub struct Engine {
     /// 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
     #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
+    /// Order of transactions, under rc-ssn and si-ssn: strict, a transaction comes after all that had been acknowledged when it began;
+    /// session, after those of its session; none. Sessions change it with SET ermine.transaction_order
+    #[arg(long, default_value_t = Order::default(), value_name = "ORDER")]
+    pub order: Order,
     /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
     #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
     pub durability: Durability,
@@ -111,7 +115,7 @@ pub struct Engine {
 impl Engine {
     /// What the engine is told.
     pub fn options(&self) -> Options {
-        Options::default().scheme(self.scheme).durability(self.durability)
+        Options::default().scheme(self.scheme).order(self.order).durability(self.durability)
     }
 }
 
@@ -127,7 +131,7 @@ pub struct Shell {
     /// What is left open is in PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGOPTIONS, PGAPPNAME and PGCONNECT_TIMEOUT. The connection has TLS where the server
     /// does; sslmode or PGSSLMODE says whether it has to (disable, prefer, require). Who the server is, is verified if PGSSLROOTCERT names
     /// a file of certificates.
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["scheme", "durability"])]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["scheme", "order", "durability"])]
     pub connect: Option<String>,
     /// Run this and end; may be given more than once
     ///

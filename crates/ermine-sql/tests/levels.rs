@@ -71,6 +71,47 @@ fn a_snapshot_stays_under_repeatable_read() {
     }
 }
 
+/// One reads row 1 and adds to row 2, which a report reads that began after `closing` was told of its change of row 1.
+fn report_after_close(
+    database: &SqlDatabase,
+    closing: &mut Session,
+    report: Option<&mut Session>,
+) -> Result<(), SqlState> {
+    let mut adding = session(database, "serializable");
+    ask(&mut adding, "BEGIN");
+    ask(&mut adding, "SELECT v FROM t WHERE id = 1");
+    ask(closing, "UPDATE t SET v = v + 1 WHERE id = 1");
+    let report = report.unwrap_or(closing);
+    ask(report, "BEGIN");
+    ask(report, "SELECT v FROM t WHERE id = 2");
+    ask(&mut adding, "UPDATE t SET v = v + 1 WHERE id = 2");
+    ask(&mut adding, "COMMIT");
+    let done = run(report, "COMMIT").map(drop);
+    ask(report, "ROLLBACK");
+    done
+}
+
+#[test]
+fn a_transaction_comes_after_those_that_the_setting_names() {
+    const LOST: Result<(), SqlState> = Err(SqlState::SERIALIZATION_FAILURE);
+    let database = open(Scheme::SiSsn);
+    let (mut client, mut other) = (session(&database, "serializable"), session(&database, "serializable"));
+    assert_eq!(ask(&mut client, "SHOW ermine.transaction_order"), ["strict"]);
+    assert_eq!(report_after_close(&database, &mut client, None), LOST);
+    assert_eq!(report_after_close(&database, &mut client, Some(&mut other)), LOST);
+    for session in [&mut client, &mut other] {
+        ask(session, "SET ermine.transaction_order = 'Session'");
+    }
+    assert_eq!(report_after_close(&database, &mut client, None), LOST, "its own last commit");
+    assert_eq!(report_after_close(&database, &mut client, Some(&mut other)), Ok(()));
+    ask(&mut client, "SET ermine.transaction_order = none");
+    assert_eq!(report_after_close(&database, &mut client, None), Ok(()));
+    assert_eq!(run(&mut client, "SET ermine.transaction_order = 'some'"), Err(SqlState::INVALID_PARAMETER_VALUE));
+    assert_eq!(ask(&mut client, "SHOW ermine.transaction_order"), ["none"]);
+    ask(&mut client, "RESET ermine.transaction_order");
+    assert_eq!(report_after_close(&database, &mut client, None), LOST);
+}
+
 #[test]
 fn of_those_that_wait_for_one_another_one_gives_up() {
     for (scheme, clients) in WITH_VERSIONS.into_iter().flat_map(|scheme| [(scheme, 2), (scheme, 5)]) {

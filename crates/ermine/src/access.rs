@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::{
     error::Result,
-    ids::{TableId, Tid},
+    ids::{DatabaseId, TableId, Tid},
     savepoints::Savepoint,
     types::{KeyBuffer, KeyList},
     work::Work,
@@ -107,6 +107,8 @@ pub type Found<'v, 'a> = dyn FnMut(Option<&'a [u8]>) -> Result<()> + 'v;
 
 /// The operations of a running transaction on bytes.
 pub trait Access: sealed::Sealed {
+    /// The open database that the transaction is of.
+    fn database(&self) -> &DatabaseId;
     /// The value under a key, as this transaction sees it; it stays readable until the transaction ends.
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
     /// As [`Access::get`] for several keys, whose values `found` gets in their order.

@@ -10,7 +10,7 @@ use crate::{
     durable::recovery::Recovery,
     engine::Engine,
     error::{Abort, Error, Result},
-    ids::{Stamp, TableId, Tid},
+    ids::{DatabaseId, Stamp, TableId, Tid},
     inside,
     job::Job,
     log::Receipt,
@@ -44,6 +44,10 @@ impl<P: InPlace> Sealed for single::Txn<'_, P> {}
 impl<S: SchemeTrait> Sealed for Txn<'_, S> {}
 
 impl<S: SchemeTrait> Access for Txn<'_, S> {
+    fn database(&self) -> &DatabaseId {
+        Txn::database(self)
+    }
+
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         Txn::get(self, table, key)
     }
@@ -101,6 +105,10 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
 }
 
 impl<P: InPlace> Access for single::Txn<'_, P> {
+    fn database(&self) -> &DatabaseId {
+        single::Txn::database(self)
+    }
+
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         single::Txn::get(self, table, key)
     }
@@ -307,6 +315,12 @@ macro_rules! schemes {
         impl Sealed for AnyAccess<'_> {}
 
         impl Access for AnyAccess<'_> {
+            fn database(&self) -> &DatabaseId {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.database(),)*
+                }
+            }
+
             fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.get(table, key),)*

@@ -5,7 +5,7 @@ use std::{any::TypeId, path::Path, sync::Arc, time::Duration};
 use crate::{
     access::sealed::Attempt,
     any::{AnyAccess, AnyEngine, with_engine},
-    catalog::{IndexEntry, type_name},
+    catalog::{IndexEntry, TableEntry},
     durable::{
         backup::BackupReport,
         checkpoint::{CheckpointReport, Pace},
@@ -15,21 +15,25 @@ use crate::{
     },
     error::{AbortKind, Error, Result},
     handle::{SecondaryIndex, Table},
-    ids::Stamp,
+    ids::{DatabaseId, Stamp},
     index::IndexKind,
     job::Job,
     log::Receipt,
     maintenance::Helpers,
-    options::{Durability, Options, Scheme, TableOptions, TxnOptions},
-    platform::file::{
-        Directory,
-        real::{Lock, RealDirectory},
+    options::{Durability, IndexOptions, Options, Order, Scheme, TableOptions, TxnOptions},
+    platform::{
+        budget::Budget,
+        file::{
+            Directory,
+            real::{Lock, RealDirectory},
+        },
     },
     run::Ends,
     sequence::Sequence,
     table::KeyOf,
+    tables::{OpenTable, TableTypes},
     transaction::Transaction,
-    types::{Key, Value},
+    types::{Key, Value, type_name},
 };
 
 /// A database: in memory, and in a directory if it was opened in one. Share it by reference or in an [`Arc`]. Dropping it makes
@@ -37,6 +41,7 @@ use crate::{
 pub struct Database {
     engine: Arc<AnyEngine>,
     durability: Durability,
+    order: Order,
     recovery: Recovery,
     helpers: Option<Helpers>,
     /// Last: the directory is free when everything else has ended.
@@ -60,6 +65,10 @@ pub struct Statistics {
     pub commits: u64,
     /// Aborted attempts, in the order of [`crate::AbortKind::ALL`].
     pub aborts: [u64; AbortKind::ALL.len()],
+    /// Bytes of memory that the database has taken, in use or free for more of the same ([`Options::memory_limit`]).
+    pub memory_taken: u64,
+    /// Bytes of memory that it may take.
+    pub memory_limit: u64,
     /// Bytes taken for versions, in use or free for new ones.
     pub version_bytes: u64,
     /// Bytes of indirection arrays in use.
@@ -79,6 +88,49 @@ pub struct Statistics {
     pub log_bytes: u64,
     /// How often the log was made durable: so many bytes divided by so many times were committed together.
     pub log_flushes: u64,
+}
+
+/// A table, as [`Database::tables`] tells.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TableDescription {
+    /// Its name.
+    pub name: String,
+    /// The type of its keys.
+    pub key_type: String,
+    /// The type of its values.
+    pub value_type: String,
+    /// What is known of their bytes, for each version of the type that may be in the table; empty in a table of an earlier release until a
+    /// program opens it. Types without versions have one, numbered 0.
+    pub layouts: Vec<(u8, String)>,
+    /// The kind of its primary index.
+    pub index: IndexKind,
+    /// Its secondary indexes, in order of creation.
+    pub indexes: Vec<IndexDescription>,
+}
+
+/// A secondary index, as [`Database::tables`] tells.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IndexDescription {
+    /// Its name.
+    pub name: String,
+    /// The type of its keys.
+    pub key_type: String,
+    /// How it is built.
+    pub options: IndexOptions,
+}
+
+impl From<TableEntry> for TableDescription {
+    fn from(entry: TableEntry) -> Self {
+        let TableEntry { name, key_type, value_type, layouts, kind, indexes, .. } = entry;
+        let describe = |IndexEntry { name, uniqueness, key_type, version, kind }| {
+            let options = IndexOptions::new(uniqueness).kind(kind).version(version);
+            IndexDescription { name, key_type, options }
+        };
+        let indexes = indexes.into_iter().map(describe).collect();
+        Self { name, key_type, value_type, layouts: layouts.known().to_vec(), index: kind, indexes }
+    }
 }
 
 impl Database {
@@ -115,10 +167,14 @@ impl Database {
     #[doc(hidden)]
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
         options.check()?;
-        let (engine, recovery) = AnyEngine::open(&options, &directory)?;
+        let (engine, recovery) = AnyEngine::open(&options.fitted(), &directory)?;
         let engine = Arc::new(engine);
+        if let Some(seed) = options.memory_faults {
+            with_engine!(&*engine, engine => engine.budget.fail(seed));
+        }
         let helpers = Helpers::start(&engine)?;
-        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
+        let Options { durability, order, .. } = options;
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// What was found when the database was opened, and how long that took.
@@ -129,15 +185,26 @@ impl Database {
     /// Opens an empty database in memory.
     pub fn open_in_memory(options: Options) -> Result<Self> {
         options.check()?;
-        let engine = Arc::new(AnyEngine::in_memory(&options));
+        let engine = Arc::new(AnyEngine::in_memory(&options.fitted()));
         let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
-        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
+        let Options { durability, order, .. } = options;
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
+    }
+
+    /// What the handles of its tables are compared with.
+    pub(crate) fn identity(&self) -> &DatabaseId {
+        with_engine!(&*self.engine, engine => engine.database())
     }
 
     /// The scheme it was opened with.
     pub fn scheme(&self) -> Scheme {
         self.engine.scheme()
+    }
+
+    /// The order of transactions that it was opened with.
+    pub fn order(&self) -> Order {
+        self.order
     }
 
     /// The table of that name, created when absent; [`Error::Schema`] when it exists with other types.
@@ -157,15 +224,17 @@ impl Database {
     /// # Ok::<_, ermine::Error>(())
     /// ```
     pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
-        let types = [TypeId::of::<K>(), TypeId::of::<V>()];
-        let names = [type_name::<K>(), type_name::<V>()];
-        let (id, name) = with_engine!(&*self.engine, engine => engine.open_table(name, types, names, &options))?;
-        Ok(Table::new(id, name))
+        let types = TableTypes::of::<K, V>();
+        let OpenTable { id, name, framing } =
+            with_engine!(&*self.engine, engine => engine.open_table(name, &types, &options))?;
+        Ok(Table::new(id, framing, self.identity().clone(), name))
     }
 
     /// The secondary index of that name, created when absent; the table must never have had rows then.
     ///
-    /// `key_of` gives a row's key in the index; it must depend on nothing but its arguments.
+    /// `key_of` gives a row's key in the index; it must depend on nothing but its arguments. When the database is opened again it is tried
+    /// on some rows: [`Error::Schema`] when one has another key than it has in the index. [`IndexOptions::version`] makes a
+    /// change known that no such row shows.
     pub fn index<S: Key, K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
@@ -173,23 +242,24 @@ impl Database {
         uniqueness: Uniqueness,
         key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<S, K, V>> {
-        self.index_with(table, name, uniqueness, IndexKind::BTree, key_of)
+        self.index_with(table, name, IndexOptions::new(uniqueness), key_of)
     }
 
-    /// As [`Database::index`], with the kind of the index; [`Error::Schema`] for [`IndexKind::Hash`], which cannot find rows by the
-    /// front of an entry.
+    /// As [`Database::index`], with its kind and the version of its key function; [`Error::Schema`] for [`IndexKind::Hash`], which cannot find
+    /// rows by the front of an entry, and when the index was built by another version.
     pub fn index_with<S: Key, K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
         name: &str,
-        uniqueness: Uniqueness,
-        kind: IndexKind,
+        options: IndexOptions,
         key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<S, K, V>> {
-        let entry = IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>(), kind };
+        let IndexOptions { uniqueness, kind, version } = options;
+        let entry = IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>(), version, kind };
+        let framing = table.framing();
         let key_of = KeyOf {
             extract: Box::new(move |mut key, value, out| {
-                key_of(&K::decode(&mut key)?, V::view(value)?).encode(out);
+                key_of(&K::decode(&mut key)?, framing.view::<V>(value)?).encode(out);
                 Ok(())
             }),
             secondary_length: |entry| {
@@ -199,8 +269,51 @@ impl Database {
             },
             key_type: TypeId::of::<S>(),
         };
-        let ordinal = with_engine!(&*self.engine, engine => engine.open_index(table.id(), entry, key_of))?;
+        let id = table.id_in(self.identity().address())?;
+        let ordinal = with_engine!(&*self.engine, engine => engine.open_index(id, entry, key_of))?;
         Ok(SecondaryIndex::new(table.clone(), ordinal))
+    }
+
+    /// All tables, with what the catalog knows of their types and indexes, in order of creation.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// db.table::<u64, String>("names")?;
+    /// let [names] = &db.tables()[..] else { panic!("there is one table") };
+    /// assert_eq!((&*names.name, &*names.key_type, &*names.value_type), ("names", "u64", "String"));
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn tables(&self) -> Vec<TableDescription> {
+        let entries = with_engine!(&*self.engine, engine => engine.tables.entries());
+        entries.into_iter().map(TableDescription::from).collect()
+    }
+
+    /// Drops the table of that name with its rows and indexes; says whether there was one. When it returns, that is durable.
+    ///
+    /// It is no part of a transaction and conflicts with none. Operations that begin afterwards fail with [`Error::Schema`], also those of
+    /// transactions and snapshots that are open; a transaction that has written to the table may commit, and what it wrote there goes with
+    /// the table. Memory is freed when the transactions that are open now have ended, files at the next checkpoints. Of a
+    /// crash in between, the table is there as a whole or not at all.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// let names = db.table::<u64, String>("names")?;
+    /// assert!(db.drop_table("names")?);
+    /// assert!(db.run(|txn| txn.get(&names, &1)).is_err());
+    /// assert!(!db.drop_table("names")?);
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn drop_table(&self, name: &str) -> Result<bool> {
+        with_engine!(&*self.engine, engine => engine.drop_table(name))
+    }
+
+    /// Gives a table another name, which no table has. When it returns, that is durable.
+    ///
+    /// It is no part of a transaction. Handles of the table stay valid and tell the name that they were made with.
+    pub fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
+        with_engine!(&*self.engine, engine => engine.rename_table(name, new_name))
     }
 
     /// The sequence of that name: unique numbers for surrogate keys, drawn by threads from different chunks of `chunk` numbers, so that
@@ -230,7 +343,8 @@ impl Database {
     }
 
     /// Begins a transaction that reads a safe snapshot: it sees what had been committed, is tracked nowhere and never loses
-    /// a conflict, however long it reads (SSN 5.2). See [`Options::snapshot_interval`] for how fresh it is. An error under
+    /// a conflict, however long it reads (SSN 5.2). In strict order it sees everything that had been acknowledged; otherwise
+    /// [`Options::snapshot_interval`] says how fresh it is. An error under
     /// schemes that have none ([`Scheme::has_snapshots`]).
     ///
     /// ```
@@ -316,6 +430,11 @@ impl Database {
     /// Waits, where the database promises that.
     fn settle(&self, receipt: Receipt<'_>) -> Result<()> {
         if self.durability == Durability::Durable { receipt.wait().map(drop) } else { Ok(()) }
+    }
+
+    /// The memory that the database may take. What an application needs for its own queries can be counted there, too.
+    pub fn budget(&self) -> &Arc<Budget> {
+        with_engine!(&*self.engine, engine => &engine.budget)
     }
 
     /// Counts and sizes.

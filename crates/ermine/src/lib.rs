@@ -110,7 +110,7 @@ pub use zerocopy;
 pub use {
     access::{Access, Direction, RowLock},
     any::AnyAccess,
-    database::{Database, Statistics, Uniqueness},
+    database::{Database, IndexDescription, Statistics, TableDescription, Uniqueness},
     declared::AccessSet,
     durable::{
         backup::BackupReport,
@@ -125,7 +125,7 @@ pub use {
     handle::{SecondaryIndex, Table},
     job::Job,
     log::Receipt,
-    options::{Durability, Isolation, Options, Scheme, TableOptions, TxnOptions},
+    options::{Durability, IndexOptions, Isolation, Options, Order, Scheme, Session, TableOptions, TxnOptions},
     owned::{OwnedReceipt, OwnedTransaction},
     savepoints::Savepoint,
     sequence::Sequence,
@@ -134,6 +134,7 @@ pub use {
     work::Work,
 };
 
+pub use platform::budget::Budget;
 #[doc(hidden)]
 pub use platform::file as files;
 #[cfg(not(loom))]

@@ -8,6 +8,10 @@
 pub enum Mutant {
     /// No certifier ever finds anything.
     NoTest,
+    /// A transaction may come before one that was acknowledged when it began.
+    NoRealTime,
+    /// A safe snapshot is handed out again to a transaction in strict order.
+    OldSnapshot,
     /// Leaf sets are not validated.
     NoLeafValidation,
     /// Inserts do not look at the gap stamp.
@@ -67,8 +71,10 @@ pub enum Mutant {
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 28] = [
+    pub const ALL: &[Self] = &[
         Self::NoTest,
+        Self::NoRealTime,
+        Self::OldSnapshot,
         Self::NoLeafValidation,
         Self::NoGapStamp,
         Self::NoReaderBit,

@@ -3,14 +3,19 @@
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use crate::{
+    catalog::FIRST_KEY_FUNCTION,
+    database::Uniqueness,
     declared::AccessSet,
     durable::parallel::checkpoint::CheckpointSyncs,
     error::{Error, Result},
+    ids::Stamp,
     index::IndexKind,
     log::parallel::pepoch::DEVICES_MAX,
     observer::Observer,
     partition::PartitionOf,
+    platform::budget::{Budget, default_limit},
     platform::file::Directory,
+    sync::{AtomicU64, Ordering},
     types::Key,
 };
 
@@ -20,8 +25,11 @@ use crate::{
 pub struct Options {
     /// The concurrency control of every transaction.
     pub scheme: Scheme,
-    /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]); zero: each shows everything committed
-    /// before it was asked for, as it always does under the schemes that keep one version a row.
+    /// Which order of its transactions the database keeps to under a scheme that is serializable. A transaction can ask for another
+    /// one ([`TxnOptions::order`]).
+    pub order: Order,
+    /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]) to transactions that do not ask for
+    /// [`Order::Strict`]; those get a new one each. Under the schemes that keep one version a row each snapshot is a new one.
     pub snapshot_interval: Duration,
     /// From which age on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads of stale versions
     /// are not tracked, which makes them cheap and can cost whoever overwrites one an abort (SSN 5.3). `None`: each table finds
@@ -35,7 +43,7 @@ pub struct Options {
     /// ([`TxnOptions::durability`]). A database in memory has none.
     pub durability: Durability,
     /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
-    /// is busy; when it is full, commits wait.
+    /// is busy; when it is full, commits wait. It is no larger than an eighth of the memory limit.
     pub log_buffer_bytes: u64,
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.
@@ -43,7 +51,8 @@ pub struct Options {
     /// Values of more bytes are kept in files of their own: between 64 KiB and 16 MiB, and never more than an eighth of the log
     /// buffer.
     pub blob_after: u64,
-    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large.
+    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large, and no more than half of
+    /// the memory limit under schemes that keep versions.
     pub checkpoint_after: u64,
     /// Under single-version schemes: the directories of the log and of checkpoints, one a device, always in the same order. Each
     /// belongs to one database and has a thread that writes to it. None: the database's own directory.
@@ -66,7 +75,8 @@ pub struct Options {
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
     /// How long a transaction waits at one place for other transactions before it aborts with [`crate::AbortKind::Timeout`]: for a
-    /// lock, a partition, its turn, or an older transaction, under schemes that wait ([`Scheme::waits`]); 1 s by default. Also how long
+    /// lock, a partition, its turn, or an older transaction, under schemes that wait ([`Scheme::waits`]); 1 s by default, zero: it does not
+    /// wait. Also how long
     /// [`crate::Database::run`] waits, under any scheme, while another transaction runs alone, and for others to end before it runs
     /// one alone itself; then it goes on. Such waits end by themselves, unless an application leaves a transaction open. Waiting
     /// for the device is not bounded by it.
@@ -76,6 +86,14 @@ pub struct Options {
     pub run_max: Duration,
     /// How many attempts [`crate::Database::run`] makes at most, before it fails with [`crate::Error::GaveUp`]; 1000 by default.
     pub attempts_max: u32,
+    /// Bytes of memory that the database may take: rows with their versions, indexes, what transactions keep, log buffers, and what an
+    /// application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most 1 GiB) is kept for deletes, reads and recovery;
+    /// a write that would need more than the rest fails with [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of what
+    /// the machine or the control group has.
+    pub memory_limit: Option<u64>,
+    /// Demands for memory are refused at random once the database is open, by this seed, for tests.
+    #[doc(hidden)]
+    pub memory_faults: Option<u64>,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
     pub timestamps_left: Option<u64>,
@@ -87,6 +105,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             scheme: Scheme::default(),
+            order: Order::default(),
             snapshot_interval: Duration::ZERO,
             stale_after: None,
             escalate_after: None,
@@ -105,6 +124,8 @@ impl Default for Options {
             wait_max: Duration::from_secs(1),
             run_max: Duration::from_secs(30),
             attempts_max: 1000,
+            memory_limit: None,
+            memory_faults: None,
             timestamps_left: None,
             observer: None,
         }
@@ -196,6 +217,9 @@ impl Options {
         if self.attempts_max == 0 {
             return Err(Error::Options("no attempts: use at least 1".into()));
         }
+        if let Some(bytes) = self.memory_limit.filter(|bytes| *bytes < Budget::LIMIT_MIN) {
+            return Err(Error::Options(format!("a memory limit of {bytes} bytes: use at least 16 MiB")));
+        }
         if self.epoch_interval > Duration::from_secs(1) {
             return Err(Error::Options(format!("epochs of {:?}: use up to a second", self.epoch_interval)));
         }
@@ -206,10 +230,16 @@ impl Options {
         Ok(())
     }
 
-    /// The options with another interval between safe snapshots.
+    /// The options with another order of transactions.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// The options with another interval between safe snapshots, for transactions that do not ask for [`Order::Strict`].
     ///
     /// Each new one can cost concurrent writers an abort. A longer interval costs freshness: what has been committed in
-    /// the meantime is not seen, also when it was committed by the same thread.
+    /// the meantime is not seen, under [`Order::None`] also when the same client committed it.
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {
         self.snapshot_interval = interval;
         self
@@ -243,6 +273,31 @@ impl Options {
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = attempts;
         self
+    }
+
+    /// The options with a limit to the memory that the database takes.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// The options with what follows from the memory there is. The schedule explorer opens a database for each schedule, and limits none.
+    pub(crate) fn fitted(&self) -> Self {
+        let limit = self.memory_limit.unwrap_or_else(|| if cfg!(shuttle) { u64::MAX } else { default_limit() });
+        let buffer = (limit / 8).max(*Self::BUFFER.start());
+        let largest =
+            buffer.checked_next_power_of_two().map_or(u64::MAX, |next| if next > buffer { next / 2 } else { next });
+        Self { memory_limit: Some(limit), log_buffer_bytes: self.log_buffer_bytes.min(largest), ..self.clone() }
+    }
+
+    /// The memory that a database with these options may take.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::new(Budget::new(self.memory_limit.unwrap_or(u64::MAX)))
+    }
+
+    /// Bytes of the log buffer, which is taken as a whole.
+    pub(crate) fn log_buffer_taken(&self) -> u64 {
+        self.log_buffer_bytes.next_power_of_two()
     }
 
     /// The options with an observer.
@@ -299,6 +354,46 @@ impl TableOptions {
     }
 }
 
+/// How a secondary index is built.
+///
+/// ```
+/// # use ermine::{Database, IndexKind, IndexOptions, Options, Uniqueness};
+/// # let db = Database::open_in_memory(Options::default())?;
+/// let users = db.table::<u64, String>("users")?;
+/// let options = IndexOptions::new(Uniqueness::Unique).kind(IndexKind::Art).version(2);
+/// let by_name = db.index_with(&users, "by name", options, |_, name| name.to_lowercase())?;
+/// # Ok::<_, ermine::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IndexOptions {
+    /// Whether two rows may share a key.
+    pub uniqueness: Uniqueness,
+    /// The structure of the index.
+    pub kind: IndexKind,
+    /// The version of the key function, which the database keeps: another one is refused.
+    pub version: u32,
+}
+
+impl IndexOptions {
+    /// A B+-tree with version 1 of its key function.
+    pub fn new(uniqueness: Uniqueness) -> Self {
+        Self { uniqueness, kind: IndexKind::BTree, version: FIRST_KEY_FUNCTION }
+    }
+
+    /// The options with another kind of index.
+    pub fn kind(mut self, kind: IndexKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The options with another version of the key function.
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
+    }
+}
+
 /// When a transaction counts as committed towards its caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
@@ -349,7 +444,8 @@ impl FromStr for Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
-    /// `rc`: read committed. Every read sees the newest committed version.
+    /// `rc`: read committed. Every read sees the newest committed version; a writer waits for one that has written the row and has not
+    /// ended.
     Rc,
     /// `si`: snapshot isolation. Every read sees the snapshot of the beginning; the first updater of a row wins.
     Si,
@@ -425,7 +521,9 @@ impl Scheme {
     pub fn waits(self) -> bool {
         matches!(
             self,
-            Self::TwoPhaseWaitDie
+            Self::Rc
+                | Self::RcSsn
+                | Self::TwoPhaseWaitDie
                 | Self::TwoPhaseWdl
                 | Self::Serial
                 | Self::Sto
@@ -438,6 +536,11 @@ impl Scheme {
     /// Whether what commits is always as if it had run one after the other.
     pub fn is_serializable(self) -> bool {
         !matches!(self, Self::Rc | Self::Si)
+    }
+
+    /// Whether [`Options::order`] makes a difference to which transactions commit.
+    pub fn has_orders(self) -> bool {
+        matches!(self, Self::RcSsn | Self::SiSsn)
     }
 
     /// Whether a transaction can read a snapshot without losing a conflict ([`crate::Database::snapshot`]). Under timestamp
@@ -492,6 +595,94 @@ impl FromStr for Scheme {
     }
 }
 
+/// Which transactions come before a transaction in the serial order, beside those that it depends on.
+///
+/// A serializable scheme commits transactions only if some serial order explains them. The order says how that one agrees with the
+/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn` ([`Scheme::has_orders`]), and to
+/// snapshots that are handed out again ([`Options::snapshot_interval`]); otherwise the serializable schemes are strict whatever is
+/// asked for. Under `rc` and `si` there is no serial order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// `strict`: every transaction whose commit had returned when this one began (strict serializability).
+    #[default]
+    Strict,
+    /// `session`: the transactions that its session has committed ([`TxnOptions::session`]). A transaction without a session is strict.
+    Session,
+    /// `none`: no other. A client can be told of a state in which its own last transaction has not happened yet.
+    None,
+}
+
+impl Order {
+    /// Every order.
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Session, Self::None];
+
+    /// The name, as given on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Session => "session",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Order {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|order| order.name() == name)
+            .ok_or_else(|| Error::Options(format!("unknown order {name:?}: use one of strict, session, none")))
+    }
+}
+
+/// A client of one database whose transactions come one after another, for [`Order::Session`]. Clones are the same session.
+///
+/// ```
+/// # use ermine::{Database, Options, Order, Session, TxnOptions};
+/// # let db = Database::open_in_memory(Options::default().order(Order::Session))?;
+/// # let accounts = db.table::<u64, i64>("accounts")?;
+/// let session = Session::default();
+/// db.run_with(TxnOptions::default().session(&session), |txn| txn.put(&accounts, &7, &100))?;
+/// let report = db.begin(TxnOptions::snapshot().session(&session))?; // not older than the put
+/// assert_eq!(report.get(&accounts, &7)?, Some(100));
+/// # Ok::<_, ermine::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Session(Arc<AtomicU64>);
+
+impl Default for Session {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(Stamp::ZERO.0)))
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(&self.last()).finish()
+    }
+}
+
+impl Session {
+    /// The stamp of its last commit.
+    pub(crate) fn last(&self) -> Stamp {
+        // Relaxed, as in `committed`: the number is all that is read, and the client orders its own calls.
+        Stamp(self.0.load(Ordering::Relaxed))
+    }
+
+    /// One of its transactions has committed.
+    pub(crate) fn committed(&self, stamp: Stamp) {
+        self.0.fetch_max(stamp.0, Ordering::Relaxed);
+    }
+}
+
 /// What a transaction asks of its scheme.
 ///
 /// Levels mix: whatever others ask, those that ask for all that a serializable scheme promises are serializable among themselves (as
@@ -518,6 +709,10 @@ pub struct TxnOptions {
     /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict (SSN 5.2), under any
     /// scheme that has them ([`Scheme::has_snapshots`]). Under schemes with a certifier a concurrent writer may lose instead. It does not write.
     pub snapshot: bool,
+    /// Which transactions come before it; `None`: as the database was opened. What others ask for makes no difference to it.
+    pub order: Option<Order>,
+    /// The session that it belongs to.
+    pub session: Option<Session>,
     /// When it counts as committed; `None`: as the database was opened.
     pub durability: Option<Durability>,
     /// What it will read and write, for the scheme `vll`; `None`: anything.
@@ -549,6 +744,18 @@ impl TxnOptions {
     /// The options with another durability than the database's.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
+        self
+    }
+
+    /// The options with another order than the database's.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = Some(order);
+        self
+    }
+
+    /// The options with the session that the transaction belongs to.
+    pub fn session(mut self, session: &Session) -> Self {
+        self.session = Some(session.clone());
         self
     }
 }

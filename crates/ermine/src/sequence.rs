@@ -69,6 +69,7 @@ impl Sequence {
     /// all others (`serial`, `vll`, `partitioned`): there it fails with [`crate::AbortKind::Timeout`], after up to a hundred times
     /// [`crate::Options::wait_max`].
     pub fn next(&self, database: &Database) -> Result<u64> {
+        self.table.id_in(database.identity().address())?;
         let mut zone = self.zones[home_of_thread() % self.zones.len()].0.lock().unwrap_or_else(|e| e.into_inner());
         if zone.next == zone.end {
             *zone = self.next_chunk(database)?;

@@ -24,7 +24,7 @@ use std::{
     io::{self, Write},
     panic,
     sync::{Arc, Mutex, Once},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ermine::{AbortKind, Isolation, Scheme};
@@ -40,6 +40,9 @@ const SCHEDULES: u64 = 40_000;
 
 /// More steps than any schedule takes that comes to an end.
 const STEPS_MAX: usize = 300_000;
+
+/// Longer than any schedule.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Rounds of maintenance after which nothing superseded is left: each moves every epoch on by one.
 const ROUNDS_TO_CLEAN: usize = 8;
@@ -114,7 +117,7 @@ fn play(test: &'static str, scheme: Scheme, first: u64, schedules: u64, plan: fn
 
 /// Plays a plan by whatever turns the scheduler gives, and judges it.
 fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
-    let store = Store::create(scheme, &plan.shape, &plan.initial);
+    let store = Store::create(scheme, &plan.shape, &plan.initial, WAIT_MAX);
     let records = Mutex::new((Vec::new(), Vec::new()));
     thread::scope(|scope| {
         for (number, scripts) in plan.threads.iter().enumerate() {
@@ -135,6 +138,10 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
     let (committed, aborted) = records.into_inner().unwrap();
     let state = store.state();
     let has_cycle = history::check(scheme, &plan.initial, &committed, &aborted, &state);
+    if scheme.has_snapshots() {
+        // In place of an older one that is still handed out again, and keeps what it shows.
+        drop(store.database.snapshot().unwrap());
+    }
     for _ in 0..ROUNDS_TO_CLEAN {
         store.database.maintain();
     }
@@ -374,6 +381,8 @@ mod faults {
         };
         vec![
             (Mutant::NoTest, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo]),
+            (Mutant::NoRealTime, vec![RcSsn, SiSsn]),
+            (Mutant::OldSnapshot, vec![RcSsn, SiSsn, SiSsi]),
             (Mutant::NoLeafValidation, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo, TwoPhaseNoWait, TwoPhaseWaitDie]),
             (Mutant::NoGapStamp, vec![RcSsn, SiSsn, SiSsi, Sto]),
             (Mutant::NoReaderBit, vec![SiSsn, SiSsi]),

@@ -49,7 +49,7 @@ use self::{
     parse::Tree,
     result::Tagged,
     settings::{Extent, Settings},
-    transaction::{Modes, Open, PATIENCE, Patience, changed},
+    transaction::{Following, Modes, Open, PATIENCE, Patience, changed},
     waits::Waits,
 };
 pub(crate) use self::{
@@ -139,7 +139,7 @@ impl SqlDatabase {
     /// Begins a session of a user; `database` is what the client calls the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
         let user = cut(user);
-        let settings = Settings::new(user, self.0.database.scheme());
+        let settings = Settings::new(user, &self.0.database);
         let environment = Environment {
             user: user.into(),
             settings: settings.shown(),
@@ -153,6 +153,7 @@ impl SqlDatabase {
         Session {
             registered: sessions.register(user, database, now(), cancel.clone()),
             shared: self.0.clone(),
+            own: ermine::Session::default(),
             settings,
             search_path: vec![PUBLIC.into()],
             settings_changed: 0,
@@ -173,6 +174,8 @@ impl SqlDatabase {
 /// One client's state: its transaction, its settings, its plans.
 pub struct Session {
     shared: Arc<Shared>,
+    /// Its transactions, for the engine.
+    own: ermine::Session,
     settings: Settings,
     search_path: Vec<String>,
     /// How often the search path or the time zone has become another one.
@@ -488,7 +491,11 @@ impl Session {
 
     fn open(&mut self, modes: Modes) -> Result<Open> {
         self.environment.transaction_began = now();
-        Open::begin(&self.shared.catalog, &self.shared.database, modes)
+        Open::begin(&self.shared.catalog, &self.shared.database, modes, self.following())
+    }
+
+    fn following(&self) -> Following {
+        Following { order: Some(self.settings.order()), session: self.own.clone() }
     }
 
     /// A statement outside of transactions.

@@ -165,7 +165,6 @@ struct Walk<'e, S: Scheme> {
 
 /// A row on its way to the cold store.
 struct Moving {
-    table: TableId,
     row: RowId,
     from: Address,
     to: Address,
@@ -179,7 +178,9 @@ impl<S: Scheme> Engine<S> {
         store.removals.retry();
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
         // Of a large database less often, so that what checkpoints write stays in proportion.
-        if distance < self.options.checkpoint_after.max(2 * size) && !log.is_crowded() {
+        // Recovery keeps the keys of what it replays in memory.
+        let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
+        if distance < after.max(2 * size) && !log.is_crowded() && !self.tables.are_drops_due() {
             return Ok(());
         }
         store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
@@ -191,6 +192,7 @@ impl<S: Scheme> Engine<S> {
         let began = Instant::now();
         let mut state = store.checkpoints.state.lock().expect("no code panics while it makes a checkpoint");
         log.check()?;
+        let drops = self.tables.drops();
         let begin = log.chains.boundary(&self.shared.clock);
         if state.newest.is_some_and(|(newest, _)| newest.begin == begin) {
             // Nothing has happened since.
@@ -226,8 +228,8 @@ impl<S: Scheme> Engine<S> {
         };
         let mut pacer = Pacer::new(pace);
         let pins = Pins { versions: self.versions.join_as("checkpoint"), nodes: self.nodes.join_as("checkpoint") };
-        for table in self.all_tables() {
-            walk.table(table, &pins, &mut pacer)?;
+        for table in self.tables.held() {
+            walk.table(&table, &pins, &mut pacer)?;
         }
         drop(pins);
         let unused = walk.unused_blobs()?;
@@ -254,6 +256,7 @@ impl<S: Scheme> Engine<S> {
         // From here on it counts, whatever happens to older ones: its file must stay as it is.
         state.newest = Some((marker, bytes));
         state.begin = begin;
+        self.tables.cover_drops(drops);
         store.checkpoints.upkeep.count();
         report.bytes = bytes;
         let older = older_than(&*store.directory, marker).map_err(storage)?;
@@ -300,7 +303,7 @@ impl<S: Scheme> Walk<'_, S> {
     fn table(&mut self, table: &TableStore<StampsOf<S>>, pins: &Pins, pacer: &mut Pacer) -> Result<()> {
         self.image.section(table.id, 0).map_err(storage)?;
         self.index(table, IndexOrdinal::PRIMARY, pins, pacer)?;
-        self.write_moved()?;
+        self.write_moved(table)?;
         for (ordinal, _) in table.secondaries() {
             self.image.section(table.id, ordinal.0).map_err(storage)?;
             self.index(table, ordinal, pins, pacer)?;
@@ -345,7 +348,7 @@ impl<S: Scheme> Walk<'_, S> {
                 self.image.add(&batch.key_bytes()[span], row, address).map_err(storage)?;
             }
             if self.cold.is_full() {
-                self.write_moved()?;
+                self.write_moved(table)?;
             }
             pacer.step(|| self.log.is_crowded() || self.store.checkpoints.upkeep.is_hurried());
         }
@@ -424,7 +427,9 @@ impl<S: Scheme> Walk<'_, S> {
     /// Large values that no row has any more.
     fn unused_blobs(&mut self) -> Result<Vec<u64>> {
         let mut unused = Vec::new();
+        let participant = self.engine.nodes.join_as("checkpoint");
         for (blob, (table, row)) in self.store.blobs.settled() {
+            let _nodes = participant.enter();
             let known = self.engine.find_table(table);
             let address = known.map_or(Ok(None), |table| self.known_address(table, row))?;
             let stored = address.map(|address| self.read_new(address, table, row)).transpose()?;
@@ -534,19 +539,19 @@ impl<S: Scheme> Walk<'_, S> {
         let to = self.cold.add(table.id, row, stamp, value, bytes);
         self.report.moved += 1;
         self.report.moved_bytes += bytes.len() as u64;
-        self.moving.push(Moving { table: table.id, row, from, to });
+        self.moving.push(Moving { row, from, to });
         to
     }
 
-    /// Writes the rows that are being moved, and has everybody who looks for them from now on find them there.
-    fn write_moved(&mut self) -> Result<()> {
+    /// Writes the rows of a table that are being moved, and has everybody who looks for them from now on find them there.
+    fn write_moved(&mut self, table: &TableStore<StampsOf<S>>) -> Result<()> {
         self.cold.flush().map_err(storage)?;
         let newest = self.store.cold.newest();
         if newest.is_some_and(|newest| self.live.last().is_none_or(|(last, _)| *last < newest)) {
             self.live.extend(newest.map(|newest| (newest, 0)));
         }
-        for Moving { table, row, from, to } in std::mem::take(&mut self.moving) {
-            let rows = &self.engine.table(table).rows;
+        for Moving { row, from, to } in std::mem::take(&mut self.moving) {
+            let rows = &table.rows;
             if !rows.slot(row).replace_stored(Some(from), Some(to)) {
                 rows.set_home(row, to);
             }

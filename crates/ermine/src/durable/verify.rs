@@ -31,7 +31,7 @@ use super::{
     store::{read_row, storage},
 };
 use crate::{
-    catalog::{CATALOG, TableEntry},
+    catalog::{CATALOG, Catalog, CatalogRow, TableEntry},
     error::{Error, Result},
     ids::{RowId, TableId},
     index::IndexKind,
@@ -44,7 +44,10 @@ use crate::{
         space::Span,
     },
     options::Options,
-    platform::file::{Directory, File, Open, real::RealDirectory},
+    platform::{
+        budget::Budget,
+        file::{Directory, File, Open, real::RealDirectory},
+    },
     rows::array::ChainArray,
     scheme::{StampsOf, ssn::SiSsn},
 };
@@ -205,12 +208,13 @@ impl<'v> Check<'v> {
     ) -> Result<Self> {
         let cold = found.image.iter().flat_map(|image| &image.cold).map(|file| file.end - file.start);
         let log = found.segments.iter().map(|span| span.end - span.start);
+        let budget = Arc::new(Budget::unlimited());
         Ok(Self {
             directory,
             found,
             files: SegmentFiles::read_only(directory.clone()),
-            now: Arrays::new(),
-            checkpoint: Arrays::new(),
+            now: Arrays::new(&budget),
+            checkpoint: Arrays::new(&budget),
             ticks: HashMap::new(),
             unordered: HashMap::new(),
             names: HashMap::new(),
@@ -469,7 +473,7 @@ impl<'v> Check<'v> {
 
     /// Every address must have been ticked off.
     fn check_ticks(&mut self, replayed: bool) -> Result<()> {
-        for id in (0..self.now.count()).map(|table| TableId(table as u32)) {
+        for id in self.now.tables() {
             let ticks = self.ticks.remove(&id).unwrap_or_default();
             for (arrays, ticks, what) in [
                 (&self.checkpoint, &ticks.checkpoint, "its address in the checkpoint points to no record of it"),
@@ -531,11 +535,12 @@ impl<'v> Check<'v> {
 
     /// Holds keys and entries against rows.
     fn check_tables(&mut self, notes: &[Notes]) -> Result<()> {
-        let entries = match self.catalog() {
-            Ok(entries) => {
-                self.names = entries.iter().map(|(row, entry)| (*row, entry.name.clone())).collect();
-                entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>()
-            }
+        let catalog = self.catalog().and_then(|rows| {
+            self.names = rows.iter().map(|(place, row)| (*place, row.key().to_owned())).collect();
+            Catalog::of(rows.into_iter().map(|(_, row)| row))
+        });
+        let Catalog { tables: entries, dropped } = match catalog {
+            Ok(catalog) => catalog,
             Err(error) => {
                 self.verification.tell_error(error);
                 self.verification.not_checked.push("keys and indexes: the catalog cannot be read".into());
@@ -544,7 +549,10 @@ impl<'v> Check<'v> {
         };
         let tables = 1 + entries.len();
         self.verification.tables = entries.len() as u64;
-        for table in tables..self.now.count() {
+        let is_known =
+            |table| table == CATALOG || entries.iter().any(|entry| entry.id == table) || dropped.contains(table);
+        for table in self.now.tables().into_iter().filter(|table| !is_known(*table)) {
+            let table = table.0;
             self.verification.tell("", 0, format!("there are rows of table {table}, and the catalog does not know it"));
         }
         for (done, entry) in [TableEntry::of_catalog()].iter().chain(&entries).enumerate() {
@@ -554,7 +562,7 @@ impl<'v> Check<'v> {
         Ok(())
     }
 
-    fn catalog(&self) -> Result<Vec<(RowId, TableEntry)>> {
+    fn catalog(&self) -> Result<Vec<(RowId, CatalogRow)>> {
         let Some(array) = self.now.get(CATALOG)? else { return Ok(Vec::new()) };
         let rows = (0..self.rows(CATALOG)).map(RowId);
         read_catalog_with(&array, rows, |address, row| match address.space() {

@@ -12,6 +12,8 @@
 //! 1. A block belongs to one size class for ever: 8-byte steps up to [`LARGEST_CLASSED`] bytes.
 //! 2. A free block is in exactly one list; its first word is the list's link.
 //! 3. Larger blocks come from the global allocator and are listed in the pool, so that they too end with it.
+//! 4. *Memory is asked for before it is needed*: [`Arena::provide`] has a block ready, or fails while nothing has been changed. Then
+//!    [`Arena::allocate`] cannot fail; without that, as for what undoes and cleans up, it takes what there is and counts it.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -21,7 +23,11 @@ use std::{
 };
 
 use crate::{
-    platform::memory::Region,
+    error::{Error, Result},
+    platform::{
+        budget::{Budget, Need},
+        memory::Region,
+    },
     sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
 };
 
@@ -34,13 +40,14 @@ const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 <<
 /// The first chunk of a worker; each further one is four times as large, up to [`CHUNK_BYTES`]. A thousand open transactions
 /// that write little need little.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
-/// Chunks are cut from regions of this size, so that huge pages serve several. What follows from the order of addresses is the same
-/// in every run of an explored schedule: one region is enough for it.
-const REGION_BYTES: usize = match () {
+/// Chunks are cut from regions, so that huge pages serve several; each region is twice the one before, up to this size. What follows
+/// from the order of addresses is the same in every run of an explored schedule: one region is enough for it.
+const REGION_BYTES_MAX: usize = match () {
     () if cfg!(any(loom, miri)) => CHUNK_BYTES,
     () if cfg!(shuttle) => 64 * CHUNK_BYTES,
     () => 64 << 20,
 };
+const REGION_BYTES_MIN: usize = if cfg!(any(loom, miri, shuttle)) { REGION_BYTES_MAX } else { 2 << 20 };
 /// Blocks that move between a worker and the pool at a time.
 const BATCH: u32 = 128;
 
@@ -75,11 +82,13 @@ pub(crate) struct Pool {
     /// How many batches wait per class: looked at before the lock is taken.
     waiting: Box<[AtomicUsize]>,
     bytes: AtomicU64,
+    budget: Arc<Budget>,
 }
 
 struct Owned {
     regions: Vec<Region>,
-    /// Bytes of the last region that are cut.
+    /// Bytes of the last region, and how many of them are cut.
+    region_bytes: usize,
     cut: usize,
     large: HashSet<(Block, usize)>,
     batches: Box<[Vec<FreeList>]>,
@@ -89,18 +98,17 @@ struct Owned {
 unsafe impl Send for Owned {}
 
 impl Owned {
-    fn chunk(&mut self, bytes: usize) -> Block {
-        if self.cut + bytes > REGION_BYTES {
-            let region = Region::reserve(REGION_BYTES, 0);
-            // As the global allocator does when there is no memory.
-            self.regions.push(region.unwrap_or_else(|_| handle_alloc_error(large_layout(REGION_BYTES))));
-            self.cut = 0;
+    /// The next chunk; `None` when the system has no more addresses.
+    fn chunk(&mut self, chunk_bytes: usize) -> Option<Block> {
+        if self.cut + chunk_bytes > self.region_bytes {
+            let bytes = (self.region_bytes * 2).clamp(REGION_BYTES_MIN, REGION_BYTES_MAX);
+            self.regions.push(Region::reserve(bytes, 0).ok()?);
+            (self.region_bytes, self.cut) = (bytes, 0);
         }
-        let region = self.regions.last().expect("one has just been reserved if there was none");
         // SAFETY: the region has so many bytes behind `cut`.
-        let chunk = unsafe { region.start().add(self.cut) };
-        self.cut += bytes;
-        NonNull::new(chunk).expect("a mapping is not at null")
+        let chunk = unsafe { self.regions.last()?.start().add(self.cut) };
+        self.cut += chunk_bytes;
+        NonNull::new(chunk)
     }
 }
 
@@ -108,21 +116,50 @@ fn large_layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 16).expect("a version is far smaller than the address space")
 }
 
-fn allocate(layout: Layout) -> Block {
-    // SAFETY: no layout here has size zero.
-    let block = unsafe { alloc(layout) };
-    NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
-}
-
 impl Pool {
     /// An empty pool.
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
         let batches = (0..CLASSES).map(|_| Vec::new()).collect();
+        let owned = Owned { regions: Vec::new(), region_bytes: 0, cut: 0, large: HashSet::new(), batches };
         Arc::new(Self {
-            owned: Mutex::new(Owned { regions: Vec::new(), cut: REGION_BYTES, large: HashSet::new(), batches }),
+            owned: Mutex::new(owned),
             waiting: (0..CLASSES).map(|_| AtomicUsize::new(0)).collect(),
             bytes: AtomicU64::new(0),
+            budget,
         })
+    }
+
+    /// An empty pool that refuses nothing.
+    #[cfg(any(test, loom))]
+    pub(crate) fn unlimited() -> Arc<Self> {
+        Self::new(Arc::new(Budget::unlimited()))
+    }
+
+    /// Counts bytes taken from the system.
+    fn count(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.add(bytes);
+    }
+
+    fn count_back(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.give(bytes);
+    }
+
+    /// A block of the general allocator, listed; `None` when it has none.
+    fn large(&self, bytes: usize) -> Option<Block> {
+        // SAFETY: no version has no bytes.
+        let block = NonNull::new(unsafe { alloc(large_layout(bytes)) })?;
+        self.lock().large.insert((block, bytes));
+        self.count(bytes as u64);
+        Some(block)
+    }
+
+    fn free_large(&self, block: Block, bytes: usize) {
+        assert!(self.lock().large.remove(&(block, bytes)), "a large block is freed once");
+        self.count_back(bytes as u64);
+        // SAFETY: it was listed with this size, so it was allocated with this layout.
+        unsafe { dealloc(block.as_ptr(), large_layout(bytes)) };
     }
 
     /// Bytes taken from the system, in use or free.
@@ -138,6 +175,8 @@ impl Pool {
             next: NonNull::dangling(),
             left: 0,
             next_chunk_bytes: FIRST_CHUNK_BYTES,
+            provided: None,
+            asks: self.budget.fails(),
         }
     }
 
@@ -164,12 +203,63 @@ pub(crate) struct Arena {
     left: usize,
     /// Of the chunk that is taken when this one is used up.
     next_chunk_bytes: usize,
+    /// A large block that has been asked for and not been used yet.
+    provided: Option<(Block, usize)>,
+    /// The budget refuses at random: it is asked whatever there is.
+    asks: bool,
 }
 
 // SAFETY: the blocks are free memory that only this arena uses.
 unsafe impl Send for Arena {}
 
 impl Arena {
+    /// Has memory ready for one block of so many bytes, so that [`Arena::allocate`] takes nothing more from the system. Fails when the database
+    /// may not take what that needs; then nothing has changed.
+    #[inline]
+    pub(crate) fn provide(&mut self, bytes: usize, need: Need) -> Result<()> {
+        let class = bytes.div_ceil(STEP) - 1;
+        if class < CLASSES && self.free[class].length > 0 && !self.asks {
+            return Ok(());
+        }
+        self.provide_anew(bytes, class, need)
+    }
+
+    #[cold]
+    fn provide_anew(&mut self, bytes: usize, class: usize, need: Need) -> Result<()> {
+        let budget = self.pool.budget.clone();
+        let refused =
+            |bytes: usize| Error::OutOfMemory { needed: bytes as u64, taken: budget.taken(), limit: budget.limit() };
+        if class >= CLASSES {
+            self.give_back_provided();
+            budget.check(bytes as u64, need)?;
+            self.provided = Some((self.pool.large(bytes).ok_or_else(|| refused(bytes))?, bytes));
+            return Ok(());
+        }
+        if self.asks {
+            budget.check(bytes as u64, need)?;
+        }
+        if self.free[class].length == 0 && !self.take_batch(class) {
+            if self.left < (class + 1) * STEP {
+                let chunk = self.next_chunk_bytes;
+                budget.check(chunk as u64, need)?;
+                if !self.take_chunk() {
+                    return Err(refused(chunk));
+                }
+            }
+            let block = self.cut(class);
+            self.free[class].push(block);
+        }
+        Ok(())
+    }
+
+    /// The operation that asked for memory has ended, perhaps without using it.
+    #[inline]
+    pub(crate) fn give_back_provided(&mut self) {
+        if let Some((block, bytes)) = self.provided.take() {
+            self.pool.free_large(block, bytes);
+        }
+    }
+
     /// A block of at least `bytes` bytes, aligned to 8, with arbitrary content.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Block {
         debug_assert!(bytes > 0);
@@ -190,12 +280,7 @@ impl Arena {
     pub(crate) unsafe fn free(&mut self, block: Block, bytes: usize) {
         let class = bytes.div_ceil(STEP) - 1;
         if class >= CLASSES {
-            let mut owned = self.pool.lock();
-            assert!(owned.large.remove(&(block, bytes)), "a large block is freed once");
-            self.pool.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-            // SAFETY: it was listed with this size, so it was allocated with this layout.
-            unsafe { dealloc(block.as_ptr(), large_layout(bytes)) };
-            return;
+            return self.pool.free_large(block, bytes);
         }
         #[cfg(debug_assertions)]
         // SAFETY: the caller gave the whole block up; a stale reader shall see nonsense, not the old content.
@@ -210,24 +295,41 @@ impl Arena {
 
     #[cold]
     fn refill(&mut self, class: usize) -> Block {
+        if self.take_batch(class) {
+            return self.free[class].pop().expect("a batch is not empty");
+        }
+        if self.left < (class + 1) * STEP && !self.take_chunk() {
+            // As the global allocator does when there is no memory.
+            handle_alloc_error(large_layout(self.next_chunk_bytes));
+        }
+        self.cut(class)
+    }
+
+    /// Goes on with a new chunk; `false` when the system has no more addresses.
+    fn take_chunk(&mut self) -> bool {
+        let bytes = self.next_chunk_bytes;
+        let Some(chunk) = self.pool.lock().chunk(bytes) else { return false };
+        (self.next, self.left) = (chunk, bytes);
+        self.next_chunk_bytes = (4 * bytes).min(CHUNK_BYTES);
+        self.pool.count(bytes as u64);
+        true
+    }
+
+    /// Fills an empty list with a batch from the pool, if one waits there.
+    fn take_batch(&mut self, class: usize) -> bool {
         // Relaxed: a hint; the lock below orders the lists themselves.
-        if self.pool.waiting[class].load(Ordering::Relaxed) > 0
-            && let Some(mut batch) = self.pool.lock().batches[class].pop()
-        {
-            self.pool.waiting[class].fetch_sub(1, Ordering::Relaxed);
-            let block = batch.pop().expect("a batch is not empty");
-            self.free[class] = batch;
-            return block;
+        if self.pool.waiting[class].load(Ordering::Relaxed) == 0 {
+            return false;
         }
-        let bytes = (class + 1) * STEP;
-        if self.left < bytes {
-            let chunk = self.next_chunk_bytes;
-            self.next_chunk_bytes = (4 * chunk).min(CHUNK_BYTES);
-            self.next = self.pool.lock().chunk(chunk);
-            self.left = chunk;
-            self.pool.bytes.fetch_add(chunk as u64, Ordering::Relaxed);
-        }
-        let block = self.next;
+        let Some(batch) = self.pool.lock().batches[class].pop() else { return false };
+        self.pool.waiting[class].fetch_sub(1, Ordering::Relaxed);
+        self.free[class] = batch;
+        true
+    }
+
+    /// Cuts a block from the chunk, which has room for it.
+    fn cut(&mut self, class: usize) -> Block {
+        let (block, bytes) = (self.next, (class + 1) * STEP);
         // SAFETY: `left` bytes of the chunk remain behind `next`.
         self.next = unsafe { block.add(bytes) };
         self.left -= bytes;
@@ -250,10 +352,20 @@ impl Arena {
 
     #[cold]
     fn allocate_large(&mut self, bytes: usize) -> Block {
-        let block = allocate(large_layout(bytes));
-        self.pool.lock().large.insert((block, bytes));
-        self.pool.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        block
+        if let Some((block, _)) = self.provided.take_if(|(_, provided)| *provided == bytes) {
+            return block;
+        }
+        self.pool.large(bytes).unwrap_or_else(|| handle_alloc_error(large_layout(bytes)))
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for class in 0..CLASSES {
+            while self.free[class].length > 0 {
+                self.give(class);
+            }
+        }
     }
 }
 
@@ -263,7 +375,7 @@ mod tests {
 
     #[test]
     fn freed_blocks_are_used_again_across_arenas() {
-        let pool = Pool::new();
+        let pool = Pool::unlimited();
         let (mut one, mut two) = (pool.arena(), pool.arena());
         for round in 0..20 {
             let blocks: Vec<_> = (0..5000).map(|_| one.allocate(100)).collect();
@@ -280,8 +392,32 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_provided_is_refused_and_what_is_free_is_used_again() {
+        let budget = Arc::new(Budget::new(32 << 20));
+        let pool = Pool::new(budget.clone());
+        let mut arena = pool.arena();
+        let mut blocks = Vec::new();
+        while arena.provide(100, Need::Grow).is_ok() {
+            blocks.push(arena.allocate(100));
+        }
+        assert_eq!((budget.taken(), pool.bytes()), (28 << 20, 28 << 20));
+        // Of other sizes there is nothing either; deletes have the reserve.
+        assert!(arena.provide(1 << 20, Need::Grow).is_err());
+        assert!(arena.provide(104, Need::Grow).is_err() && arena.provide(2000, Need::Grow).is_err());
+        arena.provide(2000, Need::Shrink).unwrap();
+        // SAFETY: allocated above with this size and freed once.
+        unsafe { arena.free(blocks.pop().unwrap(), 100) };
+        arena.provide(100, Need::Grow).unwrap();
+        // A large block that was provided and not used is given back.
+        arena.provide(1 << 20, Need::Shrink).unwrap();
+        let taken = budget.taken();
+        arena.give_back_provided();
+        assert_eq!(budget.taken(), taken - (1 << 20));
+    }
+
+    #[test]
     fn large_blocks_come_and_go() {
-        let pool = Pool::new();
+        let pool = Pool::unlimited();
         let mut arena = pool.arena();
         let block = arena.allocate(1 << 20);
         assert_eq!(pool.bytes(), 1 << 20);

@@ -216,7 +216,8 @@ impl<H: CertifierStamps> VersionPtr<H> {
         unsafe { arena.free(self.0.cast(), bytes) }
     }
 
-    fn bytes(payload: usize) -> usize {
+    /// Bytes that a version with such a payload takes.
+    pub(crate) fn bytes(payload: usize) -> usize {
         size_of::<Version<H>>() + payload
     }
 

@@ -90,7 +90,7 @@ impl<P: InPlace> Operation<'_, P> {
             return Ok(());
         }
         let index = Some(table.secondary(ordinal).name.clone());
-        Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() })
+        Err(Error::KeyExists { table: table.name(), index, key: secondary_key.into() })
     }
 
     /// With a write: puts its entries into the indexes, and notes them for the end. `rewrites`: the transaction has written
@@ -235,7 +235,8 @@ impl<P: InPlace> Engine<P> {
         index: IndexOrdinal,
         entry: &[u8],
     ) {
-        let (table, row) = (self.tables.get(place.0), place.1);
+        // The entries of a table that was dropped go with the table.
+        let (Some(table), row) = (self.tables.find(place.0), place.1) else { return };
         let remove = || table.index(index).remove_if(nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
         let Some(record) = table.rows.slot(row).record() else {
             // A key that has left takes no entry along; nobody gets its RowId while the transaction is in the epoch.

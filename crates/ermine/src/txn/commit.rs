@@ -5,7 +5,7 @@
 //! Undo: index entries that the transaction put in are taken out again.
 
 use super::{
-    commit_order::{Ending, Unlogged},
+    commit_order::{Ending, Unlogged, Unwritten},
     journal::Logged,
     leaves::Validation,
     running::Operation,
@@ -96,7 +96,7 @@ impl<S: Scheme> Operation<'_, S> {
                     attempts += 1;
                     self.state.tids.mark_running();
                     // What was weighed for the lower stamp.
-                    self.state.certifier.begin();
+                    self.state.certifier.begin(Stamp::ZERO);
                 }
                 Err(conflict) => return Err(self.lose(conflict)),
             }
@@ -106,7 +106,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// Takes a stamp and tries to commit under it.
     fn try_stamp(&mut self) -> Result<Result<Stamp, Conflict>> {
         let tid = self.tid()?;
-        let log = self.engine.log.as_deref();
+        let log = self.engine.log.as_deref().filter(|_| !self.state.footprint.writes.is_empty());
         if let Some(log) = log
             && let Err(error) = self.write_draft(log)
         {
@@ -130,6 +130,9 @@ impl<S: Scheme> Operation<'_, S> {
             (Some(log), Some(position)) => {
                 let mut journal = Logged { log, position };
                 ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, validate)
+            }
+            _ if footprint.writes.is_empty() => {
+                ending.commit(&engine.shared, &mut Unwritten, &footprint.writes, tables, validate)
             }
             _ => {
                 let mut journal = Unlogged(BLOCK_BYTES + footprint.log_bytes);

@@ -77,7 +77,7 @@ impl<S: Scheme> Txn<'_, S> {
         for write in &operation.state.footprint.writes {
             let key = operation.state.footprint.key(write.place);
             let value = (write.new.kind() == Kind::Live).then(|| write.new.payload(&operation.entered.versions));
-            each(&self.engine.table(write.place.table).name, key, value)?;
+            each(&self.engine.table(write.place.table).name(), key, value)?;
         }
         Ok(())
     }

@@ -175,7 +175,7 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(());
         }
         let index = Some(table.secondary(ordinal).name.clone());
-        Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() })
+        Err(Error::KeyExists { table: table.name(), index, key: secondary_key.into() })
     }
 
     /// Another row has a version with the same unique key that the transaction does not see: it was not committed below `since`.

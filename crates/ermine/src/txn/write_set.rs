@@ -135,6 +135,9 @@ const KEY_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { u32::MAX as usize 
 /// Key bytes beyond this are not kept for reports any more, only for writes.
 const REPORTED_KEY_BYTES: usize = KEY_BYTES_MAX >> 6;
 
+/// Bytes for which memory is kept for the next transaction.
+const KEPT_BYTES: usize = 1 << 20;
+
 impl<W, D> Default for Footprint<W, D> {
     fn default() -> Self {
         Self {
@@ -150,9 +153,18 @@ impl<W, D> Default for Footprint<W, D> {
 }
 
 impl<W, D> Footprint<W, D> {
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.keys.capacity()
+            + self.writes.capacity() * size_of::<W>()
+            + self.entries.capacity() * size_of::<NeededEntry>()
+            + self.leaves.capacity() * size_of::<LeafRead>()
+            + self.discarded.capacity() * size_of::<D>()
+    }
+
     /// A new transaction. What a very large one needed is given back.
     pub(crate) fn clear(&mut self) {
-        if self.keys.capacity() > 1 << 20 {
+        if self.bytes() > KEPT_BYTES {
             *self = Self::default();
         }
         self.writes.clear();

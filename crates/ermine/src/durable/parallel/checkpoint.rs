@@ -17,7 +17,7 @@
 use std::{
     collections::HashMap,
     io,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant},
 };
@@ -49,7 +49,7 @@ use crate::{
     scheme::in_place::InPlace,
     single::Engine,
     sync::Mutex,
-    table::TableParts,
+    table::{Family, TableParts},
     types::KeyBuffer,
 };
 
@@ -116,6 +116,7 @@ struct Walk<'e, P: InPlace> {
     epoch: u64,
     pace: Pace,
     upkeep: &'e Upkeep,
+    tables: Vec<Arc<TableParts<RecordSlot<P::Control>>>>,
     /// By table.
     slices: Vec<Slices>,
 }
@@ -134,7 +135,10 @@ impl<P: InPlace> Engine<P> {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return Ok(()) };
         let (distance, bytes) = checkpoints.distance(log);
         // Of a large database less often, so that what checkpoints write stays in proportion.
-        if distance < self.options.checkpoint_after.max(2 * bytes) && !checkpoints.has_many_generations() {
+        if distance < self.options.checkpoint_after.max(2 * bytes)
+            && !checkpoints.has_many_generations()
+            && !self.tables.are_drops_due()
+        {
             return Ok(());
         }
         checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
@@ -157,13 +161,15 @@ impl<P: InPlace> Engine<P> {
         }
         self.epochs.clock().advance();
         let epoch = self.epochs.current();
+        let (drops, tables) = (self.tables.drops(), self.tables.held());
         let walk = Walk {
             engine: self,
             places,
             epoch,
             pace,
             upkeep: &checkpoints.upkeep,
-            slices: self.tables.iter().map(|_| Slices::default()).collect(),
+            slices: tables.iter().map(|_| Slices::default()).collect(),
+            tables,
         };
         let files = walk.run().inspect_err(|_| remove_unfinished(places, epoch))?;
         for directory in &places.devices {
@@ -177,7 +183,7 @@ impl<P: InPlace> Engine<P> {
             generation: log.generation(),
             first: log.first_needed(epoch),
             files,
-            tables: self.tables.iter().map(|table| table.name.to_string()).collect(),
+            tables: names_by_number(&self.tables.held()),
         };
         manifest.publish(&*places.directory).map_err(storage)?;
         // From here on it counts, whatever happens to older ones.
@@ -187,11 +193,19 @@ impl<P: InPlace> Engine<P> {
             ..CheckpointReport::default()
         };
         *state = State { bytes: report.bytes, begin: written, replayed: 0, generations: 0 };
+        self.tables.cover_drops(drops);
         checkpoints.upkeep.count();
         log.forget_before(&manifest.first);
         let freed = remove_older(places, &manifest)?;
         Ok(CheckpointReport { freed_segments: freed, took: began.elapsed(), ..report })
     }
+}
+
+/// The names of the tables, each at the place of its number; those that were dropped have none.
+fn names_by_number<F: Family>(tables: &[Arc<TableParts<F>>]) -> Vec<String> {
+    let mut names = vec![String::new(); tables.last().map_or(0, |last| last.id.0 as usize + 1)];
+    tables.iter().for_each(|table| names[table.id.0 as usize] = table.name().to_string());
+    names
 }
 
 /// Removes the rows of a checkpoint that failed, as far as that can be done: the device may be full of them.
@@ -263,7 +277,7 @@ impl<P: InPlace> Walk<'_, P> {
         };
         let mut pacer = Pacer::new(self.pace);
         let participant = self.engine.nodes.join_as("checkpoint");
-        for (table, slices) in self.engine.tables.iter().zip(&self.slices) {
+        for (table, slices) in self.tables.iter().zip(&self.slices) {
             while self.slice(table, slices, &participant.enter(), &mut writer)? {
                 pacer.step(|| self.upkeep.is_hurried());
             }

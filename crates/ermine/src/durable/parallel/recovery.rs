@@ -19,9 +19,10 @@ use super::{
     super::{recovery::Recovery, store::storage},
     files::{Found, Places, Redo, find, remove},
     image::read_rows,
-    loading::{Loading, side_by_side},
+    loading::{Loaded, Loading, side_by_side},
 };
 use crate::{
+    catalog::DroppedTables,
     epoch::EpochManager,
     error::{Error, Result},
     ids::Stamp,
@@ -31,7 +32,7 @@ use crate::{
         record::Row,
     },
     options::Options,
-    platform::file::Directory,
+    platform::{budget::Budget, file::Directory},
     rows::{
         arena::Pool,
         in_place::{CommitTid, Control, RecordSlot},
@@ -43,6 +44,9 @@ use crate::{
 pub(crate) struct Recovered<C: Control> {
     /// In order of their numbers, the catalog first.
     pub(crate) tables: Vec<TableParts<RecordSlot<C>>>,
+    pub(crate) dropped: DroppedTables,
+    /// Of how many of those the files have rows.
+    pub(crate) dropped_behind: usize,
     pub(crate) nodes: Arc<EpochManager>,
     pub(crate) memory: Arc<Pool>,
     pub(crate) places: Places,
@@ -69,7 +73,11 @@ pub(super) struct Replayed {
 }
 
 /// Brings up what a directory holds.
-pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<C>> {
+pub(crate) fn recover<C: Control>(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    budget: &Arc<Budget>,
+) -> Result<Recovered<C>> {
     let began = Instant::now();
     let places = Places::open(directory, options)?;
     let found = find(&places, options.scheme)?;
@@ -81,7 +89,7 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
             .map_or_else(|| "no checkpoint".into(), |of| format!("the checkpoint of epoch {}", of.epoch));
         ::log::info!("recovering {path} from {from} and {} files of the log", found.redo.len());
     }
-    let loading = Loading::<C>::new();
+    let loading = Loading::<C>::new(budget);
     if let Some(manifest) = &found.manifest {
         side_by_side(manifest.files.len(), |number| {
             let (participant, mut hand) = (loading.nodes.join_as("recovery"), loading.hand());
@@ -97,7 +105,7 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
     })?;
     make_sure(&places, &found)?;
     let (nodes, memory) = (loading.nodes.clone(), loading.memory.clone());
-    let tables = loading.finish(options)?;
+    let Loaded { tables, dropped, dropped_behind } = loading.finish(options)?;
     remove(&places, &found.leftovers)?;
     let summary = Recovery {
         tables: tables.len() as u64 - 1,
@@ -113,7 +121,19 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
     let checkpoint_bytes = found.manifest.iter().flat_map(|manifest| &manifest.files).map(|file| file.bytes).sum();
     let generation = found.generation + 1;
     let generations = found.persistent.len();
-    Ok(Recovered { tables, nodes, memory, places, generation, epoch, checkpoint_bytes, generations, summary })
+    Ok(Recovered {
+        tables,
+        dropped,
+        dropped_behind,
+        nodes,
+        memory,
+        places,
+        generation,
+        epoch,
+        checkpoint_bytes,
+        generations,
+        summary,
+    })
 }
 
 /// Shows every row of a file of the log that counts with its TID, but for what is in the checkpoint: epochs below `from`.
