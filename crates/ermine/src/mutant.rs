@@ -64,8 +64,6 @@ pub enum Mutant {
     NoEntryLeft,
     /// An error leaves although what its transaction has read was not certified.
     UncertifiedError,
-    /// A transaction keeps a record that it has declared, and that left its table before it was counted (`vll`).
-    GoneDeclared,
 }
 
 impl Mutant {
@@ -101,7 +99,6 @@ impl Mutant {
         Self::NothingKept,
         Self::NoEntryLeft,
         Self::UncertifiedError,
-        Self::GoneDeclared,
     ];
 
     /// Whether this fault is in force.

@@ -408,7 +408,6 @@ mod faults {
             (Mutant::NoSecondLook, vec![Sto]),
             (Mutant::NothingKept, vec![Silo, TwoPhaseNoWait]),
             (Mutant::NoEntryLeft, vec![Silo]),
-            (Mutant::GoneDeclared, vec![Scheme::Vll]),
             (Mutant::UncertifiedError, vec![RcSsn, SiSsn, SiSsi, Silo, TsoValidate]),
         ]
     }

@@ -26,7 +26,6 @@ use super::{
     in_place::{Begun, Declared, Entering, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
-    mutant::Mutant,
     rows::{
         copies::Copies,
         in_place::{Control, RecordPtr},
@@ -192,7 +191,7 @@ impl InPlace for Vll {
         (running.runs, running.wanted) = (Some(runs.clone()), wanted);
         // After it was counted: whoever takes a record out holds its word, looks at the counters, and then says that it is gone.
         let is_gone = |(record, _): &Wanted| record.want().is_gone();
-        if running.wanted.iter().any(|wanted| wanted.iter().any(is_gone)) && !Mutant::GoneDeclared.is_on() {
+        if running.wanted.iter().any(|wanted| wanted.iter().any(is_gone)) {
             shared.leave(running);
             return Ok(Entering::Gone);
         }
