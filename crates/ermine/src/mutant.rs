@@ -64,6 +64,8 @@ pub enum Mutant {
     NoEntryLeft,
     /// An error leaves although what its transaction has read was not certified.
     UncertifiedError,
+    /// The cleaner's addresses have 14 bits of a record's number, without a check.
+    ShortRecordNumber,
 }
 
 impl Mutant {
@@ -99,6 +101,7 @@ impl Mutant {
         Self::NothingKept,
         Self::NoEntryLeft,
         Self::UncertifiedError,
+        Self::ShortRecordNumber,
     ];
 
     /// Whether this fault is in force.

@@ -97,14 +97,14 @@ impl<S: Scheme> Engine<S> {
         let (descriptors, payloads) = block[HEADER_BYTES..].split_at(header.descriptors as usize);
         let (mut number, mut at) = (0, 0);
         for record in Records::new(descriptors) {
-            let Some(record) = record.filter(|_| number < Address::RECORDS_MAX) else { return Ok(()) };
+            let Some(record) = record else { return Ok(()) };
             let payload = record.payload().unwrap_or(Payload::here(0));
             let value = payloads.get(at..at + payload.length);
             at += payload.length;
             if !record.is_row() {
                 continue;
             }
-            let address = Address::new(space, header.lsn, number);
+            let Ok(address) = Address::new(space, header.lsn, number) else { return Ok(()) };
             number += 1;
             let (Some((table, row, stamp)), Some(value)) = (row_of(&record, header), value) else { continue };
             let Some(table) = self.find_table(table).filter(|_| ChainArray::<StampsOf<S>>::has_place(row)) else {

@@ -46,7 +46,7 @@ use crate::{
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
-        lsn::{Address, GRANULE},
+        lsn::{Address, GRANULE, check_span},
         scan::Scan,
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
@@ -188,6 +188,7 @@ pub(crate) fn recover<H: CertifierStamps>(
     ::log::info!("{} is open: {summary}", directory.path());
     let head = image.map(|image| image.head);
     let newest = segments.last();
+    check_span(segments.first().map_or(end, |span| span.start), end)?;
     let start = Start {
         sequence: newest.map_or_else(|| head.map_or(0, |head| head.log_sequence), |span| span.sequence + 1),
         offset: end,

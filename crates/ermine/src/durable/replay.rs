@@ -275,7 +275,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
                 Record::Chain { .. } => continue,
                 Record::Moved { .. } => return Err(damaged("a record of the cold store in the log")),
             };
-            if !ChainArray::<H>::has_place(row) || number >= Address::RECORDS_MAX {
+            if !ChainArray::<H>::has_place(row) {
                 return Err(damaged("a row number that no table has"));
             }
             match record {
@@ -298,6 +298,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
                 }
             };
             let address = Address::new(Space::Log, header.lsn, number);
+            let address = address.map_err(|_| damaged("more records than addresses can name"))?;
             let address = if matches!(record, Record::Delete { .. }) { address.deleted() } else { address };
             raise(array, row, address, start);
             notes.rows.entry(table).or_default().insert(row);

@@ -188,6 +188,8 @@ struct Check<'v> {
     now: Arrays<Stamps>,
     checkpoint: Arrays<Stamps>,
     ticks: HashMap<TableId, Ticks>,
+    /// Further addresses of rows that have several keys in the checkpoint, as long as they have not been ticked off.
+    further: HashMap<Address, (TableId, RowId)>,
     /// Above the rows of each table.
     counts: HashMap<TableId, u64>,
     /// A row of each section of the checkpoint whose keys are not in order. Known here before the kinds of the indexes are.
@@ -216,6 +218,7 @@ impl<'v> Check<'v> {
             now: Arrays::new(&budget),
             checkpoint: Arrays::new(&budget),
             ticks: HashMap::new(),
+            further: HashMap::new(),
             unordered: HashMap::new(),
             names: HashMap::new(),
             counts: HashMap::new(),
@@ -307,7 +310,12 @@ impl<'v> Check<'v> {
         // A row that was deleted and used again while the checkpoint was made has two keys there. The log has the newer one; where
         // it does not, `check_table` tells.
         self.count(table, row.0 + 1);
+        let older = checkpoint.slot(row).stored();
         raise(&checkpoint, row, address, self.start());
+        if let Some(older) = older.filter(|older| *older != address) {
+            let newer = checkpoint.slot(row).stored();
+            self.further.insert(if newer == Some(address) { older } else { address }, (table, row));
+        }
         raise(&now, row, address, self.start());
         Ok(())
     }
@@ -421,7 +429,10 @@ impl<'v> Check<'v> {
             if !record.is_row() {
                 continue;
             }
-            let address = Address::new(space, header.lsn, number);
+            let Ok(address) = Address::new(space, header.lsn, number) else {
+                self.verification.tell(name, place, "a block with more records than addresses can name");
+                return Ok(());
+            };
             number += 1;
             let (table, row) = match record {
                 Record::Insert { table, row, .. }
@@ -440,6 +451,9 @@ impl<'v> Check<'v> {
                 Ok::<_, Error>(arrays.get(table)?.is_some_and(|array| array.slot(row).stored() == Some(address)))
             };
             let (is_now, is_checkpoint) = (is_at(&self.now)?, is_at(&self.checkpoint)?);
+            if self.further.get(&address) == Some(&(table, row)) {
+                self.further.remove(&address);
+            }
             let ticks = self.ticks.entry(table).or_default();
             if is_checkpoint {
                 ticks.checkpoint.insert(row);
@@ -473,6 +487,10 @@ impl<'v> Check<'v> {
 
     /// Every address must have been ticked off.
     fn check_ticks(&mut self, replayed: bool) -> Result<()> {
+        for (address, (table, row)) in std::mem::take(&mut self.further) {
+            let what = format!("{}: an address in the checkpoint points to no record of it", row_name(table, row));
+            self.verification.tell(&self.file_of(address), self.place_of(address), what);
+        }
         for id in self.now.tables() {
             let ticks = self.ticks.remove(&id).unwrap_or_default();
             for (arrays, ticks, what) in [

@@ -338,7 +338,7 @@ mod tests {
         let array = ChainArray::<()>::new(&budget);
         let rows = [0, 3, 200, (1 << 32) - 130];
         for row in rows {
-            let address = Address::new(Space::Log, Lsn::new(16, 0), 0);
+            let address = Address::new(Space::Log, Lsn::new(16, 0), 0).unwrap();
             assert!(array.slot(RowId(row)).replace_stored(None, Some(address)));
         }
         array.recovered(&[0..4096, (1 << 32) - 4096..1 << 32]);

@@ -124,6 +124,8 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy)]
 struct Shape(u32);
 
+const _: () = assert!(crate::MAX_VALUE_BYTES < 1 << Shape::LENGTH_BITS, "the length of a value fits its bits");
+
 impl Shape {
     const LENGTH_BITS: u32 = 30;
 

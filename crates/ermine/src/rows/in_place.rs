@@ -46,9 +46,12 @@ impl CommitTid {
     /// A million commits, each after the other, in an epoch; epochs of a millisecond for seventeen years.
     const SEQUENCE_BITS: u32 = 20;
 
+    /// Above all epochs that a TID has room for.
+    pub(crate) const EPOCHS: u64 = 1 << (59 - Self::SEQUENCE_BITS);
+
     /// The first of an epoch.
     pub(crate) fn first(epoch: u64) -> Self {
-        debug_assert!(epoch < 1 << (59 - Self::SEQUENCE_BITS));
+        assert!(epoch < Self::EPOCHS, "epoch {epoch} does not fit a TID");
         Self(epoch << Self::SEQUENCE_BITS)
     }
 

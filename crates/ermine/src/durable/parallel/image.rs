@@ -34,12 +34,16 @@ const MANIFEST_MAGIC: [u8; 8] = *b"ERMMANI1";
 const HEAD_BYTES: usize = 24;
 const BLOCK_HEAD_BYTES: usize = 12;
 const MANIFEST_HEAD_BYTES: usize = 16;
+/// Bytes of a manifest, at most: with the names of a million tables, more than there are addresses for.
+const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of rows from which on a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
 /// In the count of rows: they are compressed.
 const COMPRESSED: u32 = 1 << 31;
 /// Bytes of the rows of a block, at most: the last one may be as long as a row can be.
 const UNPACKED_BYTES_MAX: usize = BLOCK_BYTES + 2 * crate::MAX_VALUE_BYTES;
+// Of a block, length and count have room: each row has several bytes.
+const _: () = assert!(UNPACKED_BYTES_MAX < COMPRESSED as usize);
 
 /// A file of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +90,10 @@ impl Manifest {
             put_number(&mut body, table.len() as u64);
             body.extend_from_slice(table.as_bytes());
         }
+        assert!(
+            body.len() as u64 <= MANIFEST_BYTES_MAX - MANIFEST_HEAD_BYTES as u64,
+            "a manifest is longer than is read"
+        );
         let mut bytes = MANIFEST_MAGIC.to_vec();
         bytes.extend(crc32c::crc32c(&body).to_le_bytes());
         bytes.extend((body.len() as u32).to_le_bytes());
@@ -123,13 +131,11 @@ impl Manifest {
 
     /// Reads the manifest of a checkpoint.
     pub(super) fn read(directory: &dyn Directory, epoch: u64) -> Result<Self> {
-        /// Of the names of a million tables.
-        const BYTES_MAX: u64 = 64 << 20;
         let name = Role::Manifest(epoch).name();
         let damaged = |what: &str| Error::Corrupt { file: name.clone(), offset: 0, what: what.into() };
         let file = directory.open(&name, Open::Read).map_err(storage)?;
         let length = file.length().map_err(storage)?;
-        if length > BYTES_MAX {
+        if length > MANIFEST_BYTES_MAX {
             return Err(damaged("it is longer than any manifest"));
         }
         let mut bytes = vec![0; length as usize];

@@ -116,10 +116,14 @@ pub(crate) fn recover<C: Control>(
         took: began.elapsed(),
     };
     ::log::info!("{path} is open: {summary}");
-    let epoch = replayed.iter().map(|file| file.last_epoch).fold(found.epoch, u64::max) + 1;
+    let last_epoch = replayed.iter().map(|file| file.last_epoch).fold(found.epoch, u64::max);
+    let epoch = last_epoch.checked_add(1).filter(|epoch| *epoch < CommitTid::EPOCHS / 2);
+    let epoch = epoch.ok_or(Error::Limit("epochs of commits: a TID has no room for more"))?;
     let tables = tables.into_iter().map(|(table, _)| table).collect();
     let checkpoint_bytes = found.manifest.iter().flat_map(|manifest| &manifest.files).map(|file| file.bytes).sum();
-    let generation = found.generation + 1;
+    let generation = found.generation.checked_add(1);
+    let generation =
+        generation.ok_or(Error::Limit("2^32 openings of one database: names of files have no room for more"))?;
     let generations = found.persistent.len();
     Ok(Recovered {
         tables,

@@ -259,7 +259,8 @@ impl Device {
     /// Goes on in another file; the one before is whole and synced.
     fn next_file(&mut self) -> io::Result<()> {
         let before = self.reach.bytes;
-        let sequence = self.reach.sequence + 1;
+        let sequence = self.reach.sequence.checked_add(1);
+        let sequence = sequence.ok_or_else(|| io::Error::other("no number is left for another file of the log"))?;
         let name = FileName { generation: self.log.generation, sequence };
         let file = self.directory.open(&name.to_string(), Open::Create)?;
         // The space is taken before commits need it.
