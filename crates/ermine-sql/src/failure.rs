@@ -7,7 +7,7 @@ use crate::error::{SqlError, SqlState};
 /// An error of the engine, where nothing more is known of what was being done.
 pub(crate) fn of_engine(error: Error) -> SqlError {
     match error {
-        Error::Abort(abort) => {
+        Error::Abort(abort) | Error::GaveUp { last: abort, .. } => {
             let detail = abort.to_string();
             SqlError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent transactions")
                 .detail(detail)

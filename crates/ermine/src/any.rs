@@ -11,6 +11,7 @@ use crate::{
     engine::Engine,
     error::{Abort, Error, Result},
     ids::{DatabaseId, Stamp, TableId, Tid},
+    inside,
     job::Job,
     log::Receipt,
     options::{Options, Scheme, TxnOptions},
@@ -263,6 +264,7 @@ macro_rules! schemes {
             }
 
             pub(crate) fn begin(&self, options: TxnOptions) -> Result<AnyAccess<'_>> {
+                inside::check_begin()?;
                 Ok(AnyAccess(match self {
                     $(Self::$name(engine) => AnyTxn::$name(engine.begin(&options, false)?),)*
                 }))

@@ -371,7 +371,10 @@ impl Database {
 
     /// Begins a transaction that ends with [`Transaction::commit`], or is rolled back when dropped.
     ///
-    /// It may stay open between operations for long; [`Database::run`] suits transactions that run through.
+    /// It may stay open between operations for long; [`Database::run`] suits transactions that run through. At most
+    /// [`crate::OPEN_TRANSACTIONS_MAX`] are open at the same time, under every scheme; each costs some ten kilobytes, and what it
+    /// writes and keeps. What its operations return counts once it commits, errors included: see
+    /// [`Transaction::commit_reads`].
     pub fn begin(&self, options: TxnOptions) -> Result<Transaction<'_>> {
         Ok(Transaction::new(self.engine.begin(options)?))
     }
@@ -396,8 +399,11 @@ impl Database {
 
     /// Runs a transaction until it commits or fails for good.
     ///
-    /// When it loses a conflict it is run again from the beginning with a new snapshot; a transaction that has lost many
-    /// times runs alone, so that it gets through. `body` must not keep anything of a failed attempt.
+    /// When it loses a conflict it is run again from the beginning with a new snapshot; a transaction that has lost 12
+    /// times runs alone, so that it gets through. What can still stand in its way is a transaction that an application drives
+    /// ([`Database::begin`]) and leaves open: after [`Options::run_max`] or [`Options::attempts_max`] it fails with
+    /// [`Error::GaveUp`]. `body` must not keep anything of a failed attempt, and must not run another transaction of the same
+    /// database ([`Error::Nested`]): that one would wait for this one, or lose to it, each time.
     ///
     /// Any other error that `body` returns undoes what the transaction has written and is handed on. Such an error may follow
     /// from what the transaction has read, so under a serializable scheme the reads are certified first, as in

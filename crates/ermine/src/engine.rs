@@ -84,7 +84,7 @@ impl<S: Scheme> Engine<S> {
             snapshots: boxcar::Vec::new(),
             safe: SafeSnapshots::new(options.snapshot_interval),
             latches: Latches::new(),
-            gate: Gate::new(),
+            gate: Gate::new(options.wait_max),
             workers: WorkerPool::new(),
             tables: Tables::new(options, nodes.clone(), budget.clone()),
             nodes,
@@ -318,6 +318,10 @@ impl<S: Scheme> Runs for Engine<S> {
 
     fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    fn options(&self) -> &Options {
+        &self.options
     }
 
     fn is_running(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::{
     error, fmt,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
@@ -57,10 +57,29 @@ pub enum Error {
         /// The encoded key; `None`: a range.
         key: Option<Box<[u8]>>,
     },
+    /// [`crate::Database::run`] has run the transaction for as long, or as often, as it may ([`crate::Options::run_max`],
+    /// [`crate::Options::attempts_max`]), and each attempt lost a conflict. Nothing of it happened.
+    GaveUp {
+        /// Attempts that lost.
+        attempts: u32,
+        /// Time since the first one had lost.
+        elapsed: Duration,
+        /// What the last one lost.
+        last: Box<Abort>,
+    },
+    /// A transaction was to be run or begun where none can be: the text says where.
+    Nested(&'static str),
     /// The transaction was declared read-only and tried to write.
     ReadOnly,
     /// A savepoint that was released, or that came after one that was rolled back to; or it is another transaction's.
     NoSuchSavepoint,
+    /// The key function of an index panicked. A transaction that was writing is over: nothing of it happens.
+    KeyFunction {
+        /// The index.
+        index: Arc<str>,
+        /// What the panic said.
+        panic: Arc<str>,
+    },
     /// An option has a value that cannot work; the text says which and what would.
     Options(String),
     /// A limit of the engine was reached; the text says which.
@@ -102,6 +121,9 @@ pub enum Error {
 }
 
 impl Error {
+    /// [`crate::OPEN_TRANSACTIONS_MAX`] has been reached.
+    pub(crate) const TOO_MANY_OPEN: Self = Self::Limit("1024 open transactions: end some, or share them");
+
     /// Wraps an error of the application, so that a transaction can be left with `?`.
     pub fn other(error: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
         Self::Application(error.into())
@@ -111,6 +133,54 @@ impl Error {
     pub fn as_abort(&self) -> Option<&Abort> {
         match self {
             Self::Abort(abort) => Some(abort),
+            _ => None,
+        }
+    }
+}
+
+/// Why a transaction is over before its end.
+#[derive(Clone, Debug)]
+pub(crate) enum Doom {
+    /// It has lost a conflict: everything it has written is undone.
+    Lost(Box<Abort>),
+    /// A write has failed, perhaps half done: it may not commit.
+    KeyFunction {
+        index: Arc<str>,
+        panic: Arc<str>,
+    },
+    Decode {
+        expected: &'static str,
+    },
+    Limit(&'static str),
+}
+
+impl Doom {
+    /// What an error of a write means for its transaction, if it may have come in the middle of the write.
+    pub(crate) fn of_write(error: &Error) -> Option<Self> {
+        match error {
+            Error::KeyFunction { index, panic } => {
+                Some(Self::KeyFunction { index: index.clone(), panic: panic.clone() })
+            }
+            Error::Decode { expected } => Some(Self::Decode { expected }),
+            Error::Limit(which) => Some(Self::Limit(which)),
+            _ => None,
+        }
+    }
+
+    /// What every operation fails with from then on.
+    pub(crate) fn error(&self) -> Error {
+        match self {
+            Self::Lost(abort) => Error::Abort(abort.clone()),
+            Self::KeyFunction { index, panic } => Error::KeyFunction { index: index.clone(), panic: panic.clone() },
+            Self::Decode { expected } => Error::Decode { expected },
+            Self::Limit(which) => Error::Limit(which),
+        }
+    }
+
+    /// The conflict that was lost.
+    pub(crate) fn abort(&self) -> Option<&Abort> {
+        match self {
+            Self::Lost(abort) => Some(abort),
             _ => None,
         }
     }
@@ -153,9 +223,25 @@ impl fmt::Display for Error {
             Self::NoSuchSavepoint => f.write_str(
                 "the savepoint is gone: it was released, or the transaction was rolled back to an earlier one",
             ),
+            Self::GaveUp { attempts, elapsed, last } => {
+                let kind = last.kind.name();
+                let here = Edge::place(&last.table, &last.key, last.other);
+                write!(
+                    f,
+                    "gave up after {attempts} attempts in {:.1} s, of which the last lost a conflict ({kind}){here}: a transaction that \
+                     stays open is in the way, or Options::attempts_max or Options::run_max is too low",
+                    elapsed.as_secs_f64()
+                )
+            }
+            Self::Nested(what) => write!(f, "{what}: use the transaction that is there"),
             Self::ReadOnly => {
                 f.write_str("the transaction was declared read-only: begin it without read_only to write")
             }
+            Self::KeyFunction { index, panic } => write!(
+                f,
+                "the key function of index {index} panicked: {panic}; it must give a key for every row, depend on nothing but the row, \
+                 and not use the database"
+            ),
             Self::Options(why) => why.fmt(f),
             Self::Limit(which) => write!(f, "limit reached: {which}"),
             Self::OutOfMemory { needed, taken, limit } => write!(

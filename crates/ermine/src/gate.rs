@@ -1,26 +1,26 @@
-//! Progress for those who keep losing: a transaction that has failed often runs alone.
+//! Progress for transactions that keep losing: one that has failed often runs alone.
 //!
 //! First updater wins, so under contention the same transaction can lose again and again. After a few attempts
-//! `Database::run` takes the gate: it closes it behind those that run, waits for them, and runs while nobody else
+//! `Database::run` takes the gate: it closes it behind the transactions that run, waits for them, and runs while no other
 //! begins. Only transactions that the application drives itself (`Database::begin`) and leaves open in the middle can
-//! still stand in its way; therefore all waits here are bounded.
+//! still stand in its way.
+//!
+//! All waits here end after [`Options::wait_max`](crate::Options::wait_max), and the thread goes on as if it had waited in vain: the body of
+//! the holder may itself wait for what another thread does, and this thread may be that one.
 //!
 //! Invariants
 //! 1. One holder at a time; it holds the gate for one attempt.
-//! 2. Who begins announces itself, then looks at the gate; the holder closes the gate, then looks for announcements.
-//!    Sequentially consistent: one sees the other.
+//! 2. A transaction that begins announces itself, then looks at the gate; the holder closes the gate, then looks for
+//!    announcements. Sequentially consistent: one sees the other.
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU64, Instant, Mutex, Ordering, Spin};
-
-/// How long anybody waits here.
-const WAIT_MAX: Duration = Duration::from_millis(100);
+use crate::sync::{AtomicU64, Instant, Ordering, Spin};
 
 /// The gate of one database.
 pub(crate) struct Gate {
     closed: Closed,
-    holder: Mutex<()>,
+    wait_max: Duration,
 }
 
 /// Read by every beginning transaction, hardly ever written: on a cache line of its own.
@@ -28,51 +28,55 @@ pub(crate) struct Gate {
 struct Closed(AtomicU64);
 
 /// The right to run alone; given up when dropped.
-pub(crate) struct Pass<'g> {
-    gate: &'g Gate,
-    _holder: std::sync::MutexGuard<'g, ()>,
-}
+pub(crate) struct Pass<'g>(&'g Gate);
 
 impl Gate {
-    pub(crate) fn new() -> Self {
-        Self { closed: Closed(AtomicU64::new(0)), holder: Mutex::new(()) }
+    pub(crate) fn new(wait_max: Duration) -> Self {
+        Self { closed: Closed(AtomicU64::new(0)), wait_max }
     }
 
-    /// Whether somebody runs alone.
+    /// Whether a transaction runs alone.
     pub(crate) fn is_closed(&self) -> bool {
         // SeqCst: invariant 2.
         self.closed.0.load(Ordering::SeqCst) != 0
     }
 
-    /// Waits while somebody runs alone. One shared read when nobody does. Bounded: the holder may be the caller.
+    /// Waits while a transaction runs alone. One shared read when none does.
     pub(crate) fn wait_open(&self) {
-        self.wait_while(|| self.is_closed());
+        self.wait(|| !self.is_closed());
     }
 
-    /// Closes the gate and waits for those that run.
-    pub(crate) fn pass(&self, running: impl Fn() -> bool) -> Pass<'_> {
-        let holder = self.holder.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SeqCst: invariant 2.
-        self.closed.0.store(1, Ordering::SeqCst);
-        let pass = Pass { gate: self, _holder: holder };
-        self.wait_while(running);
-        pass
+    /// Closes the gate and waits for the transactions that run; `None`: others have kept it closed for too long.
+    pub(crate) fn pass(&self, running: impl Fn() -> bool) -> Option<Pass<'_>> {
+        // SeqCst: invariant 2, and an acquire of what the last holder released.
+        let close = || self.closed.0.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if !self.wait(|| !self.is_closed() && close()) {
+            return None;
+        }
+        let pass = Pass(self);
+        self.wait(|| !running());
+        Some(pass)
     }
 
-    fn wait_while(&self, condition: impl Fn() -> bool) {
-        if !condition() {
-            return;
+    /// Waits until `done`; `false`: that has taken too long.
+    fn wait(&self, done: impl Fn() -> bool) -> bool {
+        if done() {
+            return true;
         }
         let (mut spin, since) = (Spin::default(), Instant::now());
-        while condition() && since.elapsed() < WAIT_MAX {
+        while since.elapsed() < self.wait_max {
             spin.wait();
+            if done() {
+                return true;
+            }
         }
+        false
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        // Release: pairs with `is_closed`.
-        self.gate.closed.0.store(0, Ordering::Release);
+        // Release: pairs with `is_closed` and `pass`.
+        self.0.closed.0.store(0, Ordering::Release);
     }
 }

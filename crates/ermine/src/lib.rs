@@ -26,6 +26,7 @@ mod epoch;
 mod error;
 mod ids;
 mod index;
+mod inside;
 mod log;
 #[cfg(ermine_mutants)]
 pub mod mutant;
@@ -142,6 +143,9 @@ pub use types::__private;
 
 /// The longest key, in bytes of its encoding.
 pub const MAX_KEY_BYTES: usize = 4096;
+/// Transactions that can be open in a database at the same time, under every scheme. One more fails to begin, with
+/// [`Error::Limit`].
+pub const OPEN_TRANSACTIONS_MAX: usize = 1024;
 /// The longest value, in bytes of its encoding.
 pub const MAX_VALUE_BYTES: usize = 16 << 20;
 

@@ -188,8 +188,8 @@ pub(crate) struct Notes {
 /// A span of the notes' key bytes.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    start: u32,
-    end: u32,
+    start: usize,
+    end: usize,
 }
 
 /// An [`Action`] whose keys are spans.
@@ -245,16 +245,15 @@ impl Notes {
     }
 
     fn keep(&mut self, key: &[u8]) -> Span {
-        let start = self.keys.len() as u32;
+        let start = self.keys.len();
         self.keys.extend_from_slice(key);
-        let end = u32::try_from(self.keys.len()).expect("an observed transaction has less than 4 GiB of keys");
-        Span { start, end }
+        Span { start, end: self.keys.len() }
     }
 }
 
 impl Note {
     fn action(self, keys: &[u8]) -> Action<'_> {
-        let bytes = |span: Span| &keys[span.start as usize..span.end as usize];
+        let bytes = |span: Span| &keys[span.start..span.end];
         match self {
             Self::Read { table, key, version, value } => Action::Read { table, key: bytes(key), version, value },
             Self::Range { index, lower, upper, at } => {

@@ -84,9 +84,18 @@ pub struct Options {
     /// As `archive`, for any implementation of a directory.
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
-    /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again.
-    /// Such waits end by themselves, unless an application leaves a transaction open. Zero: it does not wait.
+    /// How long a transaction waits at one place for other transactions before it aborts with [`crate::AbortKind::Timeout`]: for a
+    /// lock, a partition, its turn, or an older transaction, under schemes that wait ([`Scheme::waits`]); 1 s by default, zero: it does not
+    /// wait. Also how long
+    /// [`crate::Database::run`] waits, under any scheme, while another transaction runs alone, and for others to end before it runs
+    /// one alone itself; then it goes on. Such waits end by themselves, unless an application leaves a transaction open. Waiting
+    /// for the device is not bounded by it.
     pub wait_max: Duration,
+    /// For how long [`crate::Database::run`] tries a transaction again, from the end of its first attempt on, before it fails with
+    /// [`crate::Error::GaveUp`]; 30 s by default. It is looked at between attempts.
+    pub run_max: Duration,
+    /// How many attempts [`crate::Database::run`] makes at most, before it fails with [`crate::Error::GaveUp`]; 1000 by default.
+    pub attempts_max: u32,
     /// Bytes of memory that the database may take: rows with their versions, indexes, what transactions keep, log buffers, and what an
     /// application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most 1 GiB) is kept for deletes, reads and recovery;
     /// a write that would need more than the rest fails with [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of what
@@ -124,6 +133,8 @@ impl Default for Options {
             archive: None,
             archive_in: None,
             wait_max: Duration::from_secs(1),
+            run_max: Duration::from_secs(30),
+            attempts_max: 1000,
             memory_limit: None,
             memory_faults: None,
             timestamps_left: None,
@@ -214,6 +225,9 @@ impl Options {
                 "log segments of {bytes} bytes: use at least the log buffer's size, and at most 64 GiB"
             )));
         }
+        if self.attempts_max == 0 {
+            return Err(Error::Options("no attempts: use at least 1".into()));
+        }
         if let Some(bytes) = self.memory_limit.filter(|bytes| *bytes < Budget::LIMIT_MIN) {
             return Err(Error::Options(format!("a memory limit of {bytes} bytes: use at least 16 MiB")));
         }
@@ -269,6 +283,18 @@ impl Options {
     /// The options with another limit to waiting.
     pub fn wait_max(mut self, wait_max: Duration) -> Self {
         self.wait_max = wait_max;
+        self
+    }
+
+    /// The options with another limit to the time of retries.
+    pub fn run_max(mut self, run_max: Duration) -> Self {
+        self.run_max = run_max;
+        self
+    }
+
+    /// The options with another limit to the number of attempts.
+    pub fn attempts_max(mut self, attempts: u32) -> Self {
+        self.attempts_max = attempts;
         self
     }
 

@@ -1,19 +1,24 @@
 //! Runs a transaction until it commits or fails for good.
 //!
 //! A lost conflict is retried with a new snapshot: at once after an exclusion or phantom (safe retry, SSN 3.2: the same
-//! dependencies cannot form again), after the opponent has ended where one is known, with growing random pauses as
-//! attempts add up, and alone behind the [`crate::gate`] in the end.
+//! dependencies cannot form again), after the opponent has ended where one is known, with growing pauses as
+//! attempts add up, and alone behind the [`crate::gate`] from attempt [`ATTEMPTS_TOGETHER`] + 1 on. An attempt that runs alone can lose
+//! to a transaction that the application drives and leaves open. So that this ends, there are two limits:
+//! [`Options::attempts_max`] and [`Options::run_max`].
 //!
 //! An error that the body returns is a result like any other: it may follow from what the transaction has read, so it leaves
 //! only if that is certified (docs/design/run.md). If it is not, the transaction has lost a conflict and is retried.
+
+use std::time::Duration;
 
 use crate::{
     access::sealed::Attempt,
     error::{Abort, Error, Result},
     gate::Gate,
     ids::Tid,
-    options::TxnOptions,
-    sync::Spin,
+    inside,
+    options::{Options, TxnOptions},
+    sync::{Instant, Spin},
     transaction::Transaction,
 };
 
@@ -27,8 +32,11 @@ pub(crate) trait Runs {
     /// Begins one. `pinned`: it runs through without waiting for anybody outside.
     fn begin<'e>(&'e self, options: &TxnOptions, pinned: bool) -> Result<Self::Txn<'e>>;
 
-    /// Who keeps losing goes through it.
+    /// Transactions that keep losing go through it.
     fn gate(&self) -> &Gate;
+
+    /// How the database was opened.
+    fn options(&self) -> &Options;
 
     /// Whether any transaction is on its way that will end by itself.
     fn is_running(&self) -> bool;
@@ -37,8 +45,12 @@ pub(crate) trait Runs {
     fn is_in_flight(&self, other: Tid) -> bool;
 }
 
-/// Attempts before a transaction runs alone.
+/// Attempts before a transaction runs alone. Where every transaction is run by [`run`], and an attempt ends within
+/// [`Options::wait_max`], the next attempt commits (docs/design/run.md).
 const ATTEMPTS_TOGETHER: u32 = 12;
+
+/// The longest pause between attempts that lost alone: the transaction in the way is one that an application drives.
+const PAUSE_MS_MAX: u32 = 32;
 
 /// How often the end of an opponent is looked for.
 const OPPONENT_LOOKS: u32 = 24;
@@ -76,9 +88,12 @@ pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
     lost: impl Fn(&mut P, &Abort),
     ends: Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
 ) -> Result<(T, R), E> {
+    let _inside = inside::Run::enter(engine)?;
     let mut attempts = 0;
+    let mut since = None;
     loop {
-        let pass = (attempts >= ATTEMPTS_TOGETHER).then(|| engine.gate().pass(|| engine.is_running()));
+        let alone = attempts >= ATTEMPTS_TOGETHER;
+        let pass = if alone { engine.gate().pass(|| engine.is_running()) } else { None };
         let txn = match &pass {
             Some(_) => engine.begin(&options, true),
             None => begin_together(engine, &options),
@@ -91,6 +106,10 @@ pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
                 drop(pass);
                 lost(procedure, &abort);
                 attempts += 1;
+                let elapsed = since.get_or_insert_with(Instant::now).elapsed();
+                if attempts >= engine.options().attempts_max || elapsed >= engine.options().run_max {
+                    return Err(Error::GaveUp { attempts, elapsed, last: abort }.into());
+                }
                 pause(engine, attempts, abort.other);
             }
         }
@@ -107,6 +126,7 @@ pub(crate) fn run_once<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
     lost: impl Fn(&mut P, &Abort),
     ends: Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
 ) -> Result<(T, R), E> {
+    let _inside = inside::Run::enter(engine)?;
     let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &ends);
     begin_together(engine, &options).map_err(Failure::from).and_then(attempt).map_err(|failure| match failure {
         Failure::Lost(abort) => {
@@ -158,6 +178,10 @@ fn pause(engine: &impl Runs, attempts: u32, other: Option<Tid>) {
             }
             spin.wait();
         }
+    }
+    if attempts > ATTEMPTS_TOGETHER && !cfg!(any(loom, shuttle)) {
+        let millis = (attempts - ATTEMPTS_TOGETHER).min(PAUSE_MS_MAX);
+        return std::thread::sleep(Duration::from_millis(millis.into()));
     }
     let mut spin = Spin::default();
     for _ in 1..attempts {

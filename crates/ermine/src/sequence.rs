@@ -65,8 +65,9 @@ impl Sequence {
     /// A number that has not been given out before and will not be again; the first is 1. Numbers of transactions that abort are
     /// lost, as are a chunk a zone, and some ahead, when the database is closed.
     ///
-    /// Now and then this runs a transaction of its own. So it must not be called from inside a transaction: under schemes that lock,
-    /// the one would wait for the other, and fail with [`crate::AbortKind::Timeout`] after [`crate::Options::wait_max`].
+    /// Now and then this runs a short transaction of its own. Inside of a transaction that works, but where that one excludes
+    /// all others (`serial`, `vll`, `partitioned`): there it fails with [`crate::AbortKind::Timeout`], after up to a hundred times
+    /// [`crate::Options::wait_max`].
     pub fn next(&self, database: &Database) -> Result<u64> {
         self.table.id_in(database.identity().address())?;
         let mut zone = self.zones[home_of_thread() % self.zones.len()].0.lock().unwrap_or_else(|e| e.into_inner());

@@ -20,6 +20,7 @@ use crate::{
     error::{Error, Result},
     ids::{RowId, TableId},
     index::Index,
+    inside,
     options::Options,
     partition::PartitionOf,
     platform::budget::{Budget, Need},
@@ -88,7 +89,10 @@ impl Secondary {
     /// Writes the entry of a row into `entry`; gives the length of its secondary key.
     pub(crate) fn entry_of(&self, key: &[u8], value: &[u8], entry: &mut KeyBuffer) -> Result<usize> {
         entry.clear();
-        (self.key_of()?.extract)(key, value, entry)?;
+        let extract = &self.key_of()?.extract;
+        let extracted = inside::key_function(|| extract(key, value, entry));
+        let name = &self.name;
+        extracted.unwrap_or_else(|panic| Err(Error::KeyFunction { index: name.clone(), panic: panic.into() }))?;
         let length = entry.len();
         entry.extend_from_slice(key);
         Ok(length)
@@ -450,7 +454,7 @@ impl<H: CertifierStamps> TableStore<H> {
 
     /// Whether a version belongs to an entry. It must be protected by the caller's guard.
     pub(crate) fn version_matches(&self, version: VersionPtr<H>, ordinal: IndexOrdinal, entry: &[u8]) -> bool {
-        // What cannot be decoded is taken for a match: the entry stays.
+        // What cannot be decoded, and what its key function panics at, is taken for a match: the entry stays.
         let matches = || self.secondary(ordinal).matches(entry, version.payload(&version)).unwrap_or(true);
         version.kind() == Kind::Live && matches()
     }

@@ -18,7 +18,7 @@ use std::{
 use crate::{
     engine::Engine,
     epoch::{Limbo, Participant},
-    error::{Error, Result},
+    error::{Doom, Error, Result},
     ids::{RowId, Stamp, TableId, Tid},
     index::Batch,
     log::Position,
@@ -80,8 +80,8 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) arena: Arena,
     /// What it has done, for an observer.
     pub(crate) notes: Option<Box<Notes>>,
-    /// Why the transaction is over, when it has lost a conflict.
-    pub(crate) doomed: Option<Box<crate::error::Abort>>,
+    /// Why the transaction is over before its end.
+    pub(crate) doomed: Option<Doom>,
     /// Buffers of scans: one is taken by each scan that runs.
     pub(crate) batches: Vec<Batch>,
     row_ids: Vec<RowIds>,
@@ -111,7 +111,7 @@ impl<S: Scheme> Worker<S> {
 
     /// A new worker of `engine`.
     pub(crate) fn new(engine: &Engine<S>) -> Result<Self> {
-        let reader = engine.shared.readers.lease().ok_or(Error::Limit("1024 transactions at the same time"))?;
+        let reader = engine.shared.readers.lease().ok_or(Error::TOO_MANY_OPEN)?;
         let slot = Arc::new(SnapshotSlot::new());
         engine.snapshots.push(slot.clone());
         let garbage = Garbage {

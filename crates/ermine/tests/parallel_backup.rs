@@ -65,7 +65,7 @@ fn restored(
     until: Until,
 ) -> Result<(FaultyDirectory, RestoreReport), Error> {
     let target = FaultyDirectory::new();
-    let report = restore_in(&shared(backup), archive.map(shared).as_ref(), &target, until, &mut |_| ())?;
+    let report = restore_in(&shared(backup), archive.map(shared).as_ref(), &shared(&target), until, &mut |_| ())?;
     Ok((target, report))
 }
 

@@ -157,6 +157,9 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
 fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record, bool) {
     let mut options = script.options.clone();
     options.snapshot &= store.database.scheme().has_snapshots();
+    if script.declares && store.database.scheme() == Scheme::Vll {
+        options.declared = store.declared(&script.operations).map(Arc::new);
+    }
     let mut session = Session::begin(store, name, options);
     tell(name, || "begun".into());
     for operation in &script.operations {

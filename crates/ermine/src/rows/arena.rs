@@ -43,6 +43,9 @@ const STEP: usize = 8;
 const LARGEST_CLASSED: usize = if cfg!(any(loom, shuttle)) { 256 } else { 2048 };
 const CLASSES: usize = LARGEST_CLASSED / STEP;
 const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 << 10 };
+/// The first piece of memory of a worker, so that a thousand open transactions do not take a chunk each.
+const PIECE_BYTES: usize = 4 << 10;
+const _: () = assert!(LARGEST_CLASSED <= PIECE_BYTES && CHUNK_BYTES.is_multiple_of(PIECE_BYTES));
 /// Chunks are cut from regions, so that huge pages serve several; each region is twice the one before, up to this size. What follows
 /// from the order of addresses is the same in every run of an explored schedule: one region is enough for it.
 const REGION_BYTES_MAX: usize = match () {
@@ -114,6 +117,8 @@ struct Owned {
     spare: Vec<Block>,
     /// Bytes of all blocks in `batches`.
     free: u64,
+    /// What is left of a chunk that is cut into pieces.
+    pieces: Option<(Block, usize)>,
     /// Bytes of the last region, and how many of them are cut.
     region_bytes: usize,
     cut: usize,
@@ -139,6 +144,19 @@ impl Owned {
         let chunk = unsafe { self.regions.last()?.start().add(self.cut) };
         self.cut += CHUNK_BYTES;
         NonNull::new(chunk)
+    }
+
+    /// A piece of a chunk. A chunk is swept only when all of its pieces are out, and their blocks free.
+    fn piece(&mut self) -> Option<Block> {
+        let (piece, left) = match self.pieces.take() {
+            Some(pieces) => pieces,
+            None => (self.chunk()?, CHUNK_BYTES / PIECE_BYTES),
+        };
+        if left > 1 {
+            // SAFETY: another piece of the chunk follows.
+            self.pieces = Some((unsafe { piece.add(PIECE_BYTES) }, left - 1));
+        }
+        Some(piece)
     }
 
     /// The chunk that a block lies in: the number of its region, and its own in there.
@@ -174,7 +192,7 @@ impl Pool {
     pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
         let batches = (0..CLASSES).map(|_| VecDeque::new()).collect();
         let (regions, spare, large) = (Vec::new(), Vec::new(), HashSet::new());
-        let owned = Owned { regions, spare, free: 0, region_bytes: 0, cut: 0, large, batches };
+        let owned = Owned { regions, spare, free: 0, pieces: None, region_bytes: 0, cut: 0, large, batches };
         Arc::new(Self {
             owned: Mutex::new(owned),
             waiting: (0..CLASSES).map(|_| AtomicUsize::new(0)).collect(),
@@ -231,6 +249,7 @@ impl Pool {
             calls: 0,
             next: NonNull::dangling(),
             left: 0,
+            next_bytes: PIECE_BYTES,
             provided: None,
             asks: self.budget.fails(),
         }
@@ -377,6 +396,8 @@ pub(crate) struct Arena {
     calls: u32,
     next: Block,
     left: usize,
+    /// Bytes that are taken when these are used up: a piece, then chunks.
+    next_bytes: usize,
     /// A large block that has been asked for and not been used yet.
     provided: Option<(Block, usize)>,
     /// The budget refuses at random: it is asked whatever there is.
@@ -416,11 +437,11 @@ impl Arena {
         self.refilled[class] |= is_empty;
         if is_empty && !self.take_batch(class) {
             if self.left < (class + 1) * STEP {
-                budget.check(CHUNK_BYTES as u64, need)?;
-                self.cut_rest();
-                self.next = self.pool.lock().chunk().ok_or_else(|| refused(CHUNK_BYTES))?;
-                self.left = CHUNK_BYTES;
-                self.pool.count(CHUNK_BYTES as u64);
+                let bytes = self.next_bytes;
+                budget.check(bytes as u64, need)?;
+                if !self.take_chunk() {
+                    return Err(refused(bytes));
+                }
             }
             let block = self.cut(class);
             self.free[class].push(block);
@@ -475,13 +496,9 @@ impl Arena {
         if self.take_batch(class) {
             return self.free[class].pop().expect("a batch is not empty");
         }
-        if self.left < (class + 1) * STEP {
-            self.cut_rest();
-            let chunk = self.pool.lock().chunk();
+        if self.left < (class + 1) * STEP && !self.take_chunk() {
             // As the global allocator does when there is no memory.
-            self.next = chunk.unwrap_or_else(|| handle_alloc_error(large_layout(CHUNK_BYTES)));
-            self.left = CHUNK_BYTES;
-            self.pool.count(CHUNK_BYTES as u64);
+            handle_alloc_error(large_layout(self.next_bytes));
         }
         self.cut(class)
     }
@@ -505,6 +522,18 @@ impl Arena {
         self.next = unsafe { block.add(bytes) };
         self.left -= bytes;
         block
+    }
+
+    /// Takes more memory to cut blocks from; `false` when the system has none.
+    fn take_chunk(&mut self) -> bool {
+        let mut owned = self.pool.lock();
+        let chunk = if self.next_bytes == PIECE_BYTES { owned.piece() } else { owned.chunk() };
+        drop(owned);
+        let Some(chunk) = chunk else { return false };
+        self.cut_rest();
+        self.pool.count(self.next_bytes as u64);
+        (self.next, self.left, self.next_bytes) = (chunk, self.next_bytes, CHUNK_BYTES);
+        true
     }
 
     /// Makes free blocks of what is left of the chunk (invariant 1).

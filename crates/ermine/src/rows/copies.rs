@@ -8,8 +8,9 @@ use std::{ptr::NonNull, slice};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Words of the first chunk: 32 KiB, which most transactions never fill.
-const CHUNK_WORDS: usize = 4 << 10;
+/// Words of the first chunk: 4 KiB. Each further one is four times as large, up to [`CHUNK_WORDS_MAX`].
+const CHUNK_WORDS: usize = 512;
+const CHUNK_WORDS_MAX: usize = 256 << 10;
 /// Words that are kept for the next transaction.
 const KEPT_WORDS: usize = 128 << 10;
 
@@ -106,7 +107,8 @@ impl Copies {
     fn next_chunk(&mut self, words: usize) {
         self.at = Mark { chunk: self.at.chunk + 1, used: 0 };
         if self.at.chunk == self.chunks.len() {
-            self.chunks.push(Chunk::new(words.max(CHUNK_WORDS << self.chunks.len().min(6))));
+            let usual = CHUNK_WORDS.saturating_mul(1 << (2 * self.chunks.len()).min(16)).min(CHUNK_WORDS_MAX);
+            self.chunks.push(Chunk::new(words.max(usual)));
         }
     }
 

@@ -31,13 +31,19 @@ impl ByHand {
     }
 
     fn look(&self, wait_max: Duration, mut looks: impl FnMut() -> bool) -> bool {
-        let (mut spin, mut since) = (Spin::default(), None);
+        let (mut spin, mut waits) = (Spin::default(), patience(wait_max));
         while !looks() {
-            if since.get_or_insert_with(Instant::now).elapsed() >= wait_max {
+            if !waits() {
                 return false;
             }
             spin.wait();
         }
         true
     }
+}
+
+/// Whether to wait on: for so long from the first time that it is asked.
+pub(super) fn patience(wait_max: Duration) -> impl FnMut() -> bool {
+    let mut since = None;
+    move || since.get_or_insert_with(Instant::now).elapsed() < wait_max
 }

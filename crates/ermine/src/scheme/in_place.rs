@@ -61,6 +61,14 @@ pub(crate) enum Begun {
     Exhausted,
 }
 
+/// Whether a transaction has got what it declared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entering {
+    Entered,
+    /// A declared record left its table before it was counted: it is not its key's any more. The transaction is where it was.
+    Gone,
+}
+
 /// What a read found: the record's word, and the payload where there is a row and a copy was asked for.
 pub(crate) type Read = (TidWord, Option<Copied>);
 
@@ -99,8 +107,8 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         _shared: &Self::Shared,
         _state: &mut Self::State,
         _declared: Declared<Self::Control>,
-    ) -> Result<(), Conflict> {
-        Ok(())
+    ) -> Result<Entering, Conflict> {
+        Ok(Entering::Entered)
     }
 
     /// Whether the transaction has declared a record; `None`: a range, or a key that nobody has.

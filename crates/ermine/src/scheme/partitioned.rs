@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::{
     Cause, Conflict, Place,
-    by_hand::ByHand,
+    by_hand::{ByHand, patience},
     in_place::{Begun, InPlace, Limits, Ranges, Reach, Read, patience_ends},
 };
 use crate::{
@@ -128,10 +128,13 @@ impl Running {
     fn share(&mut self, locks: &Locks, partition: Option<usize>, place: Place) -> Result<(), Conflict> {
         let held = match partition {
             None => None,
-            // In the queue, however long that takes: those ahead end by themselves.
+            // In the queue: transactions ahead end by themselves, unless an application drives one.
             Some(at) if self.runs_through => {
                 locks.by_hand.give_way(locks.wait_max);
-                Some((at, locks.partitions[at].acquire(self.nodes.0.take())))
+                match locks.partitions[at].acquire_while(self.nodes.0.take(), patience(locks.wait_max)) {
+                    Some(held) => Some((at, held)),
+                    None => return Err(patience_ends(Some(place))),
+                }
             }
             Some(at) => {
                 let mut held = None;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     Conflict, Place,
-    by_hand::ByHand,
+    by_hand::{ByHand, patience},
     in_place::{Begun, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
@@ -53,10 +53,10 @@ impl InPlace for Serial {
 
     fn begin(lock: &Lock, has: &mut Has, runs_through: bool) -> Result<Begun, Conflict> {
         if runs_through {
-            // In the queue, however long that takes: those ahead end by themselves.
+            // In the queue: transactions ahead end by themselves, unless an application drives one.
             lock.by_hand.give_way(lock.wait_max);
-            has.held = Some(lock.lock.acquire(has.nodes.take()));
-            return Ok(Begun::Running);
+            has.held = lock.lock.acquire_while(has.nodes.take(), patience(lock.wait_max));
+            return if has.held.is_some() { Ok(Begun::Running) } else { Err(patience_ends(None)) };
         }
         let Has { held, nodes } = has;
         let looks = || {

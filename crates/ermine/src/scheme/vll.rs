@@ -16,13 +16,14 @@
 //! Invariants
 //! 1. Counters and queue change in the critical section only, together: a record's counters count the transactions in the queue
 //!    that have declared it.
-//! 2. Two transactions that run at the same time have declared nothing in common that one of them writes.
+//! 2. A record that has been counted, and was not gone then, stays in its table until it has been counted out.
+//! 3. Two transactions that run at the same time have declared nothing in common that one of them writes.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::{
     Conflict, Place,
-    in_place::{Begun, Declared, InPlace, Limits, Ranges, Read, patience_ends},
+    in_place::{Begun, Declared, Entering, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
     rows::{
@@ -166,7 +167,7 @@ impl InPlace for Vll {
         Ok(Begun::Running)
     }
 
-    fn enter(shared: &Shared, running: &mut Running, declared: Declared<Counters>) -> Result<(), Conflict> {
+    fn enter(shared: &Shared, running: &mut Running, declared: Declared<Counters>) -> Result<Entering, Conflict> {
         let runs = Arc::new(AtomicU32::new(0));
         let wanted: Option<Arc<[Wanted]>> = match declared {
             Declared::Everything => None,
@@ -188,6 +189,12 @@ impl InPlace for Vll {
             queue.push_back(Entry { runs: runs.clone(), wanted: wanted.clone() });
         }
         (running.runs, running.wanted) = (Some(runs.clone()), wanted);
+        // After it was counted: whoever takes a record out holds its word, looks at the counters, and then says that it is gone.
+        let is_gone = |(record, _): &Wanted| record.want().is_gone();
+        if running.wanted.iter().any(|wanted| wanted.iter().any(is_gone)) {
+            shared.leave(running);
+            return Ok(Entering::Gone);
+        }
         let (mut spin, mut since) = (Spin::default(), None);
         // Acquire: pairs with `analyze`.
         while runs.load(Ordering::Acquire) == 0 {
@@ -196,7 +203,7 @@ impl InPlace for Vll {
             }
             spin.wait();
         }
-        Ok(())
+        Ok(Entering::Entered)
     }
 
     #[inline]

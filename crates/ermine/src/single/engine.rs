@@ -33,7 +33,7 @@ use crate::{
     rows::{arena::Pool, in_place::RecordSlot},
     run::Runs,
     scheme::in_place::{InPlace, Limits, patience_ends},
-    sync::{Instant, Mutex, Ordering, Spin},
+    sync::{AtomicUsize, Instant, Mutex, Ordering, Spin},
     table::KeyOf,
     tables::{OpenTable, TableTypes, Tables, sample},
 };
@@ -49,6 +49,8 @@ pub(crate) struct Engine<P: InPlace> {
     pub(super) presences: boxcar::Vec<Arc<Presence>>,
     gate: Gate,
     pub(super) workers: WorkerPool<Worker<P>>,
+    /// How many there are, idle or not.
+    pub(super) worker_count: AtomicUsize,
     pub(crate) tables: Tables<RecordSlot<P::Control>>,
     pub(crate) options: Options,
     /// `None`: nothing is written to files.
@@ -84,8 +86,9 @@ impl<P: InPlace> Engine<P> {
             snapshots: Snapshots::new(),
             nodes: nodes.clone(),
             presences: boxcar::Vec::new(),
-            gate: Gate::new(),
+            gate: Gate::new(options.wait_max),
             workers: WorkerPool::new(),
+            worker_count: AtomicUsize::new(0),
             tables: Tables::new(options, nodes, budget.clone()),
             options: options.clone(),
             log: None,
@@ -328,6 +331,10 @@ impl<P: InPlace> Runs for Engine<P> {
 
     fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    fn options(&self) -> &Options {
+        &self.options
     }
 
     fn is_running(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::{
     access::IndexOrdinal,
     declared::{AccessSet, DeclaredKey},
     epoch::Guard,
-    error::{Abort, Error, Result},
+    error::{Abort, Doom, Error, Result},
     ids::{DatabaseId, RowId, Stamp},
     index::{Insert, Inserted, LeafSeen},
     log::{Pending, Receipt},
@@ -25,7 +25,7 @@ use crate::{
     },
     scheme::{
         Conflict, Place,
-        in_place::{Begun, Declared, InPlace, Ranges, Reach},
+        in_place::{Begun, Declared, Entering, InPlace, Ranges, Reach},
     },
     sync::{Ordering, Spin},
     table::TableParts,
@@ -60,7 +60,10 @@ impl<'e, P: InPlace> Txn<'e, P> {
             engine.collect();
         }
         let began = engine.options.observer.as_ref().map(|observer| observer.begins());
-        let worker = engine.workers.take().unwrap_or_else(|| Box::new(Worker::new(engine)));
+        let worker = match engine.workers.take() {
+            Some(worker) => worker,
+            None => Box::new(Worker::new(engine)?),
+        };
         let durability = options.durability.unwrap_or(engine.options.durability);
         // The swap in `arrive` is the fence of the epoch.
         worker.nodes.pin_unfenced();
@@ -106,13 +109,25 @@ impl<'e, P: InPlace> Txn<'e, P> {
 
     /// Begins an operation; the transaction's fate so far decides whether it may.
     pub(super) fn operation(&self) -> Result<Operation<'_, P>> {
-        let worker = self.worker();
-        let operation =
-            Operation { engine: self.engine, worker, nodes: worker.nodes.enter(), state: worker.state.borrow_mut() };
+        let operation = self.any_operation();
         match &operation.state.doomed {
             None => Ok(operation),
-            Some(abort) => Err(Error::Abort(abort.clone())),
+            Some(doom) => Err(doom.error()),
         }
+    }
+
+    /// The last operation of a transaction that has not lost a conflict: that has undone everything already.
+    fn last_operation(&self) -> Result<Operation<'_, P>> {
+        let operation = self.any_operation();
+        match operation.state.doomed.as_ref().and_then(Doom::abort) {
+            None => Ok(operation),
+            Some(abort) => Err(abort.clone().into()),
+        }
+    }
+
+    fn any_operation(&self) -> Operation<'_, P> {
+        let worker = self.worker();
+        Operation { engine: self.engine, worker, nodes: worker.nodes.enter(), state: worker.state.borrow_mut() }
     }
 
     /// As [`Txn::operation`], for one that writes.
@@ -136,7 +151,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
     /// Why it is over, if it has lost a conflict.
     #[inline]
     pub(crate) fn doomed(&self) -> Option<Box<Abort>> {
-        self.worker().state.borrow().doomed.clone()
+        self.worker().state.borrow().doomed.as_ref().and_then(Doom::abort).cloned().map(Box::new)
     }
 
     /// Commits, or says why not; waits until that is durable, unless it need not be.
@@ -148,7 +163,8 @@ impl<'e, P: InPlace> Txn<'e, P> {
 
     /// Commits in memory, or says why not.
     pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
-        self.end(|operation| operation.commit())
+        let ended = self.operation().and_then(|mut operation| operation.commit());
+        self.end(ended)
     }
 
     /// Drops everything that the transaction has written and commits what it has read; waits until that is durable,
@@ -161,11 +177,12 @@ impl<'e, P: InPlace> Txn<'e, P> {
 
     /// As [`commit_reads`](Self::commit_reads), in memory.
     pub(crate) fn commit_reads_async(self) -> Result<Receipt<'e>> {
-        self.end(|operation| operation.commit_reads())
+        let ended = self.last_operation().and_then(|mut operation| operation.commit_reads());
+        self.end(ended)
     }
 
-    fn end(mut self, end: impl FnOnce(&mut Operation<'_, P>) -> Result<(Stamp, u64)>) -> Result<Receipt<'e>> {
-        let (stamp, last) = self.operation().and_then(|mut operation| end(&mut operation))?;
+    fn end(mut self, ended: Result<(Stamp, u64)>) -> Result<Receipt<'e>> {
+        let (stamp, last) = ended?;
         self.observe(Outcome::Committed(stamp));
         self.finish();
         let log = self.engine.log.as_deref().filter(|_| last > 0);
@@ -201,7 +218,7 @@ impl<P: InPlace> Drop for Txn<'_, P> {
         if self.worker.is_none() {
             return;
         }
-        if let Ok(mut operation) = self.operation()
+        if let Ok(mut operation) = self.last_operation()
             && operation.state.snapshot.is_none()
         {
             operation.roll_back();
@@ -303,19 +320,24 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Finds the records of what the transaction will touch, and waits until it may. Keys that nobody has get records without a row.
     fn declare(&mut self, declared: Option<&AccessSet>) -> Result<()> {
-        let declared = match declared {
-            None => Declared::Everything,
-            Some(set) => {
-                let mut records = Vec::new();
-                for DeclaredKey { table, key, writes } in set.keys(self.engine.database())? {
-                    check_key(key)?;
-                    records.push((self.record_of(self.engine.tables.live(*table)?, key)?, *writes));
+        loop {
+            let declared = match declared {
+                None => Declared::Everything,
+                Some(set) => {
+                    let mut records = Vec::new();
+                    for DeclaredKey { table, key, writes } in set.keys(self.engine.database())? {
+                        check_key(key)?;
+                        records.push((self.record_of(self.engine.tables.live(*table)?, key)?, *writes));
+                    }
+                    Declared::Records(records)
                 }
-                Declared::Records(records)
+            };
+            match P::enter(&self.engine.shared, &mut self.state.scheme, declared) {
+                Ok(Entering::Entered) => return Ok(()),
+                Ok(Entering::Gone) => {}
+                Err(conflict) => return Err(self.lose(conflict)),
             }
-        };
-        let entered = P::enter(&self.engine.shared, &mut self.state.scheme, declared);
-        entered.map_err(|conflict| self.lose(conflict))
+        }
     }
 
     /// The record of a key, put there where there is none.
@@ -453,7 +475,16 @@ impl<P: InPlace> Operation<'_, P> {
         self.roll_back();
         // Relaxed: a statistic that only this worker writes.
         self.worker.presence.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);
-        self.state.doomed = Some(abort.clone());
+        self.state.doomed = Some(Doom::Lost(abort.clone()));
         Error::Abort(abort)
+    }
+
+    /// A write has failed. If that may have been in the middle of it, the transaction can only end.
+    #[cold]
+    pub(super) fn fail_write(&mut self, error: Error) -> Error {
+        if let Some(doom) = Doom::of_write(&error) {
+            self.state.doomed = Some(doom);
+        }
+        error
     }
 }

@@ -10,10 +10,7 @@
 //! That no other row has the key of a unique index is looked up before a write and is part of what the transaction has read:
 //! the rows behind the entries there, and the leaves.
 
-use std::{
-    ops::Bound,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::ops::Bound;
 
 use smallvec::SmallVec;
 
@@ -60,7 +57,7 @@ impl<P: InPlace> Operation<'_, P> {
         self.check_declared(table, None, None, false)?;
         let end = byte_successor(KeyBuffer::from_slice(secondary_key));
         self.reach_range(table, ordinal, secondary_key, end.as_deref())?;
-        let place = self.state.footprint.keep(table.id, secondary_key);
+        let place = self.state.footprint.keep(table.id, secondary_key)?;
         let from = self.observed_from();
         let upper = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut batch = self.state.batches.pop().unwrap_or_default();
@@ -107,7 +104,7 @@ impl<P: InPlace> Operation<'_, P> {
     ) -> Result<()> {
         let known = self.state.footprint.entries.len();
         for entry in entries {
-            let place = self.state.footprint.keep(table.id, &entry.key);
+            let place = self.state.footprint.keep(table.id, &entry.key)?;
             self.state.footprint.entries.push(NeededEntry { row, index: entry.index, entry: place });
         }
         for (at, entry) in entries.iter().enumerate() {
@@ -184,7 +181,7 @@ impl<P: InPlace> Operation<'_, P> {
                 }
             }
             if let Some(old) = old.filter(|old| Some(&**old) != new.as_deref()) {
-                let entry = self.state.footprint.keep(table.id, &old);
+                let entry = self.state.footprint.keep(table.id, &old)?;
                 self.state.stale_entries.push(StaleEntry { row, index, entry });
             }
         }
@@ -248,12 +245,10 @@ impl<P: InPlace> Engine<P> {
         };
         let word = record.lock();
         let mark = copies.mark();
-        // What cannot be decoded is taken for a match, and so is what the application's key function panics at: the entry stays, the
-        // record is unlocked.
+        // What cannot be decoded, and what its key function panics at, is taken for a match: the entry stays.
         let is_needed = !word.is_absent() && {
             let value = record.copy_locked(copies);
-            let matches = || table.secondary(index).matches(entry, value.bytes(nodes)).unwrap_or(true);
-            catch_unwind(AssertUnwindSafe(matches)).unwrap_or(true)
+            table.secondary(index).matches(entry, value.bytes(nodes)).unwrap_or(true)
         };
         copies.rewind(mark);
         let changed = word.tid().epoch();

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     access::IndexOrdinal,
     epoch::{Limbo, Participant},
-    error::{Abort, AbortKind},
+    error::{AbortKind, Doom, Error, Result},
     ids::{RowId, Stamp, TableId},
     index::Batch,
     observer::Notes,
@@ -134,8 +134,8 @@ pub(crate) struct State<P: InPlace> {
     pub(crate) begin: Stamp,
     /// What it has done, for an observer.
     pub(crate) notes: Option<Box<Notes>>,
-    /// Why the transaction is over, when it has lost a conflict.
-    pub(crate) doomed: Option<Box<Abort>>,
+    /// Why the transaction is over before its end.
+    pub(crate) doomed: Option<Doom>,
     /// Buffers of scans: one is taken by each scan that runs.
     pub(crate) batches: Vec<Batch>,
     pub(crate) garbage: Garbage<P::Control>,
@@ -179,7 +179,13 @@ impl<P: InPlace> Worker<P> {
     /// Transactions and removals between two looks at the garbage.
     const HOUSEKEEPING_EVERY: usize = if cfg!(shuttle) { 2 } else { 128 };
 
-    pub(crate) fn new(engine: &Engine<P>) -> Self {
+    /// Fails where there are as many as there may be open transactions.
+    pub(crate) fn new(engine: &Engine<P>) -> Result<Self> {
+        // Relaxed: a count.
+        if engine.worker_count.fetch_add(1, Ordering::Relaxed) >= crate::OPEN_TRANSACTIONS_MAX {
+            engine.worker_count.fetch_sub(1, Ordering::Relaxed);
+            return Err(Error::TOO_MANY_OPEN);
+        }
         let presence = Arc::new(Presence::new());
         engine.presences.push(presence.clone());
         let garbage =
@@ -209,7 +215,7 @@ impl<P: InPlace> Worker<P> {
             since_housekeeping: 0,
         };
         let nodes = engine.nodes.join_as(&format!("worker {}", engine.presences.count()));
-        Self { nodes, presence, state: RefCell::new(state) }
+        Ok(Self { nodes, presence, state: RefCell::new(state) })
     }
 
     /// Looks after the garbage now and then.

@@ -65,9 +65,7 @@ impl<P: InPlace> Txn<'_, P> {
         let table = self.engine.tables.live(table)?;
         table.check_writable()?;
         operation.provide(value)?;
-        let place = operation.state.footprint.keep(table.id, key);
-        operation.reach_key(table, key, true, place)?;
-        let written = operation.write(&Request { table, key, value, how, place });
+        let written = operation.write_key(table, key, value, how).map_err(|error| operation.fail_write(error));
         operation.state.arena.give_back_provided();
         written
     }
@@ -90,6 +88,12 @@ impl<P: InPlace> Operation<'_, P> {
         self.state.promised += bytes;
         let kept = self.state.kept_bytes();
         self.state.kept.grow(kept, &self.engine.budget, need)
+    }
+
+    fn write_key(&mut self, table: &TableOf<P>, key: &[u8], value: Option<&[u8]>, how: Put) -> Result<bool> {
+        let place = self.state.footprint.keep(table.id, key)?;
+        self.reach_key(table, key, true, place)?;
+        self.write(&Request { table, key, value, how, place })
     }
 
     fn write(&mut self, request: &Request<'_, P>) -> Result<bool> {
@@ -228,6 +232,8 @@ impl<P: InPlace> Operation<'_, P> {
         let entries = self.new_entries(request, before)?;
         self.check_unique(table, Some(row), &entries)?;
         self.replace_value(request, at, &entries)?;
+        // It is kept with the first write of the row.
+        self.state.footprint.forget(request.place);
         Ok(Tried::Done(true))
     }
 
@@ -281,11 +287,11 @@ impl<P: InPlace> Operation<'_, P> {
             Insert::Done(inserted) => {
                 // First of all, so that a roll back finds it.
                 self.add_write(request, record, row, TidWord::UNBORN, true);
+                let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, place);
+                adopted.map_err(|conflict| self.lose(conflict))?;
                 if self.is_observed() {
                     self.note_write(table, key, None, value)?;
                 }
-                let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, place);
-                adopted.map_err(|conflict| self.lose(conflict))?;
                 self.inserted(&inserted, place)?;
                 // The transaction's own insert does not void what it has seen of the leaf. So that there is no row is from now on
                 // a matter of the record, which others find and write, too.

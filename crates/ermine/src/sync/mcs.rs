@@ -9,7 +9,9 @@
 //!
 //! Invariants
 //! 1. The node at the head of the queue is the holder's.
-//! 2. A node's state is [`WAITS`] from its entering until its predecessor leaves, if it has one.
+//! 2. A node's state is [`WAITS`] from its entering until its predecessor leaves, if it has one, or until its owner gives up. Both are
+//!    compare-and-swaps: one of them finds what the other did. A node that was given up ([`LEFT`]) belongs to its predecessor from
+//!    then on, which frees it when it leaves.
 //! 3. Each holder sees what the holders before it did.
 //!
 //! J. Mellor-Crummey, M. Scott: *Algorithms for scalable synchronization on shared-memory multiprocessors*, TOCS 9(1), 1991,
@@ -22,6 +24,8 @@ use super::{
 
 const GOES: u64 = 0;
 const WAITS: u64 = 1;
+/// Its owner has given up.
+const LEFT: u64 = 2;
 
 /// A fair lock. What it protects is its owner's affair.
 #[repr(align(128))]
@@ -72,13 +76,28 @@ impl McsLock {
 
     /// As [`lock`](Self::lock), without a guard.
     pub(crate) fn acquire(&self, node: QueueNode) -> McsHeld {
+        self.acquire_while(node, || true).expect("it waits for ever")
+    }
+
+    /// Takes the lock, or waits for it in the queue as long as `waits` says so. Keeps the node if it gives up.
+    pub(crate) fn acquire_while(&self, node: QueueNode, mut waits: impl FnMut() -> bool) -> Option<McsHeld> {
         let (place, before) = self.tail.enter(node, WAITS);
-        if let Some(before) = before {
-            before.link(&place);
+        let Some(before) = before else { return Some(McsHeld(place)) };
+        before.link(&place);
+        let state = place.itself().state();
+        let goes = wait_for(|| {
             // Acquire: pairs with `release` (invariant 3).
-            wait_for(|| (place.itself().state().load(Ordering::Acquire) == GOES).then_some(()));
-        }
-        McsHeld(place)
+            if state.load(Ordering::Acquire) == GOES {
+                return Some(true);
+            }
+            if waits() {
+                return None;
+            }
+            // Release: the last access to this node (invariant 2). Acquire: as above.
+            let left = state.compare_exchange(WAITS, LEFT, Ordering::Release, Ordering::Acquire);
+            Some(left.is_err())
+        });
+        goes.then_some(McsHeld(place))
     }
 
     /// As [`try_lock`](Self::try_lock), without a guard.
@@ -89,13 +108,18 @@ impl McsLock {
         self.tail.try_enter(node, WAITS).map(McsHeld)
     }
 
-    /// Gives the lock to who has waited longest. The lock must be the one that was taken, where it was then.
+    /// Gives the lock to the thread that has waited longest. The lock must be the one that was taken, where it was then.
     pub(crate) fn release(&self, held: McsHeld) -> QueueNode {
-        if let Some(next) = self.tail.leave(&held.0) {
-            // Release: pairs with `acquire` (invariant 3). The last access to this node.
-            next.state().store(GOES, Ordering::Release);
+        let mut place = held.0;
+        while let Some(next) = self.tail.leave(&place) {
+            // Release: pairs with `acquire_while` (invariant 3). The last access to this node, if its owner waits.
+            if next.state().compare_exchange(WAITS, GOES, Ordering::Release, Ordering::Acquire).is_ok() {
+                break;
+            }
+            // The node has come to the head of the queue, and its owner is gone.
+            drop(std::mem::replace(&mut place, self.tail.adopt(next)).left());
         }
-        held.0.left()
+        place.left()
     }
 }
 
@@ -213,6 +237,37 @@ mod loom_models {
         });
     }
 
+    /// The one in front gives up; the one behind it gets the lock, whichever of the two the holder meets, and when.
+    #[test]
+    fn loom_mcs_giving_up_leaves_the_queue_whole() {
+        bounded(3, || {
+            let shared = Shared::new();
+            let nodes = QueueNodes::new();
+            let held = shared.lock.acquire(nodes.take());
+            let gives_up = thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    let mut looks = 0;
+                    let waits = || std::mem::replace(&mut looks, 1) == 0;
+                    let Some(held) = shared.lock.acquire_while(QueueNode::new(), waits) else { return 0 };
+                    shared.add_unlocked();
+                    drop(shared.lock.release(held));
+                    1
+                }
+            });
+            let waits = thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || shared.add(&QueueNodes::new())
+            });
+            shared.add_unlocked();
+            nodes.put(shared.lock.release(held));
+            waits.join().unwrap();
+            let more = gives_up.join().unwrap();
+            assert_eq!(shared.value(), 2 + more);
+            assert!(shared.lock.tail.is_empty());
+        });
+    }
+
     /// Who entered first goes first.
     #[test]
     fn loom_mcs_is_handed_on_in_order() {
@@ -322,6 +377,17 @@ mod tests {
     }
 
     #[test]
+    fn what_gives_up_is_passed_over() {
+        let (lock, nodes) = (McsLock::new(), QueueNodes::new());
+        for left in 0..3 {
+            let held = lock.acquire(nodes.take());
+            (0..left).for_each(|_| assert!(lock.acquire_while(nodes.take(), || false).is_none()));
+            nodes.put(lock.release(held));
+            assert!(lock.try_lock(&nodes).is_some(), "the queue is empty after {left} have given up");
+        }
+    }
+
+    #[test]
     fn who_waits_longest_goes_first() {
         const WAITERS: u64 = 4;
         let shared = Shared::new();
@@ -355,6 +421,11 @@ mod tests {
                 scope.spawn(|| {
                     let nodes = QueueNodes::new();
                     for turn in 0..TURNS {
+                        if turn % 5 == 0 {
+                            let mut looks = 0..turn % 3;
+                            let waited = shared.lock.acquire_while(nodes.take(), || looks.next().is_some());
+                            waited.into_iter().for_each(|held| nodes.put(shared.lock.release(held)));
+                        }
                         let tried = if turn % 7 == 0 { shared.lock.try_lock(&nodes) } else { None };
                         let _guard = tried.unwrap_or_else(|| shared.lock.lock(&nodes));
                         shared.add();

@@ -134,6 +134,11 @@ impl Tail {
         Some(place.wait_for_successor())
     }
 
+    /// The place of a node at the head of this queue whose owner has given it up: the caller's now.
+    pub(super) fn adopt(&self, head: Neighbour) -> Place {
+        Place { node: ManuallyDrop::new(QueueNode(head.0)), queue: (&raw const *self).addr() }
+    }
+
     /// Whether nobody is in the queue, just now.
     pub(super) fn is_empty(&self) -> bool {
         // Relaxed: a hint.
@@ -197,7 +202,7 @@ impl Neighbour {
 }
 
 /// Waits for a step of another thread, after which `look` finds something.
-pub(super) fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
+pub(super) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let mut spin = Spin::default();
     loop {
         if let Some(found) = look() {

@@ -31,6 +31,8 @@ const BLOCK_BYTES: u64 = 32;
 impl<S: Scheme> Operation<'_, S> {
     /// Commits; gives the place in the order of commits.
     pub(super) fn commit(&mut self) -> Result<Stamp> {
+        // From here on a conflict undoes everything.
+        self.state.discard_replaced();
         let stamp = self.certify_and_publish()?;
         // Relaxed: a statistic that only this worker writes.
         self.worker.slot.commits.fetch_add(1, Ordering::Relaxed);
@@ -40,6 +42,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// Undoes everything that the transaction has written, then commits it as one that has only read: what its writes
     /// stood on counts as read ([`super::savepoints`]). Gives the place of the reads in the order of commits.
     pub(super) fn commit_reads(&mut self) -> Result<Stamp> {
+        self.state.discard_replaced();
         self.undo_since(Mark::START)?;
         self.state.uncertified |= Mutant::UncertifiedError.is_on();
         self.certify_and_publish()

@@ -67,7 +67,7 @@ pub(crate) struct ReaderSlots {
 
 impl ReaderSlots {
     /// Transactions that can run at the same time.
-    pub(crate) const COUNT: usize = 1024;
+    pub(crate) const COUNT: usize = crate::OPEN_TRANSACTIONS_MAX;
     const BITS: usize = u64::BITS as usize;
 
     pub(crate) fn new() -> Arc<Self> {

@@ -7,7 +7,7 @@ use crate::{
     clock::LogOffset,
     engine::Engine,
     epoch::Guard,
-    error::{Abort, Error, Result},
+    error::{Abort, Doom, Error, Result},
     ids::{DatabaseId, RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
@@ -126,7 +126,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let operation = self.last_operation(entered);
         match &operation.state.doomed {
             None => Ok(operation),
-            Some(abort) => Err(Error::Abort(abort.clone())),
+            Some(doom) => Err(doom.error()),
         }
     }
 
@@ -155,7 +155,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
     /// Why it is over, if it has lost a conflict.
     #[inline]
     pub(crate) fn doomed(&self) -> Option<Box<Abort>> {
-        self.worker().state.borrow().doomed.clone()
+        self.worker().state.borrow().doomed.as_ref().and_then(Doom::abort).cloned().map(Box::new)
     }
 
     /// Commits, or says why not; waits as its durability asks.
@@ -167,7 +167,8 @@ impl<'e, S: Scheme> Txn<'e, S> {
 
     /// Commits in memory, or says why not.
     pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
-        self.end(|operation| operation.commit())
+        let ended = self.operation().and_then(|mut operation| operation.commit());
+        self.end(ended)
     }
 
     /// Undoes everything that the transaction has written and commits what it has read; waits as its durability asks.
@@ -179,15 +180,15 @@ impl<'e, S: Scheme> Txn<'e, S> {
 
     /// As [`commit_reads`](Self::commit_reads), in memory.
     pub(crate) fn commit_reads_async(self) -> Result<Receipt<'e>> {
-        self.end(|operation| operation.commit_reads())
+        let mut operation = self.last_operation(self.enter());
+        let lost = operation.state.doomed.as_ref().and_then(Doom::abort).cloned();
+        let ended = lost.map_or_else(|| operation.commit_reads(), |abort| Err(abort.into()));
+        drop(operation);
+        self.end(ended)
     }
 
-    fn end(mut self, end: impl FnOnce(&mut Operation<'_, S>) -> Result<Stamp>) -> Result<Receipt<'e>> {
-        let stamp = self.operation().and_then(|mut operation| {
-            // From here on a conflict undoes everything.
-            operation.state.discard_replaced();
-            end(&mut operation)
-        })?;
+    fn end(mut self, ended: Result<Stamp>) -> Result<Receipt<'e>> {
+        let stamp = ended?;
         self.observe(Outcome::Committed(stamp));
         self.session.iter().for_each(|session| session.committed(stamp));
         let state = self.worker().state.borrow();
@@ -426,7 +427,16 @@ impl<'t, S: Scheme> Operation<'t, S> {
         self.worker.changed();
         // Relaxed: a statistic that only this worker writes.
         self.worker.slot.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);
-        self.state.doomed = Some(abort.clone());
+        self.state.doomed = Some(Doom::Lost(abort.clone()));
         Error::Abort(abort)
+    }
+
+    /// A write has failed. If that may have been in the middle of it, the transaction can only end.
+    #[cold]
+    pub(super) fn fail_write(&mut self, error: Error) -> Error {
+        if let Some(doom) = Doom::of_write(&error) {
+            self.state.doomed = Some(doom);
+        }
+        error
     }
 }

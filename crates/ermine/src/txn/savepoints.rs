@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     access::OwnWrite,
-    error::{Error, Result},
+    error::{Doom, Result},
     ids::{Stamp, Tid},
     options::Isolation,
     rows::{
@@ -44,10 +44,10 @@ impl<S: Scheme> Txn<'_, S> {
         match operation.state.savepoints.go_back(savepoint) {
             Ok(mark) => {
                 operation.state.doomed = None;
-                operation.undo_since(mark)
+                operation.undo_since(mark).map_err(|error| operation.fail_write(error))
             }
             // Lost for good: that goes before.
-            Err(gone) => Err(operation.state.doomed.clone().map_or(gone, Error::Abort)),
+            Err(gone) => Err(operation.state.doomed.as_ref().map_or(gone, Doom::error)),
         }
     }
 

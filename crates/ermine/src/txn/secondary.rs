@@ -55,11 +55,17 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// With a write: notes what entries it needs, all of them before anything can fail, so that an abort finds them.
     /// Somebody who takes out an older version may from now on leave an entry to this one.
-    pub(super) fn need_entries(&mut self, table: &TableStore<StampsOf<S>>, row: RowId, entries: &NewEntries) {
+    pub(super) fn need_entries(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        entries: &NewEntries,
+    ) -> Result<()> {
         for entry in entries {
-            let place = self.state.footprint.keep(table.id, &entry.key);
+            let place = self.state.footprint.keep(table.id, &entry.key)?;
             self.state.footprint.entries.push(NeededEntry { row, index: entry.index, entry: place });
         }
+        Ok(())
     }
 
     /// After a write: puts its entries into the indexes. Others that were committed below `since` do not have its unique keys, as was
@@ -91,7 +97,7 @@ impl<S: Scheme> Operation<'_, S> {
         row: RowId,
         entry: &[u8],
     ) -> Result<()> {
-        let place = self.state.footprint.keep(table.id, entry);
+        let place = self.state.footprint.keep(table.id, entry)?;
         match table.index(ordinal).insert_if_absent(&self.entered.nodes, entry, row) {
             Insert::Done(inserted) => self.inserted(&inserted, place),
             // An older version of the row has, or had, the same key: who scanned since the entry came in has read the
@@ -151,7 +157,7 @@ impl<S: Scheme> Operation<'_, S> {
         row: Option<RowId>,
         secondary_key: &[u8],
     ) -> Result<()> {
-        let place = self.state.footprint.keep(table.id, secondary_key);
+        let place = self.state.footprint.keep(table.id, secondary_key)?;
         let at = self.observed_from();
         let mut twin = None;
         for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
@@ -184,7 +190,7 @@ impl<S: Scheme> Operation<'_, S> {
         secondary_key: &[u8],
         since: Stamp,
     ) -> Result<()> {
-        let place = self.state.footprint.keep(table.id, secondary_key);
+        let place = self.state.footprint.keep(table.id, secondary_key)?;
         for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
             if Some(other) == row {
                 continue;

@@ -90,6 +90,8 @@ struct Request<'a, H: CertifierStamps> {
     content: Content<'a>,
     place: Place,
     tid: Tid,
+    /// Its number among the transaction's writes, if it is the first of its row.
+    write: u32,
 }
 
 /// What a write came to.
@@ -149,10 +151,16 @@ impl<S: Scheme> Txn<'_, S> {
             table.check_writable()?;
             // Before anything is changed.
             operation.provide(table, content)?;
-            let place = *kept.get_or_insert_with(|| operation.state.footprint.keep(table.id, key));
+            let place = match kept {
+                Some(place) => place,
+                None => {
+                    let place = operation.state.footprint.keep(table.id, key);
+                    *kept.insert(place.map_err(|error| operation.fail_write(error))?)
+                }
+            };
             let tried = operation.write(table, key, place, content, how);
             operation.state.arena.give_back_provided();
-            match tried? {
+            match tried.map_err(|error| operation.fail_write(error))? {
                 Written::Done(written) => return Ok(written),
                 Written::After(other) => {
                     // Outside of the epochs: the table is looked up again afterwards.
@@ -220,7 +228,9 @@ impl<S: Scheme> Operation<'_, S> {
         how: Put,
     ) -> Result<Written> {
         let tid = self.tid()?;
-        let request = Request { table, key, content, place, tid };
+        let write = u32::try_from(self.state.footprint.writes.len());
+        let write = write.map_err(|_| Error::Limit("4 Gi rows that one transaction writes"))?;
+        let request = Request { table, key, content, place, tid, write };
         // What is inserted is mostly not there: one descent less.
         if how == Put::Insert
             && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
@@ -360,27 +370,21 @@ impl<S: Scheme> Operation<'_, S> {
         old: VersionPtr<StampsOf<S>>,
         created: Stamp,
     ) -> Result<Tried> {
-        let Request { table, key, content, place, tid } = *request;
+        let Request { table, key, content, place, tid, write } = *request;
         let before = (old.kind() == Kind::Live).then_some(old);
         let entries = self.new_entries(table, key, before, content)?;
         self.check_unique(table, Some(row), &entries)?;
-        let new = NewVersion {
-            kind: content.kind(),
-            tid,
-            older: Some(old),
-            write: self.state.footprint.writes.len() as u32,
-            payload: content.bytes(),
-        };
+        let new = NewVersion { kind: content.kind(), tid, older: Some(old), write, payload: content.bytes() };
         let Some(new) = table.rows.slot(row).push(&mut self.state.arena, Some(old), new) else {
             return Ok(Tried::Again);
         };
         self.wrote(Write { row, new, old: Some(old), fresh: false, place }, content);
+        self.need_entries(table, row, &entries)?;
+        let overwritten = self.state.certifier.overwrite(tid, old, created, place);
+        overwritten.map_err(|conflict| self.lose(conflict))?;
         if self.is_observed() {
             self.note_write(table, key, before, content)?;
         }
-        self.need_entries(table, row, &entries);
-        let overwritten = self.state.certifier.overwrite(tid, old, created, place);
-        overwritten.map_err(|conflict| self.lose(conflict))?;
         self.add_entries(table, row, &entries, self.state.begin)?;
         Ok(Tried::Done(true))
     }
@@ -392,7 +396,7 @@ impl<S: Scheme> Operation<'_, S> {
         row: RowId,
         own: VersionPtr<StampsOf<S>>,
     ) -> Result<Tried> {
-        let Request { table, key, content, tid, .. } = *request;
+        let Request { table, key, content, tid, place, .. } = *request;
         let before = (own.kind() == Kind::Live).then_some(own);
         let entries = self.new_entries(table, key, before, content)?;
         self.check_unique(table, Some(row), &entries)?;
@@ -401,24 +405,25 @@ impl<S: Scheme> Operation<'_, S> {
         let new = table.rows.slot(row).replace(&mut self.state.arena, own, new);
         self.state.replaced(own);
         self.state.footprint.writes[write as usize].new = new;
+        self.need_entries(table, row, &entries)?;
         if self.is_observed() {
             self.note_write(table, key, before, content)?;
         }
-        self.need_entries(table, row, &entries);
         self.add_entries(table, row, &entries, self.state.begin)?;
+        // It is kept with the first write of the row.
+        self.state.footprint.forget(place);
         Ok(Tried::Done(true))
     }
 
     /// Inserts a key that the index does not have.
     fn insert_fresh(&mut self, request: &Request<'_, StampsOf<S>>) -> Result<Tried> {
-        let Request { table, key, content, place, tid } = *request;
+        let Request { table, key, content, place, tid, write } = *request;
         let entries = self.new_entries(table, key, None, content)?;
         self.check_unique(table, None, &entries)?;
         let row = self.state.row_ids(table.id).take(&table.rows)?;
         let slot = table.rows.slot(row);
         let arena = &mut self.state.arena;
         let absent = S::Certifier::TRACKS.then(|| VersionPtr::absent(arena));
-        let write = self.state.footprint.writes.len() as u32;
         let new = NewVersion { kind: content.kind(), tid, older: absent, write, payload: content.bytes() };
         let new = slot.push(&mut self.state.arena, None, new).expect("nobody else knows the row yet");
         if let Some(absent) = absent {
@@ -438,11 +443,11 @@ impl<S: Scheme> Operation<'_, S> {
             }
             Insert::Done(inserted) => {
                 self.wrote(Write { row, new, old: absent, fresh: true, place }, content);
+                self.need_entries(table, row, &entries)?;
+                self.inserted(&inserted, place)?;
                 if self.is_observed() {
                     self.note_write(table, key, None, content)?;
                 }
-                self.need_entries(table, row, &entries);
-                self.inserted(&inserted, place)?;
                 self.add_entries(table, row, &entries, self.state.begin)?;
                 Ok(Tried::Done(true))
             }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::{
     access::{Direction, IndexOrdinal},
     epoch::Guard,
+    error::{Error, Result},
     ids::{RowId, TableId},
     index::{Inserted, LeafPtr, LeafSeen, LeafVersion},
     rows::chain::VersionPtr,
@@ -128,8 +129,11 @@ pub(crate) struct Footprint<W, D> {
     pub(crate) log_bytes: u64,
 }
 
+/// Bytes of keys that a transaction keeps at most: a [`Place`] has 32 bits for where a key begins.
+const KEY_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { u32::MAX as usize };
+
 /// Key bytes beyond this are not kept for reports any more, only for writes.
-const REPORTED_KEY_BYTES: usize = 64 << 20;
+const REPORTED_KEY_BYTES: usize = KEY_BYTES_MAX >> 6;
 
 /// Bytes for which memory is kept for the next transaction.
 const KEPT_BYTES: usize = 1 << 20;
@@ -173,20 +177,32 @@ impl<W, D> Footprint<W, D> {
     }
 
     /// Keeps a key that will be needed at the end.
-    pub(crate) fn keep(&mut self, table: TableId, key: &[u8]) -> Place {
-        let at = u32::try_from(self.keys.len()).expect("a write's keys are counted against the log block first");
+    pub(crate) fn keep(&mut self, table: TableId, key: &[u8]) -> Result<Place> {
+        let length = u16::try_from(key.len()).map_err(|_| Error::KeyTooLong { bytes: key.len() })?;
+        if key.len() > KEY_BYTES_MAX - self.keys.len() {
+            return Err(Error::Limit("4 GiB of keys that one transaction writes"));
+        }
+        let at = self.keys.len() as u32;
         self.keys.extend_from_slice(key);
-        Place { table, at, length: key.len() as u16 }
+        Ok(Place { table, at, length })
+    }
+
+    /// Forgets the key that was kept last, if nothing was kept behind it. No place of it is in use.
+    pub(crate) fn forget(&mut self, place: Place) {
+        if place.at as usize + place.length as usize == self.keys.len() {
+            self.keys.truncate(place.at as usize);
+        }
     }
 
     /// Keeps a key for reports, as long as there are not too many.
     pub(crate) fn note(&mut self, table: TableId, key: &[u8]) -> Place {
-        if self.keys.len() > REPORTED_KEY_BYTES { Place { table, at: 0, length: 0 } } else { self.keep(table, key) }
+        let nowhere = Place { table, at: 0, length: 0 };
+        if self.keys.len() > REPORTED_KEY_BYTES { nowhere } else { self.keep(table, key).unwrap_or(nowhere) }
     }
 
     /// Keeps a run of keys with one copy; gives where it begins.
     pub(crate) fn note_run(&mut self, keys: &[u8]) -> Option<u32> {
-        if self.keys.len() > REPORTED_KEY_BYTES {
+        if self.keys.len() > REPORTED_KEY_BYTES || keys.len() > KEY_BYTES_MAX - self.keys.len() {
             return None;
         }
         let at = self.keys.len() as u32;
@@ -223,8 +239,12 @@ impl<W, D> Footprint<W, D> {
         if self.keys.len() > REPORTED_KEY_BYTES {
             return None;
         }
-        let lower = self.keep(table, lower);
-        let upper = upper.map_or(Bound::Unbounded, |upper| Bound::Excluded(self.keep(table, upper)));
+        // The ends of a range may be longer than any key.
+        let lower = self.keep(table, lower).ok()?;
+        let upper = match upper {
+            Some(upper) => Bound::Excluded(self.keep(table, upper).ok()?),
+            None => Bound::Unbounded,
+        };
         Some(Looked { lower, upper })
     }
 
@@ -253,6 +273,67 @@ impl<W, D> Footprint<W, D> {
                     self.leaves.push(LeafRead { index, leaf, version, place, looked });
                 }
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::KEY_BYTES_MAX;
+    use crate::{Database, Error, Options, Scheme, TxnOptions};
+
+    /// So many keys are too many.
+    const KEYS: u64 = KEY_BYTES_MAX as u64 / 8 + 1;
+
+    #[test]
+    fn a_key_that_is_written_again_and_again_is_kept_once() {
+        for scheme in Scheme::ALL {
+            let database = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+            let table = database.table::<u64, u64>("rows").unwrap();
+            database
+                .run(|txn| (0..2 * KEYS).try_for_each(|value| txn.put(&table, &(value % 3), &value)))
+                .unwrap_or_else(|error| panic!("{scheme}: {error}"));
+            assert_eq!(database.run(|txn| txn.get(&table, &((2 * KEYS - 1) % 3))).unwrap(), Some(2 * KEYS - 1));
+        }
+    }
+
+    #[test]
+    fn too_many_keys_are_an_error_and_nothing_is_left_of_them() {
+        for scheme in Scheme::ALL {
+            let database = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+            let table = database.table::<u64, u64>("rows").unwrap();
+            let run = database.run(|txn| (0..KEYS).try_for_each(|key| txn.insert(&table, &key, &key)));
+            assert!(matches!(run, Err(Error::Limit(_))), "{scheme}: {run:?}");
+            let txn = database.begin(TxnOptions::default()).unwrap();
+            let failed = (0..KEYS).find_map(|key| txn.insert(&table, &key, &key).err());
+            assert!(matches!(failed, Some(Error::Limit(_))), "{scheme}: {failed:?}");
+            // Not even what went in before.
+            assert!(matches!(txn.commit(), Err(Error::Limit(_))), "{scheme}");
+            assert_eq!(database.run(|txn| txn.scan(&table, ..).collect()).unwrap(), [], "{scheme}");
+            database.run(|txn| txn.insert(&table, &1, &1)).unwrap();
+        }
+    }
+
+    /// The end of a range may be longer than any key; what comes into the range is found all the same.
+    #[test]
+    fn a_range_with_long_ends_is_looked_through_again() {
+        for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_serializable()) {
+            let options = Options::default().scheme(scheme).wait_max(std::time::Duration::ZERO);
+            let database = Database::open_in_memory(options).unwrap();
+            let table = database.table::<String, u64>("rows").unwrap();
+            let [begun @ Ok(_), other @ Ok(_)] = [(); 2].map(|()| database.begin(TxnOptions::default())) else {
+                continue;
+            };
+            let (one, other) = (begun.unwrap(), other.unwrap());
+            let (lower, upper) = ("b".repeat(70_000), "c".repeat(70_000));
+            let look = |txn: &crate::Transaction<'_>| txn.scan(&table, lower.as_str()..upper.as_str()).collect();
+            let looked = [look(&one), look(&other)];
+            let written = [one.insert(&table, "c1", &1), other.insert(&table, "c2", &2)];
+            let committed = [one.commit(), other.commit()];
+            let both = looked.iter().all(Result::is_ok)
+                && written.iter().all(Result::is_ok)
+                && committed.iter().all(Result::is_ok);
+            assert!(!both, "{scheme}");
         }
     }
 }

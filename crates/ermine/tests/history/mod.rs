@@ -15,8 +15,8 @@ use std::{
 };
 
 use ermine::{
-    Abort, AbortKind, Database, Error, IndexKind, IndexOptions, Isolation, Options, Order, Result, Savepoint, Scan,
-    Scheme, SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
+    Abort, AbortKind, AccessSet, Database, Error, IndexKind, IndexOptions, Isolation, Options, Order, Result,
+    Savepoint, Scan, Scheme, SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
@@ -216,6 +216,30 @@ impl Store {
         txn.commit().unwrap();
         let unique = (0..shape.tables).find(|&table| shape.is_unique(table));
         Self { database, tables, unique, moments: AtomicU64::new(1), sessions: Default::default() }
+    }
+
+    /// What a transaction of these operations touches, if it can be said beforehand: keys, and no unique index.
+    #[allow(dead_code, reason = "not all test programs that share this declare")]
+    pub fn declared(&self, operations: &[Operation]) -> Option<AccessSet> {
+        operations.iter().try_fold(AccessSet::new(), |declared, operation| {
+            let table = |at: usize| &self.tables[at].0;
+            Some(match operation {
+                Operation::Get { table: at, key } => declared.read(table(*at), key),
+                Operation::GetMany { table: at, keys } => {
+                    keys.iter().fold(declared, |declared, key| declared.read(table(*at), key))
+                }
+                Operation::Insert { table: at, key, .. }
+                | Operation::Update { table: at, key, .. }
+                | Operation::Put { table: at, key, .. }
+                | Operation::Delete { table: at, key }
+                    if self.unique != Some(*at) =>
+                {
+                    declared.write(table(*at), key)
+                }
+                Operation::Savepoint | Operation::GoBack => declared,
+                _ => return None,
+            })
+        })
     }
 
     /// All rows now; every index must show the same ones, in both directions.

@@ -23,6 +23,8 @@ pub struct Script {
     pub options: TxnOptions,
     pub operations: Vec<Operation>,
     pub end: End,
+    /// It says beforehand what it will touch, under a scheme that asks for that, where it can.
+    pub declares: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub enum End {
 
 impl Script {
     fn of(operations: Vec<Operation>) -> Self {
-        Self { options: TxnOptions::default(), operations, end: End::Commit }
+        Self { options: TxnOptions::default(), operations, end: End::Commit, declares: false }
     }
 }
 
@@ -68,6 +70,9 @@ impl Plan {
         let mut plan = Self { shape, initial, threads, maintenance };
         if draft.rng.u8(..4) == 0 {
             plan.fail_some(draft.rng);
+        }
+        if draft.rng.bool() {
+            plan.threads.iter_mut().flatten().for_each(|script| script.declares = draft.rng.u8(..4) > 0);
         }
         plan
     }
@@ -321,7 +326,7 @@ impl Draft<'_> {
                 operations.push(self.put(&shape));
             }
             let end = End::Rollback { dropped: self.rng.bool() };
-            Script { options: TxnOptions::default(), operations, end }
+            Script { end, ..Script::of(operations) }
         });
         threads.push(rolled_back.collect());
         (shape, initial, threads)
@@ -524,7 +529,7 @@ impl Draft<'_> {
                 0 => End::Rollback { dropped: draft.rng.bool() },
                 _ => End::Commit,
             };
-            Script { options, operations, end }
+            Script { options, end, ..Script::of(operations) }
         });
         (shape, initial, threads)
     }

@@ -1,0 +1,67 @@
+//! What the calling thread is inside of: a transaction that [`crate::Database::run`] runs, a key function of an index.
+//!
+//! Invariant: a thread that is inside of either begins no transaction of its own there, or only of another database. A
+//! transaction inside of a transaction would wait for it, or lose to it, for ever; one inside of a key function may find a
+//! record locked by the commit that has called the function.
+
+use std::{
+    any::Any,
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use crate::error::{Error, Result};
+
+thread_local! {
+    /// The address of the engine whose transaction this thread runs; 0: of none.
+    static RUN: Cell<usize> = const { Cell::new(0) };
+    static KEY_FUNCTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The thread runs a transaction of an engine until this is dropped.
+pub(crate) struct Run {
+    before: usize,
+}
+
+impl Run {
+    /// Fails inside of a key function, and of a transaction of the same engine.
+    pub(crate) fn enter<E>(engine: &E) -> Result<Self> {
+        check_begin()?;
+        let own = std::ptr::from_ref(engine).addr();
+        // The explorer runs all its threads on one.
+        let before = if cfg!(shuttle) { 0 } else { RUN.get() };
+        if before == own {
+            return Err(Error::Nested("Database::run was called inside of a transaction that it runs"));
+        }
+        RUN.set(own);
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        RUN.set(self.before);
+    }
+}
+
+/// Fails inside of a key function: no transaction can begin there.
+pub(crate) fn check_begin() -> Result<()> {
+    if KEY_FUNCTION.get() {
+        return Err(Error::Nested("a transaction was begun inside of the key function of an index"));
+    }
+    Ok(())
+}
+
+/// Calls a key function; the error is what it panicked with.
+pub(crate) fn key_function<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    let before = KEY_FUNCTION.replace(true);
+    let called = catch_unwind(AssertUnwindSafe(call));
+    KEY_FUNCTION.set(before);
+    called.map_err(|panic| said(&*panic))
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it did not say why".into())
+}
