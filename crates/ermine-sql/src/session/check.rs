@@ -15,8 +15,8 @@ impl Session {
     pub fn disagreements(&mut self) -> Result<Vec<String>> {
         let mut found = self.retried(|session| {
             let open = session.open_change()?;
-            let (environment, cancel) = (session.environment(), session.cancel_flag());
-            let run = Run::new(&open.txn, &open.catalog, &[], environment, cancel, session.given());
+            let environment = session.environment();
+            let run = Run::new(&open.txn, &open.catalog, &[], environment, session.given());
             let mut found = Vec::new();
             for table in open.catalog.tables() {
                 let rules = Binder::new(&open.catalog, environment, session.search_path(), &[]).rules(table)?;

@@ -407,7 +407,7 @@ impl Session {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).detail(detail));
         }
         let open = Open::begin(&self.shared.catalog, &self.shared.database, Modes { read_only: true, ..self.modes() })?;
-        let run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
+        let run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.given);
         let mut values = Vec::new();
         for (expr, ty) in given.iter().zip(&named.bound.parameters) {
             let mut binder = Binder::new(&open.catalog, &self.environment, &self.search_path, &[]);
