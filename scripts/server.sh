@@ -16,7 +16,7 @@ trap end EXIT
 start() {
   # Before it begins: what the last one said is not its.
   : >"$scratch/log"
-  "$ermined" serve "$scratch/db" --listen 127.0.0.1:0 "$@" 2>>"$scratch/log" &
+  "$ermined" serve --create "$scratch/db" --listen 127.0.0.1:0 "$@" 2>>"$scratch/log" &
   server=$!
   for _ in $(seq 200); do
     PGPORT=$(sed -n 's/.* is served on 127.0.0.1:\([0-9]*\)$/\1/p' "$scratch/log")

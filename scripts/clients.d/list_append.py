@@ -1,8 +1,7 @@
 """Transactions that append to lists and read them, on connections side by side, recorded as a history that `ermine check` judges (the form
 of Elle's list-append). Says what became of them; fails when the server does what no level allows: an error that is no lost conflict.
 
-Keys are retired after some appends, so that lists stay short; the last transaction reads all of them. At READ COMMITTED a transaction
-touches a key only once: what it reads again may have changed.
+Keys are retired after some appends, so that lists stay short; the last transaction reads all of them.
 """
 
 import argparse
@@ -42,9 +41,8 @@ def edn(value):
 class Keys:
     """The keys that are written at the moment, and a value for each append that no other one has."""
 
-    def __init__(self, width, may_repeat):
+    def __init__(self, width):
         self.lock = threading.Lock()
-        self.may_repeat = may_repeat
         self.current = list(range(width))
         self.appends = [0] * width
         self.next = width
@@ -52,12 +50,8 @@ class Keys:
     def plan(self, chance):
         """The steps of a transaction: reads without their results."""
         with self.lock:
-            count, places = chance.randint(1, 5), range(len(self.current))
-            if self.may_repeat:
-                chosen = chance.choices(places, k=count)
-            else:
-                chosen = chance.sample(places, min(count, len(places)))
-            return [self.step(chance, place) for place in chosen]
+            places = chance.choices(range(len(self.current)), k=chance.randint(1, 5))
+            return [self.step(chance, place) for place in places]
 
     def step(self, chance, place):
         key = self.current[place]
@@ -130,7 +124,7 @@ def main():
     with psycopg.connect(autocommit=True) as conn:
         conn.execute("DROP TABLE IF EXISTS lists")
         conn.execute("CREATE TABLE lists (id integer PRIMARY KEY, v integer[] NOT NULL)")
-    keys, history, failures = Keys(options.keys, options.level != "read-committed"), History(options.file), []
+    keys, history, failures = Keys(options.keys), History(options.file), []
     until = time.monotonic() + options.seconds
     arguments = (options, level, keys, history, until, failures)
     threads = [threading.Thread(target=work, args=(thread, *arguments)) for thread in range(options.threads)]

@@ -336,6 +336,8 @@ struct Clerk<'a> {
     conflicts: Conflicts,
     /// Where aborts are to be explained.
     shapes: Option<AbortShapes>,
+    /// Where the order of its transactions is its own.
+    session: Option<ermine::Session>,
 }
 
 impl<'a> Clerk<'a> {
@@ -353,12 +355,13 @@ impl<'a> Clerk<'a> {
             outstanding: Outstanding::new(options.storage.as_ref()),
             conflicts: Conflicts::default(),
             shapes: AbortShapes::when(options.explain_aborts),
+            session: options.tuning.session(),
         }
     }
 
     fn execute(&mut self, change: Change) -> Result<bool> {
         let (number, apply) = (change.number(), Apply { tables: self.tables, change });
-        let mut counted = Counted::new(apply, number, &mut self.conflicts, self.shapes.as_mut());
+        let mut counted = Counted::new(apply, number, &mut self.conflicts, self.shapes.as_mut(), self.session.as_ref());
         let begin = Instant::now();
         let (changed, receipt) = self.db.run_job_async(&mut counted)?;
         let (completed, latency) = (&mut self.completed, &mut self.latency);

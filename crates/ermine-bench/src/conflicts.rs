@@ -6,7 +6,7 @@
 //! certification has committed by then and cannot close the same cycle again; an exclusion with the same opponent would break
 //! that. A write conflict with the same opponent only says that it had not ended when the transaction was run again.
 
-use ermine::{Abort, AbortKind, Access, Job, Transaction, TxnOptions};
+use ermine::{Abort, AbortKind, Access, Job, Session, Transaction, TxnOptions};
 
 use crate::abort_shapes::AbortShapes;
 
@@ -72,14 +72,22 @@ pub struct Counted<'c, J> {
     conflicts: &'c mut Conflicts,
     /// Where shapes are gathered, and the number of this transaction there.
     shapes: Option<(&'c mut AbortShapes, usize)>,
+    /// The client's, where that makes a difference.
+    session: Option<&'c Session>,
     previous: Option<Box<Abort>>,
 }
 
 impl<'c, J> Counted<'c, J> {
     /// Counts what `job`, a transaction of kind `number`, loses.
     #[inline]
-    pub fn new(job: J, number: usize, conflicts: &'c mut Conflicts, shapes: Option<&'c mut AbortShapes>) -> Self {
-        Self { job, conflicts, shapes: shapes.map(|shapes| (shapes, number)), previous: None }
+    pub fn new(
+        job: J,
+        number: usize,
+        conflicts: &'c mut Conflicts,
+        shapes: Option<&'c mut AbortShapes>,
+        session: Option<&'c Session>,
+    ) -> Self {
+        Self { job, conflicts, shapes: shapes.map(|shapes| (shapes, number)), session, previous: None }
     }
 
     /// The job again.
@@ -95,7 +103,11 @@ impl<J: Job> Job for Counted<'_, J> {
 
     #[inline]
     fn options(&self) -> TxnOptions {
-        self.job.options()
+        let options = self.job.options();
+        match self.session {
+            Some(session) => options.session(session),
+            None => options,
+        }
     }
 
     #[inline]

@@ -334,6 +334,8 @@ struct Client<'a> {
     conflicts: Conflicts,
     /// Where aborts are to be explained.
     shapes: Option<AbortShapes>,
+    /// Where the order of its transactions is its own.
+    session: Option<ermine::Session>,
     latency: Latency,
 }
 
@@ -373,6 +375,7 @@ impl<'a> Client<'a> {
             outstanding: Outstanding::new(options.storage.as_ref()),
             conflicts: Conflicts::default(),
             shapes: AbortShapes::when(options.explain_aborts),
+            session: options.tuning.session(),
             latency: Latency::default(),
         }
     }
@@ -463,7 +466,13 @@ impl<'a> Client<'a> {
 
     #[inline]
     fn execute<J: Job<Output = (), Error = ermine::Error>>(&mut self, job: J) -> Result<J> {
-        let mut counted = Counted::new(job, self.operation as usize, &mut self.conflicts, self.shapes.as_mut());
+        let mut counted = Counted::new(
+            job,
+            self.operation as usize,
+            &mut self.conflicts,
+            self.shapes.as_mut(),
+            self.session.as_ref(),
+        );
         let ((), receipt) = self.db.run_job_async(&mut counted)?;
         let job = counted.into_job();
         let (completed, latency) = (&mut self.completed, &mut self.latency);

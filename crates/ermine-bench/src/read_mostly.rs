@@ -95,7 +95,7 @@ struct Asset {
     writes: u64,
     filler: [u8; 88],
 }
-fixed_value!(Asset);
+fixed_value!(Asset { writes: u64, filler: [u8; 88] });
 
 type Assets = Table<u64, Asset>;
 

@@ -175,13 +175,22 @@ pub struct Desk<'a> {
     outstanding: Outstanding<'a, (usize, Instant)>,
     /// Where aborts are to be explained.
     shapes: Option<AbortShapes>,
+    /// Where the order of its transactions is its own.
+    session: Option<ermine::Session>,
 }
 
 impl<'a> Desk<'a> {
     fn new(db: &'a Database, kinds: usize, terms: &Terms) -> Self {
         let shapes = AbortShapes::when(terms.explain_aborts);
         let outstanding = Outstanding::new(terms.storage.as_ref());
-        Self { db, retry: terms.retry, tallies: vec![Tally::default(); kinds], outstanding, shapes }
+        Self {
+            db,
+            retry: terms.retry,
+            tallies: vec![Tally::default(); kinds],
+            outstanding,
+            shapes,
+            session: terms.tuning.session(),
+        }
     }
 
     /// Runs a transaction of a kind, given by its number; nothing comes back when it was dropped after a lost conflict. What
@@ -189,7 +198,7 @@ impl<'a> Desk<'a> {
     pub fn run<J: Job<Error = Error>>(&mut self, kind: usize, job: J) -> Result<Option<J::Output>> {
         let tally = &mut self.tallies[kind];
         let begin = Instant::now();
-        let mut counted = Counted::new(job, kind, &mut tally.conflicts, self.shapes.as_mut());
+        let mut counted = Counted::new(job, kind, &mut tally.conflicts, self.shapes.as_mut(), self.session.as_ref());
         let result = match self.retry {
             Retry::Yes => self.db.run_job_async(&mut counted),
             Retry::No => self.db.try_job_async(&mut counted),
@@ -215,7 +224,9 @@ impl<'a> Desk<'a> {
         read: impl FnOnce(&Transaction<'_>) -> ermine::Result<T>,
     ) -> Result<T> {
         let begin = Instant::now();
-        let snapshot = self.db.snapshot()?;
+        let mut options = ermine::TxnOptions::snapshot();
+        options.session = self.session.clone();
+        let snapshot = self.db.begin(options)?;
         let value = read(&snapshot)?;
         let receipt = snapshot.commit_async()?;
         self.hand_in(kind, begin, receipt)?;

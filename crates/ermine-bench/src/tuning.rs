@@ -2,7 +2,7 @@
 
 use std::{fmt, fs, path::PathBuf, time::Duration};
 
-use ermine::{CheckpointSyncs, Scheme};
+use ermine::{CheckpointSyncs, Order, Scheme, Session};
 use serde::Serialize;
 
 use crate::{
@@ -21,6 +21,8 @@ pub struct Tuning {
     pub epoch_interval: Option<Duration>,
     /// Bytes of log between checkpoints.
     pub checkpoint_after: Option<u64>,
+    /// Bytes of memory that a database may take.
+    pub memory_limit: Option<u64>,
     /// Compresses checkpoints. Single-version schemes.
     pub compress_checkpoints: bool,
     /// When checkpoints sync. Single-version schemes.
@@ -29,6 +31,13 @@ pub struct Tuning {
     /// How long a transaction waits for others. Schemes that wait.
     #[serde(serialize_with = "milliseconds", rename = "wait_max_ms")]
     pub wait_max: Option<Duration>,
+    /// Which order of transactions the database keeps to; under session, each client is one. Schemes that leave a choice.
+    #[serde(serialize_with = "order_name")]
+    pub order: Option<Order>,
+}
+
+fn order_name<S: serde::Serializer>(order: &Option<Order>, to: S) -> Result<S::Ok, S::Error> {
+    Serialize::serialize(&order.map(Order::name), to)
 }
 
 fn milliseconds<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
@@ -56,6 +65,7 @@ impl Tuning {
         needed(self.compress_checkpoints, "--compress-checkpoints", is_single_version)?;
         needed(self.checkpoint_syncs.is_some(), "--checkpoint-syncs", is_single_version)?;
         needed(self.wait_max.is_some(), "--wait-max", Scheme::waits)?;
+        needed(self.order.is_some(), "--order", Scheme::has_orders)?;
         self.apply(ermine::Options::default()).check()?;
         if keep {
             return Ok(());
@@ -67,6 +77,11 @@ impl Tuning {
     pub fn beside(&self, name: &str) -> Self {
         let log_directories = self.log_directories.iter().map(|directory| directory.join(name)).collect();
         Self { log_directories, ..self.clone() }
+    }
+
+    /// What a client says with each of its transactions.
+    pub(crate) fn session(&self) -> Option<Session> {
+        (self.order == Some(Order::Session)).then(Session::default)
     }
 
     /// Makes the directories of the log, and those above them.
@@ -82,8 +97,10 @@ impl Tuning {
             options.log_directories(&self.log_directories).compress_checkpoints(self.compress_checkpoints);
         options.epoch_interval = self.epoch_interval.unwrap_or(options.epoch_interval);
         options.checkpoint_after = self.checkpoint_after.unwrap_or(options.checkpoint_after);
+        options.memory_limit = self.memory_limit.or(options.memory_limit);
         options.checkpoint_syncs = self.checkpoint_syncs.unwrap_or(options.checkpoint_syncs);
         options.wait_max = self.wait_max.unwrap_or(options.wait_max);
+        options.order = self.order.unwrap_or(options.order);
         options
     }
 }
@@ -101,6 +118,9 @@ impl fmt::Display for Tuning {
         if let Some(bytes) = self.checkpoint_after {
             write!(f, ", a checkpoint after {} of log", mib(bytes))?;
         }
+        if let Some(bytes) = self.memory_limit {
+            write!(f, ", at most {} of memory", mib(bytes))?;
+        }
         if self.compress_checkpoints {
             f.write_str(", compressed checkpoints")?;
         }
@@ -109,6 +129,9 @@ impl fmt::Display for Tuning {
         }
         if let Some(time) = self.wait_max {
             write!(f, ", waits of up to {time:?}")?;
+        }
+        if let Some(order) = self.order {
+            write!(f, ", order {order}")?;
         }
         Ok(())
     }
@@ -123,6 +146,7 @@ mod tests {
         let time = Some(Duration::from_millis(3));
         let epochs = Tuning { epoch_interval: time, ..Tuning::default() };
         let waits = Tuning { wait_max: time, ..Tuning::default() };
+        let ordered = Tuning { order: Some(Order::Session), ..Tuning::default() };
         let compressed = Tuning { compress_checkpoints: true, ..Tuning::default() };
         let log = Tuning { log_directories: vec!["nowhere".into()], ..Tuning::default() };
         for scheme in Scheme::ALL {
@@ -131,13 +155,18 @@ mod tests {
                 assert_eq!(tuning.check(&[scheme], false).is_ok(), !scheme.has_versions(), "{scheme}");
             }
             assert_eq!(waits.check(&[scheme], false).is_ok(), scheme.waits(), "{scheme}");
+            assert_eq!(ordered.check(&[scheme], false).is_ok(), scheme.has_orders(), "{scheme}");
         }
         let error = waits.check(&[Scheme::Silo, Scheme::Si], false).unwrap_err().to_string();
-        assert!(error.contains("--wait-max means nothing under silo, si: it is for 2pl-waitdie"), "{error}");
+        assert!(
+            error.contains("--wait-max means nothing under silo, si: it is for rc, rc-ssn, 2pl-waitdie"),
+            "{error}"
+        );
         epochs.check(&[Scheme::Si, Scheme::Silo], false).unwrap();
         let long = Tuning { epoch_interval: Some(Duration::from_secs(2)), ..Tuning::default() };
         assert!(long.check(&[Scheme::Silo], false).is_err());
         assert_eq!(log.beside("silo").log_directories, [std::path::Path::new("nowhere/silo")]);
         assert_eq!(format!("{epochs}{waits}{log}"), ", epochs of 3ms, waits of up to 3ms, 1 log directories");
+        assert_eq!((format!("{ordered}"), ordered.session().is_some()), (", order session".into(), true));
     }
 }

@@ -70,7 +70,7 @@ struct Account {
     /// Violations of its pair that were mended; in the first account of each pair.
     mended: u64,
 }
-fixed_value!(Account);
+fixed_value!(Account { balance: i64, mended: u64 });
 
 /// Pair, then 0 for x and 1 for y.
 type Accounts = Table<(u32, u8), Account>;

@@ -1,12 +1,13 @@
 //! The cycles of a graph under their names, a smallest one of each.
 //!
-//! Whether there are cycles of ww edges, of ww and wr edges, or any, the components of the graph say exactly, in linear
-//! time. Which anti-dependencies a cycle has takes a search; where that gave up, [`Cycles::certain`] says so, and only the
-//! absence of G-single is in doubt.
+//! Whether a level of isolation holds follows from the components of the graph, exactly and in linear time: those of ww
+//! edges, of ww and wr edges, of all dependencies, of all with the order of processes and of real time, and those of the
+//! doubled graph of `graph/nonadjacent.rs`. Which anti-dependencies a cycle has takes a search that may give up; where no
+//! search found the cycle that a component promises, any cycle of the component is taken, under its own name.
 
 use crate::{
-    anomaly::AnomalyKind,
-    graph::{Budget, Components, Cycle, Graph, Kind, Kinds, Shape, Step, components, search},
+    anomaly::{AnomalyKind, CycleOrder, Level},
+    graph::{Antis, Budget, Components, Cycle, Graph, Kind, Kinds, Shape, Step, components, nonadjacent_cycle, search},
     progress::Progress,
 };
 
@@ -14,77 +15,137 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Cycles {
     pub(crate) found: Vec<(AnomalyKind, Cycle)>,
-    /// Transactions that lie on cycles.
+    /// Transactions on cycles of dependencies.
     pub(crate) entangled: u64,
-    /// Whether every search was finished.
-    pub(crate) certain: bool,
 }
 
 const WRITES: Kinds = Kinds::of(&[Kind::WriteWrite]);
 const READS: Kinds = Kinds::of(&[Kind::WriteRead, Kind::PredicateWriteRead]);
-const FLOW: Kinds = Kinds::of(&[Kind::WriteWrite, Kind::WriteRead, Kind::PredicateWriteRead]);
+const FLOW: Kinds = WRITES.and(READS);
 const ITEM_ANTI: Kinds = Kinds::of(&[Kind::ReadWrite]);
 const PREDICATE_ANTI: Kinds = Kinds::of(&[Kind::PredicateReadWrite]);
-const ANTI: Kinds = Kinds::of(&[Kind::ReadWrite, Kind::PredicateReadWrite]);
-const ITEMS: Kinds = Kinds::of(&[Kind::WriteWrite, Kind::WriteRead, Kind::PredicateWriteRead, Kind::ReadWrite]);
-const ALL: Kinds = Kinds::of(&[
-    Kind::WriteWrite,
-    Kind::WriteRead,
-    Kind::PredicateWriteRead,
-    Kind::ReadWrite,
-    Kind::PredicateReadWrite,
-]);
+const ANTI: Kinds = ITEM_ANTI.and(PREDICATE_ANTI);
+const ITEMS: Kinds = FLOW.and(ITEM_ANTI);
+const DEPENDENCIES: Kinds = FLOW.and(ANTI);
+
+impl CycleOrder {
+    /// Edges that are no dependencies.
+    const fn edges(self) -> Kinds {
+        match self {
+            Self::Dependencies => Kinds::of(&[]),
+            Self::Process => Kinds::of(&[Kind::Process]),
+            Self::Realtime => Kinds::of(&[Kind::Process, Kind::Realtime]),
+        }
+    }
+}
 
 /// Edges that the searches for one kind of cycle may look at, beside some for each edge of the graph.
 const BUDGET_MIN: u64 = 20_000_000;
 const BUDGET_PER_EDGE: u64 = 2;
 
+/// Kinds of cycles that are searched for in each order.
+const SEARCHES: u64 = 7;
+
 /// Finds them.
 pub(crate) fn cycles(graph: &Graph, progress: &mut dyn FnMut(Progress)) -> Cycles {
     let nodes = graph.nodes() as u64;
-    let all = components(graph, ALL, |done| progress(Progress::new("looking for cycles", done, nodes)));
-    let entangled = all.iter().flatten().filter(|&&node| graph.is_transaction(node)).count() as u64;
-    let mut cycles = Cycles { found: Vec::new(), entangled, certain: true };
+    let every = DEPENDENCIES.and(CycleOrder::Realtime.edges());
+    let all = components(graph, every, |done| progress(Progress::new("looking for cycles", done, nodes)));
+    let mut cycles = Cycles { found: Vec::new(), entangled: 0 };
     if all.is_empty() {
         return cycles;
     }
-    let within = |kinds| components(graph, kinds, |_| ());
-    let any = |_: &mut Cycle| true;
-    let simple = |one, others| Shape { one, others, two_antis: false };
-    let twice = |one, others| Shape { one, others, two_antis: true };
-    progress(Progress::new("naming cycles", 0, 5));
-    cycles.look(graph, &within(WRITES), AnomalyKind::G0, simple(WRITES, WRITES), any);
-    progress(Progress::new("naming cycles", 1, 5));
-    cycles.look(graph, &within(FLOW), AnomalyKind::G1c, simple(READS, FLOW), any);
-    progress(Progress::new("naming cycles", 2, 5));
-    cycles.look(graph, &all, AnomalyKind::GSingle, simple(ANTI, FLOW), |cycle| {
-        sharpen(graph, cycle);
-        true
-    });
-    progress(Progress::new("naming cycles", 3, 5));
-    cycles.look(graph, &within(ITEMS), AnomalyKind::G2Item, twice(ITEM_ANTI, ITEMS), any);
-    progress(Progress::new("naming cycles", 4, 5));
-    cycles.look(graph, &all, AnomalyKind::G2, twice(PREDICATE_ANTI, ALL), |cycle| {
-        sharpen(graph, cycle);
-        cycle.iter().any(|step| step.kind == Kind::PredicateReadWrite)
-    });
+    for order in CycleOrder::ALL {
+        cycles.in_order(graph, order, progress);
+    }
     cycles
 }
 
 impl Cycles {
-    fn look(
-        &mut self,
-        graph: &Graph,
-        components: &Components,
-        kind: AnomalyKind,
-        shape: Shape,
-        fits: impl FnMut(&mut Cycle) -> bool,
-    ) {
-        let mut budget = Budget(BUDGET_MIN + BUDGET_PER_EDGE * graph.edge_count() as u64);
-        let found = search(graph, components.iter(), shape, &mut budget, fits);
-        self.certain &= found.certain || found.smallest.is_some();
-        self.found.extend(found.smallest.map(|cycle| (kind, cycle)));
+    /// Finds the cycles that edges of an order take part in.
+    fn in_order(&mut self, graph: &Graph, order: CycleOrder, progress: &mut dyn FnMut(Progress)) {
+        let with_order = |kinds: Kinds| kinds.and(order.edges());
+        let within = |kinds| components(graph, with_order(kinds), |_| ());
+        let all = within(DEPENDENCIES);
+        if order == CycleOrder::Dependencies {
+            self.entangled = all.iter().flatten().filter(|&&node| graph.is_transaction(node)).count() as u64;
+        }
+        if all.is_empty() {
+            return;
+        }
+        use AnomalyKind::{G0, G1c, G2, G2Item, GNonadjacent, GNonadjacentItem, GSingle};
+        let items = within(ITEMS);
+        let (writes, flow) = (within(WRITES), within(FLOW));
+        let searches: [(AnomalyKind, &Components, Kinds, Kinds, Antis); SEARCHES as usize] = [
+            (G0, &writes, WRITES, WRITES, Antis::Any),
+            (G1c, &flow, READS, FLOW, Antis::Any),
+            (GSingle, &all, ANTI, FLOW, Antis::Any),
+            (GNonadjacentItem, &items, ITEM_ANTI, ITEMS, Antis::Apart),
+            (GNonadjacent, &all, PREDICATE_ANTI, DEPENDENCIES, Antis::Apart),
+            (G2Item, &items, ITEM_ANTI, ITEMS, Antis::Next),
+            (G2, &all, PREDICATE_ANTI, DEPENDENCIES, Antis::More),
+        ];
+        for (done, (kind, within, one, others, antis)) in searches.into_iter().enumerate() {
+            progress(Progress::new("naming cycles", order as u64 * SEARCHES + done as u64, 3 * SEARCHES));
+            // With an order less it is worse, and implies this one.
+            if !self.found.iter().any(|(found, _)| found.split().0 == kind) {
+                self.look(graph, within, kind, Shape { one, others: with_order(others), antis });
+            }
+        }
+        if order == CycleOrder::Dependencies && !self.breaks(Level::SnapshotIsolation) {
+            self.found.extend(nonadjacent_cycle(graph, DEPENDENCIES).map(|cycle| named(graph, cycle)));
+        }
+        if self.found.is_empty() {
+            let any = Shape { one: with_order(DEPENDENCIES), others: with_order(DEPENDENCIES), antis: Antis::Any };
+            let cycle = search(graph, all.iter(), any, &mut Budget::one_search(graph), |_| true);
+            self.found.push(named(graph, cycle.expect("there is a cycle in a component")));
+        }
     }
+
+    /// Looks for the smallest cycle of a kind, whatever its order.
+    fn look(&mut self, graph: &Graph, components: &Components, kind: AnomalyKind, shape: Shape) {
+        let mut budget = Budget(BUDGET_MIN + BUDGET_PER_EDGE * graph.edge_count() as u64);
+        let is_it = |cycle: &mut Cycle| {
+            sharpen(graph, cycle);
+            name(cycle).split().0 == kind
+        };
+        let found = search(graph, components.iter(), shape, &mut budget, is_it);
+        self.found.extend(found.map(|cycle| (name(&cycle), cycle)));
+    }
+
+    fn breaks(&self, level: Level) -> bool {
+        self.found.iter().any(|(kind, _)| kind.is_forbidden_by(level))
+    }
+}
+
+fn named(graph: &Graph, mut cycle: Cycle) -> (AnomalyKind, Cycle) {
+    sharpen(graph, &mut cycle);
+    (name(&cycle), cycle)
+}
+
+/// The name of a cycle, from the kinds of its steps.
+fn name(cycle: &[Step]) -> AnomalyKind {
+    let has = |kind: Kind| cycle.iter().any(|step| step.kind == kind);
+    let antis = cycle.iter().filter(|step| step.kind.is_anti()).count();
+    let next = |at: usize| &cycle[(at + 1) % cycle.len()];
+    let adjacent = cycle.iter().enumerate().any(|(at, step)| step.kind.is_anti() && next(at).kind.is_anti());
+    let through_ranges = has(Kind::PredicateReadWrite);
+    let kind = match antis {
+        0 if has(Kind::WriteRead) || has(Kind::PredicateWriteRead) => AnomalyKind::G1c,
+        0 => AnomalyKind::G0,
+        1 => AnomalyKind::GSingle,
+        _ if adjacent && through_ranges => AnomalyKind::G2,
+        _ if adjacent => AnomalyKind::G2Item,
+        _ if through_ranges => AnomalyKind::GNonadjacent,
+        _ => AnomalyKind::GNonadjacentItem,
+    };
+    kind.with(if has(Kind::Realtime) {
+        CycleOrder::Realtime
+    } else if has(Kind::Process) {
+        CycleOrder::Process
+    } else {
+        CycleOrder::Dependencies
+    })
 }
 
 /// A dependency through a range that is one through a row as well is called that.

@@ -41,7 +41,10 @@ mod white;
 
 pub use anomaly::{AnomalyKind, Level};
 pub use file::FileError;
-pub use history::{Builder, Digest, History, Index, Operation, Outcome, ReadVersion, Stamp, Table, Transaction};
+pub use history::{
+    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,
+    Transaction,
+};
 pub use progress::Progress;
 pub use recorder::Recorder;
 pub use report::{Anomaly, Report, Verdict};

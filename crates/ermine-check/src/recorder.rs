@@ -1,25 +1,41 @@
 //! Keeps what an engine tells of its transactions, in memory.
 //!
-//! Every thread packs into a shard of its own (more threads than shards share), so that recording takes one lock that
-//! nobody else wants. The shards become one history at the end.
+//! Every thread packs into a shard of its own (more threads than shards share), so that recording takes one lock without
+//! contention. The shards become one history at the end.
 //!
 //! What a transaction has read that asked for less than its scheme promises is left out: nothing was promised of that.
+//!
+//! Real time is a count of the transactions that have ended. A transaction that ends adds one, after others can see its
+//! outcome; one that begins reads the count, before it takes its snapshot. So one with a lower moment at its end than another
+//! has at its beginning had ended by then, and the reader of the count sees everything that it did (the addition releases, the
+//! read acquires). A count that is read late makes fewer edges, never a wrong one. A beginning writes no shared memory and
+//! passes no fence, so that recording hides no missing one there; clocks would need both to be trusted as much.
+//!
+//! A session is a process; what belongs to none is of the process of its thread.
 
 use std::{
     hash::BuildHasher,
     mem,
     num::NonZeroU32,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
 use ermine::{
-    Isolation,
-    observer::{self, Action, Observed, Observer},
+    Isolation, Scheme, Session,
+    observer::{self, Action, Circumstances, Observed, Observer},
 };
-use hashbrown::DefaultHashBuilder;
+use hashbrown::{DefaultHashBuilder, HashMap};
 
-use crate::history::{Builder, Digest, History, Index, Operation, Outcome, ReadVersion, Stamp, Table};
+use crate::{
+    anomaly::Level,
+    history::{
+        Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,
+    },
+};
 
 const SHARDS: usize = 64;
 
@@ -31,7 +47,18 @@ pub struct Recorder {
     tables: Mutex<Vec<(Table, String)>>,
     sample: NonZeroU32,
     hasher: DefaultHashBuilder,
+    ended: Ended,
+    /// Kept as long as the recorder, so that no other one takes its place.
+    sessions: Mutex<HashMap<Session, Process>>,
 }
+
+/// Set in the numbers of threads, and in no number of a session.
+const THREAD: u32 = 1 << 31;
+
+/// Transactions that have ended, on a line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Ended(AtomicU64);
 
 /// Far enough from its neighbours that threads do not share a line.
 #[derive(Debug, Default)]
@@ -42,8 +69,14 @@ impl Recorder {
     /// Records one row in `sample`, chosen by its key; every row if that is 1. Ranges are always recorded: the births
     /// they are compared with are sampled, too.
     pub fn new(sample: NonZeroU32) -> Self {
-        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        Self { shards, tables: Mutex::default(), sample, hasher: DefaultHashBuilder::default() }
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            tables: Mutex::default(),
+            sample,
+            hasher: DefaultHashBuilder::default(),
+            ended: Ended::default(),
+            sessions: Mutex::default(),
+        }
     }
 
     /// Records every row.
@@ -67,6 +100,12 @@ impl Recorder {
             history.name_table(*table, name);
         }
         history
+    }
+
+    fn process_of(&self, session: &Session) -> Process {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = Process(sessions.len() as u32);
+        *sessions.entry(session.clone()).or_insert(next)
     }
 
     fn is_sampled(&self, table: Table, key: &[u8]) -> bool {
@@ -104,7 +143,14 @@ impl Observer for Recorder {
         tables.push((Table(table.as_u32()), name.into()));
     }
 
+    fn begins(&self) -> Moment {
+        // Acquire pairs with the addition of a transaction that has ended.
+        Moment(self.ended.0.load(Ordering::Acquire))
+    }
+
     fn ended(&self, transaction: &Observed<'_>) {
+        // Release pairs with the read of a transaction that begins. The n-th end is before beginnings at n and above.
+        let ended = Moment(self.ended.0.fetch_add(1, Ordering::AcqRel));
         let thread = self.hasher.hash_one(thread::current().id());
         let outcome = match transaction.outcome {
             observer::Outcome::Committed(stamp) => Outcome::Committed(Stamp(stamp.as_u64())),
@@ -115,7 +161,36 @@ impl Observer for Recorder {
         };
         let operations = self.sampled(transaction.actions().filter(counts).map(operation));
         let begin = Stamp(transaction.begin.as_u64());
-        self.shards[thread as usize % SHARDS].lock().push(begin, outcome, operations);
+        let Circumstances { began, reads_snapshot, order, session } = transaction.circumstances();
+        let process = match session {
+            Some(session) => self.process_of(session),
+            None => Process(thread as u32 | THREAD),
+        };
+        let terms = Terms {
+            process: Some(process),
+            began: Some(*began),
+            ended: Some(ended),
+            order: match order {
+                ermine::Order::Strict => Order::Realtime,
+                ermine::Order::Session => Order::Process,
+                ermine::Order::None => Order::None,
+            },
+            snapshot: *reads_snapshot,
+        };
+        self.shards[thread as usize % SHARDS].lock().push_with(terms, begin, outcome, operations);
+    }
+}
+
+impl Level {
+    /// The levels that a scheme promises: of those that the others imply none. Real-time order is asked of the transactions that were
+    /// promised it.
+    pub fn promised_by(scheme: Scheme) -> &'static [Self] {
+        match scheme {
+            Scheme::Rc => &[Self::ReadCommitted],
+            Scheme::Si => &[Self::SnapshotIsolation],
+            _ if scheme.reads_snapshot() => &[Self::SnapshotIsolation, Self::StrictSerializable],
+            _ => &[Self::StrictSerializable],
+        }
     }
 }
 

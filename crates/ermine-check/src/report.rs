@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::anomaly::{AnomalyKind, Level};
+use crate::{
+    anomaly::{AnomalyKind, Level},
+    graph::Told,
+};
 
 /// How much was judged.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -27,8 +30,10 @@ pub struct Counts {
     pub edges: u64,
     /// Nodes that stand for many dependencies.
     pub auxiliary_nodes: u64,
-    /// Nodes on cycles.
+    /// Transactions on cycles of dependencies.
     pub entangled: u64,
+    /// Committed transactions that were promised less than real-time order: safe snapshots, for some.
+    pub unordered: u64,
     /// Memory of the history.
     pub history_bytes: u64,
     /// Memory of the judge, beside it.
@@ -85,8 +90,6 @@ pub struct Verdict {
     pub holds: bool,
     /// What was.
     pub broken_by: Vec<AnomalyKind>,
-    /// A search gave up, so something that it forbids may have gone unseen.
-    pub in_doubt: bool,
 }
 
 /// What was found in a history.
@@ -96,34 +99,36 @@ pub struct Report {
     pub format: &'static str,
     /// How much of it.
     pub counts: Counts,
-    /// Of each level, weakest first.
+    /// Of each level that the history tells enough for, weakest first.
     pub verdicts: Vec<Verdict>,
     /// One of each kind.
     pub anomalies: Vec<Anomaly>,
 }
 
 impl Report {
-    /// `certain`: no search for cycles gave up.
-    pub(crate) fn new(format: &'static str, counts: Counts, anomalies: Vec<Anomaly>, certain: bool) -> Self {
-        let verdicts = Level::ALL.map(|level| {
+    pub(crate) fn new(format: &'static str, counts: Counts, anomalies: Vec<Anomaly>, told: Told) -> Self {
+        let is_told = |level: &Level| match level {
+            Level::StrictSerializable => told.realtime,
+            Level::StrongSessionSerializable => told.process,
+            _ => true,
+        };
+        let verdict = |level| {
             let kinds = anomalies.iter().map(|anomaly| anomaly.kind);
             let broken_by: Vec<_> = kinds.filter(|kind| kind.is_forbidden_by(level)).collect();
-            let holds = broken_by.is_empty();
-            // The other levels follow from the components of the graph.
-            let in_doubt = holds && !certain && level == Level::SnapshotIsolation;
-            Verdict { level, holds, broken_by, in_doubt }
-        });
-        Self { format, counts, verdicts: verdicts.into(), anomalies }
+            Verdict { level, holds: broken_by.is_empty(), broken_by }
+        };
+        let verdicts = Level::ALL.into_iter().filter(is_told).map(verdict).collect();
+        Self { format, counts, verdicts, anomalies }
     }
 
-    /// Whether a level holds.
-    pub fn verdict(&self, level: Level) -> &Verdict {
-        self.verdicts.iter().find(|verdict| verdict.level == level).expect("there is one of each level")
+    /// Whether a level holds; `None`: the history does not tell, as it lacks processes or moments.
+    pub fn verdict(&self, level: Level) -> Option<&Verdict> {
+        self.verdicts.iter().find(|verdict| verdict.level == level)
     }
 
-    /// Whether a level holds.
+    /// Whether a level holds, as far as the history tells that.
     pub fn holds(&self, level: Level) -> bool {
-        self.verdict(level).holds
+        self.verdict(level).is_some_and(|verdict| verdict.holds)
     }
 
     /// The anomaly of a kind, if it was found.
@@ -148,6 +153,9 @@ impl fmt::Display for Report {
         if self.counts.sample > 1 {
             writeln!(f, "one row in {} was recorded: cycles through others go unseen", self.counts.sample)?;
         }
+        if self.counts.unordered > 0 {
+            writeln!(f, "{} transactions were promised less than real-time order", self.counts.unordered)?;
+        }
         let Counts { edges, auxiliary_nodes, entangled, history_bytes, judge_bytes, .. } = self.counts;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
@@ -169,9 +177,9 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<20}", self.level)?;
+        write!(f, "{:<28}", self.level)?;
         if self.holds {
-            f.write_str(if self.in_doubt { "holds, as far as was searched" } else { "holds" })
+            f.write_str("holds")
         } else {
             let names: Vec<_> = self.broken_by.iter().map(|kind| kind.name()).collect();
             write!(f, "BROKEN by {}", names.join(", "))

@@ -4,7 +4,8 @@
 
 use ermine_check::{
     AnomalyKind::{self, *},
-    Builder, Digest, Index, Level, Operation, Outcome, ReadVersion, Report, Stamp, Table, judge,
+    Builder, Digest, Index, Level, Moment, Operation, Order, Outcome, Process, ReadVersion, Report, Stamp, Table,
+    Terms, judge,
 };
 
 const T: Table = Table(0);
@@ -71,8 +72,9 @@ fn clean(lines: &[Line<'_>]) {
     assert!(report.holds(Level::Serializable));
 }
 
+/// Read committed, snapshot isolation, serializable.
 fn holds(report: &Report) -> [bool; 3] {
-    Level::ALL.map(|level| report.holds(level))
+    [Level::ReadCommitted, Level::SnapshotIsolation, Level::Serializable].map(|level| report.holds(level))
 }
 
 #[test]
@@ -197,6 +199,122 @@ fn read_only_anomaly() {
 }
 
 #[test]
+fn cycles_without_adjacent_anti_dependencies() {
+    // A long fork: two writers, and two readers that see them in different orders. No two of its rw edges are adjacent.
+    let writer = |key: &'static str, stamp| (5, stamp, vec![write(key, 2)]);
+    let readers =
+        [(11, 20, vec![read("a", 10, 2), read("b", 1, 1)]), (11, 21, vec![read("a", 1, 1), read("b", 11, 2)])];
+    let [first, second] = &readers;
+    let report = finds(&[writer("a", 10), writer("b", 11), first.clone(), second.clone()], &[GNonadjacentItem]);
+    assert_eq!(holds(&report), [true, false, false]);
+    clean(&[writer("a", 10), writer("b", 11), first.clone()]);
+    // The same, one of them through a range.
+    let looker = (11, 21, vec![range(PRIMARY, "c", "d", 5), read("b", 11, 2)]);
+    let forked = [(5, 10, vec![write("a", 2), write("c", 1)]), writer("b", 11), first.clone(), looker];
+    let report = finds(&forked, &[GNonadjacent]);
+    assert_eq!(holds(&report), [true, false, false]);
+}
+
+/// A transaction of a process that began and ended at some moments.
+type Timed<'a> = (u32, [u64; 2], Line<'a>);
+
+fn judged_in_time(lines: &[Timed<'_>], terms: Terms) -> Report {
+    let mut history = Builder::new();
+    for (process, [began, ended], (begin, stamp, operations)) in lines {
+        let (began, ended) = (Some(Moment(*began)), Some(Moment(*ended)));
+        let terms = Terms { process: Some(Process(*process)), began, ended, ..terms };
+        history.push_with(terms, Stamp(*begin), Outcome::Committed(Stamp(*stamp)), operations.iter().copied());
+    }
+    let report = judge(&history.finish_named([(T, "rows")]), &mut |_| ());
+    assert!(!report.to_string().contains("not found again"), "{report}");
+    report
+}
+
+fn holds_in_time(report: &Report) -> [bool; 3] {
+    [Level::Serializable, Level::StrongSessionSerializable, Level::StrictSerializable].map(|level| report.holds(level))
+}
+
+#[test]
+fn real_time_order() {
+    let writer = (5, 10, vec![write("a", 2)]);
+    let stale = (5, 9, vec![read("a", 1, 1)]);
+    let lines = |process, reader| vec![(1, [0, 3], writer.clone()), (process, reader, stale.clone())];
+    // The reader begins after the writer has ended, and does not see it.
+    let report = judged_in_time(&lines(2, [4, 5]), Terms::default());
+    assert_eq!(report.kinds(), [GSingleRealtime], "{report}");
+    assert_eq!(holds_in_time(&report), [true, true, false]);
+    assert!(report.to_string().contains("T2 had ended (moment 3) before T1 began (moment 4)"), "{report}");
+    // In the same process a session contradicts itself.
+    let report = judged_in_time(&lines(1, [4, 5]), Terms::default());
+    assert_eq!(report.kinds(), [GSingleProcess], "{report}");
+    assert_eq!(holds_in_time(&report), [true, false, false]);
+    assert!(report.to_string().contains("in process 1, T2 had ended"), "{report}");
+    // Side by side with the writer, or at one moment, it may have come before.
+    for reader in [[2, 5], [3, 3]] {
+        assert_eq!(judged_in_time(&lines(2, reader), Terms::default()).kinds(), []);
+    }
+    // Promised less than real-time order, a transaction may read what was; its own process it must follow.
+    let session = Terms { order: Order::Process, ..Terms::default() };
+    let report = judged_in_time(&lines(2, [4, 5]), session);
+    assert_eq!((report.kinds(), report.counts.unordered), (vec![], 2), "{report}");
+    assert_eq!(judged_in_time(&lines(1, [4, 5]), session).kinds(), [GSingleProcess]);
+    let nothing = Terms { order: Order::None, ..Terms::default() };
+    assert_eq!(judged_in_time(&lines(1, [4, 5]), nothing).kinds(), []);
+}
+
+#[test]
+fn cycles_in_real_time() {
+    let judged = |lines: &[Timed<'_>]| judged_in_time(lines, Terms::default()).kinds();
+    // The writer with the higher stamp had ended before the other began.
+    let overwritten = [(1, [5, 6], (5, 10, vec![write("a", 1)])), (2, [0, 1], (5, 11, vec![write("a", 2)]))];
+    assert_eq!(judged(&overwritten), [G0Realtime]);
+    // A read of what is written only later.
+    let early = [(1, [5, 6], (5, 10, vec![write("a", 1)])), (2, [0, 1], (5, 11, vec![read("a", 10, 1)]))];
+    assert_eq!(judged(&early), [G1cRealtime]);
+    // A report that a receipt contradicts which is committed later: T1 reads the batch, T2 closes it, T3 reports.
+    let receipt = || (5, 12, vec![read("batch", 1, 1), write("receipt", 1)]);
+    let closing = || (5, 10, vec![read("batch", 1, 1), write("batch", 2)]);
+    let report = || (11, 10, vec![read("batch", 10, 2), miss("receipt", 11)]);
+    assert_eq!(judged(&[(1, [0, 9], receipt()), (2, [1, 2], closing()), (3, [3, 4], report())]), [G2Item]);
+    // Without a read of the batch by the report, only the order of what happened tells.
+    let blind = || (11, 10, vec![miss("receipt", 11)]);
+    let lines = [(1, [0, 9], receipt()), (2, [1, 2], closing()), (3, [3, 4], blind())];
+    assert_eq!(judged(&lines), [G2ItemRealtime]);
+    let side_by_side = [(1, [0, 9], receipt()), (2, [1, 3], closing()), (3, [2, 4], blind())];
+    assert_eq!(judged(&side_by_side), []);
+}
+
+#[test]
+fn reads_are_held_against_the_snapshot() {
+    let snapshot = Terms { snapshot: true, ..Terms::default() };
+    let judged = |lines: &[Line<'_>]| {
+        let mut history = Builder::new();
+        for (begin, stamp, operations) in lines {
+            history.push_with(snapshot, Stamp(*begin), Outcome::Committed(Stamp(*stamp)), operations.iter().copied());
+        }
+        judge(&history.finish_named([(T, "rows")]), &mut |_| ())
+    };
+    let writer = || (5, 10, vec![write("a", 2)]);
+    let deleter = || (5, 10, vec![delete("a")]);
+    let old = || (5, 6, vec![read("a", 1, 1)]);
+    // An old version: no cycle, so serializable, but not what the snapshot has.
+    let report = judged(&[old(), writer(), (11, 10, vec![read("a", 1, 1)])]);
+    assert_eq!((report.kinds(), holds(&report)), (vec![GSIb], [true, false, true]), "{report}");
+    assert!(report.to_string().contains("T3 and T2 on rows \"a\""), "{report}");
+    // One that was committed after the snapshot was taken.
+    let report = judged(&[writer(), (10, 12, vec![read("a", 10, 2)])]);
+    assert_eq!((report.kinds(), holds(&report)), (vec![GSIa], [true, false, true]), "{report}");
+    assert_eq!(judged(&[writer(), (10, 12, vec![write("a", 3)])]).kinds(), [GSIa]);
+    assert_eq!(judged(&[old(), deleter(), (10, 12, vec![read_nothing("a", 10)])]).kinds(), [GSIa]);
+    assert_eq!(judged(&[old(), deleter(), (11, 12, vec![read("a", 1, 1)])]).kinds(), [GSIb]);
+    // What the snapshot has, and its own writes.
+    assert_eq!(judged(&[writer(), (11, 12, vec![read("a", 10, 2), write("a", 3), read_own("a", 3)])]).kinds(), []);
+    assert_eq!(judged(&[old(), writer(), (10, 9, vec![read("a", 1, 1)])]).kinds(), []);
+    assert_eq!(judged(&[old(), deleter(), (11, 10, vec![read_nothing("a", 10), miss("a", 11)])]).kinds(), []);
+    assert_eq!(judged(&[writer(), (11, 12, vec![write("a", 3), write("a", 4)])]).kinds(), []);
+}
+
+#[test]
 fn missed_rows() {
     let insert = || (5, 10, vec![write("a", 1), write("q", 1)]);
     let report = finds(&[insert(), (11, 12, vec![range(PRIMARY, "a", "b", 11)])], &[MissedRow]);
@@ -278,7 +396,7 @@ fn a_report_says_who_did_what() {
     .to_string();
     for part in [
         "ermine history: 2 committed, 0 aborted; 5 operations, of these 1 ranges, on 2 keys",
-        "serializable        BROKEN by G2",
+        "serializable                BROKEN by G2",
         "T1 -rw (predicate)-> T2: T1 looked through rows from \"b\" to \"c\" at 5 and did not see rows \"b\", which T2 put \
          there",
         "T2 -rw-> T1: T2 read rows \"a\" before T1 wrote it",

@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 
 use ermine_check::{
     AnomalyKind::{self, *},
-    Builder, Digest, Level, Operation, Outcome, ReadVersion, Report, Stamp, Table,
+    Builder, Digest, Level, Operation, Outcome, ReadVersion, Report, Stamp, Table, Terms,
     elle::{self, Answer, Datum, ElleHistory, ElleTransaction, Model, Step},
 };
 
-/// A line each: type and value.
+/// A line each: type and value. All are called before any is answered.
 fn judged(lines: &[(&str, &str)]) -> Report {
     let mut text = String::new();
-    for (process, (kind, value)) in lines.iter().enumerate() {
+    for (process, (_, value)) in lines.iter().enumerate() {
         text += &format!("{{:type :invoke, :f :txn, :process {process}, :value {value}}}\n");
+    }
+    for (process, (kind, value)) in lines.iter().enumerate() {
         text += &format!("{{:type :{kind}, :f :txn, :process {process}, :value {value}}}\n");
     }
     elle::judge(&elle::read(&text, None, &mut |_| ()).unwrap(), &mut |_| ())
@@ -60,7 +62,7 @@ fn anomalies_of_lists() {
     let report = finds(&skew.map(|value| ("ok", value)), &[G2Item]);
     assert!(report.holds(Level::SnapshotIsolation) && !report.holds(Level::Serializable));
     finds(&[("ok", "[[:append x 1] [:r x []]]")], &[Internal]);
-    finds(&[("ok", "[[:append x 1]]"), ("ok", "[[:r x [1]] [:r x []]]")], &[Internal]);
+    finds(&[("ok", "[[:append x 1] [:append x 2]]"), ("ok", "[[:r x [1 2]] [:append x 3] [:r x [1 2]]]")], &[Internal]);
     finds(&[("ok", "[[:r x [7]]]")], &[CorruptRead]);
     finds(&[("ok", "[[:append x 1]]"), ("ok", "[[:r x [1 1]]]")], &[Duplicate]);
     let two = [("ok", "[[:append x 1]]"), ("ok", "[[:append x 2]]")];
@@ -103,6 +105,101 @@ fn indeterminate_writes_count_once_somebody_saw_them() {
 }
 
 #[test]
+fn reads_that_differ_are_forbidden_from_snapshot_isolation_on() {
+    // The writer is between the two reads: that is read committed.
+    for (writer, reader) in [
+        ("[[:append x 1]]", "[[:r x []] [:r x [1]]]"),
+        ("[[:append x 1]]", "[[:r x []] [:append x 2] [:r x [1 2]]]"),
+        ("[[:w x 1]]", "[[:r x nil] [:r x 1]]"),
+    ] {
+        let report = finds(&[("ok", writer), ("ok", reader)], &[NonRepeatableRead, GSingle]);
+        assert!(report.holds(Level::ReadCommitted) && !report.holds(Level::SnapshotIsolation), "{report}");
+    }
+    // What the second read shows counts as that of the first.
+    finds(&[("fail", "[[:append x 1]]"), ("ok", "[[:r x []] [:r x [1]]]")], &[G1a, NonRepeatableRead]);
+    finds(&[("fail", "[[:w x 1]]"), ("ok", "[[:r x nil] [:r x 1]]")], &[G1a, NonRepeatableRead]);
+}
+
+/// A line each: process, type and value.
+fn judged_in_order(lines: &[(u32, &str, &str)]) -> Report {
+    let text: String = lines
+        .iter()
+        .map(|(process, kind, value)| format!("{{:type :{kind}, :process {process}, :value {value}}}\n"))
+        .collect();
+    elle::judge(&elle::read(&text, None, &mut |_| ()).unwrap(), &mut |_| ())
+}
+
+#[test]
+fn calls_and_answers_are_real_time_order() {
+    let write = [(0, "invoke", "[[:append x 1]]"), (0, "ok", "[[:append x 1]]")];
+    let read = |process| [(process, "invoke", "[[:r x nil]]"), (process, "ok", "[[:r x nil]]")];
+    let after = |process| judged_in_order(&[write, read(process)].concat());
+    let (report, same) = (after(1), after(0));
+    assert_eq!((report.kinds(), same.kinds()), (vec![GSingleRealtime], vec![GSingleProcess]), "{report}{same}");
+    assert!(report.holds(Level::StrongSessionSerializable) && !report.holds(Level::StrictSerializable), "{report}");
+    assert!(same.holds(Level::Serializable) && !same.holds(Level::StrongSessionSerializable), "{same}");
+    assert!(report.to_string().contains("T1 was answered before T2 was called"), "{report}");
+    // Called before the answer.
+    let [called, answered] = read(1);
+    assert_eq!(judged_in_order(&[called, write[0], write[1], answered]).kinds(), []);
+    // What was not answered, or by :info, never ended; what failed is in no order.
+    for end in [&[][..], &[(0, "info", "[[:append x 1]]")], &[(0, "fail", "[[:append x 1]]")]] {
+        assert_eq!(judged_in_order(&[&[write[0]], end, &read(1)].concat()).kinds(), []);
+    }
+    // An indeterminate transaction began when it was called, all the same.
+    let seen = [(0, "invoke", "[[:append x 1]]"), (0, "info", "[[:append x 1]]")];
+    let early = [(1, "invoke", "[[:r x nil]]"), (1, "ok", "[[:r x [1]]]")];
+    assert_eq!(judged_in_order(&[early, seen].concat()).kinds(), [G1cRealtime]);
+}
+
+#[test]
+fn the_order_of_a_process_and_anti_dependencies_apart() {
+    // A process does not see an append that another transaction saw, which did not see the process's own append before.
+    let lines = [
+        (0, "ok", "[[:r x nil] [:r z [1]]]"),
+        (1, "ok", "[[:append x 1]]"),
+        (1, "ok", "[[:r z nil]]"),
+        (2, "ok", "[[:append z 1]]"),
+    ];
+    let (mut called, mut text) = (Vec::new(), Vec::new());
+    for &(process, kind, value) in &lines {
+        // All but those of process 1 run side by side.
+        match process {
+            1 => text.extend([(process, "invoke", value), (process, kind, value)]),
+            _ => called.push((process, "invoke", value)),
+        }
+    }
+    let ends: Vec<_> = lines.iter().copied().filter(|(process, ..)| *process != 1).collect();
+    let report = judged_in_order(&[called, text, ends].concat());
+    assert_eq!(report.kinds(), [GNonadjacentItemProcess], "{report}");
+}
+
+/// Histories in the forms that Elle's repository and elle-cli's have: `tests/elle/`.
+#[test]
+fn files_of_every_form_are_read() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/elle");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut judged = Vec::new();
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        let report = elle::judge(&elle::read(&text, None, &mut |_| ()).unwrap(), &mut |_| ());
+        let kinds: Vec<_> = report.kinds().iter().map(|kind| kind.name()).collect();
+        judged.push((file.file_name().unwrap().to_str().unwrap(), kinds.join(", ")));
+    }
+    let expected = [
+        ("comments-and-blanks.edn", "G-nonadjacent-item"),
+        ("no-process.edn", "G-single"),
+        ("no-process.json", "G0"),
+        ("records.edn", "G-single-realtime"),
+        ("registers.edn", "G-single-process"),
+        ("registers.json", "corrupt read"),
+        ("vector.edn", "G2-item"),
+    ];
+    assert_eq!(judged, expected.map(|(file, kinds)| (file, kinds.to_owned())));
+}
+
+#[test]
 fn json_is_read_too() {
     let lines = r#"{"type": "invoke", "process": 0, "f": "txn", "value": [["append", 1, 2], ["r", 1, null]]}
 {"type": "ok", "process": 0, "f": "txn", "value": [["append", 1, 2], ["r", 1, [2]]], "index": 1}
@@ -123,7 +220,6 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("", "there are no operations in it"),
         ("7", "line 1: 7 is no operation: a map is expected"),
         ("{:process 1}", "line 1: an operation has no :type"),
-        ("{:type :ok, :value []}", "line 1: an operation has no :process"),
         ("{:type :done, :process 1}", "line 1: \"done\" is none of invoke, ok, fail, info"),
         ("{:type :invoke, :process 1}", "line 1: a call has no :value"),
         ("{:type :ok, :process 1, :value 7}", "line 1: 7 is no transaction: a sequence is expected"),
@@ -137,7 +233,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
             "line 2: process 1 calls before its last call was answered",
         ),
         ("{\"type\": \"ok\"", "line 1: EOF while parsing an object at line 1 column 13"),
-        ("[{\"type\": \"ok\"}]", "element 1: an operation has no :process"),
+        ("[{\"type\": \"ok\"}]", "element 1: what is ok has a :value"),
     ] {
         assert_eq!(elle::read(text, None, &mut |_| ()).unwrap_err().to_string(), error, "{text}");
     }
@@ -170,7 +266,7 @@ fn random(model: Model, rng: &mut fastrand::Rng) -> ElleHistory {
         if answer == Answer::Ok || answer == Answer::Info && rng.bool() {
             state = after;
         }
-        history.transactions.push(ElleTransaction { answer, steps, line: 0 });
+        history.transactions.push(ElleTransaction { answer, steps, line: 0, terms: Terms::default() });
     }
     history
 }

@@ -1,7 +1,7 @@
 //! History files: what is written is read back, and what makes no sense is refused with its line.
 
 use ermine_check::{
-    Builder, Digest, History, Index, Operation, Outcome, ReadVersion, Stamp, Table,
+    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,
     file::{read, write},
 };
 
@@ -12,7 +12,7 @@ fn parsed(text: &str) -> Result<History, String> {
 fn lines(history: &History) -> Vec<String> {
     let transactions = history.transactions();
     let line = |it: ermine_check::Transaction<'_>| {
-        format!("{} {:?} {:?}", it.begin(), it.outcome(), it.operations().collect::<Vec<_>>())
+        format!("{} {:?} {:?} {:?}", it.begin(), it.outcome(), it.terms(), it.operations().collect::<Vec<_>>())
     };
     transactions.map(line).collect()
 }
@@ -36,6 +36,12 @@ fn what_is_written_is_read_back() {
         ],
     );
     builder.push(Stamp(8), Outcome::Aborted, [Operation::Write { table, key: b"k", value: None }]);
+    for order in [Order::None, Order::Process, Order::Realtime] {
+        let (began, ended) = (Some(Moment(3)), Some(Moment(4)));
+        let terms = Terms { process: Some(Process(7)), began, ended, order, snapshot: order == Order::None };
+        let write = Operation::Write { table, key: b"k", value: None };
+        builder.push_with(terms, Stamp(9), Outcome::Committed(Stamp(10 + order as u64)), [write]);
+    }
     let history = builder.finish_named([(table, "people \"quoted\"")]);
     let mut text = Vec::new();
     write(&history, &mut text).unwrap();
@@ -59,7 +65,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("{\"format\": \"elle\", \"version\": 1}", "line 1: the format is \"elle\", not \"ermine-history\""),
         (
             "{\"format\": \"ermine-history\", \"version\": 9}",
-            "line 1: version 9 of the format; this program knows version 1",
+            "line 1: version 9 of the format; this program knows versions 1 to 2",
         ),
         ("{\"format\": \"ermine-history\", \"version\": 1, \"sample\": 0}", "line 1: one row in 0 cannot be recorded"),
     ] {
@@ -74,6 +80,10 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         (
             "{\"begin\": 5, \"ops\": [{\"op\": \"write\", \"table\": 1, \"key\": \"ab\", \"value\": \"xyz\"}]}",
             "line 3: \"xyz\" is no digest",
+        ),
+        (
+            "{\"begin\": 5, \"began\": 2, \"ended\": 1, \"ops\": []}",
+            "line 3: it ended at moment 1, before it began at 2",
         ),
         ("{\"begin\": 5, \"commit\": -1, \"ops\": []}", "line 3: invalid value: integer `-1`"),
         ("{\"begin\": 18446744073709551615, \"ops\": []}", "line 3: 18446744073709551615 is no stamp"),

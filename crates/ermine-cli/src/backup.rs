@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ermine::{Database, Error, Options, inspect::ParallelLog};
+use ermine::{Database, Error, Scheme, inspect::ParallelLog};
 use ermine_bench::{Error as Failure, Result, report};
 
-use crate::check;
+use crate::{arguments::LogDirectories, check};
 
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -19,24 +19,24 @@ pub struct Arguments {
     /// The database's archive of its log, if it has one: what this command frees comes there first
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
+    #[command(flatten)]
+    log: LogDirectories,
 }
 
 /// Opens the database and makes the backup.
 pub fn backup(arguments: &Arguments) -> Result<bool> {
-    let Arguments { directory, target, archive } = arguments;
+    let Arguments { directory, target, archive, log } = arguments;
     let names = std::fs::read_dir(directory).map_err(|error| usage(format!("{}: {error}", directory.display())))?;
-    if ParallelLog::open(directory, &Options::default())?.is_some() {
-        let path = directory.display();
-        return Err(usage(format!(
-            "{path} holds a database of a single-version scheme: backups are not supported for those"
-        )));
-    }
+    let is_in_place = ParallelLog::open(directory, &log.options())?.is_some();
     let is_ours = |name: &str| name.starts_with("log-") || name.starts_with("checkpoint-");
-    if !names.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_ours)) {
+    if !is_in_place && !names.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_ours)) {
         return Err(usage(format!("{} holds no database", directory.display())));
     }
-    // A directory knows no scheme: any will do to copy it.
-    let mut options = Options::default();
+    // A directory knows no scheme, but how many versions rows have: any that fits will do to copy it.
+    let mut options = log.options();
+    if is_in_place {
+        options = options.scheme(Scheme::Silo);
+    }
     options.archive = archive.clone();
     let db = Database::open(directory, options).map_err(explain)?;
     let bar = check::bar();
@@ -44,6 +44,7 @@ pub fn backup(arguments: &Arguments) -> Result<bool> {
         bar.set_message(progress.step);
         bar.set_length(progress.total);
         bar.set_position(progress.done);
+        Ok(())
     });
     bar.finish_and_clear();
     let report = report?;
@@ -62,9 +63,9 @@ pub fn backup(arguments: &Arguments) -> Result<bool> {
 /// The words for a database that somebody has open.
 fn explain(error: Error) -> Failure {
     match error {
-        Error::Storage(what) if what.contains(" is in use by ") => {
-            usage(format!("{what}: the process that has it open makes a backup with Database::backup"))
-        }
+        Error::Storage(what) if what.contains(" is in use by ") => usage(format!(
+            "{what}: the process that has it open makes the backup (a server, with BACKUP TO 'directory')"
+        )),
         error => error.into(),
     }
 }

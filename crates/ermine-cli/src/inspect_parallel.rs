@@ -87,7 +87,11 @@ fn show_file(
     }
     let (mut sum, mut records) = (Sum::default(), log.records(file)?);
     for record in &mut records {
-        let LogRecord { position, bytes, epoch, tid, rows, .. } = record?;
+        let LogRecord { position, bytes, epoch, tid, rows, moment, .. } = record?;
+        // A note of the time is nobody's.
+        if moment.is_some() {
+            continue;
+        }
         sum.add(1, rows, bytes, [Some(epoch); 2]);
         match (arguments.summary, arguments.json) {
             (true, _) => {}

@@ -17,10 +17,11 @@ pub struct Arguments {
     /// Where the database goes: a new directory, or an empty one
     #[arg(value_name = "TARGET")]
     target: PathBuf,
-    /// The archived log of the same database (Options::archive), to go on behind the backup
+    /// The archived log of the same database (ermined serve --archive, Options::archive), to go on behind the backup
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
-    /// Only what committed at this LSN or before
+    /// Only what committed at this LSN or before; of a database of a single-version scheme, the stamp of a commit, whose epoch is kept as a
+    /// whole
     #[arg(long, value_name = "N", conflicts_with = "until_time")]
     until_lsn: Option<u64>,
     /// Only what had been committed at this moment, as in 2026-03-01T12:00:00.5+01:00

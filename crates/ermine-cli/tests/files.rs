@@ -141,8 +141,28 @@ fn a_directory_of_a_single_version_scheme_is_verified_and_shown() {
         assert!(out.contains("no whole record") && out.contains(&position.to_string()), "{out}");
     }
     let (code, _, err) = scratch.ermine("backup db copy");
-    assert_eq!(code, Some(2));
-    assert!(err.contains("not supported"), "{err}");
+    assert_eq!(code, Some(1));
+    assert!(err.contains(file), "{err}");
+}
+
+#[test]
+fn a_database_of_a_single_version_scheme_is_copied_and_restored() {
+    let scratch = Scratch::new("silo-backup");
+    let tpcc = TPCC.replace("tpcc", "tpcc --scheme silo --log-dir first --log-dir second");
+    let (code, _, err) = scratch.ermine(&tpcc);
+    assert_eq!(code, Some(0), "{err}");
+    let (code, out, err) = scratch.ermine("backup db copy --archive archive --log-dir first --log-dir second");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("has everything below"), "{out}");
+    let (code, out, err) = scratch.ermine("restore copy back --archive archive");
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    for directory in ["copy", "back"] {
+        let (code, out, _) = scratch.ermine(&format!("verify {directory}"));
+        assert!(code == Some(0) && out.contains("nothing is wrong: 9 tables"), "{out}");
+    }
+    let (code, _, err) = scratch.ermine("restore copy back");
+    assert_eq!(code, Some(1));
+    assert!(err.contains("is not empty"), "{err}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ermine::{Durability, Options, Scheme};
+use ermine::{Durability, Options, Order, Scheme};
 use ermine_server::options::ServerOptions;
 use ermine_shell::{Format, Layout, Step, Task};
 use log::LevelFilter;
@@ -18,6 +18,10 @@ pub struct Ermined {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Make a database in a directory that has none
+    ///
+    /// The directory is made as well; only its owner has access to it.
+    Init(Init),
     /// Open a database and serve it
     ///
     /// Ends after SIGTERM or SIGINT: clients outside of transactions are sent away at once, transactions may go on for a while. A second
@@ -38,9 +42,21 @@ pub enum Command {
 }
 
 #[derive(Debug, Args)]
-pub struct Serve {
-    /// The database's directory, made when it is not there
+pub struct Init {
+    /// Directory of the new database
     pub dir: PathBuf,
+    /// Concurrency control, by whose family files are written; as for serve
+    #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
+    pub scheme: Scheme,
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Directory of the database
+    pub dir: PathBuf,
+    /// Make the database when there is none
+    #[arg(long)]
+    pub create: bool,
     /// Address to listen on; may be given more than once
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5432")]
     pub listen: Vec<SocketAddr>,
@@ -103,23 +119,36 @@ pub struct Engine {
     /// 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
     #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
+    /// Order of transactions, under rc-ssn and si-ssn: strict, a transaction comes after all that had been acknowledged when it began;
+    /// session, after those of its session; none. Sessions change it with SET ermine.transaction_order
+    #[arg(long, default_value_t = Order::default(), value_name = "ORDER")]
+    pub order: Order,
     /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
     #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
     pub durability: Durability,
+    /// Memory that the database may take in MiB, for rows, indexes, statements and messages [default: three quarters of the machine's or the
+    /// control group's]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
+    pub memory_limit: Option<u64>,
 }
 
 impl Engine {
     /// What the engine is told.
     pub fn options(&self) -> Options {
-        Options::default().scheme(self.scheme).durability(self.durability)
+        let mut options = Options::default().scheme(self.scheme).order(self.order).durability(self.durability);
+        options.memory_limit = self.memory_limit.map(|mebibytes| mebibytes << 20);
+        options
     }
 }
 
 #[derive(Debug, Args)]
 pub struct Shell {
-    /// The database's directory, made when it is not there
+    /// Directory of the database
     #[arg(required_unless_present = "connect", conflicts_with = "connect")]
     pub dir: Option<PathBuf>,
+    /// Make the database when there is none
+    #[arg(long, conflicts_with = "connect")]
+    pub create: bool,
     #[command(flatten)]
     pub engine: Engine,
     /// Use the server at postgres://user[:password]@host[:port]/database
@@ -127,7 +156,13 @@ pub struct Shell {
     /// What is left open is in PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGOPTIONS, PGAPPNAME and PGCONNECT_TIMEOUT. The connection has TLS where the server
     /// does; sslmode or PGSSLMODE says whether it has to (disable, prefer, require). Who the server is, is verified if PGSSLROOTCERT names
     /// a file of certificates.
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["scheme", "durability"])]
+    #[arg(
+        long,
+        value_name = "URL",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with_all = ["scheme", "order", "durability", "memory_limit"]
+    )]
     pub connect: Option<String>,
     /// Run this and end; may be given more than once
     ///
@@ -231,6 +266,9 @@ mod tests {
         {
             assert!(serve(&format!("ermined {line}")).is_err(), "{line}");
         }
+        let limited = serve("ermined serve d --memory-limit 64").unwrap();
+        assert_eq!(limited.engine.options().memory_limit, Some(64 << 20));
+        assert!(serve("ermined serve d --memory-limit 1").is_err());
         let shell = |line: &str| match Ermined::try_parse_from(line.split(' ')) {
             Ok(Ermined { command: Command::Shell(shell) }) => Ok(shell),
             Ok(_) => panic!("{line}"),

@@ -3,19 +3,22 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod init;
 mod serve;
 mod shell;
 mod user;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use clap::Parser;
+use ermine::Database;
 
 use crate::arguments::{Command, Ermined, User};
 
 fn main() -> ExitCode {
     let Ermined { command } = Ermined::parse();
     let done = match command {
+        Command::Init(arguments) => init::init(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Shell(arguments) => shell::shell(&arguments),
         Command::User { what: User::Add { name, place } } => user::add(&name, &place),
@@ -44,6 +47,15 @@ pub enum Failure {
     Failed(String),
     /// It did not work, and everything has been said about that.
     Told,
+}
+
+/// Fails where there is no database: a directory that was mistyped is not made one.
+pub fn check_exists(dir: &Path) -> Result<(), Failure> {
+    if Database::exists(dir) {
+        return Ok(());
+    }
+    let dir = dir.display();
+    Err(Failure::Usage(format!("there is no database in {dir}; `ermined init {dir}` makes one")))
 }
 
 /// It did not work.

@@ -14,7 +14,7 @@ use ermine_sql::SqlDatabase;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::{Failure, arguments::Serve, failed};
+use crate::{Failure, arguments::Serve, check_exists, failed};
 
 pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     logger::start(arguments.log);
@@ -23,6 +23,9 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
         (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key).map_err(failed)?),
         _ => None,
     };
+    if !arguments.create {
+        check_exists(&arguments.dir)?;
+    }
     let database = Arc::new(Database::open(&arguments.dir, arguments.engine.options()).map_err(failed)?);
     let backend = SqlBackend::new(SqlDatabase::open(database).map_err(failed)?, arguments.engine.scheme.waits());
     if !options.trust && !backend.has_passwords() {

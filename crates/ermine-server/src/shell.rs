@@ -11,7 +11,7 @@ use ermine::Database;
 use ermine_shell::{Connected, Local, Statements, Target};
 use ermine_sql::SqlDatabase;
 
-use crate::{Failure, arguments::Shell, failed};
+use crate::{Failure, arguments::Shell, check_exists, failed};
 
 pub fn shell(arguments: &Shell) -> Result<(), Failure> {
     let statements: Box<dyn Statements> = match (&arguments.connect, &arguments.dir) {
@@ -20,6 +20,9 @@ pub fn shell(arguments: &Shell) -> Result<(), Failure> {
             Box::new(Connected::open(target).map_err(|failure| Failure::Failed(failure.to_string()))?)
         }
         (None, Some(dir)) => {
+            if !arguments.create {
+                check_exists(dir)?;
+            }
             let database = Arc::new(Database::open(dir, arguments.engine.options()).map_err(failed)?);
             Box::new(local(&SqlDatabase::open(database).map_err(failed)?, dir))
         }

@@ -8,7 +8,7 @@ use std::{
 use ermine::Database;
 use ermine_sql::{Gathered, Session, SqlDatabase, SqlError, SqlState, verifier::Verifier};
 
-use crate::{Failure, arguments::Place, failed};
+use crate::{Failure, arguments::Place, check_exists, failed};
 
 pub fn add(name: &str, place: &Place) -> Result<(), Failure> {
     let mut session = open(place)?;
@@ -25,34 +25,22 @@ pub fn add(name: &str, place: &Place) -> Result<(), Failure> {
 }
 
 pub fn drop(name: &str, place: &Place) -> Result<(), Failure> {
-    check_is_database(place)?;
     run(&mut open(place)?, &format!("DROP USER {}", quoted(name))).map_err(failed)?;
     println!("{name} is gone");
     Ok(())
 }
 
 pub fn list(place: &Place) -> Result<(), Failure> {
-    check_is_database(place)?;
     let text = "SELECT rolname FROM pg_roles WHERE rolname <> current_user ORDER BY rolname";
     let names = run(&mut open(place)?, text).map_err(failed)?;
     names.texts().concat().iter().for_each(|name| println!("{name}"));
     Ok(())
 }
 
-/// What is none is not made one, only to find nobody there.
-fn check_is_database(Place { dir, .. }: &Place) -> Result<(), Failure> {
-    if dir.join("LOCK").exists() {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!("there is no database in {}", dir.display())))
-}
-
 /// A session of nobody.
 fn open(place: &Place) -> Result<Session, Failure> {
     let Place { dir, engine } = place;
-    if !dir.is_dir() {
-        return Err(Failure::Usage(format!("{} is no directory", dir.display())));
-    }
+    check_exists(dir)?;
     let database = Database::open(dir, engine.options()).map_err(|error| {
         let in_use = if error.to_string().contains(" is in use by ") {
             "; if that is a server, say CREATE USER, ALTER USER or DROP USER in a session there"

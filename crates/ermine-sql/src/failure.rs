@@ -28,6 +28,9 @@ pub(crate) fn of_engine(error: Error) -> SqlError {
             let message = format!("row is too big: size {bytes}, maximum size {}", ermine::MAX_VALUE_BYTES);
             SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
         }
+        Error::OutOfMemory { .. } => SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
+            .detail(error.to_string())
+            .hint("Delete rows, or start the server with a larger --memory-limit."),
         Error::Limit(what) => SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what),
         Error::Poisoned(why) => SqlError::new(SqlState::IO_ERROR, format!("the log can no longer be written: {why}"))
             .hint("Mend the cause and start the server again; whether the last transactions happened shows then."),

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::{
     error::Result,
-    ids::{TableId, Tid},
+    ids::{DatabaseId, TableId, Tid},
     savepoints::Savepoint,
     types::{KeyBuffer, KeyList},
     work::Work,
@@ -107,6 +107,8 @@ pub type Found<'v, 'a> = dyn FnMut(Option<&'a [u8]>) -> Result<()> + 'v;
 
 /// The operations of a running transaction on bytes.
 pub trait Access: sealed::Sealed {
+    /// The open database that the transaction is of.
+    fn database(&self) -> &DatabaseId;
     /// The value under a key, as this transaction sees it; it stays readable until the transaction ends.
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
     /// As [`Access::get`] for several keys, whose values `found` gets in their order.
@@ -154,6 +156,10 @@ pub(crate) mod sealed {
         fn commit(self) -> Result<Stamp>;
         /// Commits in memory, or says why not.
         fn commit_async(self) -> Result<Self::Receipt>;
+        /// Undoes what it has written and commits what it has read; waits as its durability asks.
+        fn commit_reads(self) -> Result<Stamp>;
+        /// Undoes what it has written and commits what it has read in memory.
+        fn commit_reads_async(self) -> Result<Self::Receipt>;
         /// Why it is over, if it has lost a conflict.
         fn doomed(&self) -> Option<Box<Abort>>;
     }

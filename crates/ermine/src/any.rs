@@ -10,12 +10,12 @@ use crate::{
     durable::recovery::Recovery,
     engine::Engine,
     error::{Abort, Error, Result},
-    ids::{Stamp, TableId, Tid},
+    ids::{DatabaseId, Stamp, TableId, Tid},
     job::Job,
     log::Receipt,
     options::{Options, Scheme, TxnOptions},
     platform::file::Directory,
-    run::{self, Runs},
+    run::{self, Ends, Runs},
     savepoints::Savepoint,
     scheme::{
         Scheme as SchemeTrait,
@@ -43,6 +43,10 @@ impl<P: InPlace> Sealed for single::Txn<'_, P> {}
 impl<S: SchemeTrait> Sealed for Txn<'_, S> {}
 
 impl<S: SchemeTrait> Access for Txn<'_, S> {
+    fn database(&self) -> &DatabaseId {
+        Txn::database(self)
+    }
+
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         Txn::get(self, table, key)
     }
@@ -100,6 +104,10 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
 }
 
 impl<P: InPlace> Access for single::Txn<'_, P> {
+    fn database(&self) -> &DatabaseId {
+        single::Txn::database(self)
+    }
+
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         single::Txn::get(self, table, key)
     }
@@ -167,6 +175,14 @@ impl<'e, P: InPlace> Attempt for single::Txn<'e, P> {
         single::Txn::commit_async(self)
     }
 
+    fn commit_reads(self) -> Result<Stamp> {
+        single::Txn::commit_reads(self)
+    }
+
+    fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        single::Txn::commit_reads_async(self)
+    }
+
     #[inline]
     fn doomed(&self) -> Option<Box<Abort>> {
         single::Txn::doomed(self)
@@ -182,6 +198,14 @@ impl<'e, S: SchemeTrait> Attempt for Txn<'e, S> {
 
     fn commit_async(self) -> Result<Receipt<'e>> {
         Txn::commit_async(self)
+    }
+
+    fn commit_reads(self) -> Result<Stamp> {
+        Txn::commit_reads(self)
+    }
+
+    fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        Txn::commit_reads_async(self)
     }
 
     // Asked for once a transaction.
@@ -244,16 +268,16 @@ macro_rules! schemes {
                 }))
             }
 
-            pub(crate) fn run<'db, T, E: From<Error>, R>(
+            pub(crate) fn run<'db, T, E: From<Error>, R, F>(
                 &'db self,
                 options: TxnOptions,
                 mut body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
-                commit: impl Fn(AnyAccess<'db>) -> Result<R>,
+                ends: Ends<impl Fn(AnyAccess<'db>) -> Result<R>, impl Fn(AnyAccess<'db>) -> Result<F>>,
             ) -> Result<(T, R), E> {
                 match self {
                     $(Self::$name(engine) => {
                         let lift = |txn| AnyAccess(AnyTxn::$name(txn));
-                        run::run(engine, options, lift, &mut body, |body, txn| body(txn), |_, _| {}, commit)
+                        run::run(engine, options, lift, &mut body, |body, txn| body(txn), |_, _| {}, ends)
                     })*
                 }
             }
@@ -265,10 +289,14 @@ macro_rules! schemes {
                 retry: bool,
             ) -> Result<(J::Output, Receipt<'_>), J::Error> {
                 match self {
-                    $(Self::$name(engine) => match retry {
-                        true => run::run(engine, options, access!($how $name), job, |job, txn| job.run(txn), J::lost, Attempt::commit_async),
-                        false => run::run_once(engine, options, access!($how $name), job, |job, txn| job.run(txn), J::lost, Attempt::commit_async),
-                    },)*
+                    $(Self::$name(engine) => {
+                        let (access, body) = (access!($how $name), |job: &mut J, txn: &Transaction<'_, _>| job.run(txn));
+                        let ends = Ends { commit: Attempt::commit_async, fail: Attempt::commit_reads_async };
+                        match retry {
+                            true => run::run(engine, options, access, job, body, J::lost, ends),
+                            false => run::run_once(engine, options, access, job, body, J::lost, ends),
+                        }
+                    })*
                 }
             }
         }
@@ -285,6 +313,12 @@ macro_rules! schemes {
         impl Sealed for AnyAccess<'_> {}
 
         impl Access for AnyAccess<'_> {
+            fn database(&self) -> &DatabaseId {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.database(),)*
+                }
+            }
+
             fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.get(table, key),)*
@@ -382,6 +416,18 @@ macro_rules! schemes {
             fn commit_async(self) -> Result<Receipt<'db>> {
                 match self.0 {
                     $(AnyTxn::$name(txn) => txn.commit_async(),)*
+                }
+            }
+
+            fn commit_reads(self) -> Result<Stamp> {
+                match self.0 {
+                    $(AnyTxn::$name(txn) => txn.commit_reads(),)*
+                }
+            }
+
+            fn commit_reads_async(self) -> Result<Receipt<'db>> {
+                match self.0 {
+                    $(AnyTxn::$name(txn) => txn.commit_reads_async(),)*
                 }
             }
 

@@ -37,8 +37,9 @@ impl Default for Index {
 impl Index {
     /// Builds it from ascending entries.
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>) -> Self {
-        let index = index::Index::bulk_load(IndexKind::BTree, entries.into_iter().map(|(key, row)| (key, RowId(row))));
-        Self { index, ..Self::default() }
+        let epochs = EpochManager::new("index comparison");
+        let entries = entries.into_iter().map(|(key, row)| (key, RowId(row)));
+        Self { index: index::Index::bulk_load(IndexKind::BTree, &epochs.join_as("bulk load"), entries), epochs }
     }
 
     /// One a thread.

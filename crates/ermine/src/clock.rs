@@ -4,8 +4,9 @@
 //! commit stamp (ERMIA 3.2). A beginning transaction reads the offset: it sees every stamp strictly below.
 //!
 //! Invariants
-//! 1. Stamps are multiples of [`GRANULE`], so `begin - 1` is nobody's commit stamp: read-only transactions commit there.
-//! 2. `reserve` is sequentially consistent: what a committer did before it (marking itself committing, setting reader
+//! 1. Stamps of transactions with writes are multiples of [`GRANULE`], so `begin - 1` is none of them: read-only transactions
+//!    commit there, or at `pass`. Several of them may have one stamp.
+//! 2. `reserve` and `pass` are sequentially consistent read-modify-writes: what a committer did before it (marking itself committing, setting reader
 //!    bits) is seen by everyone who holds a higher stamp. The certifiers rest on this.
 
 use crate::{
@@ -43,11 +44,22 @@ impl LogOffset {
         self.0.load(Ordering::Acquire)
     }
 
+    /// The highest stamp at or below `stamp` that a transaction with writes can have.
+    pub(crate) fn commit_up_to(stamp: Stamp) -> Stamp {
+        Stamp(stamp.0 & !(GRANULE - 1))
+    }
+
     /// Takes the place `at` and `bytes` of log with it, if it is the next one.
     pub(crate) fn reserve_at(&self, at: Stamp, bytes: u64) -> bool {
         // SeqCst: invariant 2.
         let end = at.0 + bytes.next_multiple_of(GRANULE).max(GRANULE);
         self.0.compare_exchange(at.0, end, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives a place above all that were taken and below the next one, without log, to a transaction without writes.
+    pub(crate) fn pass(&self) -> Stamp {
+        // SeqCst, and not a load: invariant 2.
+        Stamp(self.0.fetch_add(0, Ordering::SeqCst) - 1)
     }
 
     /// Takes the next place in the order, and `bytes` of log with it.

@@ -1,34 +1,40 @@
 //! Opens a database and owns every part of it.
 
-use std::{any::TypeId, path::Path, sync::Arc, time::Duration};
+use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     access::sealed::Attempt,
     any::{AnyAccess, AnyEngine, with_engine},
-    catalog::{IndexEntry, type_name},
+    catalog::{IndexEntry, TableEntry},
     durable::{
         backup::BackupReport,
         checkpoint::{CheckpointReport, Pace},
         copy::Progress,
+        is_of_database,
         recovery::Recovery,
         store::storage,
     },
     error::{AbortKind, Error, Result},
     handle::{SecondaryIndex, Table},
-    ids::Stamp,
+    ids::{DatabaseId, Stamp},
     index::IndexKind,
     job::Job,
     log::Receipt,
     maintenance::Helpers,
-    options::{Durability, Options, Scheme, TableOptions, TxnOptions},
-    platform::file::{
-        Directory,
-        real::{Lock, RealDirectory},
+    options::{Durability, IndexOptions, Options, Order, Scheme, TableOptions, TxnOptions},
+    platform::{
+        budget::Budget,
+        file::{
+            Directory,
+            real::{Lock, RealDirectory},
+        },
     },
+    run::Ends,
     sequence::Sequence,
     table::KeyOf,
+    tables::{OpenTable, TableTypes},
     transaction::Transaction,
-    types::{Key, Value},
+    types::{Key, Value, type_name},
 };
 
 /// A database: in memory, and in a directory if it was opened in one. Share it by reference or in an [`Arc`]. Dropping it makes
@@ -36,6 +42,7 @@ use crate::{
 pub struct Database {
     engine: Arc<AnyEngine>,
     durability: Durability,
+    order: Order,
     recovery: Recovery,
     helpers: Option<Helpers>,
     /// Last: the directory is free when everything else has ended.
@@ -59,6 +66,10 @@ pub struct Statistics {
     pub commits: u64,
     /// Aborted attempts, in the order of [`crate::AbortKind::ALL`].
     pub aborts: [u64; AbortKind::ALL.len()],
+    /// Bytes of memory that the database has taken, in use or free for more of the same ([`Options::memory_limit`]).
+    pub memory_taken: u64,
+    /// Bytes of memory that it may take.
+    pub memory_limit: u64,
     /// Bytes taken for versions, in use or free for new ones.
     pub version_bytes: u64,
     /// Bytes of indirection arrays in use.
@@ -80,8 +91,52 @@ pub struct Statistics {
     pub log_flushes: u64,
 }
 
+/// A table, as [`Database::tables`] tells.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TableDescription {
+    /// Its name.
+    pub name: String,
+    /// The type of its keys.
+    pub key_type: String,
+    /// The type of its values.
+    pub value_type: String,
+    /// What is known of their bytes, for each version of the type that may be in the table; empty in a table of an earlier release until a
+    /// program opens it. Types without versions have one, numbered 0.
+    pub layouts: Vec<(u8, String)>,
+    /// The kind of its primary index.
+    pub index: IndexKind,
+    /// Its secondary indexes, in order of creation.
+    pub indexes: Vec<IndexDescription>,
+}
+
+/// A secondary index, as [`Database::tables`] tells.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IndexDescription {
+    /// Its name.
+    pub name: String,
+    /// The type of its keys.
+    pub key_type: String,
+    /// How it is built.
+    pub options: IndexOptions,
+}
+
+impl From<TableEntry> for TableDescription {
+    fn from(entry: TableEntry) -> Self {
+        let TableEntry { name, key_type, value_type, layouts, kind, indexes, .. } = entry;
+        let describe = |IndexEntry { name, uniqueness, key_type, version, kind }| {
+            let options = IndexOptions::new(uniqueness).kind(kind).version(version);
+            IndexDescription { name, key_type, options }
+        };
+        let indexes = indexes.into_iter().map(describe).collect();
+        Self { name, key_type, value_type, layouts: layouts.known().to_vec(), index: kind, indexes }
+    }
+}
+
 impl Database {
-    /// Opens the database in the directory `path`, which is made when it is not there.
+    /// Opens the database in the directory `path`, which is made when it is not there ([`Options::create`]). What is made is for its owner
+    /// alone (modes 0700 and 0600).
     ///
     /// What an earlier process left is recovered first, however it ended ([`Database::recovery`] says what was found). Progress and
     /// a summary go to the application's logger, where it has one for the `log` crate, as do failures in the background. One
@@ -103,21 +158,41 @@ impl Database {
     /// # Ok::<_, ermine::Error>(())
     /// ```
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        let directory = RealDirectory::create(path.as_ref()).map_err(storage)?;
+        let path = path.as_ref();
+        if !options.create && !Self::exists(path) {
+            return Err(Error::Storage(format!(
+                "there is no database in {}: check the path, or make one (`Options::create`)",
+                path.display()
+            )));
+        }
+        let directory = RealDirectory::create(path).map_err(storage)?;
+        if let Some(mode) = directory.open_to_others() {
+            ::log::warn!("others than its owner have access to {} (mode {mode:o}): `chmod 700` it", path.display());
+        }
         let lock = directory.lock().map_err(storage)?;
         let mut database = Self::open_in(Arc::new(directory), options)?;
         database.lock = Some(lock);
         Ok(database)
     }
 
+    /// Whether there is a database in the directory `path`.
+    pub fn exists(path: impl AsRef<Path>) -> bool {
+        let names = RealDirectory::open(path).and_then(|directory| directory.list());
+        names.is_ok_and(|names| names.iter().any(|name| is_of_database(name)))
+    }
+
     /// As [`Database::open`] for any implementation of a directory; nobody else uses it meanwhile.
     #[doc(hidden)]
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
         options.check()?;
-        let (engine, recovery) = AnyEngine::open(&options, &directory)?;
+        let (engine, recovery) = AnyEngine::open(&options.fitted(), &directory)?;
         let engine = Arc::new(engine);
+        if let Some(seed) = options.memory_faults {
+            with_engine!(&*engine, engine => engine.budget.fail(seed));
+        }
         let helpers = Helpers::start(&engine)?;
-        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
+        let Options { durability, order, .. } = options;
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// What was found when the database was opened, and how long that took.
@@ -128,15 +203,26 @@ impl Database {
     /// Opens an empty database in memory.
     pub fn open_in_memory(options: Options) -> Result<Self> {
         options.check()?;
-        let engine = Arc::new(AnyEngine::in_memory(&options));
+        let engine = Arc::new(AnyEngine::in_memory(&options.fitted()));
         let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
-        Ok(Self { engine, durability: options.durability, recovery, helpers: Some(helpers), lock: None })
+        let Options { durability, order, .. } = options;
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
+    }
+
+    /// What the handles of its tables are compared with.
+    pub(crate) fn identity(&self) -> &DatabaseId {
+        with_engine!(&*self.engine, engine => engine.database())
     }
 
     /// The scheme it was opened with.
     pub fn scheme(&self) -> Scheme {
         self.engine.scheme()
+    }
+
+    /// The order of transactions that it was opened with.
+    pub fn order(&self) -> Order {
+        self.order
     }
 
     /// The table of that name, created when absent; [`Error::Schema`] when it exists with other types.
@@ -156,15 +242,17 @@ impl Database {
     /// # Ok::<_, ermine::Error>(())
     /// ```
     pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
-        let types = [TypeId::of::<K>(), TypeId::of::<V>()];
-        let names = [type_name::<K>(), type_name::<V>()];
-        let (id, name) = with_engine!(&*self.engine, engine => engine.open_table(name, types, names, &options))?;
-        Ok(Table::new(id, name))
+        let types = TableTypes::of::<K, V>();
+        let OpenTable { id, name, framing } =
+            with_engine!(&*self.engine, engine => engine.open_table(name, &types, &options))?;
+        Ok(Table::new(id, framing, self.identity().clone(), name))
     }
 
     /// The secondary index of that name, created when absent; the table must never have had rows then.
     ///
-    /// `key_of` gives a row's key in the index; it must depend on nothing but its arguments.
+    /// `key_of` gives a row's key in the index; it must depend on nothing but its arguments. When the database is opened again it is tried
+    /// on some rows: [`Error::Schema`] when one has another key than it has in the index. [`IndexOptions::version`] makes a
+    /// change known that no such row shows.
     pub fn index<S: Key, K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
@@ -172,23 +260,24 @@ impl Database {
         uniqueness: Uniqueness,
         key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<S, K, V>> {
-        self.index_with(table, name, uniqueness, IndexKind::BTree, key_of)
+        self.index_with(table, name, IndexOptions::new(uniqueness), key_of)
     }
 
-    /// As [`Database::index`], with the kind of the index; [`Error::Schema`] for [`IndexKind::Hash`], which cannot find rows by the
-    /// front of an entry.
+    /// As [`Database::index`], with its kind and the version of its key function; [`Error::Schema`] for [`IndexKind::Hash`], which cannot find
+    /// rows by the front of an entry, and when the index was built by another version.
     pub fn index_with<S: Key, K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
         name: &str,
-        uniqueness: Uniqueness,
-        kind: IndexKind,
+        options: IndexOptions,
         key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<S, K, V>> {
-        let entry = IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>(), kind };
+        let IndexOptions { uniqueness, kind, version } = options;
+        let entry = IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>(), version, kind };
+        let framing = table.framing();
         let key_of = KeyOf {
             extract: Box::new(move |mut key, value, out| {
-                key_of(&K::decode(&mut key)?, V::view(value)?).encode(out);
+                key_of(&K::decode(&mut key)?, framing.view::<V>(value)?).encode(out);
                 Ok(())
             }),
             secondary_length: |entry| {
@@ -198,8 +287,51 @@ impl Database {
             },
             key_type: TypeId::of::<S>(),
         };
-        let ordinal = with_engine!(&*self.engine, engine => engine.open_index(table.id(), entry, key_of))?;
+        let id = table.id_in(self.identity().address())?;
+        let ordinal = with_engine!(&*self.engine, engine => engine.open_index(id, entry, key_of))?;
         Ok(SecondaryIndex::new(table.clone(), ordinal))
+    }
+
+    /// All tables, with what the catalog knows of their types and indexes, in order of creation.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// db.table::<u64, String>("names")?;
+    /// let [names] = &db.tables()[..] else { panic!("there is one table") };
+    /// assert_eq!((&*names.name, &*names.key_type, &*names.value_type), ("names", "u64", "String"));
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn tables(&self) -> Vec<TableDescription> {
+        let entries = with_engine!(&*self.engine, engine => engine.tables.entries());
+        entries.into_iter().map(TableDescription::from).collect()
+    }
+
+    /// Drops the table of that name with its rows and indexes; says whether there was one. When it returns, that is durable.
+    ///
+    /// It is no part of a transaction and conflicts with none. Operations that begin afterwards fail with [`Error::Schema`], also those of
+    /// transactions and snapshots that are open; a transaction that has written to the table may commit, and what it wrote there goes with
+    /// the table. Memory is freed when the transactions that are open now have ended, files at the next checkpoints. Of a
+    /// crash in between, the table is there as a whole or not at all.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// let names = db.table::<u64, String>("names")?;
+    /// assert!(db.drop_table("names")?);
+    /// assert!(db.run(|txn| txn.get(&names, &1)).is_err());
+    /// assert!(!db.drop_table("names")?);
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn drop_table(&self, name: &str) -> Result<bool> {
+        with_engine!(&*self.engine, engine => engine.drop_table(name))
+    }
+
+    /// Gives a table another name, which no table has. When it returns, that is durable.
+    ///
+    /// It is no part of a transaction. Handles of the table stay valid and tell the name that they were made with.
+    pub fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
+        with_engine!(&*self.engine, engine => engine.rename_table(name, new_name))
     }
 
     /// The sequence of that name: unique numbers for surrogate keys, drawn by threads from different chunks of `chunk` numbers, so that
@@ -226,7 +358,8 @@ impl Database {
     }
 
     /// Begins a transaction that reads a safe snapshot: it sees what had been committed, is tracked nowhere and never loses
-    /// a conflict, however long it reads (SSN 5.2). See [`Options::snapshot_interval`] for how fresh it is. An error under
+    /// a conflict, however long it reads (SSN 5.2). In strict order it sees everything that had been acknowledged; otherwise
+    /// [`Options::snapshot_interval`] says how fresh it is. An error under
     /// schemes that have none ([`Scheme::has_snapshots`]).
     ///
     /// ```
@@ -245,8 +378,13 @@ impl Database {
     /// Runs a transaction until it commits or fails for good.
     ///
     /// When it loses a conflict it is run again from the beginning with a new snapshot; a transaction that has lost many
-    /// times runs alone, so that it gets through. An error that `body` returns for any other reason rolls it back and is
-    /// handed on. `body` must not keep anything of a failed attempt.
+    /// times runs alone, so that it gets through. `body` must not keep anything of a failed attempt.
+    ///
+    /// Any other error that `body` returns undoes what the transaction has written and is handed on. Such an error may follow
+    /// from what the transaction has read, so under a serializable scheme the reads are certified first, as in
+    /// [`Transaction::commit_reads`]; if they are not, the transaction has lost a conflict and is run again. A panic of `body` is
+    /// not held back: under schemes without a snapshot ([`Scheme::reads_snapshot`]), `body` may see a state that no serial
+    /// order has before it is run again.
     pub fn run<'db, T, E: From<Error>>(&'db self, body: impl FnMut(&Transaction<'db>) -> Result<T, E>) -> Result<T, E> {
         self.run_with(TxnOptions::default(), body)
     }
@@ -257,16 +395,18 @@ impl Database {
         options: TxnOptions,
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.engine.run(options, body, Attempt::commit).map(|(value, _)| value)
+        let ends = Ends { commit: Attempt::commit, fail: Attempt::commit_reads };
+        self.engine.run(options, body, ends).map(|(value, _)| value)
     }
 
     /// As [`Database::run`], without waiting for the device: the [`Receipt`] says when what was done is durable. Others see it
-    /// at once.
+    /// at once. An error has no receipt: what it follows from is durable after [`Database::sync`].
     pub fn run_async<'db, T, E: From<Error>>(
         &'db self,
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
     ) -> Result<(T, Receipt<'db>), E> {
-        self.engine.run(TxnOptions::default(), body, Attempt::commit_async)
+        let ends = Ends { commit: Attempt::commit_async, fail: Attempt::commit_reads_async };
+        self.engine.run(TxnOptions::default(), body, ends)
     }
 
     /// As [`Database::run`] for a [`Job`], which is compiled for each scheme.
@@ -302,6 +442,11 @@ impl Database {
     /// Waits, where the database promises that.
     fn settle(&self, receipt: Receipt<'_>) -> Result<()> {
         if self.durability == Durability::Durable { receipt.wait().map(drop) } else { Ok(()) }
+    }
+
+    /// The memory that the database may take. What an application needs for its own queries can be counted there, too.
+    pub fn budget(&self) -> &Arc<Budget> {
+        with_engine!(&*self.engine, engine => &engine.budget)
     }
 
     /// Counts and sizes.
@@ -343,19 +488,36 @@ impl Database {
     /// # Ok::<_, ermine::Error>(())
     /// ```
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackupReport> {
-        self.backup_with(path, &mut |_| ())
+        self.backup_with(path, &mut |_| Ok(()))
     }
 
-    /// As [`Database::backup`], and tells how far it is.
-    pub fn backup_with(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+    /// As [`Database::backup`], and tells how far it is. An error of `progress` ends the backup and is handed on. A backup that fails removes
+    /// the files that it has made.
+    pub fn backup_with(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(Progress) -> Result<()>,
+    ) -> Result<BackupReport> {
         let to = RealDirectory::create(path.as_ref()).map_err(storage)?;
-        with_engine!(&*self.engine, engine => engine.backup(&to, progress))
+        self.backup_to(&to, progress)
     }
 
     /// As [`Database::backup`] for any implementation of a directory.
     #[doc(hidden)]
     pub fn backup_in(&self, to: &dyn Directory) -> Result<BackupReport> {
-        with_engine!(&*self.engine, engine => engine.backup(to, &mut |_| ()))
+        self.backup_to(to, &mut |_| Ok(()))
+    }
+
+    fn backup_to(&self, to: &dyn Directory, progress: &mut dyn FnMut(Progress) -> Result<()>) -> Result<BackupReport> {
+        let mut stopped = None;
+        let watch = &mut |copied| {
+            progress(copied).map_err(|error| {
+                stopped = Some(error);
+                io::Error::other("the backup was told to end")
+            })
+        };
+        let made = with_engine!(&*self.engine, engine => engine.backup(to, watch));
+        stopped.map_or(made, Err)
     }
 
     /// Has everything that has been committed so far in the archive ([`Options::archive`]), also what is in the segment that is
@@ -399,6 +561,29 @@ impl<'db> Transaction<'db, AnyAccess<'db>> {
     /// ```
     pub fn commit_async(self) -> Result<Receipt<'db>> {
         self.into_access().commit_async()
+    }
+
+    /// Undoes everything that the transaction has written and commits what it has read; an [`Error::Abort`] means that no
+    /// serial order has these reads. Gives their place in the order of commits.
+    ///
+    /// For an error that the application is about to report because of what the transaction has read: a key exists, a sum is
+    /// wrong, a limit is exceeded. Under a serializable scheme such an error is true only if the reads are certified.
+    /// [`Database::run`] does this for every error that leaves it.
+    ///
+    /// ```
+    /// # use ermine::{Database, Error, Options, TxnOptions};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// # let accounts = db.table::<u64, i64>("accounts")?;
+    /// # db.run(|txn| txn.put(&accounts, &7, &100))?;
+    /// let txn = db.begin(TxnOptions::default())?;
+    /// if let Err(Error::KeyExists { .. }) = txn.insert(&accounts, &7, &200) {
+    ///     txn.commit_reads()?; // an abort: begin again, the account may be gone
+    ///     println!("account 7 exists");
+    /// }
+    /// # Ok::<_, Error>(())
+    /// ```
+    pub fn commit_reads(self) -> Result<Stamp> {
+        self.into_access().commit_reads()
     }
 
     /// Rolls back, as dropping does.

@@ -1,8 +1,11 @@
 //! The rows that a transaction says it will touch, before it begins.
 
+use std::sync::Arc;
+
 use crate::{
+    error::{Error, Result},
     handle::Table,
-    ids::TableId,
+    ids::{DatabaseId, TableId},
     types::{AsKey, Key, KeyBuffer, Value},
 };
 
@@ -25,6 +28,10 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct AccessSet {
     keys: Vec<DeclaredKey>,
+    /// That of its tables.
+    database: Option<DatabaseId>,
+    /// A table that is of another database than the first.
+    foreign: Option<Arc<str>>,
 }
 
 /// One of them.
@@ -54,11 +61,20 @@ impl AccessSet {
     fn with<K: Key, V: Value>(mut self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized), writes: bool) -> Self {
         let mut encoded = KeyBuffer::new();
         key.encode(&mut encoded);
+        if self.database.get_or_insert_with(|| table.database().clone()) != table.database() {
+            self.foreign.get_or_insert_with(|| table.name().into());
+        }
         self.keys.push(DeclaredKey { table: table.id(), key: encoded, writes });
         self
     }
 
-    pub(crate) fn keys(&self) -> &[DeclaredKey] {
-        &self.keys
+    /// Its keys, for a transaction of this database.
+    pub(crate) fn keys(&self, database: &DatabaseId) -> Result<&[DeclaredKey]> {
+        let name = match &self.foreign {
+            Some(name) => &**name,
+            None if self.database.as_ref().is_none_or(|own| own == database) => return Ok(&self.keys),
+            None => "those declared",
+        };
+        Err(Error::Schema(format!("the access set declares keys of another open database (table {name})")))
     }
 }

@@ -1,10 +1,10 @@
 //! The parts of a database under one scheme, and the life of its transactions from outside.
 
-use std::{any::TypeId, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     access::{IndexOrdinal, Put},
-    catalog::{CATALOG, IndexEntry},
+    catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
     clock::LogOffset,
     database::{Statistics, Uniqueness},
     durable::{
@@ -15,18 +15,21 @@ use crate::{
     epoch::EpochManager,
     error::Result,
     gate::Gate,
-    ids::{TableId, Tid},
+    ids::{DatabaseId, TableId, Tid},
     log::Log,
     maintenance::Chores,
     options::{Durability, Options, TableOptions, TxnOptions},
-    platform::file::{Directory, wary::WaryDirectory},
+    platform::{
+        budget::Budget,
+        file::{Directory, wary::WaryDirectory},
+    },
     pool::WorkerPool,
     rows::{arena::Pool, chain::RowSlot, reclaim::Latches, snapshots::SnapshotSlot},
     run::Runs,
     scheme::{Scheme, Shared, StampsOf},
     sync::Ordering,
     table::{KeyOf, Secondary, TableStore},
-    tables::Tables,
+    tables::{OpenTable, TableTypes, Tables, sample},
     txn::{
         Txn,
         readers::ReaderSlots,
@@ -49,12 +52,13 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) latches: Latches,
     pub(crate) gate: Gate,
     pub(crate) workers: WorkerPool<Worker<S>>,
-    tables: Tables<RowSlot<StampsOf<S>>>,
+    pub(crate) tables: Tables<RowSlot<StampsOf<S>>>,
     pub(crate) options: Options,
     /// `None`: in memory only.
     pub(crate) log: Option<Arc<Log>>,
     /// Rows in files; `None`: in memory only.
     pub(crate) store: Option<Store>,
+    pub(crate) budget: Arc<Budget>,
     /// Last: versions live in it.
     pub(crate) memory: Arc<Pool>,
 }
@@ -62,10 +66,12 @@ pub(crate) struct Engine<S: Scheme> {
 impl<S: Scheme> Engine<S> {
     /// An empty database in memory.
     pub(crate) fn new(options: &Options) -> Self {
-        Self::with_clock(options, LogOffset::new())
+        let budget = options.budget();
+        let nodes = EpochManager::counted_by("transactions", budget.clone());
+        Self::with_clock(options, LogOffset::new(), budget, nodes)
     }
 
-    fn with_clock(options: &Options, clock: LogOffset) -> Self {
+    fn with_clock(options: &Options, clock: LogOffset, budget: Arc<Budget>, nodes: Arc<EpochManager>) -> Self {
         let (tids, readers) = if cfg!(shuttle) {
             // A database is opened for each schedule, and slots should come round within it.
             (TidTable::with_blocks_of(2, 128), ReaderSlots::with_count(64))
@@ -75,80 +81,115 @@ impl<S: Scheme> Engine<S> {
         Self {
             shared: Shared { clock: Arc::new(clock), tids, readers, safe: SafeSnapshot::new() },
             versions: EpochManager::new("operations"),
-            nodes: EpochManager::new("transactions"),
             snapshots: boxcar::Vec::new(),
             safe: SafeSnapshots::new(options.snapshot_interval),
             latches: Latches::new(),
             gate: Gate::new(),
             workers: WorkerPool::new(),
-            tables: Tables::new(options),
+            tables: Tables::new(options, nodes.clone(), budget.clone()),
+            nodes,
             options: options.clone(),
             log: None,
             store: None,
-            memory: Pool::new(),
+            memory: Pool::new(budget.clone()),
+            budget,
         }
     }
 
     /// The database that a directory holds.
     pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
         let directory: Arc<dyn Directory> = Arc::new(WaryDirectory::new(directory.clone()));
-        let recovered = recover::<StampsOf<S>>(&directory, options)?;
-        let mut engine = Self::with_clock(options, LogOffset::from(recovered.start.offset));
+        let budget = options.budget();
+        let nodes = EpochManager::counted_by("transactions", budget.clone());
+        let recovered = recover::<StampsOf<S>>(&directory, options, &budget, &nodes)?;
+        let mut engine = Self::with_clock(options, LogOffset::from(recovered.start.offset), budget, nodes);
+        let mut tables = Vec::new();
         for table in recovered.tables {
             let RecoveredTable { entry, rows, primary, indexes, .. } = table;
-            let names = [entry.key_type.clone(), entry.value_type.clone()];
-            let store = TableStore::with_rows(entry.id, &entry.name, names, rows, primary, options);
+            let store = TableStore::with_rows(&entry, rows, primary, options);
             for (index, entries) in entry.indexes.iter().zip(indexes) {
                 store.add_secondary(Secondary::new(index, entries, None))?;
             }
-            engine.tables.push(store);
+            tables.push(store);
         }
+        engine.tables.recovered(tables, recovered.dropped, recovered.dropped_behind);
         if options.durability != Durability::None {
             let files = recovered.store.segment_files().clone();
+            engine.budget.add(options.log_buffer_taken());
             engine.log = Some(Log::start(files, engine.shared.clock.clone(), recovered.start)?);
         }
         engine.store = Some(recovered.store);
         Ok((engine, recovered.summary))
     }
 
-    /// A table by its number.
+    /// A table that the transaction of the caller has met.
     pub(crate) fn table(&self, id: TableId) -> &TableStore<StampsOf<S>> {
         self.tables.get(id)
     }
 
-    /// A table by its number, if there is one.
+    /// A table, if there is one of that number that was not dropped. The caller is inside the epoch of transactions.
     pub(crate) fn find_table(&self, id: TableId) -> Option<&TableStore<StampsOf<S>>> {
         self.tables.find(id)
     }
 
-    /// All tables, in order of creation.
-    pub(crate) fn all_tables(&self) -> impl Iterator<Item = &TableStore<StampsOf<S>>> {
-        self.tables.iter()
+    /// A table for an operation that begins; fails if it was dropped.
+    pub(crate) fn live_table(&self, id: TableId) -> Result<&TableStore<StampsOf<S>>> {
+        self.tables.live(id)
+    }
+
+    /// The open database.
+    pub(crate) fn database(&self) -> &DatabaseId {
+        &self.tables.database
     }
 
     /// The table of that name, created when absent.
-    pub(crate) fn open_table(
-        &self,
-        name: &str,
-        types: [TypeId; 2],
-        names: [String; 2],
-        built: &TableOptions,
-    ) -> Result<(TableId, Arc<str>)> {
-        self.tables.open(name, types, names, built, |table| self.write_catalog(table, None))
+    pub(crate) fn open_table(&self, name: &str, types: &TableTypes, built: &TableOptions) -> Result<OpenTable> {
+        self.tables.open(name, types, built, |entry| self.write_catalog(entry))
     }
 
     /// The secondary index of that name, created when absent.
     pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
-        self.tables.open_index(table, entry, key_of, |table, entry| self.write_catalog(table, Some(entry)))
+        self.tables.open_index(
+            table,
+            entry,
+            key_of,
+            |entry| self.write_catalog(entry),
+            |table| sample(&Txn::begin(self, TxnOptions::read_only(), true)?, table),
+        )
     }
 
-    /// Writes down what a table is, with an index that it will get.
-    fn write_catalog(&self, table: &TableStore<StampsOf<S>>, more: Option<&IndexEntry>) -> Result<()> {
+    /// Drops the table of that name; says whether there was one.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+        self.tables.drop_table(name, self.log.is_some(), |table, dropped| {
+            self.change_catalog(|txn| {
+                txn.delete(CATALOG, table.name().as_bytes())?;
+                txn.put(CATALOG, DROPPED_NAME.as_bytes(), &dropped.encode(), Put::Upsert).map(drop)
+            })
+        })
+    }
+
+    /// Gives a table another name.
+    pub(crate) fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
+        self.tables.rename_table(name, new_name, |entry, name| {
+            self.change_catalog(|txn| {
+                txn.delete(CATALOG, name.as_bytes())?;
+                txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Insert).map(drop)
+            })
+        })
+    }
+
+    /// Writes down what a table is.
+    fn write_catalog(&self, entry: &TableEntry) -> Result<()> {
+        self.change_catalog(|txn| txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Upsert).map(drop))
+    }
+
+    /// Changes the catalog, where there is one, in one transaction that is durable afterwards.
+    fn change_catalog(&self, change: impl Fn(&Txn<'_, S>) -> Result<()>) -> Result<()> {
         if self.log.is_none() {
             return Ok(());
         }
         let txn = Txn::begin(self, TxnOptions::default().durability(Durability::Durable), true)?;
-        txn.put(CATALOG, table.name.as_bytes(), &table.catalog_entry(more).encode(), Put::Upsert)?;
+        change(&txn)?;
         txn.commit().map(drop)
     }
 
@@ -161,7 +202,25 @@ impl<S: Scheme> Engine<S> {
         self.shared.tids.epochs().advance();
         self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
         self.nodes.reclaim_orphans(4096);
-        self.garbage_versions() > 0
+        self.memory.sweep_if_due();
+        let ending = self.tables.free_ended(|table| {
+            // SAFETY: the table was dropped, and whoever could meet its rows has left the epoch of transactions.
+            let unloaded = unsafe { table.clear(&mut self.memory.arena()) };
+            self.store.iter().for_each(|store| store.forget_unloaded(unloaded));
+        });
+        self.garbage_versions() > 0 || ending
+    }
+
+    /// There is hardly any memory left: collects garbage at once, so that what others have deleted serves the next transaction.
+    #[cold]
+    pub(crate) fn collect(&self) {
+        /// Garbage is unlinked in one epoch, and freed when that has closed.
+        const ROUNDS: usize = 4;
+        for _ in 0..ROUNDS {
+            if !self.maintain() {
+                break;
+            }
+        }
     }
 
     /// The database is about to be closed: what goes on in the background need not be gentle.
@@ -218,6 +277,8 @@ impl<S: Scheme> Engine<S> {
     /// Counts and sizes.
     pub(crate) fn statistics(&self) -> Statistics {
         let mut statistics = Statistics {
+            memory_taken: self.budget.taken(),
+            memory_limit: self.budget.limit(),
             version_bytes: self.memory.bytes(),
             row_bytes: self.tables.row_bytes(),
             garbage_versions: self.garbage_versions(),
@@ -273,7 +334,7 @@ impl Uniqueness {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::iter;
+    use std::{any::TypeId, iter};
 
     use super::*;
     use crate::{
@@ -288,8 +349,7 @@ mod tests {
     const KEY: &[u8] = b"k";
 
     fn table<S: Scheme>(engine: &Engine<S>) -> TableId {
-        let names = ["u64".into(), "u64".into()];
-        engine.open_table("t", [TypeId::of::<u64>(); 2], names, &TableOptions::default()).unwrap().0
+        engine.open_table("t", &TableTypes::of::<u64, u64>(), &TableOptions::default()).unwrap().id
     }
 
     fn put<S: Scheme>(engine: &Engine<S>, table: TableId, value: &[u8]) {
@@ -348,6 +408,7 @@ mod tests {
             name: "by value".into(),
             uniqueness: Uniqueness::NonUnique,
             key_type: "u64".into(),
+            version: 1,
             kind: IndexKind::BTree,
         };
         let key_of = KeyOf {

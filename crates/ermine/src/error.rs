@@ -6,7 +6,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use crate::ids::{Stamp, Tid};
+use crate::{
+    ids::{Stamp, Tid},
+    platform::budget::Mebibytes,
+};
 
 /// The result of every operation of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -62,6 +65,16 @@ pub enum Error {
     Options(String),
     /// A limit of the engine was reached; the text says which.
     Limit(&'static str),
+    /// The database has taken as much memory as it may ([`crate::Options::memory_limit`]), and the operation needs more; it has changed
+    /// nothing. Delete rows, or open the database with a larger limit. Reads and deletes go on.
+    OutOfMemory {
+        /// Bytes that the operation needs, or the chunk that they would come from.
+        needed: u64,
+        /// Bytes that the database has taken.
+        taken: u64,
+        /// Bytes that it may take; a part of them is kept for deletes.
+        limit: u64,
+    },
     /// The log can no longer be written; the text says why. Nothing is acknowledged any more. What was acknowledged before is
     /// safe: close the database, mend the cause, and open it again. A transaction that ended with this error may have
     /// happened.
@@ -145,6 +158,14 @@ impl fmt::Display for Error {
             }
             Self::Options(why) => why.fmt(f),
             Self::Limit(which) => write!(f, "limit reached: {which}"),
+            Self::OutOfMemory { needed, taken, limit } => write!(
+                f,
+                "out of memory: the operation needs {} more, and the database has taken {} of the {} that it may take, of which \
+                 an eighth is kept for deletes; delete rows, or open it with a larger memory_limit",
+                Mebibytes(*needed),
+                Mebibytes(*taken),
+                Mebibytes(*limit)
+            ),
             Self::Poisoned(why) => write!(
                 f,
                 "the log cannot be written any more: {why}; what was acknowledged is safe: close the database and open it again"
@@ -227,6 +248,8 @@ pub enum Dependency {
     WasLookedAtBy,
     /// Predecessor: this found nothing where the other had deleted a row.
     WasDeletedBy,
+    /// Predecessor: the other had been acknowledged when this began ([`crate::Order`]).
+    EndedBefore,
     /// Predecessor: this overwrote what readers of a safe snapshot may have read (SSN 5.2).
     SafeSnapshot,
     /// Successor: the other overwrote what this had read.
@@ -249,6 +272,7 @@ impl Dependency {
             Self::MayHaveBeenReadBy => "overwrote what it may have read",
             Self::WasLookedAtBy => "inserted where it had looked",
             Self::WasDeletedBy => "found nothing where it had deleted",
+            Self::EndedBefore => "began after it had ended",
             Self::SafeSnapshot => "overwrote what a safe snapshot shows",
             Self::OverwrittenBy => "read what it overwrote",
             Self::MayBeOverwrittenBy => "may have read what it overwrote",

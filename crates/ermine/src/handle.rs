@@ -1,34 +1,68 @@
-//! Typed handles of tables and secondary indexes: cheap to clone, valid for the database that gave them.
+//! Typed handles of tables and secondary indexes: cheap to clone, valid for the open database that gave them.
+//!
+//! A handle carries the identity of its database, which every operation compares with that of the transaction: one comparison of
+//! two words.
 
 use std::{marker::PhantomData, sync::Arc};
 
-use crate::{access::IndexOrdinal, ids::TableId};
+use crate::{
+    access::IndexOrdinal,
+    error::{Error, Result},
+    ids::{DatabaseId, TableId},
+    types::Framing,
+};
 
 /// A table with keys `K` and values `V`.
+///
+/// It is of the open database that gave it; another database refuses it ([`Error::Schema`]), also the same directory when it is opened again.
 pub struct Table<K, V> {
     id: TableId,
+    framing: Framing,
+    database: DatabaseId,
     name: Arc<str>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Table<K, V> {
-    pub(crate) fn new(id: TableId, name: Arc<str>) -> Self {
-        Self { id, name, types: PhantomData }
+    pub(crate) fn new(id: TableId, framing: Framing, database: DatabaseId, name: Arc<str>) -> Self {
+        Self { id, framing, database, name, types: PhantomData }
     }
 
-    /// The table's name.
+    /// The table's name when the handle was made.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The table's number, for a transaction of the open database at this address.
+    #[inline]
+    pub(crate) fn id_in(&self, database: usize) -> Result<TableId> {
+        if self.database.address() == database { Ok(self.id) } else { Err(self.foreign()) }
+    }
+
+    #[cold]
+    fn foreign(&self) -> Error {
+        Error::Schema(format!(
+            "the handle of table {} is of another open database: use the one that `Database::table` of this database gives",
+            self.name
+        ))
     }
 
     pub(crate) fn id(&self) -> TableId {
         self.id
     }
+
+    pub(crate) fn database(&self) -> &DatabaseId {
+        &self.database
+    }
+
+    pub(crate) fn framing(&self) -> Framing {
+        self.framing
+    }
 }
 
 impl<K, V> Clone for Table<K, V> {
     fn clone(&self) -> Self {
-        Self::new(self.id, self.name.clone())
+        Self::new(self.id, self.framing, self.database.clone(), self.name.clone())
     }
 }
 

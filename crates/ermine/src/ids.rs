@@ -1,6 +1,6 @@
 //! Identifiers and stamps as types of their own, so that no two kinds of number can be mixed up.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// A place in the total order of commits: an offset in the log (ERMIA 3.2).
 ///
@@ -51,5 +51,28 @@ impl TableId {
     /// The table as a number, for reports.
     pub fn as_u32(self) -> u32 {
         self.0
+    }
+}
+
+/// The identity of an open database. Handles hold it, so no two databases of a process ever have the same.
+#[derive(Clone, Debug)]
+pub struct DatabaseId(Arc<()>);
+
+impl DatabaseId {
+    /// One that no other database has.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(()))
+    }
+
+    /// The word by which it is compared. The allocation lives as long as any holder of it, so its address is nobody else's meanwhile.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
+impl PartialEq for DatabaseId {
+    fn eq(&self, other: &Self) -> bool {
+        self.address() == other.address()
     }
 }

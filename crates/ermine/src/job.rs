@@ -10,7 +10,8 @@ use crate::{
 /// A transaction as a value: its body is compiled for the schemes with versions and for `silo`, and once for all others, so that
 /// the scheme is chosen once a transaction instead of once an operation.
 ///
-/// The body may run several times: it must not keep anything of a failed attempt.
+/// The body may run several times: it must not keep anything of a failed attempt. An error of the body leaves only if what the
+/// transaction has read is certified, as in [`crate::Database::run`].
 pub trait Job {
     /// What a committed transaction hands back.
     type Output;

@@ -109,7 +109,7 @@ pub use zerocopy;
 pub use {
     access::{Access, Direction, RowLock},
     any::AnyAccess,
-    database::{Database, Statistics, Uniqueness},
+    database::{Database, IndexDescription, Statistics, TableDescription, Uniqueness},
     declared::AccessSet,
     durable::{
         backup::BackupReport,
@@ -124,7 +124,7 @@ pub use {
     handle::{SecondaryIndex, Table},
     job::Job,
     log::Receipt,
-    options::{Durability, Isolation, Options, Scheme, TableOptions, TxnOptions},
+    options::{Durability, IndexOptions, Isolation, Options, Order, Scheme, Session, TableOptions, TxnOptions},
     owned::{OwnedReceipt, OwnedTransaction},
     savepoints::Savepoint,
     sequence::Sequence,
@@ -133,6 +133,7 @@ pub use {
     work::Work,
 };
 
+pub use platform::budget::Budget;
 #[doc(hidden)]
 pub use platform::file as files;
 #[cfg(not(loom))]

@@ -8,6 +8,10 @@
 pub enum Mutant {
     /// No certifier ever finds anything.
     NoTest,
+    /// A transaction may come before one that was acknowledged when it began.
+    NoRealTime,
+    /// A safe snapshot is handed out again to a transaction in strict order.
+    OldSnapshot,
     /// Leaf sets are not validated.
     NoLeafValidation,
     /// Inserts do not look at the gap stamp.
@@ -58,13 +62,19 @@ pub enum Mutant {
     NothingKept,
     /// Index entries that a snapshot needs leave.
     NoEntryLeft,
+    /// An error leaves although what its transaction has read was not certified.
+    UncertifiedError,
+    /// The cleaner's addresses have 14 bits of a record's number, without a check.
+    ShortRecordNumber,
 }
 
 impl Mutant {
     /// All of them.
     #[cfg(ermine_mutants)]
-    pub const ALL: [Self; 26] = [
+    pub const ALL: &[Self] = &[
         Self::NoTest,
+        Self::NoRealTime,
+        Self::OldSnapshot,
         Self::NoLeafValidation,
         Self::NoGapStamp,
         Self::NoReaderBit,
@@ -90,6 +100,8 @@ impl Mutant {
         Self::NoSecondLook,
         Self::NothingKept,
         Self::NoEntryLeft,
+        Self::UncertifiedError,
+        Self::ShortRecordNumber,
     ];
 
     /// Whether this fault is in force.

@@ -11,11 +11,17 @@ use std::{fmt, hash::Hasher};
 
 use crate::{
     ids::{Stamp, TableId},
-    options::Isolation,
+    options::{Isolation, Order, Session},
 };
 
 /// Is told about every transaction that has ended.
 pub trait Observer: Send + Sync {
+    /// A transaction begins: called by its thread before it takes a snapshot or reads anything. The answer stands in
+    /// [`Circumstances::began`].
+    fn begins(&self) -> Moment {
+        Moment(0)
+    }
+
     /// A transaction has ended, by commit or not. Called by the thread that ended it, after others can see the outcome:
     /// calls come from all threads at once, and not in the order of commits.
     fn ended(&self, transaction: &Observed<'_>);
@@ -37,15 +43,34 @@ pub struct Observed<'a> {
     pub begin: Stamp,
     /// How it ended.
     pub outcome: Outcome,
-    /// Whether it asked for less than its scheme promises: then what it read says nothing about who comes after it.
+    /// Whether it asked for less than its scheme promises: then what it read says nothing about what comes after it.
     pub isolation: Isolation,
     notes: &'a Notes,
+}
+
+/// A point of real time, by the observer's own count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub u64);
+
+/// How a transaction began.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// The answer of [`Observer::begins`].
+    pub began: Moment,
+    /// Whether it was promised the snapshot of its begin stamp: the newest versions committed below.
+    pub reads_snapshot: bool,
+    /// The order that it was promised.
+    pub order: Order,
+    /// Its session, if it named one.
+    pub session: Option<Session>,
 }
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It committed at this stamp. Transactions without writes may share a stamp, just below their snapshot.
+    /// It committed at this stamp. Transactions without writes may share a stamp, just below their snapshot. So may those
+    /// that failed ([`crate::Transaction::commit_reads`]): what they read was certified, and what they wrote was undone and
+    /// is not among their actions.
     Committed(Stamp),
     /// It lost a conflict or was rolled back: nothing of it happened.
     Aborted,
@@ -137,6 +162,11 @@ impl<'a> Observed<'a> {
         Self { begin, outcome, isolation, notes }
     }
 
+    /// How it began.
+    pub fn circumstances(&self) -> &'a Circumstances {
+        &self.notes.circumstances
+    }
+
     /// What it did, in order.
     pub fn actions(&self) -> impl Iterator<Item = Action<'a>> {
         let notes = self.notes;
@@ -147,6 +177,8 @@ impl<'a> Observed<'a> {
 /// What one transaction has done so far.
 #[derive(Debug)]
 pub(crate) struct Notes {
+    /// How the transaction began.
+    pub(crate) circumstances: Circumstances,
     /// Where the scan that runs began to look.
     pub(crate) scanning_from: Stamp,
     actions: Vec<Note>,
@@ -171,7 +203,9 @@ enum Note {
 
 impl Default for Notes {
     fn default() -> Self {
-        Self { scanning_from: Stamp::ZERO, actions: Vec::new(), keys: Vec::new() }
+        let circumstances =
+            Circumstances { began: Moment(0), reads_snapshot: false, order: Order::Strict, session: None };
+        Self { circumstances, scanning_from: Stamp::ZERO, actions: Vec::new(), keys: Vec::new() }
     }
 }
 

@@ -1,16 +1,28 @@
 //! How a database is opened: one plain struct with defaults and a check.
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    path::PathBuf,
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
+    catalog::FIRST_KEY_FUNCTION,
+    database::Uniqueness,
     declared::AccessSet,
     durable::parallel::checkpoint::CheckpointSyncs,
     error::{Error, Result},
+    ids::Stamp,
     index::IndexKind,
     log::parallel::pepoch::DEVICES_MAX,
     observer::Observer,
     partition::PartitionOf,
+    platform::budget::{Budget, default_limit},
     platform::file::Directory,
+    sync::{AtomicU64, Ordering},
     types::Key,
 };
 
@@ -20,8 +32,14 @@ use crate::{
 pub struct Options {
     /// The concurrency control of every transaction.
     pub scheme: Scheme,
-    /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]); zero: each shows everything committed
-    /// before it was asked for, as it always does under the schemes that keep one version a row.
+    /// Which order of its transactions the database keeps to under a scheme that is serializable. A transaction can ask for another
+    /// one ([`TxnOptions::order`]).
+    pub order: Order,
+    /// Whether [`crate::Database::open`] makes a database where there is none; as a default it does. Without it a path that was mistyped is an
+    /// error instead of an empty database.
+    pub create: bool,
+    /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]) to transactions that do not ask for
+    /// [`Order::Strict`]; those get a new one each. Under the schemes that keep one version a row each snapshot is a new one.
     pub snapshot_interval: Duration,
     /// From which age on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads of stale versions
     /// are not tracked, which makes them cheap and can cost whoever overwrites one an abort (SSN 5.3). `None`: each table finds
@@ -35,7 +53,7 @@ pub struct Options {
     /// ([`TxnOptions::durability`]). A database in memory has none.
     pub durability: Durability,
     /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
-    /// is busy; when it is full, commits wait.
+    /// is busy; when it is full, commits wait. It is no larger than an eighth of the memory limit.
     pub log_buffer_bytes: u64,
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
     /// freed, new ones are larger.
@@ -43,7 +61,8 @@ pub struct Options {
     /// Values of more bytes are kept in files of their own: between 64 KiB and 16 MiB, and never more than an eighth of the log
     /// buffer.
     pub blob_after: u64,
-    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large.
+    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large, and no more than half of
+    /// the memory limit under schemes that keep versions.
     pub checkpoint_after: u64,
     /// Under single-version schemes: the directories of the log and of checkpoints, one a device, always in the same order. Each
     /// belongs to one database and has a thread that writes to it. None: the database's own directory.
@@ -66,8 +85,16 @@ pub struct Options {
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
     /// How long a transaction waits for others under schemes that wait ([`Scheme::waits`]), before it aborts and is run again.
-    /// Such waits end by themselves, unless an application leaves a transaction open.
+    /// Such waits end by themselves, unless an application leaves a transaction open. Zero: it does not wait.
     pub wait_max: Duration,
+    /// Bytes of memory that the database may take: rows with their versions, indexes, what transactions keep, log buffers, and what an
+    /// application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most 1 GiB) is kept for deletes, reads and recovery;
+    /// a write that would need more than the rest fails with [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of what
+    /// the machine or the control group has.
+    pub memory_limit: Option<u64>,
+    /// Demands for memory are refused at random once the database is open, by this seed, for tests.
+    #[doc(hidden)]
+    pub memory_faults: Option<u64>,
     /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
     pub timestamps_left: Option<u64>,
@@ -79,6 +106,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             scheme: Scheme::default(),
+            order: Order::default(),
+            create: true,
             snapshot_interval: Duration::ZERO,
             stale_after: None,
             escalate_after: None,
@@ -95,6 +124,8 @@ impl Default for Options {
             archive: None,
             archive_in: None,
             wait_max: Duration::from_secs(1),
+            memory_limit: None,
+            memory_faults: None,
             timestamps_left: None,
             observer: None,
         }
@@ -183,6 +214,9 @@ impl Options {
                 "log segments of {bytes} bytes: use at least the log buffer's size, and at most 64 GiB"
             )));
         }
+        if let Some(bytes) = self.memory_limit.filter(|bytes| *bytes < Budget::LIMIT_MIN) {
+            return Err(Error::Options(format!("a memory limit of {bytes} bytes: use at least 16 MiB")));
+        }
         if self.epoch_interval > Duration::from_secs(1) {
             return Err(Error::Options(format!("epochs of {:?}: use up to a second", self.epoch_interval)));
         }
@@ -193,10 +227,28 @@ impl Options {
         Ok(())
     }
 
-    /// The options with another interval between safe snapshots.
+    /// The options with another order of transactions.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// The options with whether a database is made where there is none.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// let opened = Database::open("/nowhere/shopp", Options::default().create(false));
+    /// assert!(opened.is_err_and(|error| error.to_string().contains("no database in /nowhere/shopp")));
+    /// ```
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// The options with another interval between safe snapshots, for transactions that do not ask for [`Order::Strict`].
     ///
     /// Each new one can cost concurrent writers an abort. A longer interval costs freshness: what has been committed in
-    /// the meantime is not seen, also when it was committed by the same thread.
+    /// the meantime is not seen, under [`Order::None`] also when the same client committed it.
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {
         self.snapshot_interval = interval;
         self
@@ -220,6 +272,31 @@ impl Options {
         self
     }
 
+    /// The options with a limit to the memory that the database takes.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// The options with what follows from the memory there is. The schedule explorer opens a database for each schedule, and limits none.
+    pub(crate) fn fitted(&self) -> Self {
+        let limit = self.memory_limit.unwrap_or_else(|| if cfg!(shuttle) { u64::MAX } else { default_limit() });
+        let buffer = (limit / 8).max(*Self::BUFFER.start());
+        let largest =
+            buffer.checked_next_power_of_two().map_or(u64::MAX, |next| if next > buffer { next / 2 } else { next });
+        Self { memory_limit: Some(limit), log_buffer_bytes: self.log_buffer_bytes.min(largest), ..self.clone() }
+    }
+
+    /// The memory that a database with these options may take.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::new(Budget::new(self.memory_limit.unwrap_or(u64::MAX)))
+    }
+
+    /// Bytes of the log buffer, which is taken as a whole.
+    pub(crate) fn log_buffer_taken(&self) -> u64 {
+        self.log_buffer_bytes.next_power_of_two()
+    }
+
     /// The options with an observer.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
@@ -239,6 +316,8 @@ impl Options {
 pub struct TableOptions {
     /// How rows are found by their keys.
     pub index: IndexKind,
+    /// Its rows may take memory from the reserve. Not kept in the database: say it each time the table is opened.
+    pub(crate) is_essential: bool,
     /// Which partition a row is in, for the scheme `partitioned`. Not kept in the database: say it each time the table is opened.
     pub(crate) partition: Option<PartitionOf>,
 }
@@ -247,6 +326,13 @@ impl TableOptions {
     /// The options with another kind of index.
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index = kind;
+        self
+    }
+
+    /// The options for a table whose rows may take memory from the reserve ([`Options::memory_limit`]): one of few rows, without which an application
+    /// could not free memory when there is none left, as a catalog that says what is to be dropped.
+    pub fn essential(mut self) -> Self {
+        self.is_essential = true;
         self
     }
 
@@ -270,6 +356,46 @@ impl TableOptions {
     /// The options for a table whose secondary indexes have keys that do not begin with what decides the partition.
     pub fn indexes_apart(mut self) -> Self {
         self.partition.iter_mut().for_each(|partition| partition.indexes_alike = false);
+        self
+    }
+}
+
+/// How a secondary index is built.
+///
+/// ```
+/// # use ermine::{Database, IndexKind, IndexOptions, Options, Uniqueness};
+/// # let db = Database::open_in_memory(Options::default())?;
+/// let users = db.table::<u64, String>("users")?;
+/// let options = IndexOptions::new(Uniqueness::Unique).kind(IndexKind::Art).version(2);
+/// let by_name = db.index_with(&users, "by name", options, |_, name| name.to_lowercase())?;
+/// # Ok::<_, ermine::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IndexOptions {
+    /// Whether two rows may share a key.
+    pub uniqueness: Uniqueness,
+    /// The structure of the index.
+    pub kind: IndexKind,
+    /// The version of the key function, which the database keeps: another one is refused.
+    pub version: u32,
+}
+
+impl IndexOptions {
+    /// A B+-tree with version 1 of its key function.
+    pub fn new(uniqueness: Uniqueness) -> Self {
+        Self { uniqueness, kind: IndexKind::BTree, version: FIRST_KEY_FUNCTION }
+    }
+
+    /// The options with another kind of index.
+    pub fn kind(mut self, kind: IndexKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The options with another version of the key function.
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = version;
         self
     }
 }
@@ -324,7 +450,8 @@ impl FromStr for Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
-    /// `rc`: read committed. Every read sees the newest committed version.
+    /// `rc`: read committed. Every read sees the newest committed version; a writer waits for one that has written the row and has not
+    /// ended.
     Rc,
     /// `si`: snapshot isolation. Every read sees the snapshot of the beginning; the first updater of a row wins.
     Si,
@@ -400,7 +527,9 @@ impl Scheme {
     pub fn waits(self) -> bool {
         matches!(
             self,
-            Self::TwoPhaseWaitDie
+            Self::Rc
+                | Self::RcSsn
+                | Self::TwoPhaseWaitDie
                 | Self::TwoPhaseWdl
                 | Self::Serial
                 | Self::Sto
@@ -413,6 +542,11 @@ impl Scheme {
     /// Whether what commits is always as if it had run one after the other.
     pub fn is_serializable(self) -> bool {
         !matches!(self, Self::Rc | Self::Si)
+    }
+
+    /// Whether [`Options::order`] makes a difference to which transactions commit.
+    pub fn has_orders(self) -> bool {
+        matches!(self, Self::RcSsn | Self::SiSsn)
     }
 
     /// Whether a transaction can read a snapshot without losing a conflict ([`crate::Database::snapshot`]). Under timestamp
@@ -467,6 +601,109 @@ impl FromStr for Scheme {
     }
 }
 
+/// Which transactions come before a transaction in the serial order, beside those that it depends on.
+///
+/// A serializable scheme commits transactions only if some serial order explains them. The order says how that one agrees with the
+/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn` ([`Scheme::has_orders`]), and to
+/// snapshots that are handed out again ([`Options::snapshot_interval`]); otherwise the serializable schemes are strict whatever is
+/// asked for. Under `rc` and `si` there is no serial order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// `strict`: every transaction whose commit had returned when this one began (strict serializability).
+    #[default]
+    Strict,
+    /// `session`: the transactions that its session has committed ([`TxnOptions::session`]). A transaction without a session is strict.
+    Session,
+    /// `none`: no other. A client can be told of a state in which its own last transaction has not happened yet.
+    None,
+}
+
+impl Order {
+    /// Every order.
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Session, Self::None];
+
+    /// The name, as given on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Session => "session",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Order {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|order| order.name() == name)
+            .ok_or_else(|| Error::Options(format!("unknown order {name:?}: use one of strict, session, none")))
+    }
+}
+
+/// A client of one database whose transactions come one after another, for [`Order::Session`]. Clones are the same session.
+///
+/// ```
+/// # use ermine::{Database, Options, Order, Session, TxnOptions};
+/// # let db = Database::open_in_memory(Options::default().order(Order::Session))?;
+/// # let accounts = db.table::<u64, i64>("accounts")?;
+/// let session = Session::default();
+/// db.run_with(TxnOptions::default().session(&session), |txn| txn.put(&accounts, &7, &100))?;
+/// let report = db.begin(TxnOptions::snapshot().session(&session))?; // not older than the put
+/// assert_eq!(report.get(&accounts, &7)?, Some(100));
+/// # Ok::<_, ermine::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Session(Arc<AtomicU64>);
+
+/// Two handles are equal that are the same session.
+impl PartialEq for Session {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Session {}
+
+impl Hash for Session {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(Stamp::ZERO.0)))
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(&self.last()).finish()
+    }
+}
+
+impl Session {
+    /// The stamp of its last commit.
+    pub(crate) fn last(&self) -> Stamp {
+        // Relaxed, as in `committed`: the number is all that is read, and the client orders its own calls.
+        Stamp(self.0.load(Ordering::Relaxed))
+    }
+
+    /// One of its transactions has committed.
+    pub(crate) fn committed(&self, stamp: Stamp) {
+        self.0.fetch_max(stamp.0, Ordering::Relaxed);
+    }
+}
+
 /// What a transaction asks of its scheme.
 ///
 /// Levels mix: whatever others ask, those that ask for all that a serializable scheme promises are serializable among themselves (as
@@ -493,6 +730,10 @@ pub struct TxnOptions {
     /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict (SSN 5.2), under any
     /// scheme that has them ([`Scheme::has_snapshots`]). Under schemes with a certifier a concurrent writer may lose instead. It does not write.
     pub snapshot: bool,
+    /// Which transactions come before it; `None`: as the database was opened. What others ask for makes no difference to it.
+    pub order: Option<Order>,
+    /// The session that it belongs to.
+    pub session: Option<Session>,
     /// When it counts as committed; `None`: as the database was opened.
     pub durability: Option<Durability>,
     /// What it will read and write, for the scheme `vll`; `None`: anything.
@@ -524,6 +765,18 @@ impl TxnOptions {
     /// The options with another durability than the database's.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
+        self
+    }
+
+    /// The options with another order than the database's.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = Some(order);
+        self
+    }
+
+    /// The options with the session that the transaction belongs to.
+    pub fn session(mut self, session: &Session) -> Self {
+        self.session = Some(session.clone());
         self
     }
 }

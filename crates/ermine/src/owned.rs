@@ -75,6 +75,11 @@ impl OwnedTransaction {
         Ok(OwnedReceipt { receipt: transaction.commit_async()?, _database: database })
     }
 
+    /// As [`Transaction::commit_reads`].
+    pub fn commit_reads(self) -> Result<Stamp> {
+        self.transaction.commit_reads()
+    }
+
     /// As [`Transaction::roll_back_to`].
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.transaction.roll_back_to(savepoint)

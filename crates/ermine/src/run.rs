@@ -3,6 +3,9 @@
 //! A lost conflict is retried with a new snapshot: at once after an exclusion or phantom (safe retry, SSN 3.2: the same
 //! dependencies cannot form again), after the opponent has ended where one is known, with growing random pauses as
 //! attempts add up, and alone behind the [`crate::gate`] in the end.
+//!
+//! An error that the body returns is a result like any other: it may follow from what the transaction has read, so it leaves
+//! only if that is certified (docs/design/run.md). If it is not, the transaction has lost a conflict and is retried.
 
 use crate::{
     access::sealed::Attempt,
@@ -55,15 +58,23 @@ impl<E: From<Error>> From<Error> for Failure<E> {
     }
 }
 
+/// How an attempt ends.
+pub(crate) struct Ends<C, F> {
+    /// After a body that succeeded.
+    pub(crate) commit: C,
+    /// After a body that failed: undoes what it has written and commits what it has read, or the error does not leave.
+    pub(crate) fail: F,
+}
+
 /// Begins and retries the `body` of a procedure until it commits or fails for good; tells it what it `lost` meanwhile.
-pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, E: From<Error>>(
+pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
     engine: &'e N,
     options: TxnOptions,
     access: impl Fn(N::Txn<'e>) -> A,
     procedure: &mut P,
     body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
     lost: impl Fn(&mut P, &Abort),
-    commit: impl Fn(A) -> Result<R>,
+    ends: Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
 ) -> Result<(T, R), E> {
     let mut attempts = 0;
     loop {
@@ -72,7 +83,7 @@ pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, E: From<Error>>(
             Some(_) => engine.begin(&options, true),
             None => begin_together(engine, &options),
         };
-        let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &commit);
+        let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &ends);
         match txn.map_err(Failure::from).and_then(attempt) {
             Ok(committed) => return Ok(committed),
             Err(Failure::ForGood(error)) => return Err(error),
@@ -87,16 +98,16 @@ pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, E: From<Error>>(
 }
 
 /// One attempt; a lost conflict is the caller's.
-pub(crate) fn run_once<'e, N: Runs, A: Attempt, P, T, R, E: From<Error>>(
+pub(crate) fn run_once<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
     engine: &'e N,
     options: TxnOptions,
     access: impl Fn(N::Txn<'e>) -> A,
     procedure: &mut P,
     body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
     lost: impl Fn(&mut P, &Abort),
-    commit: impl Fn(A) -> Result<R>,
+    ends: Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
 ) -> Result<(T, R), E> {
-    let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), commit);
+    let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &ends);
     begin_together(engine, &options).map_err(Failure::from).and_then(attempt).map_err(|failure| match failure {
         Failure::Lost(abort) => {
             lost(procedure, &abort);
@@ -119,20 +130,22 @@ fn begin_together<'e, N: Runs>(engine: &'e N, options: &TxnOptions) -> Result<N:
     engine.begin(options, true)
 }
 
-fn attempt<'e, A: Attempt, T, R, E: From<Error>>(
+fn attempt<'e, A: Attempt, T, R, F, E: From<Error>>(
     txn: Transaction<'e, A>,
     body: impl FnOnce(&Transaction<'e, A>) -> Result<T, E>,
-    commit: impl Fn(A) -> Result<R>,
+    ends: &Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
 ) -> Result<(T, R), Failure<E>> {
     let result = body(&txn);
     let access = txn.into_access();
-    let value = match (result, access.doomed()) {
+    match (result, access.doomed()) {
         // Also when the body swallowed the error.
-        (_, Some(abort)) => return Err(Failure::Lost(abort)),
-        (Err(error), None) => return Err(Failure::ForGood(error)),
-        (Ok(value), None) => value,
-    };
-    Ok((value, commit(access)?))
+        (_, Some(abort)) => Err(Failure::Lost(abort)),
+        (Err(error), None) => {
+            (ends.fail)(access)?;
+            Err(Failure::ForGood(error))
+        }
+        (Ok(value), None) => Ok((value, (ends.commit)(access)?)),
+    }
 }
 
 /// Lets the opponent end, then gives way for longer the more attempts were lost.

@@ -24,6 +24,11 @@ pub(crate) struct Mark {
     pub(crate) notes: usize,
 }
 
+impl Mark {
+    /// The beginning of a transaction.
+    pub(crate) const START: Self = Self { writes: 0, entries: 0, log_bytes: 0, notes: 0 };
+}
+
 /// The savepoints of one transaction; `R` is a value of its own that it replaced.
 pub(crate) struct Savepoints<R> {
     marks: Vec<(Savepoint, Mark, usize)>,

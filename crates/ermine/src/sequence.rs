@@ -68,6 +68,7 @@ impl Sequence {
     /// Now and then this runs a transaction of its own. So it must not be called from inside a transaction: under schemes that lock,
     /// the one would wait for the other, and fail with [`crate::AbortKind::Timeout`] after [`crate::Options::wait_max`].
     pub fn next(&self, database: &Database) -> Result<u64> {
+        self.table.id_in(database.identity().address())?;
         let mut zone = self.zones[home_of_thread() % self.zones.len()].0.lock().unwrap_or_else(|e| e.into_inner());
         if zone.next == zone.end {
             *zone = self.next_chunk(database)?;

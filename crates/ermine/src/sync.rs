@@ -8,6 +8,7 @@
 //! | nothing | everything | |
 //! | `RUSTFLAGS="--cfg loom"` | the lock-free pieces in their models | every interleaving and every value an ordering allows |
 //! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`tests/schedules.rs`) | random interleavings, all orderings taken for SeqCst |
+//! | `scripts/sanitize thread` (`--cfg ermine_tsan`) | everything | data races, as threads happen to run; fences are [`fenced`] |
 
 #[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "the schemes that latch are the next commits"))]
 pub(crate) mod elided;
@@ -23,10 +24,31 @@ pub(crate) mod transactional;
 pub(crate) use std::{
     sync::{
         Mutex,
-        atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
+
+#[cfg(not(any(loom, shuttle, ermine_tsan)))]
+pub(crate) use std::sync::atomic::fence;
+
+#[cfg(ermine_tsan)]
+pub(crate) use fenced::fence;
+
+/// Fences for ThreadSanitizer, which takes no notice of the standard ones and would report what they order.
+///
+/// Each fence reads and writes one word for all threads, so that it comes after every earlier one. That is more than a fence
+/// orders: a race that only a wrong fence lets in is not seen there, but by the loom models.
+#[cfg(ermine_tsan)]
+mod fenced {
+    use super::{AtomicU64, Ordering};
+
+    pub(crate) fn fence(ordering: Ordering) {
+        static FENCES: AtomicU64 = AtomicU64::new(0);
+        FENCES.fetch_add(1, Ordering::AcqRel);
+        std::sync::atomic::fence(ordering);
+    }
+}
 
 #[cfg(shuttle)]
 pub(crate) use scheduled::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Instant, Mutex, Ordering, fence};

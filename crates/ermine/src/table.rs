@@ -14,21 +14,23 @@ use smallvec::SmallVec;
 
 use crate::{
     access::IndexOrdinal,
-    catalog::{IndexEntry, TableEntry},
+    catalog::{CATALOG, IndexEntry, TableEntry, ValueLayouts},
     database::Uniqueness,
     epoch::Guard,
     error::{Error, Result},
     ids::{RowId, TableId},
-    index::{Index, IndexKind},
+    index::Index,
     options::Options,
     partition::PartitionOf,
+    platform::budget::{Budget, Need},
     rows::{
+        arena::Arena,
         array::{RowArray, Slot},
         chain::{CertifierStamps, Kind, RowSlot, VersionPtr},
         in_place::{Control, RecordPtr, RecordSlot},
     },
     scheme::{escalation::TableReaders, in_place::Reach, staleness::Staleness},
-    sync::{AtomicUsize, Ordering},
+    sync::{AtomicUsize, Mutex, Ordering},
     types::KeyBuffer,
 };
 
@@ -51,6 +53,7 @@ pub(crate) struct Secondary {
     pub(crate) name: Arc<str>,
     pub(crate) uniqueness: Uniqueness,
     pub(crate) key_type_name: String,
+    pub(crate) version: u32,
     pub(crate) entries: Index,
     /// Missing in a database that was opened again, until the application opens the index.
     key_of: OnceLock<KeyOf>,
@@ -58,15 +61,17 @@ pub(crate) struct Secondary {
 
 impl Secondary {
     pub(crate) fn new(entry: &IndexEntry, entries: Index, key_of: Option<KeyOf>) -> Self {
-        let IndexEntry { name, uniqueness, key_type, .. } = entry;
+        let IndexEntry { name, uniqueness, key_type, version, .. } = entry;
         let key_of = key_of.map_or_else(OnceLock::new, OnceLock::from);
-        Self { name: (**name).into(), uniqueness: *uniqueness, key_type_name: key_type.clone(), entries, key_of }
+        let (name, key_type_name) = ((**name).into(), key_type.clone());
+        Self { name, uniqueness: *uniqueness, key_type_name, version: *version, entries, key_of }
     }
 
     /// What the catalog says of it.
     pub(crate) fn entry(&self) -> IndexEntry {
         let (name, key_type) = (self.name.to_string(), self.key_type_name.clone());
-        IndexEntry { name, uniqueness: self.uniqueness, key_type, kind: self.entries.kind() }
+        let (uniqueness, version, kind) = (self.uniqueness, self.version, self.entries.kind());
+        IndexEntry { name, uniqueness, key_type, version, kind }
     }
 
     /// Whether it can be kept up to date.
@@ -121,6 +126,12 @@ pub(crate) trait Family: Slot {
     type Beside: Send + Sync;
 
     fn beside(options: &Options) -> Self::Beside;
+
+    /// Frees the memory of a row; says whether the row was in a file only.
+    ///
+    /// # Safety
+    /// Nobody else can look at the row any more.
+    unsafe fn clear(&self, arena: &mut Arena) -> bool;
 }
 
 /// A table whose rows have versions.
@@ -141,23 +152,47 @@ impl<H: CertifierStamps> Family for RowSlot<H> {
         let staleness = Staleness::new(options.stale_after, options.escalate_after);
         Tracking { staleness, readers: Arc::new(TableReaders::new(options.escalate_after)) }
     }
+
+    unsafe fn clear(&self, arena: &mut Arena) -> bool {
+        let mut next = self.head();
+        while let Some(version) = next {
+            next = version.older();
+            // SAFETY: a version in a chain is in no other list of garbage, and nobody walks over the chain, says the caller.
+            unsafe { version.destroy(arena) };
+        }
+        self.stored().is_some()
+    }
 }
 
 impl<C: Control> Family for RecordSlot<C> {
     type Beside = ();
 
     fn beside(_: &Options) {}
+
+    unsafe fn clear(&self, arena: &mut Arena) -> bool {
+        if let Some(record) = self.record() {
+            // SAFETY: a record in a slot is in no list of garbage, and nobody looks at it, says the caller.
+            unsafe { record.destroy(arena) };
+        }
+        false
+    }
 }
 
 /// A table's parts.
 pub(crate) struct TableParts<F: Family> {
     pub(crate) id: TableId,
-    pub(crate) name: Arc<str>,
+    name: Mutex<Arc<str>>,
+    /// One: it was dropped.
+    dropped: AtomicUsize,
     /// The types of its keys and values, by name; and themselves, once the application has opened it.
     pub(crate) type_names: [String; 2],
+    /// What is known of the bytes of its values.
+    pub(crate) layouts: Mutex<ValueLayouts>,
     pub(crate) types: OnceLock<[TypeId; 2]>,
     /// Which partition a row is in, where the application has said so.
     pub(crate) partition: OnceLock<PartitionOf>,
+    /// Its rows may take memory from the reserve.
+    is_essential: OnceLock<()>,
     pub(crate) primary: Index,
     pub(crate) rows: RowArray<F>,
     pub(crate) beside: F::Beside,
@@ -170,31 +205,21 @@ pub(crate) struct TableParts<F: Family> {
 
 impl<F: Family> TableParts<F> {
     /// An empty table.
-    pub(crate) fn new(
-        id: TableId,
-        name: &str,
-        type_names: [String; 2],
-        kind: IndexKind,
-        options: &Options,
-    ) -> Result<Self> {
-        Ok(Self::with_rows(id, name, type_names, RowArray::reserve()?, Index::new(kind), options))
+    pub(crate) fn new(entry: &TableEntry, options: &Options, budget: &Arc<Budget>) -> Self {
+        Self::with_rows(entry, RowArray::new(budget), Index::new(entry.kind), options)
     }
 
-    /// A table with rows.
-    pub(crate) fn with_rows(
-        id: TableId,
-        name: &str,
-        type_names: [String; 2],
-        rows: RowArray<F>,
-        primary: Index,
-        options: &Options,
-    ) -> Self {
+    /// A table with rows, without its secondary indexes.
+    pub(crate) fn with_rows(entry: &TableEntry, rows: RowArray<F>, primary: Index, options: &Options) -> Self {
         Self {
-            id,
-            name: name.into(),
-            type_names,
+            id: entry.id,
+            name: Mutex::new((*entry.name).into()),
+            dropped: AtomicUsize::new(0),
+            type_names: [entry.key_type.clone(), entry.value_type.clone()],
+            layouts: Mutex::new(entry.layouts.clone()),
             types: OnceLock::new(),
             partition: OnceLock::new(),
+            is_essential: if entry.id == CATALOG { OnceLock::from(()) } else { OnceLock::new() },
             primary,
             rows,
             beside: F::beside(options),
@@ -202,6 +227,47 @@ impl<F: Family> TableParts<F> {
             secondary_count: AtomicUsize::new(0),
             attached_count: AtomicUsize::new(0),
         }
+    }
+
+    /// Its name, for messages and the schema.
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.name.lock().expect("no code panics while it holds the name").clone()
+    }
+
+    /// It has another name from now on.
+    pub(crate) fn rename(&self, name: &str) {
+        *self.name.lock().expect("no code panics while it holds the name") = name.into();
+    }
+
+    /// Whether it was dropped: operations that begin now must not see it.
+    #[inline]
+    pub(crate) fn is_dropped(&self) -> bool {
+        // Acquire: pairs with `set_dropped`.
+        self.dropped.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn set_dropped(&self) {
+        self.dropped.store(1, Ordering::Release);
+    }
+
+    /// Frees the memory of all rows; says how many of them were in files only.
+    ///
+    /// # Safety
+    /// The table was dropped, and no transaction or walk that could meet its rows runs any more.
+    pub(crate) unsafe fn clear(&self, arena: &mut Arena) -> u64 {
+        // SAFETY: says the caller.
+        (0..self.rows.count()).map(|row| u64::from(unsafe { F::clear(self.rows.slot(RowId(row)), arena) })).sum()
+    }
+
+    /// Its rows may take memory from the reserve from now on.
+    pub(crate) fn be_essential(&self) {
+        self.is_essential.get_or_init(|| ());
+    }
+
+    /// What memory for a value of it is needed for.
+    #[inline]
+    pub(crate) fn need(&self) -> Need {
+        if self.is_essential.get().is_some() { Need::Work } else { Need::Grow }
     }
 
     /// One of its indexes.
@@ -217,7 +283,7 @@ impl<F: Family> TableParts<F> {
         if self.index(ordinal).kind().is_ordered() {
             return Ok(());
         }
-        let name = &self.name;
+        let name = self.name();
         Err(Error::Schema(format!("table {name} has a hash index, which has no order: it cannot be scanned")))
     }
 
@@ -298,7 +364,7 @@ impl<F: Family> TableParts<F> {
             if let Some(partition) = self.partition.get().filter(|partition| partition.indexes_alike)
                 && partition.of_key(&entry)? != partition.of_key(key)?
             {
-                let (table, index) = (&self.name, &secondary.name);
+                let (table, index) = (self.name(), &secondary.name);
                 return Err(Error::Schema(format!(
                     "table {table} has partitions, and keys of its index {index} do not begin with what decides them: use \
                      TableOptions::indexes_apart"
@@ -331,13 +397,13 @@ impl<F: Family> TableParts<F> {
         Ok(())
     }
 
-    /// The table as the catalog has it, with an index that it will get.
-    pub(crate) fn catalog_entry(&self, more: Option<&IndexEntry>) -> TableEntry {
+    /// The table as the catalog has it.
+    pub(crate) fn catalog_entry(&self) -> TableEntry {
         let [key_type, value_type] = self.type_names.clone();
-        let known = self.secondaries().map(|(_, secondary)| secondary.entry());
-        let indexes = known.chain(more.cloned()).collect();
-        let (name, kind) = (self.name.to_string(), self.primary.kind());
-        TableEntry { id: self.id, name, key_type, value_type, kind, indexes }
+        let indexes = self.secondaries().map(|(_, secondary)| secondary.entry()).collect();
+        let layouts = self.layouts.lock().expect("no code panics while it holds the layouts").clone();
+        let (name, kind) = (self.name().to_string(), self.primary.kind());
+        TableEntry { id: self.id, name, key_type, value_type, layouts, kind, indexes }
     }
 
     /// Fails while an index could not be kept up to date.
@@ -349,7 +415,7 @@ impl<F: Family> TableParts<F> {
         }
         let missing = self.secondaries().find(|(_, secondary)| !secondary.is_attached());
         missing.map_or(Ok(()), |(_, secondary)| {
-            let (table, index) = (&self.name, &secondary.name);
+            let (table, index) = (self.name(), &secondary.name);
             Err(Error::Schema(format!("table {table} cannot be written before its index {index} has been opened")))
         })
     }

@@ -1,138 +1,489 @@
-//! The tables of a database, and how tables and indexes come into it.
+//! The tables of a database, and how tables and indexes come into it and leave it.
+//!
+//! Every operation finds its table by number, with two loads and no lock. So the parts of a dropped table stay where they are until no
+//! transaction can hold a reference to them:
+//!
+//! ```text
+//!   drop_table        the catalog says so, durably; then the table is marked: operations that begin now fail
+//!   one epoch later   the transactions that met it have ended; its number leads nowhere
+//!   one epoch later   whoever still looked at the mark has left; its rows, indexes and addresses are freed
+//! ```
+//!
+//! Invariants
+//! 1. A reference to a table is taken inside the epoch of transactions (`nodes`) and used inside it only. It stays valid until then, also when the
+//!    table is dropped meanwhile. What works on a table for longer, as checkpoints do, holds it ([`Tables::held`]).
+//! 2. A transaction that met a table goes on with it until it ends, whatever becomes of the table: only the beginning of an operation
+//!    asks for the mark ([`Tables::live`]). What it wrote there goes with the table.
+//! 3. Numbers are not used again: the log may have rows of a dropped table.
 
-use std::{any::TypeId, sync::Arc};
+use std::{
+    any::TypeId,
+    ops::{ControlFlow, DerefMut},
+    ptr,
+    sync::Arc,
+};
 
 use crate::{
-    access::IndexOrdinal,
-    catalog::IndexEntry,
-    epoch::Guard,
+    access::{Access, Direction, IndexOrdinal, ScanRange},
+    catalog::{CATALOG_NAME, DROPPED_NAME, DroppedTables, IndexEntry, TABLES_MAX, TableEntry, ValueLayouts, ValueType},
+    epoch::{Epoch, EpochManager, Guard},
     error::{Error, Result},
-    ids::TableId,
+    ids::{DatabaseId, TableId},
     index::Index,
     observer::Observer,
     options::{Options, TableOptions},
-    sync::Mutex,
+    platform::budget::Budget,
+    sequence::Sequence,
+    sync::{AtomicPtr, AtomicUsize, Mutex, Ordering},
     table::{Family, KeyOf, Secondary, TableParts},
+    types::{Framing, Key, KeyBuffer, Value, type_name},
 };
 
-/// All tables, in order of creation.
-pub(crate) struct Tables<F: Family> {
-    list: boxcar::Vec<TableParts<F>>,
-    options: Options,
-    /// Held while tables and indexes are created.
-    schema: Mutex<()>,
+/// The types with which a program opens a table.
+pub(crate) struct TableTypes {
+    pub(crate) ids: [TypeId; 2],
+    pub(crate) key: String,
+    pub(crate) value: ValueType,
 }
 
+impl TableTypes {
+    /// Keys `K` and values `V`.
+    pub(crate) fn of<K: Key, V: Value>() -> Self {
+        let ids = [TypeId::of::<K>(), TypeId::of::<V>()];
+        Self { ids, key: type_name::<K>(), value: ValueType::of::<V>() }
+    }
+}
+
+/// What a handle needs of a table.
+pub(crate) struct OpenTable {
+    pub(crate) id: TableId,
+    pub(crate) name: Arc<str>,
+    pub(crate) framing: Framing,
+}
+
+/// Key and value of a row.
+pub(crate) type SampleRow = (Vec<u8>, Vec<u8>);
+
+/// Rows from each end of a table that a key function is tried on.
+const SAMPLE_ROWS: usize = 64;
+
+/// Some rows from each end of a table, as a transaction sees them.
+pub(crate) fn sample(txn: &impl Access, table: TableId) -> Result<Vec<SampleRow>> {
+    let mut rows = Vec::new();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let index = IndexOrdinal::PRIMARY;
+        let range = ScanRange { table, index, lower: &[], upper: None, direction, limit: SAMPLE_ROWS };
+        txn.scan(range, &mut |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    Ok(rows)
+}
+
+/// All tables.
+pub(crate) struct Tables<F: Family> {
+    pub(crate) database: DatabaseId,
+    /// The epochs of transactions.
+    nodes: Arc<EpochManager>,
+    /// By number; each that is not null is a reference of an `Arc`. Null: dropped.
+    places: boxcar::Vec<AtomicPtr<TableParts<F>>>,
+    /// Those that have not been dropped, in order of creation.
+    live: Mutex<Vec<Arc<TableParts<F>>>>,
+    /// Those that were dropped and are not freed yet.
+    ending: Mutex<Vec<Ending<F>>>,
+    options: Options,
+    budget: Arc<Budget>,
+    /// Held while tables and indexes are created, renamed and dropped: the numbers of those that were dropped.
+    schema: Mutex<DroppedTables>,
+    /// Tables dropped, and how many of them the newest checkpoint knows as dropped.
+    drops: AtomicUsize,
+    drops_covered: AtomicUsize,
+}
+
+/// A table on its way out.
+struct Ending<F: Family> {
+    table: Arc<TableParts<F>>,
+    /// Its number leads nowhere.
+    is_hidden: bool,
+    /// When the last step was taken.
+    since: Epoch,
+}
+
+// SAFETY: the pointers are references of `Arc`s to what may be shared.
+unsafe impl<F: Family> Send for Tables<F> {}
+// SAFETY: as above.
+unsafe impl<F: Family> Sync for Tables<F> {}
+
 impl<F: Family> Tables<F> {
-    pub(crate) fn new(options: &Options) -> Self {
-        Self { list: boxcar::Vec::new(), options: options.clone(), schema: Mutex::new(()) }
+    /// Drops behind the newest checkpoint from which on one is due: a replay reserves addresses for each of those tables.
+    const DROPS_DUE: usize = 64;
+    const DROPS_MAX: usize = 512;
+
+    pub(crate) fn new(options: &Options, nodes: Arc<EpochManager>, budget: Arc<Budget>) -> Self {
+        Self {
+            database: DatabaseId::new(),
+            nodes,
+            places: boxcar::Vec::new(),
+            live: Mutex::new(Vec::new()),
+            ending: Mutex::new(Vec::new()),
+            options: options.clone(),
+            budget,
+            schema: Mutex::new(DroppedTables::default()),
+            drops: AtomicUsize::new(0),
+            drops_covered: AtomicUsize::new(0),
+        }
     }
 
-    /// A table by its number.
+    /// Takes over the tables that recovery has brought up, in the order of their numbers. The log that was replayed has rows of `dropped_behind` of
+    /// the `dropped` ones.
+    pub(crate) fn recovered(
+        &self,
+        tables: impl IntoIterator<Item = TableParts<F>>,
+        dropped: DroppedTables,
+        dropped_behind: usize,
+    ) {
+        let skip = |to: u32| {
+            while (self.places.count() as u32) < to {
+                self.places.push(AtomicPtr::new(ptr::null_mut()));
+            }
+        };
+        for table in tables {
+            skip(table.id.0);
+            self.push(table);
+        }
+        skip(dropped.iter().last().map_or(0, |last| last.0 + 1));
+        // Relaxed: nobody else is there.
+        self.drops.store(dropped_behind, Ordering::Relaxed);
+        *self.schema() = dropped;
+    }
+
+    /// A table that the transaction of the caller has met.
     #[inline]
     pub(crate) fn get(&self, id: TableId) -> &TableParts<F> {
-        self.list.get(id.0 as usize).expect("a table handle is used with the database that gave it")
+        self.place(id).expect("a table is there for as long as a transaction that met it")
     }
 
-    /// A table by its number, if there is one.
+    /// A table, if there is one of that number that was not dropped.
+    #[inline]
     pub(crate) fn find(&self, id: TableId) -> Option<&TableParts<F>> {
-        self.list.get(id.0 as usize)
+        self.place(id).filter(|table| !table.is_dropped())
     }
 
-    /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &TableParts<F>> {
-        self.list.iter().map(|(_, table)| table)
+    /// A table for an operation that begins; fails if it was dropped.
+    #[inline]
+    pub(crate) fn live(&self, id: TableId) -> Result<&TableParts<F>> {
+        self.find(id).ok_or_else(|| no_longer_there(id))
+    }
+
+    #[inline]
+    fn place(&self, id: TableId) -> Option<&TableParts<F>> {
+        // Acquire: pairs with the push. A table that has just been taken out is not freed in the epoch of the caller.
+        let table = self.places.get(id.0 as usize)?.load(Ordering::Acquire);
+        // SAFETY: invariant 1: the caller is inside the epoch of transactions, which `free_ended` waits for twice; or nothing drops tables
+        // meanwhile.
+        unsafe { table.as_ref() }
+    }
+
+    /// Those that are there, for whoever works on them outside of epochs, in order of creation.
+    pub(crate) fn held(&self) -> Vec<Arc<TableParts<F>>> {
+        self.live.lock().expect("no code panics while it holds the tables").clone()
+    }
+
+    /// A table by its name.
+    fn by_name(&self, name: &str) -> Option<Arc<TableParts<F>>> {
+        self.held().into_iter().find(|table| &*table.name() == name)
+    }
+
+    fn schema(&self) -> impl DerefMut<Target = DroppedTables> {
+        self.schema.lock().expect("no code panics while it changes the schema")
     }
 
     /// Adds a table. One caller at a time.
     pub(crate) fn push(&self, table: TableParts<F>) {
         if let Some(observer) = self.observer() {
-            observer.table(table.id, &table.name);
+            observer.table(table.id, &table.name());
         }
-        self.list.push(table);
+        let table = Arc::new(table);
+        assert_eq!(self.places.count(), table.id.0 as usize, "tables are added in the order of their numbers");
+        // Release: pairs with `place`.
+        self.places.push(AtomicPtr::new(Arc::into_raw(table.clone()).cast_mut()));
+        self.live.lock().expect("no code panics while it holds the tables").push(table);
     }
 
     fn observer(&self) -> Option<&dyn Observer> {
         self.options.observer.as_deref()
     }
 
-    /// The table of that name, created when absent; `write_down` is asked first.
+    /// Drops the table of that name; says whether there was one. `write_down` is asked before anything changes. `is_logged`: the log may have
+    /// rows of the table.
+    pub(crate) fn drop_table(
+        &self,
+        name: &str,
+        is_logged: bool,
+        write_down: impl Fn(&TableParts<F>, &DroppedTables) -> Result<()>,
+    ) -> Result<bool> {
+        check_name(name)?;
+        let mut dropped = self.schema();
+        let Some(table) = self.by_name(name) else { return Ok(false) };
+        if self.drops_uncovered() >= Self::DROPS_MAX {
+            return Err(Error::Limit(
+                "512 tables dropped since the last checkpoint: make one, or try again when one has been made",
+            ));
+        }
+        let mut now = dropped.clone();
+        now.insert(table.id);
+        write_down(&table, &now)?;
+        *dropped = now;
+        table.set_dropped();
+        self.live.lock().expect("no code panics while it holds the tables").retain(|other| other.id != table.id);
+        // Relaxed: the lock of the schema orders it.
+        self.drops.fetch_add(usize::from(is_logged), Ordering::Relaxed);
+        let ending = Ending { table, is_hidden: false, since: self.nodes.retirement_epoch() };
+        self.ending.lock().expect("no code panics while it holds the tables").push(ending);
+        Ok(true)
+    }
+
+    /// Gives a table another name. `write_down` is asked before anything changes.
+    pub(crate) fn rename_table(
+        &self,
+        name: &str,
+        new_name: &str,
+        write_down: impl Fn(&TableEntry, &str) -> Result<()>,
+    ) -> Result<()> {
+        check_name(name)?;
+        check_name(new_name)?;
+        let _schema = self.schema();
+        let Some(table) = self.by_name(name) else {
+            return Err(Error::Schema(format!("there is no table {name} to rename")));
+        };
+        if name == new_name {
+            return Ok(());
+        }
+        if self.by_name(new_name).is_some() {
+            return Err(Error::Schema(format!(
+                "table {name} cannot be renamed: there is a table {new_name}; drop that one first"
+            )));
+        }
+        write_down(&TableEntry { name: new_name.into(), ..table.catalog_entry() }, name)?;
+        table.rename(new_name);
+        Ok(())
+    }
+
+    /// The tables of the application, as the catalog has them.
+    pub(crate) fn entries(&self) -> Vec<TableEntry> {
+        self.held().iter().map(|table| table.catalog_entry()).filter(|entry| entry.name != CATALOG_NAME).collect()
+    }
+
+    /// Takes the next step with tables that were dropped; hands those to `clear` that nobody can look at any more. Says whether some are left.
+    pub(crate) fn free_ended(&self, mut clear: impl FnMut(&TableParts<F>)) -> bool {
+        let mut freed = Vec::new();
+        let mut ending = self.ending.lock().expect("no code panics while it holds the tables");
+        let mut at = 0;
+        while let Some(of) = ending.get_mut(at) {
+            if self.nodes.is_closed(of.since) && !of.is_hidden {
+                let place = self.places.get(of.table.id.0 as usize).expect("every table has a place");
+                let table = place.swap(ptr::null_mut(), Ordering::AcqRel);
+                // SAFETY: `push` has put this reference there, and nobody else takes it out.
+                drop(unsafe { Arc::from_raw(table) });
+                (of.is_hidden, of.since) = (true, self.nodes.retirement_epoch());
+            }
+            // A checkpoint may hold it still. No new holder comes: it is not among the live ones.
+            if of.is_hidden && self.nodes.is_closed(of.since) && Arc::strong_count(&of.table) == 1 {
+                freed.push(ending.swap_remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        let is_left = !ending.is_empty();
+        drop(ending);
+        freed.iter().for_each(|of| clear(&of.table));
+        is_left
+    }
+
+    /// Tables that were dropped so far: a checkpoint that begins now knows so many as dropped.
+    pub(crate) fn drops(&self) -> usize {
+        self.drops.load(Ordering::Relaxed)
+    }
+
+    /// A checkpoint that knew so many tables as dropped counts.
+    pub(crate) fn cover_drops(&self, drops: usize) {
+        self.drops_covered.store(drops, Ordering::Relaxed);
+    }
+
+    fn drops_uncovered(&self) -> usize {
+        self.drops() - self.drops_covered.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many tables have been dropped that a checkpoint should be made.
+    pub(crate) fn are_drops_due(&self) -> bool {
+        self.drops_uncovered() >= Self::DROPS_DUE
+    }
+
+    /// The table of that name, created when absent; `write_down` is asked before anything changes.
     pub(crate) fn open(
         &self,
         name: &str,
-        types: [TypeId; 2],
-        type_names: [String; 2],
+        types: &TableTypes,
         built: &TableOptions,
-        write_down: impl FnOnce(&TableParts<F>) -> Result<()>,
-    ) -> Result<(TableId, Arc<str>)> {
-        let _schema = self.schema.lock().expect("no code panics while it changes the schema");
-        let table = match self.iter().find(|table| &*table.name == name) {
+        write_down: impl Fn(&TableEntry) -> Result<()>,
+    ) -> Result<OpenTable> {
+        if [CATALOG_NAME, DROPPED_NAME].contains(&name) {
+            return Err(reserved(name));
+        }
+        let _schema = self.schema();
+        let table = match self.by_name(name) {
             Some(table) => table,
             None => {
-                let id = TableId(self.list.count() as u32);
-                let table = TableParts::new(id, name, type_names.clone(), built.index, &self.options)?;
-                write_down(&table)?;
+                let id = TableId(self.places.count() as u32);
+                if id.0 >= TABLES_MAX {
+                    return Err(Error::Limit("1048576 tables created in one database"));
+                }
+                let entry = TableEntry {
+                    id,
+                    name: name.into(),
+                    key_type: types.key.clone(),
+                    value_type: types.value.name().into(),
+                    layouts: ValueLayouts::of(&types.value),
+                    kind: built.index,
+                    indexes: Vec::new(),
+                };
+                let table = TableParts::new(&entry, &self.options, &self.budget);
+                write_down(&entry)?;
                 self.push(table);
-                self.get(id)
+                self.by_name(name).expect("it has just been added")
             }
         };
-        if table.type_names != type_names || *table.types.get_or_init(|| types) != types {
-            let [key, value] = &table.type_names;
+        let [key, value] = &table.type_names;
+        let is_as_before = table.types.get().is_none_or(|ids| *ids == types.ids);
+        if *key != types.key || value != types.value.name() || !is_as_before {
             return Err(Error::Schema(format!("table {name} exists with keys {key} and values {value}")));
         }
-        if let Some(partition) = &built.partition {
-            // The first one said counts, as for key functions.
-            table.partition.get_or_init(|| partition.clone());
+        if built.is_essential {
+            table.be_essential();
         }
         if table.primary.kind() != built.index {
             let kind = table.primary.kind();
             return Err(Error::Schema(format!("table {name} exists with an index of kind {kind:?}")));
         }
-        Ok((table.id, table.name.clone()))
+        let mut entry = table.catalog_entry();
+        if entry.layouts.admit(name, &types.value)? {
+            write_down(&entry)?;
+            *table.layouts.lock().expect("no code panics while it holds the layouts") = entry.layouts.clone();
+        }
+        table.types.get_or_init(|| types.ids);
+        if let Some(partition) = &built.partition {
+            // The first one said counts, as for key functions.
+            table.partition.get_or_init(|| partition.clone());
+        }
+        Ok(OpenTable { id: table.id, name: table.name(), framing: entry.layouts.framing })
     }
 
-    /// The secondary index of that name, created when absent; `write_down` is asked first.
+    /// The secondary index of that name, created when absent; `write_down` is asked before anything changes. An index that was there
+    /// when the database was opened is held against rows of a `sample`.
     pub(crate) fn open_index(
         &self,
         table: TableId,
         entry: IndexEntry,
         key_of: KeyOf,
-        write_down: impl FnOnce(&TableParts<F>, &IndexEntry) -> Result<()>,
+        write_down: impl Fn(&TableEntry) -> Result<()>,
+        sample: impl Fn(TableId) -> Result<Vec<SampleRow>>,
     ) -> Result<IndexOrdinal> {
-        let _schema = self.schema.lock().expect("no code panics while it changes the schema");
-        let table = self.get(table);
-        let (key_type, index) = (key_of.key_type, &entry.name);
+        let _schema = self.schema();
+        let table = self.held().into_iter().find(|of| of.id == table).ok_or_else(|| no_longer_there(table))?;
+        let (name, index, key_type) = (&*table.name(), &entry.name, key_of.key_type);
         if let Some((ordinal, existing)) = table.secondaries().find(|(_, existing)| *existing.name == **index) {
-            if existing.entry() != entry || table.attach(ordinal, key_of) != key_type {
-                let table = &table.name;
-                return Err(Error::Schema(format!("index {index} of table {table} exists with another key or kind")));
+            let known = existing.entry();
+            if known.version != entry.version {
+                return Err(Error::Schema(format!(
+                    "index {index} of table {name} was built by version {} of its key function, and the program has version {}. To \
+                     build it anew, copy the rows to a new table with the new index, drop this table and rename the new one",
+                    known.version, entry.version
+                )));
+            }
+            // The rows of a table whose own index has no order cannot be walked over.
+            if known == entry && !existing.is_attached() && table.check_ordered(IndexOrdinal::PRIMARY).is_ok() {
+                self.check_key_function(existing, &key_of, name, &sample(table.id)?)?;
+            }
+            if known != entry || table.attach(ordinal, key_of) != key_type {
+                return Err(Error::Schema(format!("index {index} of table {name} exists with another key or kind")));
             }
             return Ok(ordinal);
         }
         if !entry.kind.is_ordered() {
-            let table = &table.name;
             return Err(Error::Schema(format!(
-                "index {index} of table {table}: rows are found by the front of its entries, which a hash index cannot do; use \
+                "index {index} of table {name}: rows are found by the front of its entries, which a hash index cannot do; use \
                  another kind"
             )));
         }
         if table.rows.bytes() > 0 {
-            let table = &table.name;
             return Err(Error::Schema(format!(
-                "index {index} cannot be added: table {table} has had rows; create indexes before the first insert"
+                "index {index} cannot be added: table {name} has had rows; create indexes before the first insert"
             )));
         }
-        write_down(table, &entry)?;
+        let mut changed = table.catalog_entry();
+        changed.indexes.push(entry.clone());
+        write_down(&changed)?;
         table.add_secondary(Secondary::new(&entry, Index::new(entry.kind), Some(key_of)))
+    }
+
+    /// Fails where a row has another key in an index now than when it was written: the key function has changed. Nothing can be written to
+    /// the table before its indexes have been opened, so rows and entries agree if the function is the same.
+    fn check_key_function(&self, index: &Secondary, key_of: &KeyOf, table: &str, sample: &[SampleRow]) -> Result<()> {
+        let participant = self.nodes.join_as("index");
+        let mut entry = KeyBuffer::new();
+        for (key, value) in sample {
+            entry.clear();
+            (key_of.extract)(key, value, &mut entry)?;
+            entry.extend_from_slice(key);
+            if index.entries.get(&participant.enter(), &entry).row.is_none() {
+                return Err(Error::Schema(format!(
+                    "index {} of table {table} was built by another key function: a row has another key than it has in the index. \
+                     Restore the function; or, for a new one, copy the rows to a new table with the new index, drop this \
+                     table and rename the new one",
+                    index.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Bytes of all indexes. Walks over them.
     pub(crate) fn index_bytes(&self, nodes: &Guard<'_>) -> u64 {
-        self.iter().map(|table| table.index_bytes(nodes)).sum()
+        self.held().iter().map(|table| table.index_bytes(nodes)).sum()
     }
 
     /// Bytes of the indirection arrays in use.
     pub(crate) fn row_bytes(&self) -> u64 {
-        self.iter().map(|table| table.rows.bytes()).sum()
+        self.held().iter().map(|table| table.rows.bytes()).sum()
     }
+}
+
+impl<F: Family> Drop for Tables<F> {
+    fn drop(&mut self) {
+        for (_, place) in &self.places {
+            let table = place.load(Ordering::Relaxed);
+            if !table.is_null() {
+                // SAFETY: `push` has put this reference there, and nobody else is there any more.
+                drop(unsafe { Arc::from_raw(table) });
+            }
+        }
+    }
+}
+
+/// Fails for names that the engine keeps for itself.
+fn check_name(name: &str) -> Result<()> {
+    if [CATALOG_NAME, DROPPED_NAME, Sequence::TABLE].contains(&name) { Err(reserved(name)) } else { Ok(()) }
+}
+
+fn reserved(name: &str) -> Error {
+    Error::Schema(format!("table {name} is the engine's own: use another name"))
+}
+
+#[cold]
+fn no_longer_there(id: TableId) -> Error {
+    Error::Schema(format!(
+        "the table of this handle was dropped (its number was {}): `Database::table` makes a new one of its name",
+        id.0
+    ))
 }

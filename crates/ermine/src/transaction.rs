@@ -7,9 +7,9 @@ use crate::{
     any::AnyAccess,
     error::Result,
     handle::{SecondaryIndex, Table},
-    ids::Tid,
+    ids::{TableId, Tid},
     savepoints::Savepoint,
-    types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyList, KeyRange, Value},
+    types::{AsKey, AsValue, EncodedRange, Framing, Key, KeyBuffer, KeyList, KeyRange, Value},
     work::Work,
 };
 
@@ -19,13 +19,16 @@ use crate::{
 /// may move to another thread between operations; dropping it rolls it back.
 pub struct Transaction<'db, A: Access = AnyAccess<'db>> {
     access: A,
-    scratch: RefCell<Vec<u8>>,
-    database: PhantomData<&'db ()>,
+    /// Address of the database's identity: what the handles of its tables are compared with.
+    database: usize,
+    /// Where values are encoded.
+    scratch: RefCell<[Vec<u8>; 2]>,
+    lifetime: PhantomData<&'db ()>,
 }
 
 impl<'db, A: Access> Transaction<'db, A> {
     pub(crate) fn new(access: A) -> Self {
-        Self { access, scratch: RefCell::default(), database: PhantomData }
+        Self { database: access.database().address(), access, scratch: RefCell::default(), lifetime: PhantomData }
     }
 
     pub(crate) fn into_access(self) -> A {
@@ -34,7 +37,7 @@ impl<'db, A: Access> Transaction<'db, A> {
 
     /// The value under `key`, copied out; `None` when there is none.
     pub fn get<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<V>> {
-        self.bytes(table, key)?.map(V::decode).transpose()
+        self.bytes(table, key)?.map(|bytes| table.framing().decode(bytes)).transpose()
     }
 
     /// The value under `key`, borrowed from the version itself for bytes and fixed structs.
@@ -43,7 +46,7 @@ impl<'db, A: Access> Transaction<'db, A> {
         table: &Table<K, V>,
         key: &(impl AsKey<K> + ?Sized),
     ) -> Result<Option<V::View<'_>>> {
-        self.bytes(table, key)?.map(V::view).transpose()
+        self.bytes(table, key)?.map(|bytes| table.framing().view::<V>(bytes)).transpose()
     }
 
     /// The values under several keys, in the order of the keys, copied out.
@@ -55,7 +58,7 @@ impl<'db, A: Access> Transaction<'db, A> {
         table: &Table<K, V>,
         keys: impl IntoIterator<Item = &'k Q>,
     ) -> Result<Vec<Option<V>>> {
-        self.many(table, keys, V::decode)
+        self.many(table, keys, |bytes| table.framing().decode(bytes))
     }
 
     /// As [`get_many`](Self::get_many), with values borrowed as by [`view`](Self::view).
@@ -64,7 +67,7 @@ impl<'db, A: Access> Transaction<'db, A> {
         table: &Table<K, V>,
         keys: impl IntoIterator<Item = &'k Q>,
     ) -> Result<Vec<Option<V::View<'_>>>> {
-        self.many(table, keys, V::view)
+        self.many(table, keys, |bytes| table.framing().view::<V>(bytes))
     }
 
     /// Whether there is a row under `key`.
@@ -104,12 +107,12 @@ impl<'db, A: Access> Transaction<'db, A> {
 
     /// Deletes a row; says whether there was one.
     pub fn delete<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<bool> {
-        self.access.delete(table.id(), &encoded(key))
+        self.access.delete(table.id_in(self.database)?, &encoded(key))
     }
 
     /// The rows of a range of primary keys, in key order.
     pub fn scan<'t, K: Key, V: Value>(&'t self, table: &Table<K, V>, range: impl KeyRange<K>) -> Scan<'t, A, K, V> {
-        Scan::new(&self.access, table, IndexOrdinal::PRIMARY, range.encode(), |_| Ok(()))
+        Scan::new(self, table, IndexOrdinal::PRIMARY, range.encode(), |_| Ok(()))
     }
 
     /// The rows whose key in a secondary index lies in a range, in the order of that index, then of the primary key.
@@ -118,14 +121,14 @@ impl<'db, A: Access> Transaction<'db, A> {
         index: &SecondaryIndex<S, K, V>,
         range: impl KeyRange<S>,
     ) -> Scan<'t, A, K, V> {
-        Scan::new(&self.access, index.table(), index.ordinal(), range.encode(), S::skip)
+        Scan::new(self, index.table(), index.ordinal(), range.encode(), S::skip)
     }
 
     /// What a write of a row would meet at the moment, without losing to it: for programs that take one of several rows, and rather one that
     /// nobody else is at. A write that follows may still lose. Under single-version schemes, and where there is no row,
     /// [`RowLock::Free`].
     pub fn row_lock<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<RowLock> {
-        self.access.row_lock(table.id(), &encoded(key))
+        self.access.row_lock(table.id_in(self.database)?, &encoded(key))
     }
 
     /// Promises to commit: whether everything that the transaction has read is as it was when it read it, ranges included. If it is, whoever asks sees to it
@@ -205,7 +208,7 @@ impl<'db, A: Access> Transaction<'db, A> {
     }
 
     fn bytes<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<&[u8]>> {
-        self.access.get(table.id(), &encoded(key))
+        self.access.get(table.id_in(self.database)?, &encoded(key))
     }
 
     fn many<'t, 'k, K: Key, V, Q: AsKey<K> + ?Sized + 'k, T>(
@@ -217,7 +220,7 @@ impl<'db, A: Access> Transaction<'db, A> {
         let mut list = KeyList::default();
         keys.into_iter().for_each(|key| list.push(key));
         let mut values = Vec::with_capacity(list.len());
-        self.access.get_many(table.id(), &list, &mut |bytes| {
+        self.access.get_many(table.id_in(self.database)?, &list, &mut |bytes| {
             values.push(bytes.map(&read).transpose()?);
             Ok(())
         })?;
@@ -232,8 +235,8 @@ impl<'db, A: Access> Transaction<'db, A> {
         how: Put,
     ) -> Result<bool> {
         let mut scratch = self.scratch.borrow_mut();
-        scratch.clear();
-        self.access.put(table.id(), &encoded(key), value.encode(&mut scratch)?, how)
+        let value = table.framing().encode(value, &mut scratch)?;
+        self.access.put(table.id_in(self.database)?, &encoded(key), value, how)
     }
 }
 
@@ -247,7 +250,8 @@ fn encoded<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
 #[must_use = "a scan does nothing until it is run"]
 pub struct Scan<'t, A: Access, K, V> {
     access: &'t A,
-    table: crate::ids::TableId,
+    table: Result<TableId>,
+    framing: Framing,
     index: IndexOrdinal,
     range: EncodedRange,
     direction: Direction,
@@ -259,14 +263,15 @@ pub struct Scan<'t, A: Access, K, V> {
 
 impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
     fn new(
-        access: &'t A,
+        txn: &'t Transaction<'_, A>,
         table: &Table<K, V>,
         index: IndexOrdinal,
         range: EncodedRange,
         skip: fn(&mut &[u8]) -> Result<()>,
     ) -> Self {
-        let table = table.id();
-        Self { access, table, index, range, direction: Direction::Forward, limit: usize::MAX, skip, types: PhantomData }
+        let (direction, limit) = (Direction::Forward, usize::MAX);
+        let (access, framing, table) = (&txn.access, table.framing(), table.id_in(txn.database));
+        Self { access, table, framing, index, range, direction, limit, skip, types: PhantomData }
     }
 
     /// From the highest key down.
@@ -286,14 +291,15 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
 
     /// Shows every row to `visit` without copying it, until `visit` breaks or fails.
     pub fn for_each(self, mut visit: impl FnMut(K, V::View<'t>) -> Result<ControlFlow<()>>) -> Result<()> {
-        self.run(|key, value| visit(key, V::view(value)?))
+        let framing = self.framing;
+        self.run(|key, value| visit(key, framing.view::<V>(value)?))
     }
 
     /// All rows, copied out.
     pub fn collect(self) -> Result<Vec<(K, V)>> {
-        let mut rows = Vec::new();
+        let (framing, mut rows) = (self.framing, Vec::new());
         self.run(|key, value| {
-            rows.push((key, V::decode(value)?));
+            rows.push((key, framing.decode(value)?));
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(rows)
@@ -307,7 +313,7 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
     fn run(self, mut visit: impl FnMut(K, &'t [u8]) -> Result<ControlFlow<()>>) -> Result<()> {
         let skip = self.skip;
         let range = ScanRange {
-            table: self.table,
+            table: self.table?,
             index: self.index,
             lower: &self.range.lower,
             upper: self.range.upper.as_deref(),

@@ -23,6 +23,7 @@ use crate::{
     index::Batch,
     log::Position,
     observer::Notes,
+    platform::budget::Kept,
     rows::{
         arena::Arena,
         array::RowIds,
@@ -31,7 +32,7 @@ use crate::{
         snapshots::{Horizon, SnapshotSlot},
     },
     savepoints::Savepoints,
-    scheme::{Scheme, StampsOf},
+    scheme::{Certifier, Place, Scheme, StampsOf},
     sync::{Instant, Ordering},
     txn::{readers::ReaderSlot, table::TidLease, write_set::ChainFootprint},
     work::Counts,
@@ -70,6 +71,8 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) certifier: S::Certifier,
     pub(crate) footprint: ChainFootprint<StampsOf<S>>,
     pub(crate) savepoints: Savepoints<VersionPtr<StampsOf<S>>>,
+    /// What the budget knows of the footprint and of tracked reads.
+    pub(crate) kept: Kept,
     /// Its end of the log, where there is one.
     pub(crate) position: Option<Position>,
     /// The last place in the log that what it has read comes from.
@@ -94,6 +97,8 @@ struct Garbage<H> {
     versions: Limbo<VersionPtr<H>>,
     rows: Limbo<(TableId, RowId, Option<VersionPtr<H>>)>,
     unlinked: Vec<VersionPtr<H>>,
+    /// What the budget knows of the queues.
+    kept: Kept,
 }
 
 impl<S: Scheme> Worker<S> {
@@ -115,6 +120,7 @@ impl<S: Scheme> Worker<S> {
             versions: Limbo::new(),
             rows: Limbo::new(),
             unlinked: Vec::new(),
+            kept: Kept::default(),
         };
         let state = State {
             begin: Stamp::ZERO,
@@ -126,6 +132,7 @@ impl<S: Scheme> Worker<S> {
             certifier: S::Certifier::default(),
             footprint: ChainFootprint::default(),
             savepoints: Savepoints::default(),
+            kept: Kept::default(),
             position: engine.log.as_ref().map(|log| log.join()),
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
@@ -179,13 +186,20 @@ impl<S: Scheme> Worker<S> {
         *since_housekeeping = 0;
         garbage.unlink(engine, pins, at_most);
         garbage.free(engine, arena, row_ids);
+        arena.tidy();
         pins.nodes.reclaim(at_most);
+        garbage.kept.set(garbage.bytes(), &engine.budget);
         // Relaxed: a statistic.
         slot.garbage.store((garbage.queue.len() + garbage.versions.len()) as u64, Ordering::Relaxed);
     }
 }
 
 impl<S: Scheme> State<S> {
+    /// Bytes that it keeps of the transaction, about.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        (self.footprint.bytes() + self.certifier.tracked_reads() * 2 * size_of::<Place>()) as u64
+    }
+
     /// The worker's RowIds of a table.
     pub(crate) fn row_ids(&mut self, table: TableId) -> &mut RowIds {
         ids_of(&mut self.row_ids, table)
@@ -234,10 +248,16 @@ impl<S: Scheme> State<S> {
 }
 
 impl<H: CertifierStamps> Garbage<H> {
+    /// Bytes that the queues take, about.
+    fn bytes(&self) -> u64 {
+        let limbo = (self.versions.len() + self.rows.len()) * 4 * size_of::<u64>();
+        (self.queue.len() * size_of::<Superseded>() + limbo) as u64
+    }
+
     /// Unlinks what the horizon has passed.
     fn unlink<S: Scheme>(&mut self, engine: &Engine<S>, pins: &Pins, at_most: usize)
     where
-        S::Certifier: crate::scheme::Certifier<Stamps = H>,
+        S::Certifier: Certifier<Stamps = H>,
     {
         if self.queue.len() == 0 {
             return;
@@ -249,7 +269,8 @@ impl<H: CertifierStamps> Garbage<H> {
         let nodes = pins.nodes.enter();
         for _ in 0..at_most {
             let Some(superseded) = self.queue.pop(&self.horizon) else { break };
-            let table = engine.table(superseded.table);
+            // What a dropped table has goes with the table.
+            let Some(table) = engine.find_table(superseded.table) else { continue };
             let mut row = None;
             let unlinked = Unlinked { versions: &mut self.unlinked, row: &mut row };
             match reclaim::process(table, &superseded, &self.horizon, &engine.latches, &nodes, unlinked) {

@@ -4,8 +4,8 @@
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use ermine::{
-    Abort, AbortKind, Access, Database, Error, Isolation, Job, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options, Scheme, Table,
-    Transaction, TxnOptions, Uniqueness, Work, files::faulty::FaultyDirectory, prefix,
+    Abort, AbortKind, Access, Database, Dependency, Error, Isolation, Job, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options,
+    Order, Scheme, Session, Table, Transaction, TxnOptions, Uniqueness, Work, files::faulty::FaultyDirectory, prefix,
 };
 
 fn databases() -> impl Iterator<Item = Database> {
@@ -352,18 +352,112 @@ fn a_safe_snapshot_is_read_as_it_was_and_never_lost() {
 }
 
 #[test]
-fn a_safe_snapshot_is_handed_out_again_for_its_interval() {
+fn a_safe_snapshot_is_handed_out_again_for_its_interval_to_those_who_accept_an_old_one() {
     for scheme in [Scheme::RcSsn, Scheme::SiSsn, Scheme::SiSsi] {
         let options = Options::default().scheme(scheme).snapshot_interval(Duration::from_secs(3600));
         let db = Database::open_in_memory(options).unwrap();
         let table = filled(&db);
-        let first = db.snapshot().unwrap().get(&table, &1).unwrap();
+        let take = |options: &TxnOptions| db.begin(options.clone()).unwrap();
+        let (none, strict) = (TxnOptions::snapshot().order(Order::None), TxnOptions::snapshot());
+        let first = take(&none).get(&table, &1).unwrap();
         for n in 0..20_000u64 {
             db.run(|txn| txn.put(&table, &(n % 10), &n)).unwrap();
         }
-        let again = db.snapshot().unwrap();
+        let again = take(&none);
         assert_eq!((first, again.get(&table, &1).unwrap()), (Some(1), Some(1)));
         assert_eq!(again.scan(&table, ..).collect().unwrap().len(), 10);
+        // A session that has committed nothing since accepts it as well, and one that has does not.
+        let (idle, busy) = (Session::default(), Session::default());
+        let of = |session| TxnOptions::snapshot().order(Order::Session).session(session);
+        db.run_with(TxnOptions::default().session(&busy), |txn| txn.put(&table, &2, &7)).unwrap();
+        assert_eq!(take(&of(&idle)).get(&table, &1).unwrap(), Some(1));
+        assert_eq!(take(&of(&busy)).get(&table, &2).unwrap(), Some(7), "its own last commit");
+        db.run(|txn| txn.put(&table, &2, &8)).unwrap();
+        assert_eq!(take(&of(&busy)).get(&table, &2).unwrap(), Some(7), "handed out again");
+        assert_eq!(take(&strict).get(&table, &2).unwrap(), Some(8), "what was acknowledged before");
+        assert_eq!(take(&TxnOptions::snapshot().order(Order::Session)).get(&table, &2).unwrap(), Some(8), "no session");
+    }
+}
+
+/// One takes the number of the open batch, a client closes the batch and is told so, then reports on it, and a receipt comes into the
+/// batch before the report commits. Only time says that the report comes after the closing.
+fn report_after_close(scheme: Scheme, closing: TxnOptions, report: TxnOptions) -> Result<(), Abort> {
+    let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+    let table = filled(&db);
+    let adding = db.begin(TxnOptions::default()).unwrap();
+    adding.get(&table, &0).unwrap();
+    db.run_with(closing, |txn| txn.put(&table, &0, &1)).unwrap();
+    let report = db.begin(report).unwrap();
+    report.get(&table, &1).unwrap();
+    adding.put(&table, &1, &109).unwrap();
+    adding.commit().unwrap();
+    report.commit().map(drop).map_err(|error| error.as_abort().expect("a lost conflict").clone())
+}
+
+#[test]
+fn a_transaction_comes_after_those_that_its_order_names() {
+    for scheme in [Scheme::SiSsn, Scheme::RcSsn] {
+        for report in [TxnOptions::default(), TxnOptions::read_only()] {
+            let (client, other) = (Session::default(), Session::default());
+            let order = |order| report.clone().order(order);
+            let plain = TxnOptions::default;
+            let abort = report_after_close(scheme, plain(), report.clone()).unwrap_err();
+            assert_eq!(abort.kind, AbortKind::Exclusion, "{scheme}");
+            assert_eq!(abort.predecessor.map(|edge| edge.dependency), Some(Dependency::EndedBefore), "{scheme}");
+            report_after_close(scheme, plain(), order(Order::None)).unwrap();
+            report_after_close(scheme, plain(), order(Order::Session)).unwrap_err();
+            let closing = || plain().session(&client);
+            report_after_close(scheme, closing(), order(Order::Session).session(&client)).unwrap_err();
+            report_after_close(scheme, closing(), order(Order::Session).session(&other)).unwrap();
+        }
+    }
+    // A session whose stamps are another database's asks for no more than strict order.
+    let (db, session) = (Database::open_in_memory(Options::default()).unwrap(), Session::default());
+    let table = filled(&db);
+    for n in 0..100 {
+        db.run_with(TxnOptions::default().session(&session), |txn| txn.put(&table, &1, &n)).unwrap();
+    }
+    let db = Database::open_in_memory(Options::default().order(Order::Session)).unwrap();
+    let table = filled(&db);
+    let txn = db.begin(TxnOptions::default().session(&session)).unwrap();
+    txn.get(&table, &1).unwrap();
+    txn.put(&table, &2, &1).unwrap();
+    txn.commit().unwrap();
+    assert_eq!(Options::default().order, Order::Strict);
+    assert_eq!(Order::ALL.map(|order| order.name().parse::<Order>().unwrap()), Order::ALL);
+}
+
+/// Nothing commits in between that has a stamp of its own: both stand at the same place.
+#[test]
+fn one_that_takes_its_writes_back_may_stand_where_a_reader_of_the_row_stands() {
+    for db in databases().filter(|db| db.scheme().has_versions()) {
+        let table = filled(&db);
+        db.run(|txn| txn.get(&table, &1)).unwrap();
+        for _ in 0..2 {
+            let mut txn = db.begin(TxnOptions::default()).unwrap();
+            txn.get(&table, &2).unwrap();
+            let savepoint = txn.savepoint().unwrap();
+            txn.put(&table, &1, &7).unwrap();
+            txn.roll_back_to(savepoint).unwrap();
+            let committed = txn.commit();
+            assert!(committed.is_ok(), "{}: {committed:?}", db.scheme());
+        }
+    }
+}
+
+#[test]
+fn a_transaction_without_writes_takes_no_log() {
+    for db in databases().map(|db| db.scheme()).filter(|scheme| scheme.has_versions()) {
+        let directory = Arc::new(FaultyDirectory::new());
+        let db = Database::open_in(directory, Options::default().scheme(db)).unwrap();
+        let table = filled(&db);
+        db.sync().unwrap();
+        let before = db.statistics().log_bytes;
+        for n in 0..100 {
+            db.run(|txn| txn.get(&table, &(n % 10))).unwrap();
+        }
+        db.sync().unwrap();
+        assert_eq!(db.statistics().log_bytes, before, "{}", db.scheme());
     }
 }
 

@@ -224,6 +224,51 @@ fn a_backup_under_way_with_writers_and_checkpoints_has_what_was_acknowledged() {
 }
 
 #[test]
+fn a_backup_that_fails_or_is_told_to_end_leaves_nothing() {
+    let path = std::env::temp_dir().join(format!("ermine-backup-ended-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    let db = Database::open(path.join("db"), options()).unwrap();
+    let rows: Rows = db.table("rows").unwrap();
+    for key in 0..500 {
+        db.run(|txn| txn.put(&rows, &key, &[7; 900][..])).unwrap();
+    }
+    let left = || std::fs::read_dir(path.join("copy")).unwrap().count();
+    let mut steps = 0;
+    db.backup_with(path.join("whole"), &mut |_| {
+        steps += 1;
+        Ok(())
+    })
+    .unwrap();
+    assert!(steps > 5, "{steps} steps");
+    for last in 0..steps {
+        let mut step = 0;
+        let ended = db.backup_with(path.join("copy"), &mut |_| {
+            step += 1;
+            if step > last { Err(Error::other("enough")) } else { Ok(()) }
+        });
+        // Later backups need fewer steps: the checkpoint is there.
+        if ended.is_ok() {
+            std::fs::remove_dir_all(path.join("copy")).unwrap();
+            break;
+        }
+        assert_eq!(ended.unwrap_err().to_string(), "enough");
+        assert_eq!(left(), 0, "after {last} steps");
+    }
+    // A full device is no reason to leave half a copy on it, and the next attempt works.
+    let full = FaultyDirectory::new();
+    full.fail_when(|_, attempt| matches!(attempt, Attempt::Write { offset: 1.., .. }).then_some(Fault::NoSpace));
+    assert!(db.backup_in(&full).is_err());
+    assert_eq!(full.list().unwrap(), Vec::<String>::new());
+    full.fail_when(|_, _| None);
+    db.backup_in(&full).unwrap();
+    drop((db, rows));
+    let copy = Database::open_in(Arc::new(full), options()).unwrap();
+    let rows: Rows = copy.table("rows").unwrap();
+    assert_eq!(copy.run(|txn| txn.scan(&rows, ..).collect()).unwrap().len(), 500);
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
 fn a_restore_to_an_lsn_has_exactly_the_commits_up_to_it() {
     for seed in 0..3 {
         let past = Past::new(seed, 2000);

@@ -32,6 +32,9 @@ use history::{NameSeed, Operation, Session, Shape, Store};
 /// More than the cores of most machines that this runs on, and more than a few cores by far.
 const THREADS: usize = 8;
 
+/// How long a transaction waits for others.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// The schemes under which a transaction reads one snapshot.
 fn snapshot_schemes() -> impl Iterator<Item = Scheme> {
     Scheme::ALL.into_iter().filter(|scheme| scheme.reads_snapshot())
@@ -383,7 +386,7 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
         let rng = &mut Rng::with_seed(seed);
         let shape = Shape::random(rng);
         let initial = shape.initial(rng);
-        let store = Store::create(scheme, &shape, &initial);
+        let store = Store::create(scheme, &shape, &initial, WAIT_MAX);
         let records = Mutex::new((Vec::new(), Vec::new()));
         run_threads(rng.usize(2..=THREADS), seed, |number, mut rng| {
             let (mut committed, mut aborted) = (Vec::new(), Vec::new());
@@ -701,6 +704,100 @@ fn whatever_ends_without_a_commit_leaves_nothing() {
         let expected: Vec<_> = (0..4).map(|key| (key, key as i64)).collect();
         assert_eq!(database.run(|txn| txn.scan(&table, ..).collect()).unwrap(), expected);
         assert_eq!(database.run(|txn| txn.scan_by(&by_value, ..).collect()).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_writer_waits_for_the_one_before_it_under_read_committed() {
+    for scheme in [Scheme::Rc, Scheme::RcSsn] {
+        for commits in [true, false] {
+            let database = open(scheme);
+            let table = database.table::<u64, i64>("table").unwrap();
+            fill(&database, &table, [(0, 0)]);
+            let first = database.begin(TxnOptions::default()).unwrap();
+            first.put(&table, &0, &1).unwrap();
+            first.insert(&table, &1, &1).unwrap();
+            thread::scope(|scope| {
+                let second = scope.spawn(|| {
+                    let second = database.begin(TxnOptions::default()).unwrap();
+                    second.put(&table, &0, &2)?;
+                    let inserted = second.insert(&table, &1, &2);
+                    assert_eq!(matches!(inserted, Err(Error::KeyExists { .. })), commits, "{inserted:?}");
+                    second.commit().map(drop)
+                });
+                // Whichever of the two comes first, the second one does not lose.
+                (0..1000).for_each(|_| thread::yield_now());
+                if commits {
+                    first.commit().unwrap();
+                } else {
+                    first.rollback();
+                }
+                second.join().unwrap().unwrap();
+            });
+            let expected = if commits { 1 } else { 2 };
+            assert_eq!(
+                database.run(|txn| txn.scan(&table, ..).collect()).unwrap(),
+                [(0, 2), (1, expected)],
+                "{scheme}"
+            );
+        }
+    }
+}
+
+/// Of several that would wait in a circle one gives up at once, and the others go on.
+#[test]
+fn no_writers_wait_in_a_circle_under_read_committed() {
+    const ROUNDS: u64 = 200;
+    for scheme in [Scheme::Rc, Scheme::RcSsn] {
+        // Longer than the test may take: no round may end by time.
+        let options = Options::default().scheme(scheme).wait_max(Duration::from_secs(3600));
+        let database = Database::open_in_memory(options).unwrap();
+        let table = database.table::<u64, i64>("table").unwrap();
+        fill(&database, &table, (0..3).map(|key| (key, 0)));
+        let barrier = Barrier::new(3);
+        let written = AtomicU64::new(0);
+        run_threads(3, 0, |number, _| {
+            for round in 0..ROUNDS {
+                barrier.wait();
+                let txn = database.begin(TxnOptions::default()).unwrap();
+                let mut lost = None;
+                for step in 0..2 {
+                    let key = (number as u64 + step) % 3;
+                    lost = txn.put(&table, &key, &(round as i64)).err();
+                    if lost.is_some() {
+                        break;
+                    }
+                    thread::yield_now();
+                }
+                match lost {
+                    None => {
+                        txn.commit().unwrap();
+                        written.fetch_add(1, SeqCst);
+                    }
+                    Some(error) => {
+                        let kind = error.as_abort().map(|abort| abort.kind);
+                        assert_eq!(kind, Some(ermine::AbortKind::WriteConflict), "{scheme}: {error}");
+                    }
+                }
+            }
+        });
+        assert!(written.into_inner() > 0, "all give up under {scheme}");
+    }
+}
+
+#[test]
+fn a_wait_for_a_transaction_that_stays_open_ends_under_read_committed() {
+    for scheme in [Scheme::Rc, Scheme::RcSsn] {
+        let options = Options::default().scheme(scheme).wait_max(Duration::from_millis(5));
+        let database = Database::open_in_memory(options).unwrap();
+        let table = database.table::<u64, i64>("table").unwrap();
+        fill(&database, &table, [(0, 0)]);
+        let open = database.begin(TxnOptions::default()).unwrap();
+        open.put(&table, &0, &1).unwrap();
+        let late = database.begin(TxnOptions::default()).unwrap();
+        let error = late.put(&table, &0, &2).unwrap_err();
+        assert_eq!(error.as_abort().map(|abort| abort.kind), Some(ermine::AbortKind::Timeout), "{scheme}");
+        open.commit().unwrap();
     }
 }
 

@@ -2,9 +2,12 @@
 //! Method: random operations from a printed seed on both, in turn; every result and error kind is compared.
 //! `ERMINE_TEST_SEED=n` runs the one history of a failure again.
 
-use std::{env, fs, io, process, sync::Arc};
+use std::{env, fs, io, path::Path, process, sync::Arc};
 
-use ermine::files::{Directory, File, Open, faulty::FaultyDirectory, real::RealDirectory};
+use ermine::{
+    Database, Error, Options, Scheme,
+    files::{Directory, File, Open, faulty::FaultyDirectory, real::RealDirectory},
+};
 use fastrand::Rng;
 
 const NAMES: [&str; 6] = ["log.1", "log.2", "checkpoint", "checkpoint.new", "..", "a/b"];
@@ -136,4 +139,64 @@ fn both_behave_alike() {
             assert!(one == other, "history {history}, step {number}, {step:?}: real {one:?}, faulty {other:?}");
         }
     }
+}
+
+/// Directories and files of both families are for their owner alone, whatever the process was started with.
+#[test]
+fn what_is_made_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    for scheme in [Scheme::SiSsn, Scheme::Silo] {
+        let scratch = Scratch(env::temp_dir().join(format!("ermine-{}-modes-{scheme}", process::id())));
+        let _ = fs::remove_dir_all(&scratch.0);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let db = Database::open(&scratch.0, Options::default().scheme(scheme)).unwrap();
+        let table = db.table::<u64, Vec<u8>>("t").unwrap();
+        db.run(|txn| txn.put(&table, &1, &vec![1; 100_000])).unwrap();
+        db.checkpoint().unwrap();
+        assert_eq!(mode(&scratch.0), 0o700);
+        let files: Vec<_> = fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() > 3, "{files:?}");
+        files.iter().for_each(|file| assert_eq!(mode(file), 0o600, "{file:?}"));
+    }
+}
+
+#[test]
+fn a_mistyped_directory_does_not_come_up_as_an_empty_database() {
+    let scratch = Scratch(env::temp_dir().join(format!("ermine-{}-mistyped", process::id())));
+    let _ = fs::remove_dir_all(&scratch.0);
+    let existing = || Database::open(&scratch.0, Options::default().create(false)).map(drop);
+    let refused = |result: Result<(), Error>| {
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains("no database in") && message.contains("mistyped"), "{message}");
+    };
+    refused(existing());
+    assert!(!scratch.0.exists(), "nothing is made");
+    // A directory of something else.
+    fs::create_dir(&scratch.0).unwrap();
+    fs::write(scratch.0.join("letter"), "dear").unwrap();
+    refused(existing());
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
+    drop(Database::open(&scratch.0, Options::default()).unwrap().table::<u64, u64>("t").unwrap());
+    existing().unwrap();
+    // Also without the file of its lock, as a backup is.
+    fs::remove_file(scratch.0.join("LOCK")).unwrap();
+    existing().unwrap();
+}
+
+#[test]
+fn a_directory_is_one_database_s_also_when_its_lock_file_is_removed() {
+    let scratch = Scratch(env::temp_dir().join(format!("ermine-{}-unlocked", process::id())));
+    let _ = fs::remove_dir_all(&scratch.0);
+    let open = || Database::open(&scratch.0, Options::default());
+    let first = open().unwrap();
+    let in_use = |result: Result<(), Error>, by: &str| {
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains("is in use by") && message.contains(by), "{message}");
+    };
+    in_use(open().map(drop), &format!("process {}", process::id()));
+    fs::remove_file(scratch.0.join("LOCK")).unwrap();
+    in_use(open().map(drop), "another process");
+    in_use(ermine::verify(&scratch.0, &Options::default(), &mut |_| ()).map(drop), "another process");
+    drop(first);
+    open().unwrap();
 }

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ermine::{
-    Database, Error, IndexKind, Options, Scheme, Table, TableOptions, TxnOptions, Uniqueness,
+    Database, Error, IndexKind, IndexOptions, Options, Scheme, Table, TableOptions, TxnOptions, Uniqueness,
     files::{Directory, faulty::FaultyDirectory},
     verify_in,
 };
@@ -22,7 +22,7 @@ fn open(directory: &FaultyDirectory) -> Database {
 fn table(db: &Database, kind: IndexKind) -> Table<String, u64> {
     let table = db.table_with(&format!("{kind:?}"), TableOptions::default().index(kind)).unwrap();
     let by_value = |_: &String, value| value % 10;
-    db.index_with(&table, "by value", Uniqueness::NonUnique, IndexKind::Art, by_value).unwrap();
+    db.index_with(&table, "by value", IndexOptions::new(Uniqueness::NonUnique).kind(IndexKind::Art), by_value).unwrap();
     table
 }
 
@@ -102,12 +102,14 @@ fn a_hash_index_refuses_scans_and_to_be_a_secondary_one() {
     let all = db.run(|txn| txn.scan(&table, ..).collect());
     assert!(matches!(&all, Err(Error::Schema(why)) if why.contains("hash index")), "{all:?}");
     let by_hash = |_: &String, value| value;
-    let index = db.index_with(&table, "by hash", Uniqueness::Unique, IndexKind::Hash, by_hash);
+    let index = db.index_with(&table, "by hash", IndexOptions::new(Uniqueness::Unique).kind(IndexKind::Hash), by_hash);
     assert!(matches!(index, Err(Error::Schema(_))));
     // Its secondary indexes are scanned as any other.
     db.run(|txn| txn.insert(&table, "a", &13)).unwrap();
     let by_value = |_: &String, value| value % 10;
-    let index = db.index_with(&table, "by value", Uniqueness::NonUnique, IndexKind::Art, by_value).unwrap();
+    let index = db
+        .index_with(&table, "by value", IndexOptions::new(Uniqueness::NonUnique).kind(IndexKind::Art), by_value)
+        .unwrap();
     assert_eq!(db.run(|txn| txn.scan_by(&index, 3..4).collect()).unwrap(), [("a".to_string(), 13)]);
 }
 

@@ -13,7 +13,7 @@ mod history;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ermine::{AbortKind, Isolation, Scheme};
@@ -151,7 +151,7 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
     if trace {
         eprintln!("{scheme}, {sessions} sessions, {shape:?}, {initial:?}");
     }
-    let store = Store::create(scheme, &shape, &initial);
+    let store = Store::create(scheme, &shape, &initial, Duration::ZERO);
     let mut reference = Reference::new(scheme, &shape, &initial);
     let mut open: Vec<Option<Open<'_>>> = (0..sessions).map(|_| None).collect();
     let mut records = Vec::new();
@@ -164,7 +164,11 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
         }
         let Some(running) = &mut open[at] else {
             if begun < transactions {
-                let options = history::random_options(rng, scheme);
+                let mut options = history::random_options(rng, scheme);
+                if options.snapshot {
+                    // The reference knows no snapshots that are handed out again.
+                    options.order = None;
+                }
                 let (read_only, snapshot) = (options.read_only, options.snapshot);
                 let relaxed = options.isolation == Isolation::Snapshot && scheme.has_versions();
                 let left = rng.usize(1..=shape.operations);

@@ -24,7 +24,7 @@ use std::{
     io::{self, Write},
     panic,
     sync::{Arc, Mutex, Once},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ermine::{AbortKind, Isolation, Scheme};
@@ -40,6 +40,9 @@ const SCHEDULES: u64 = 40_000;
 
 /// More steps than any schedule takes that comes to an end.
 const STEPS_MAX: usize = 300_000;
+
+/// Longer than any schedule.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Rounds of maintenance after which nothing superseded is left: each moves every epoch on by one.
 const ROUNDS_TO_CLEAN: usize = 8;
@@ -77,7 +80,7 @@ fn name_failures() {
             if let Some(Played { test, scheme, seed, before }) = PLAYED.get() {
                 eprintln!(
                     "a schedule under {scheme} failed after {before} that did not; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
-                     CARGO_TARGET_DIR=target/shuttle cargo test --release -p ermine --test schedules -- --exact {test}"
+                     CARGO_TARGET_DIR=target/shuttle cargo test --profile checks -p ermine --test schedules -- --exact {test}"
                 );
             }
             others(panic);
@@ -114,7 +117,7 @@ fn play(test: &'static str, scheme: Scheme, first: u64, schedules: u64, plan: fn
 
 /// Plays a plan by whatever turns the scheduler gives, and judges it.
 fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
-    let store = Store::create(scheme, &plan.shape, &plan.initial);
+    let store = Store::create(scheme, &plan.shape, &plan.initial, WAIT_MAX);
     let records = Mutex::new((Vec::new(), Vec::new()));
     thread::scope(|scope| {
         for (number, scripts) in plan.threads.iter().enumerate() {
@@ -135,6 +138,10 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
     let (committed, aborted) = records.into_inner().unwrap();
     let state = store.state();
     let has_cycle = history::check(scheme, &plan.initial, &committed, &aborted, &state);
+    if scheme.has_snapshots() {
+        // In place of an older one that is still handed out again, and keeps what it shows.
+        drop(store.database.snapshot().unwrap());
+    }
     for _ in 0..ROUNDS_TO_CLEAN {
         store.database.maintain();
     }
@@ -169,8 +176,8 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
             tell(name, || "rolled back".into());
             (record, false)
         }
-        End::Commit => {
-            let (record, result) = session.commit();
+        End::Commit | End::Fail => {
+            let (record, result) = if script.end == End::Fail { session.fail() } else { session.commit() };
             tell(name, || format!("commit -> {:?}", result.as_ref().map(|()| record.stamp)));
             (record, result.is_ok())
         }
@@ -366,9 +373,13 @@ mod faults {
 
     /// The faults, and the schemes whose rules they break.
     fn faults() -> Vec<(Mutant, Vec<Scheme>)> {
-        use Scheme::{MvOcc, RcSsn, SiSsi, SiSsn, Silo, Sto, Sto32, TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl};
+        use Scheme::{
+            MvOcc, RcSsn, SiSsi, SiSsn, Silo, Sto, Sto32, TsoValidate, TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl,
+        };
         vec![
             (Mutant::NoTest, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo]),
+            (Mutant::NoRealTime, vec![RcSsn, SiSsn]),
+            (Mutant::OldSnapshot, vec![RcSsn, SiSsn, SiSsi]),
             (Mutant::NoLeafValidation, vec![RcSsn, SiSsn, SiSsi, MvOcc, Silo, TwoPhaseNoWait, TwoPhaseWaitDie]),
             (Mutant::NoGapStamp, vec![RcSsn, SiSsn, SiSsi, Sto]),
             (Mutant::NoReaderBit, vec![SiSsn, SiSsi]),
@@ -394,6 +405,7 @@ mod faults {
             (Mutant::NoSecondLook, vec![Sto]),
             (Mutant::NothingKept, vec![Silo, TwoPhaseNoWait]),
             (Mutant::NoEntryLeft, vec![Silo]),
+            (Mutant::UncertifiedError, vec![RcSsn, SiSsn, SiSsi, Silo, TsoValidate]),
         ]
     }
 

@@ -236,7 +236,7 @@ pub struct Tally {
 pub(super) struct KindTally {
     pub(super) committed: u64,
     pub(super) rolled_back: u64,
-    /// Failed on a key that another transaction had taken after a lost update: under read committed only.
+    /// Failed on a key that another transaction had taken after a lost update: under `rc` only.
     pub(super) lost: u64,
     /// Dropped after a lost conflict.
     pub(super) dropped: u64,
@@ -292,6 +292,8 @@ struct Terminal<'a> {
     tally: Tally,
     /// Where aborts are to be explained.
     shapes: Option<AbortShapes>,
+    /// Where the order of its transactions is its own.
+    session: Option<ermine::Session>,
 }
 
 impl<'a> Terminal<'a> {
@@ -318,6 +320,7 @@ impl<'a> Terminal<'a> {
             acknowledge: options.acknowledge.clone(),
             tally: Tally::default(),
             shapes: AbortShapes::when(options.explain_aborts),
+            session: options.tuning.session(),
         }
     }
 
@@ -333,7 +336,8 @@ impl<'a> Terminal<'a> {
         order: impl FnOnce(&J::Output) -> Option<AcknowledgedOrder>,
     ) -> crate::Result<Option<J::Output>> {
         let tally = &mut self.tally.kinds[kind as usize];
-        let mut counted = Counted::new(job, kind as usize, &mut tally.conflicts, self.shapes.as_mut());
+        let mut counted =
+            Counted::new(job, kind as usize, &mut tally.conflicts, self.shapes.as_mut(), self.session.as_ref());
         let result = match self.retry {
             Retry::Yes => self.db.run_job_async(&mut counted),
             Retry::No => self.db.try_job_async(&mut counted),
@@ -353,7 +357,7 @@ impl<'a> Terminal<'a> {
                 tally.latency.record(latency);
             }
             Err(Failure::Engine(Error::Abort(_))) => tally.dropped += 1,
-            Err(Failure::Engine(Error::KeyExists { .. })) if !self.scheme.reads_snapshot() => tally.lost += 1,
+            Err(Failure::Engine(Error::KeyExists { .. })) if self.scheme == Scheme::Rc => tally.lost += 1,
             Err(failure) => return Err(failure.into()),
         }
         Ok(output)

@@ -60,7 +60,7 @@ macro_rules! row {
         #[repr(C)]
         pub struct $name { $($(#[$field_doc])* pub $field: $type,)+ }
 
-        fixed_value!($name);
+        fixed_value!($name { $($field: $type),+ });
         const _: () = assert!(size_of::<$name>() == $bytes);
     };
 }

@@ -8,14 +8,14 @@ use std::collections::{HashMap, HashSet};
 use super::{Answer, ElleHistory, Number, Step, verdict::Inferred};
 use crate::{anomaly::AnomalyKind, graph::Kind};
 
-/// Who appended a value, and whether it was his last to that key.
+/// The transaction that appended a value, and whether it was its last to that key.
 #[derive(Clone, Copy)]
 struct Append {
     by: u32,
     last: bool,
 }
 
-/// The first read of a list by a transaction, without what it had appended itself.
+/// What a transaction read of a list, without what it had appended itself.
 struct ListRead<'h> {
     by: u32,
     list: &'h [Number],
@@ -107,17 +107,14 @@ impl<'h> Inference<'h> {
                         self.inferred.see(AnomalyKind::Internal, *key, &[by], note);
                         continue;
                     };
-                    match known.get(key) {
-                        Some(&known) if known != before => {
-                            let note = || "it read two lists that differ by more than its own appends".into();
-                            self.inferred.see(AnomalyKind::Internal, *key, &[by], note);
-                        }
-                        Some(_) => {}
-                        None => {
-                            known.insert(*key, before);
-                            self.check(by, *key, before);
-                            self.reads.entry(*key).or_default().push(ListRead { by, list: before });
-                        }
+                    let known = known.insert(*key, before);
+                    if known.is_some_and(|known| known != before) {
+                        let note = || "it read two lists that differ by more than its own appends".into();
+                        self.inferred.see(AnomalyKind::NonRepeatableRead, *key, &[by], note);
+                    }
+                    if known != Some(before) {
+                        self.check(by, *key, before);
+                        self.reads.entry(*key).or_default().push(ListRead { by, list: before });
                     }
                 }
                 Step::ReadList { list: None, .. } | Step::ReadValue { .. } => {}

@@ -1,9 +1,9 @@
 //! Histories in which only values are known: those of Jepsen's Elle (Kingsbury and Alvaro 2020).
 //!
 //! A history is a sequence of operations, each called and answered: `:invoke`, then `:ok`, `:fail`, or `:info` where
-//! nobody knows. An operation is a transaction of appends and reads of lists, or of writes and reads of registers. What
+//! that is not known. An operation is a transaction of appends and reads of lists, or of writes and reads of registers. What
 //! order the versions of a key had is inferred from what was read (`append`, `register`); no edge is drawn that does
-//! not follow.
+//! not follow. The order of calls and answers is real-time order.
 //!
 //! [`Model::ListAppend`]: `[[:append 1 2] [:r 3 [1 2]]]`; [`Model::Register`]: `[[:w 1 2] [:r 3 nil]]`.
 
@@ -23,7 +23,7 @@ pub use export::export;
 pub use parse::read;
 pub use write::{write_edn, write_json};
 
-use crate::{progress::Progress, report::Report};
+use crate::{history::Terms, progress::Progress, report::Report};
 
 /// What the keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,8 @@ pub struct ElleTransaction {
     pub steps: Vec<Step>,
     /// Where its last line stands; 0: in no file.
     pub line: u64,
+    /// When it was called and answered, and by which process.
+    pub terms: Terms,
 }
 
 /// A history.

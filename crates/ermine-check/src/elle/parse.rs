@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 
 use super::{Answer, ElleHistory, ElleTransaction, Model, Number, Step, datum::Datum, edn};
-use crate::file::FileError;
+use crate::{
+    file::FileError,
+    history::{Moment, Process, Terms},
+};
 
 /// Reads a history, in EDN or JSON, of operations one after the other or in one sequence. Without a model, it is
 /// list-append if that word is in it. `progress` is told how many bytes are read.
 pub fn read(text: &str, model: Option<Model>, progress: &mut dyn FnMut(u64)) -> Result<ElleHistory, FileError> {
     let model = model.unwrap_or_else(|| guess(text));
-    let mut parser = Parser { history: ElleHistory::new(model), called: HashMap::new(), operations: 0 };
+    let history = ElleHistory::new(model);
+    let mut parser = Parser { history, processes: HashMap::new(), operations: 0 };
     if is_json(text) {
         parser.json(text, progress)?;
     } else {
@@ -35,9 +39,24 @@ fn is_json(text: &str) -> bool {
 
 struct Parser {
     history: ElleHistory,
-    /// By process: the line of a call, and its steps.
-    called: HashMap<Datum, (u64, Vec<Step>)>,
+    /// By name; what names no process is one without name.
+    processes: HashMap<Datum, Client>,
     operations: u64,
+}
+
+/// A process.
+struct Client {
+    process: Process,
+    /// The call that is not answered yet.
+    called: Option<Call>,
+    /// When its last call was answered.
+    answered: Moment,
+}
+
+struct Call {
+    line: u64,
+    steps: Vec<Step>,
+    at: Moment,
 }
 
 impl Parser {
@@ -73,11 +92,12 @@ impl Parser {
             return Err(wrong(format!("{datum} is no operation: a map is expected")));
         }
         self.operations += 1;
+        let now = Moment(2 * self.operations);
         let kind = datum.field("type").and_then(Datum::as_name);
         let kind = kind.ok_or_else(|| wrong("an operation has no :type".into()))?;
-        let process = datum.field("process").ok_or_else(|| wrong("an operation has no :process".into()))?;
-        if !matches!(process, Datum::Int(_)) {
-            // Whoever breaks the system under test notes that, too.
+        let process = datum.field("process").unwrap_or(&Datum::Nil);
+        if !matches!(process, Datum::Int(_) | Datum::Nil) {
+            // What breaks the system under test is noted, too.
             return Ok(());
         }
         let value = datum.field("value").unwrap_or(&Datum::Nil);
@@ -86,10 +106,13 @@ impl Parser {
             Datum::Nil => None,
             _ => Some(self.steps(value, is_ok).map_err(wrong)?),
         };
+        let number = Process(self.processes.len() as u32);
+        let client = self.processes.entry(process.clone());
+        let client = client.or_insert(Client { process: number, called: None, answered: Moment(0) });
         let answer = match kind {
             "invoke" => {
                 let steps = steps.ok_or_else(|| wrong("a call has no :value".into()))?;
-                if self.called.insert(process.clone(), (line, steps)).is_some() {
+                if client.called.replace(Call { line, steps, at: now }).is_some() {
                     return Err(wrong(format!("process {process} calls before its last call was answered")));
                 }
                 return Ok(());
@@ -99,13 +122,17 @@ impl Parser {
             "info" => Answer::Info,
             other => return Err(wrong(format!("{other:?} is none of invoke, ok, fail, info"))),
         };
-        let called = self.called.remove(process).map(|(_, steps)| steps);
+        // Where the call is not noted, it came after the answer before it.
+        let unnoted = Moment(client.answered.0 + 1);
+        let (called, at) = client.called.take().map_or((None, unnoted), |call| (Some(call.steps), call.at));
+        client.answered = now;
+        let terms = Terms { process: Some(client.process), began: Some(at), ended: Some(now), ..Terms::default() };
         let steps = match answer {
             Answer::Ok => steps.ok_or_else(|| wrong("what is ok has a :value".into()))?,
             // What it would have read is not known.
             Answer::Fail | Answer::Info => called.or(steps).unwrap_or_default(),
         };
-        self.history.transactions.push(ElleTransaction { answer, steps, line });
+        self.history.transactions.push(ElleTransaction { answer, steps, line, terms });
         Ok(())
     }
 
@@ -154,10 +181,12 @@ impl Parser {
         if self.operations == 0 {
             return Err(FileError::new(0, "there are no operations in it"));
         }
-        let mut unanswered: Vec<_> = self.called.into_values().collect();
-        unanswered.sort_by_key(|(line, _)| *line);
-        for (line, steps) in unanswered {
-            self.history.transactions.push(ElleTransaction { answer: Answer::Info, steps, line });
+        let open = self.processes.into_values().filter_map(|client| Some((client.called?, client.process)));
+        let mut unanswered: Vec<_> = open.collect();
+        unanswered.sort_by_key(|(call, _)| call.at);
+        for (Call { line, steps, at }, process) in unanswered {
+            let terms = Terms { process: Some(process), began: Some(at), ..Terms::default() };
+            self.history.transactions.push(ElleTransaction { answer: Answer::Info, steps, line, terms });
         }
         Ok(self.history)
     }

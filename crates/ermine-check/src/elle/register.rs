@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Answer, ElleHistory, Number, Step, verdict::Inferred};
 use crate::{anomaly::AnomalyKind, graph::Kind};
 
-/// Who wrote a value, and whether it was his last to that key.
+/// The transaction that wrote a value, and whether it was its last to that key.
 #[derive(Clone, Copy)]
 struct Written {
     by: u32,
@@ -76,30 +76,36 @@ impl Inference<'_> {
     }
 
     fn transaction(&mut self, by: u32, steps: &[Step]) {
-        // What the transaction must see of a key: what it read, or wrote.
-        let mut current: HashMap<Number, Option<Number>> = HashMap::new();
+        // What the transaction wrote to a key last, and what it read there before.
+        let mut own: HashMap<Number, Number> = HashMap::new();
         let mut read: HashMap<Number, Option<Number>> = HashMap::new();
         for step in steps {
             match *step {
                 Step::Write { key, value } => {
-                    current.insert(key, Some(value));
-                    if let Some(before) = read.remove(&key) {
+                    if own.insert(key, value).is_none()
+                        && let Some(&before) = read.get(&key)
+                    {
                         self.versions.entry((key, before)).or_default().successors.push(by);
                     }
                 }
-                Step::ReadValue { key, value } => match current.get(&key) {
-                    Some(&known) if known != value => {
-                        let note = || "a read does not return what the transaction had read or written before".into();
-                        self.inferred.see(AnomalyKind::Internal, key, &[by], note);
+                Step::ReadValue { key, value } => {
+                    if let Some(&written) = own.get(&key) {
+                        if value != Some(written) {
+                            let note = || "a read does not return what the transaction had written before".into();
+                            self.inferred.see(AnomalyKind::Internal, key, &[by], note);
+                        }
+                        continue;
                     }
-                    Some(_) => {}
-                    None => {
-                        current.insert(key, value);
-                        read.insert(key, value);
+                    let known = read.insert(key, value);
+                    if known.is_some_and(|known| known != value) {
+                        let note = || "it read two values".into();
+                        self.inferred.see(AnomalyKind::NonRepeatableRead, key, &[by], note);
+                    }
+                    if known != Some(value) {
                         self.check(by, key, value);
                         self.versions.entry((key, value)).or_default().readers.push(by);
                     }
-                },
+                }
                 Step::ReadList { .. } => {}
             }
         }

@@ -1,10 +1,11 @@
 //! What was inferred from values: a graph, why each edge is there, what was seen on the way; and the report of it.
 
-use super::{Answer, ElleHistory, Number, Step};
+use super::{Answer, ElleHistory, ElleTransaction, Number, Step};
 use crate::{
     anomaly::AnomalyKind,
     cycles::cycles,
-    graph::{Cycle, Drawing, Kind, Node},
+    graph::{Cycle, Drawing, Kind, Node, draw_order},
+    history::Terms,
     progress::Progress,
     report::{Anomaly, Counts, Dependency, Involved, Report},
 };
@@ -63,6 +64,9 @@ impl Inferred {
         if firsts.is_empty() || seconds.is_empty() {
             return;
         }
+        if !kind.is_anti() {
+            self.drawing.has_backward(kind);
+        }
         if firsts.len() == 1 || seconds.len() == 1 {
             for &from in firsts {
                 seconds.iter().for_each(|&to| self.edge(from, to, kind, key));
@@ -103,7 +107,14 @@ impl Inferred {
 
     /// Looks for cycles, and puts everything into words.
     pub(super) fn report(self, history: &ElleHistory, progress: &mut dyn FnMut(Progress)) -> Report {
-        let Self { drawing, reasons, seen } = self;
+        let Self { mut drawing, reasons, seen } = self;
+        let in_graph = |it: &ElleTransaction| match it.answer {
+            Answer::Ok => Some(it.terms),
+            // It may take effect after its answer.
+            Answer::Info => Some(Terms { ended: None, ..it.terms }),
+            Answer::Fail => None,
+        };
+        let told = draw_order(&mut drawing, history.transactions.iter().map(in_graph));
         let drawing_bytes = drawing.bytes();
         let graph = drawing.finish();
         let found = cycles(&graph, progress);
@@ -129,7 +140,7 @@ impl Inferred {
             judge_bytes: drawing_bytes + graph.bytes() + (reasons.capacity() * size_of::<Reason>()) as u64,
             ..Counts::default()
         };
-        Report::new(history.model.name(), counts, anomalies, found.certain)
+        Report::new(history.model.name(), counts, anomalies, told)
     }
 }
 
@@ -166,6 +177,8 @@ impl Words<'_> {
             let because = match step.kind {
                 Kind::WriteWrite => format!("{to} wrote key {key} after {from}"),
                 Kind::WriteRead => format!("{to} read of key {key} what {from} wrote"),
+                Kind::Process => format!("of one process, {from} was answered before {to} was called"),
+                Kind::Realtime => format!("{from} was answered before {to} was called"),
                 _ => format!("{from} read key {key} before {to} wrote it"),
             };
             Dependency { from, to, kind: step.kind.name(), because }

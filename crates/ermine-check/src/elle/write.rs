@@ -1,12 +1,14 @@
 //! Writes histories as EDN or JSON, an operation a line: the call, then the answer.
 //!
-//! Each transaction is a process of its own, so that nobody infers an order from sessions.
+//! Calls and answers come in the order of their moments; where these are not known, all calls before all answers, so that no
+//! order is inferred that is not told. Each transaction is a process of its own: the order of a process is real-time order.
 
 use std::io::{self, Write};
 
 use serde_json::json;
 
 use super::{Answer, Datum, ElleHistory, ElleTransaction, Model, Step};
+use crate::history::{Moment, Terms};
 
 /// As EDN.
 pub fn write_edn(history: &ElleHistory, to: &mut dyn Write) -> io::Result<()> {
@@ -34,10 +36,21 @@ pub fn write_json(history: &ElleHistory, to: &mut dyn Write) -> io::Result<()> {
 type Visit<'v> = &'v mut dyn FnMut(usize, usize, &str, Vec<Datum>) -> io::Result<()>;
 
 fn each(history: &ElleHistory, visit: Visit<'_>) -> io::Result<()> {
+    let is_timed = history.transactions.iter().all(|it| it.terms.began.is_some());
+    let moment = |of: Option<Moment>, otherwise| of.filter(|_| is_timed).unwrap_or(otherwise);
+    let mut operations = Vec::new();
     for (process, transaction) in history.transactions.iter().enumerate() {
-        let is_ok = transaction.answer == Answer::Ok;
-        visit(2 * process, process, "invoke", steps(history, transaction, false))?;
-        visit(2 * process + 1, process, transaction.answer.name(), steps(history, transaction, is_ok))?;
+        let Terms { began, ended, .. } = transaction.terms;
+        // At one moment calls come before answers: neither had ended before the other began.
+        operations.push((moment(began, Moment(0)), false, process));
+        operations.push((moment(ended, Moment(u64::MAX)), true, process));
+    }
+    operations.sort_unstable();
+    for (index, (_, is_answer, process)) in operations.into_iter().enumerate() {
+        let transaction = &history.transactions[process];
+        let reads_known = is_answer && transaction.answer == Answer::Ok;
+        let kind = if is_answer { transaction.answer.name() } else { "invoke" };
+        visit(index, process, kind, steps(history, transaction, reads_known))?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Names the format, in the first line.
 pub(super) const FORMAT: &str = "ermine-history";
-/// Other versions are refused.
-pub(super) const VERSION: u32 = 1;
+/// Higher versions are refused. Since 2 a transaction has moments, a process, an order and a snapshot.
+pub(super) const VERSION: u32 = 2;
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,7 +38,33 @@ pub(super) struct Line {
     pub(super) begin: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) commit: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) process: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) began: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ended: Option<u64>,
+    #[serde(default, skip_serializing_if = "Promised::is_realtime")]
+    pub(super) order: Promised,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) snapshot: bool,
     pub(super) ops: Vec<Op>,
+}
+
+/// The order that a transaction was promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Promised {
+    None,
+    Process,
+    #[default]
+    Realtime,
+}
+
+impl Promised {
+    fn is_realtime(&self) -> bool {
+        *self == Self::Realtime
+    }
 }
 
 /// An operation; keys are hexadecimal, digests too: JSON numbers are not exact up to 2^64 everywhere.

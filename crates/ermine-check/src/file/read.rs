@@ -4,9 +4,11 @@ use std::{io::BufRead, num::NonZeroU32};
 
 use super::{
     FileError,
-    lines::{FORMAT, Header, Line, Op, VERSION, Version},
+    lines::{FORMAT, Header, Line, Op, Promised, VERSION, Version},
 };
-use crate::history::{Builder, Digest, History, Index, Operation, Outcome, ReadVersion, Stamp, Table};
+use crate::history::{
+    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,
+};
 
 /// Stamps have 63 bits.
 const STAMP_MAX: u64 = (1 << 63) - 1;
@@ -45,8 +47,8 @@ fn parse_header(text: &str, number: u64) -> Result<Header, FileError> {
     if header.format != FORMAT {
         return Err(FileError::new(number, format!("the format is {:?}, not {FORMAT:?}", header.format)));
     }
-    if header.version != VERSION {
-        let what = format!("version {} of the format; this program knows version {VERSION}", header.version);
+    if !(1..=VERSION).contains(&header.version) {
+        let what = format!("version {} of the format; this program knows versions 1 to {VERSION}", header.version);
         return Err(FileError::new(number, what));
     }
     if NonZeroU32::new(header.sample).is_none() {
@@ -65,7 +67,7 @@ fn json<'t, T: serde::Deserialize<'t>>(text: &'t str, number: u64) -> Result<T, 
 }
 
 fn push(text: &str, number: u64, builder: &mut Builder) -> Result<(), FileError> {
-    let Line { begin, commit, ops } = json(text, number)?;
+    let Line { begin, commit, process, began, ended, order, snapshot, ops } = json(text, number)?;
     let wrong = |what: String| FileError::new(number, what);
     let owned = ops.iter().map(Owned::of).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     check_entries(&ops).map_err(wrong)?;
@@ -81,7 +83,19 @@ fn push(text: &str, number: u64, builder: &mut Builder) -> Result<(), FileError>
     {
         return Err(wrong(format!("it commits at {stamp}, before it begins at {begin}")));
     }
-    builder.push(begin, outcome, ops.iter().zip(&owned).map(|(op, owned)| owned.operation(op)));
+    if let (Some(began), Some(ended)) = (began, ended)
+        && ended < began
+    {
+        return Err(wrong(format!("it ended at moment {ended}, before it began at {began}")));
+    }
+    let order = match order {
+        Promised::None => Order::None,
+        Promised::Process => Order::Process,
+        Promised::Realtime => Order::Realtime,
+    };
+    let (process, began, ended) = (process.map(Process), began.map(Moment), ended.map(Moment));
+    let terms = Terms { process, began, ended, order, snapshot };
+    builder.push_with(terms, begin, outcome, ops.iter().zip(&owned).map(|(op, owned)| owned.operation(op)));
     Ok(())
 }
 

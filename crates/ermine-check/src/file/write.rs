@@ -5,8 +5,8 @@ use std::{
     io::{self, Write},
 };
 
-use super::lines::{FORMAT, Header, Line, Name, Op, VERSION, Version};
-use crate::history::{Digest, History, Operation, Outcome, ReadVersion};
+use super::lines::{FORMAT, Header, Line, Name, Op, Promised, VERSION, Version};
+use crate::history::{Digest, History, Operation, Order, Outcome, ReadVersion};
 
 /// Writes one.
 pub fn write(history: &History, to: &mut dyn Write) -> io::Result<()> {
@@ -19,7 +19,22 @@ pub fn write(history: &History, to: &mut dyn Write) -> io::Result<()> {
             Outcome::Aborted => None,
         };
         let ops = transaction.operations().map(op).collect();
-        line(&Line { begin: transaction.begin().0, commit, ops }, to)?;
+        let terms = transaction.terms();
+        let written = Line {
+            begin: transaction.begin().0,
+            commit,
+            process: terms.process.map(|process| process.0),
+            began: terms.began.map(|moment| moment.0),
+            ended: terms.ended.map(|moment| moment.0),
+            order: match terms.order {
+                Order::None => Promised::None,
+                Order::Process => Promised::Process,
+                Order::Realtime => Promised::Realtime,
+            },
+            snapshot: terms.snapshot,
+            ops,
+        };
+        line(&written, to)?;
     }
     to.flush()
 }

@@ -11,10 +11,14 @@
 //!    auxiliary nodes change neither which cycles there are nor what they are called. Whoever draws edges sees to it.
 
 mod components;
+mod nonadjacent;
+mod order;
 mod search;
 
 pub(crate) use components::{Components, components};
-pub(crate) use search::{Budget, Cycle, Shape, Step, search};
+pub(crate) use nonadjacent::nonadjacent_cycle;
+pub(crate) use order::{Told, draw_order};
+pub(crate) use search::{Antis, Budget, Cycle, Shape, Step, search};
 
 /// A node: a transaction, or an auxiliary one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,17 +43,23 @@ pub(crate) enum Kind {
     ReadWrite,
     /// The second put something into a range after the first had looked through it.
     PredicateReadWrite,
+    /// Both are of one process, the second after the first.
+    Process,
+    /// The first had ended before the second began.
+    Realtime,
     /// On the way from or over an auxiliary node.
     Chain,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::WriteWrite,
         Self::WriteRead,
         Self::PredicateWriteRead,
         Self::ReadWrite,
         Self::PredicateReadWrite,
+        Self::Process,
+        Self::Realtime,
         Self::Chain,
     ];
 
@@ -65,6 +75,8 @@ impl Kind {
             Self::PredicateWriteRead => "wr (predicate)",
             Self::ReadWrite => "rw",
             Self::PredicateReadWrite => "rw (predicate)",
+            Self::Process => "process",
+            Self::Realtime => "realtime",
             Self::Chain => "..",
         }
     }
@@ -83,6 +95,10 @@ impl Kinds {
             at += 1;
         }
         Self(bits)
+    }
+
+    pub(crate) const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
     }
 
     pub(crate) fn contain(self, kind: Kind) -> bool {
@@ -120,15 +136,15 @@ pub(crate) struct Drawing {
     /// Of each auxiliary node: no transaction with a lower number is reached from it over chains.
     least: Vec<Node>,
     edges: Vec<(Node, Target)>,
-    /// All ww and wr edges between transactions lead to a higher number.
-    forward: bool,
+    /// Kinds of edges that lead to lower numbers; anti-dependencies are not looked at.
+    backward: Kinds,
 }
 
 impl Drawing {
     pub(crate) fn new(transactions: usize) -> Self {
         let transactions = transactions as u32;
         assert!(transactions < NODES_MAX, "a graph has less than 2^29 nodes");
-        Self { transactions, least: Vec::new(), edges: Vec::new(), forward: true }
+        Self { transactions, least: Vec::new(), edges: Vec::new(), backward: Kinds::of(&[]) }
     }
 
     /// A new auxiliary node, from which chains lead to no transaction with a lower number than `least`.
@@ -140,14 +156,17 @@ impl Drawing {
     }
 
     pub(crate) fn edge(&mut self, from: Node, to: Node, kind: Kind) {
-        debug_assert_ne!(from, to, "nobody precedes himself");
-        self.forward &= kind.is_anti() || to.0 >= self.transactions || from.0 >= self.transactions || from < to;
+        debug_assert_ne!(from, to, "no transaction precedes itself");
+        let between = to.0 < self.transactions && from.0 < self.transactions;
+        if between && from > to && !kind.is_anti() {
+            self.has_backward(kind);
+        }
         self.edges.push((from, Target::new(to, kind)));
     }
 
-    /// Somebody read, over auxiliary nodes, what a transaction with a higher number wrote.
-    pub(crate) fn has_backward_flow(&mut self) {
-        self.forward = false;
+    /// An edge of this kind leads, over auxiliary nodes, to a transaction with a lower number.
+    pub(crate) fn has_backward(&mut self, kind: Kind) {
+        self.backward = self.backward.and(Kinds::of(&[kind]));
     }
 
     /// Memory it takes.
@@ -171,7 +190,7 @@ impl Drawing {
             targets[next[from.at()] as usize] = target;
             next[from.at()] += 1;
         }
-        Graph { transactions: self.transactions, least: self.least, starts, targets, forward: self.forward }
+        Graph { transactions: self.transactions, least: self.least, starts, targets, backward: self.backward }
     }
 }
 
@@ -182,7 +201,7 @@ pub(crate) struct Graph {
     least: Vec<Node>,
     starts: Vec<u32>,
     targets: Vec<Target>,
-    forward: bool,
+    backward: Kinds,
 }
 
 impl Graph {
@@ -198,9 +217,9 @@ impl Graph {
         node.0 < self.transactions
     }
 
-    /// Whether whoever wrote something, precedes by number all who read or overwrote it.
-    pub(crate) fn is_forward(&self) -> bool {
-        self.forward
+    /// Whether all edges of these kinds but anti-dependencies lead to transactions with higher numbers.
+    pub(crate) fn is_forward(&self, kinds: Kinds) -> bool {
+        Kind::ALL.iter().all(|&kind| kind == Kind::Chain || !kinds.contain(kind) || !self.backward.contain(kind))
     }
 
     /// The lowest transaction that is reached from a node over chains, itself included; or lower.

@@ -25,23 +25,36 @@ pub(crate) type Cycle = Vec<Step>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget(pub(crate) u64);
 
+impl Budget {
+    /// Enough to find a cycle through the first edge that is tried, if that lies in a component of its kinds: no edge is
+    /// looked at more than twice.
+    pub(crate) fn one_search(graph: &Graph) -> Self {
+        Self(2 * graph.edge_count() as u64 + 1)
+    }
+}
+
+/// How many anti-dependencies a cycle has beside its first step, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Antis {
+    /// As many as the kinds of its steps permit.
+    Any,
+    /// One at least.
+    More,
+    /// The second step is one.
+    Next,
+    /// One at least, and no two of them next to each other, the first step included, which is one.
+    Apart,
+}
+
 /// The shape of a cycle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Kinds of one of its steps.
+    /// Kinds of the first step.
     pub(crate) one: Kinds,
     /// Kinds of all others.
     pub(crate) others: Kinds,
-    /// Whether two anti-dependencies are needed, of which the one is the first.
-    pub(crate) two_antis: bool,
-}
-
-/// What a search has found.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) smallest: Option<Cycle>,
-    /// Whether there can be no smaller one, and if there is none, none at all.
-    pub(crate) certain: bool,
+    /// Its anti-dependencies.
+    pub(crate) antis: Antis,
 }
 
 /// No cycle has fewer steps.
@@ -54,34 +67,33 @@ pub(crate) fn search<'c>(
     shape: Shape,
     budget: &mut Budget,
     mut fits: impl FnMut(&mut Cycle) -> bool,
-) -> Found {
-    let mut found = Found { smallest: None, certain: true };
+) -> Option<Cycle> {
+    let mut smallest: Option<Cycle> = None;
     let mut searcher = Searcher::of(graph, shape);
     for component in components {
         searcher.enter(component);
         for &from in component.iter().filter(|&&node| graph.is_transaction(node)) {
             for (to, kind) in graph.edges(from) {
-                let longest = found.smallest.as_ref().map_or(usize::MAX, |cycle| cycle.len() - 1);
+                let longest = smallest.as_ref().map_or(usize::MAX, |cycle| cycle.len() - 1);
                 if longest < STEPS_MIN {
-                    return found;
+                    return smallest;
                 }
                 if !shape.one.contain(kind) || kind == Kind::Chain || !searcher.is_inside(to) {
                     continue;
                 }
                 if budget.0 == 0 {
-                    found.certain = false;
-                    return found;
+                    return smallest;
                 }
                 if let Some(mut cycle) = searcher.close(Step { from, to, kind }, longest, budget)
                     && fits(&mut cycle)
                 {
-                    found.smallest = Some(cycle);
+                    smallest = Some(cycle);
                 }
             }
         }
         searcher.leave(component);
     }
-    found
+    smallest
 }
 
 /// In no component that is looked at.
@@ -97,7 +109,47 @@ struct Reached {
     kind: Kind,
 }
 
-/// The memory of searches in one component. A state is a node, and whether a second anti-dependency led there.
+/// What a path has behind it, beside the node that it has come to.
+#[derive(Clone, Copy)]
+struct Path {
+    /// Whether it has the anti-dependency that its shape asks for.
+    has_anti: bool,
+    /// Whether its last step was an anti-dependency; always false where the shape does not ask.
+    ends_anti: bool,
+}
+
+impl Path {
+    /// States of a node.
+    const STATES: usize = 4;
+
+    fn number(self) -> usize {
+        usize::from(self.has_anti) | usize::from(self.ends_anti) << 1
+    }
+
+    fn of(number: usize) -> Self {
+        Self { has_anti: number & 1 != 0, ends_anti: number & 2 != 0 }
+    }
+
+    /// The path with one more edge, if the shape permits that.
+    fn with(self, kind: Kind, antis: Antis) -> Option<Self> {
+        let is_anti = kind.is_anti();
+        match (kind, antis) {
+            (Kind::Chain, _) | (_, Antis::Any) => Some(self),
+            (_, Antis::More) => Some(Self { has_anti: self.has_anti || is_anti, ..self }),
+            (_, Antis::Next) => (self.has_anti || is_anti).then_some(Self { has_anti: true, ..self }),
+            (_, Antis::Apart) => {
+                (!self.ends_anti || !is_anti).then_some(Self { has_anti: self.has_anti || is_anti, ends_anti: is_anti })
+            }
+        }
+    }
+
+    /// Whether the path may end where the cycle began.
+    fn closes(self, antis: Antis) -> bool {
+        antis == Antis::Any || self.has_anti && !self.ends_anti
+    }
+}
+
+/// The memory of searches in one component. A state is a node, and what the path there has behind it.
 struct Searcher<'g> {
     graph: &'g Graph,
     shape: Shape,
@@ -124,7 +176,7 @@ impl<'g> Searcher<'g> {
         self.searches = 0;
         self.reached.clear();
         let never = Reached { search: 0, steps: 0, before: 0, kind: Kind::Chain };
-        self.reached.resize(2 * component.len(), never);
+        self.reached.resize(Path::STATES * component.len(), never);
     }
 
     fn leave(&mut self, component: &[Node]) {
@@ -137,18 +189,19 @@ impl<'g> Searcher<'g> {
         self.local[node.at()] != OUTSIDE
     }
 
-    fn state(&self, node: Node, second_anti: bool) -> u32 {
-        self.local[node.at()] * 2 + u32::from(second_anti)
+    fn state(&self, node: Node, path: Path) -> u32 {
+        self.local[node.at()] * Path::STATES as u32 + path.number() as u32
     }
 
     /// The smallest cycle of at most `longest` steps that begins with this one.
     fn close(&mut self, first: Step, longest: usize, budget: &mut Budget) -> Option<Cycle> {
         self.searches += 1;
         self.queue.clear();
-        // Where only anti-dependencies lead back, the way to the start goes upwards, and whoever lies above is off it.
-        let only_up = self.graph.is_forward() && !self.shape.two_antis && first.kind.is_anti();
+        let antis = self.shape.antis;
+        // Where only anti-dependencies lead back, the way to the start goes upwards, and what lies above is off it.
+        let only_up = first.kind.is_anti() && !self.others_have_antis() && self.graph.is_forward(self.shape.others);
         let highest = if only_up { first.from.0 } else { u32::MAX };
-        let start = self.state(first.to, false);
+        let start = self.state(first.to, Path { has_anti: false, ends_anti: antis == Antis::Apart });
         let search = self.searches;
         if self.graph.least(first.to).0 > highest {
             return None;
@@ -156,25 +209,26 @@ impl<'g> Searcher<'g> {
         self.reached[start as usize] = Reached { search, steps: 1, before: u32::MAX, kind: first.kind };
         self.queue.push_back(start);
         while let Some(state) = self.queue.pop_front() {
-            let (node, second_anti) = (self.members[state as usize / 2], state % 2 == 1);
+            let node = self.members[state as usize / Path::STATES];
+            let path = Path::of(state as usize % Path::STATES);
             let steps = self.reached[state as usize].steps;
             for (to, kind) in self.graph.edges(node) {
                 budget.0 = budget.0.saturating_sub(1);
                 if !self.shape.others.contain(kind) || !self.is_inside(to) {
                     continue;
                 }
-                let second_anti = second_anti || kind.is_anti();
+                let Some(path) = path.with(kind, antis) else { continue };
                 let next_steps = steps + u32::from(kind != Kind::Chain);
                 if next_steps as usize > longest || self.graph.least(to).0 > highest {
                     continue;
                 }
                 if to == first.from {
-                    if second_anti || !self.shape.two_antis {
+                    if path.closes(antis) {
                         return self.cycle(first, state, kind);
                     }
                     continue;
                 }
-                let next = self.state(to, second_anti && self.shape.two_antis);
+                let next = self.state(to, path);
                 let known = &mut self.reached[next as usize];
                 if known.search == search && known.steps <= next_steps {
                     continue;
@@ -192,13 +246,17 @@ impl<'g> Searcher<'g> {
         None
     }
 
-    /// The way from `first` to the last state and from there to the beginning; `None` if it meets somebody twice.
+    fn others_have_antis(&self) -> bool {
+        Kind::ALL.iter().any(|kind| kind.is_anti() && self.shape.others.contain(*kind))
+    }
+
+    /// The way from `first` to the last state and from there to the beginning; `None` if it meets a transaction twice.
     fn cycle(&self, first: Step, last: u32, closing: Kind) -> Option<Cycle> {
         let mut edges = vec![(first.from, closing)];
         let mut state = last;
         while state != u32::MAX {
             let Reached { before, kind, .. } = self.reached[state as usize];
-            edges.push((self.members[state as usize / 2], kind));
+            edges.push((self.members[state as usize / Path::STATES], kind));
             state = before;
         }
         edges.reverse();

@@ -1,7 +1,7 @@
 //! Builds a history: transactions come in any order, and are put into that of commits at the end.
 
 use super::{
-    History, Operation, Outcome, Stamp, Table,
+    History, Operation, Outcome, Stamp, Table, Terms,
     packed::{self, Segments},
 };
 use crate::history::Head;
@@ -22,9 +22,20 @@ impl Builder {
         Self::default()
     }
 
-    /// Adds a transaction.
+    /// Adds a transaction of which nothing else is known.
     pub fn push<'a>(
         &mut self,
+        begin: Stamp,
+        outcome: Outcome,
+        operations: impl IntoIterator<Item = Operation<'a>>,
+    ) -> &mut Self {
+        self.push_with(Terms::default(), begin, outcome, operations)
+    }
+
+    /// Adds a transaction.
+    pub fn push_with<'a>(
+        &mut self,
+        terms: Terms,
         begin: Stamp,
         outcome: Outcome,
         operations: impl IntoIterator<Item = Operation<'a>>,
@@ -40,7 +51,7 @@ impl Builder {
         self.begin_min = Some(self.begin_min.map_or(begin, |least| least.min(begin)));
         if count > 0 {
             let place = self.segments.keep(&self.packed);
-            self.heads.push(Head { begin, outcome, writes, place });
+            self.heads.push(Head { begin, outcome, writes, place, terms });
         }
         self
     }

@@ -6,11 +6,13 @@
 
 mod builder;
 pub mod packed;
+mod terms;
 
 use std::fmt;
 
 pub use builder::Builder;
 pub use ermine::observer::Digest;
+pub use terms::{Moment, Order, Process, Terms};
 
 use self::packed::{Operations, Place, Segments};
 
@@ -121,6 +123,7 @@ struct Head {
     outcome: Outcome,
     writes: bool,
     place: Place,
+    terms: Terms,
 }
 
 /// A finished history.
@@ -216,6 +219,11 @@ impl<'h> Transaction<'h> {
     /// How it ended.
     pub fn outcome(&self) -> Outcome {
         self.head.outcome
+    }
+
+    /// When it ran, in which process, and what it was promised.
+    pub fn terms(&self) -> Terms {
+        self.head.terms
     }
 
     /// Its commit stamp.

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     anomaly::AnomalyKind,
-    graph::{Drawing, Graph, Kind, Node},
-    history::{Digest, History, Operation, ReadVersion, Stamp, Table, Transaction},
+    graph::{Drawing, Graph, Kind, Node, Told, draw_order},
+    history::{Digest, History, Operation, Order, ReadVersion, Stamp, Table, Transaction},
     progress::Progress,
 };
 
@@ -24,6 +24,9 @@ use crate::{
 pub(super) struct Drawn {
     pub(super) graph: Graph,
     pub(super) sightings: Sightings,
+    pub(super) told: Told,
+    /// Committed transactions that were promised less than real-time order.
+    pub(super) unordered: u64,
     pub(super) bytes: u64,
 }
 
@@ -53,9 +56,12 @@ pub(super) fn draw(
         pen.transaction(me as u32, transaction, &mut ranges);
     }
     ranges.share(&mut pen.drawing);
+    let terms = || history.transactions().take(history.committed()).map(|transaction| transaction.terms());
+    let told = draw_order(&mut pen.drawing, terms().map(Some));
+    let unordered = terms().filter(|terms| terms.order < Order::Realtime).count() as u64;
     let bytes = pen.drawing.bytes() + pen.seen.bytes();
     let graph = pen.drawing.finish();
-    Drawn { bytes: bytes + graph.bytes(), graph, sightings: pen.sightings }
+    Drawn { bytes: bytes + graph.bytes(), graph, sightings: pen.sightings, told, unordered }
 }
 
 /// What the transaction that is walked over has seen and done so far, by row.
@@ -171,12 +177,14 @@ impl Pen<'_> {
 
     fn transaction(&mut self, me: u32, transaction: Transaction<'_>, ranges: &mut Ranges<'_>) {
         let items = self.collected.items(me);
+        let stamp = transaction.stamp().expect("it committed");
+        let snapshot = transaction.terms().snapshot.then_some(transaction.begin());
         self.seen.begin();
         ranges.begin(me);
         for (operation, &item) in transaction.operations().zip(items) {
             match operation {
                 Operation::Read { version, value, .. } => {
-                    self.read(me, transaction.stamp().expect("it committed"), item, version, value);
+                    self.read(me, stamp, snapshot, item, version, value);
                     let before = self.seen.run().last();
                     if before.is_some_and(|&before| self.table(before) != self.table(item)) {
                         self.seen.end_run();
@@ -184,6 +192,9 @@ impl Pen<'_> {
                     self.seen.touched.push(item);
                 }
                 Operation::Write { value, .. } => {
+                    if let Some(snapshot) = snapshot.filter(|_| self.seen.own_value(me, item).is_none()) {
+                        self.overwrites_later(me, stamp, snapshot, item);
+                    }
                     self.seen.wrote(me, item, value);
                     self.seen.end_run();
                 }
@@ -201,7 +212,15 @@ impl Pen<'_> {
         self.collected.keys.index(row).table
     }
 
-    fn read(&mut self, me: u32, stamp: Stamp, row: Item, version: ReadVersion, value: Option<Digest>) {
+    fn read(
+        &mut self,
+        me: u32,
+        stamp: Stamp,
+        snapshot: Option<Stamp>,
+        row: Item,
+        version: ReadVersion,
+        value: Option<Digest>,
+    ) {
         let own = self.seen.own_value(me, row);
         if version == ReadVersion::Own {
             if own != Some(value) {
@@ -226,6 +245,9 @@ impl Pen<'_> {
                 return;
             }
         };
+        if let Some(snapshot) = snapshot {
+            self.held_against(me, snapshot, row, state);
+        }
         let seen = self.versions.at(row, state).copied();
         if seen.and_then(|version| version.value) != value {
             let (kind, by) = self.stray_value(row, value, seen.map(|version| version.writer));
@@ -243,6 +265,28 @@ impl Pen<'_> {
         {
             self.drawing.edge(Node(me), Node(next.0), Kind::ReadWrite);
             self.overwrites_unseen(me, stamp, row, state, next);
+        }
+    }
+
+    /// Whether a read shows the newest version that was committed below the snapshot.
+    fn held_against(&mut self, me: u32, snapshot: Stamp, row: Item, read: State) {
+        let newest = self.versions.below(row, snapshot);
+        let live = |state| self.versions.at(row, state).is_some_and(|version| version.value.is_some());
+        // Which of several states without a row it was is not told.
+        if read == newest || !live(read) && !live(newest) {
+            return;
+        }
+        let (kind, state) = if read > newest { (AnomalyKind::GSIa, read) } else { (AnomalyKind::GSIb, newest) };
+        let writer = self.versions.at(row, state).map(|version| version.writer);
+        let writer = writer.filter(|&writer| writer != Writer::INITIAL && writer != Writer(me));
+        self.sightings.add(kind, me, writer.map(|writer| writer.0), row);
+    }
+
+    /// Whether a transaction overwrote a version that was committed at or above its snapshot.
+    fn overwrites_later(&mut self, me: u32, stamp: Stamp, snapshot: Stamp, row: Item) {
+        let before = self.versions.written(row, stamp, Writer(me)).and_then(|mine| self.versions.before(row, mine));
+        if let Some(version) = before.filter(|version| version.stamp >= snapshot) {
+            self.sightings.add(AnomalyKind::GSIa, me, Some(version.writer.0), row);
         }
     }
 

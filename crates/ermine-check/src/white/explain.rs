@@ -14,7 +14,9 @@ use super::{
 use crate::{
     anomaly::AnomalyKind,
     graph::{Cycle, Kind, Step},
-    history::{Digest, History, Index, Operation, Outcome, ReadVersion, Stamp, Table, Transaction},
+    history::{
+        Digest, History, Index, Moment, Operation, Outcome, Process, ReadVersion, Stamp, Table, Terms, Transaction,
+    },
     report::{Anomaly, Dependency, Involved},
 };
 
@@ -55,8 +57,11 @@ impl Explainer<'_> {
         });
         match (antis, cycle.len()) {
             (1, 2) if kinds.contains(&Kind::WriteWrite) && one_row => "lost update".into(),
-            (1, _) => "read skew: a transaction saw something before and something after a commit".into(),
             (2, 2) => "write skew: each overwrote what the other had read".into(),
+            (1, _) if kinds.iter().any(|kind| matches!(kind, Kind::Process | Kind::Realtime)) => {
+                "stale read: a transaction did not see what had been committed before it began".into()
+            }
+            (1, _) => "read skew: a transaction saw something before and something after a commit".into(),
             (2.., _) if let Some(step) = read_only => {
                 format!(
                     "read-only anomaly: without {}, which wrote nothing, there would be no cycle",
@@ -90,9 +95,25 @@ impl Explainer<'_> {
             Kind::ReadWrite => self.overwritten_read(from, to),
             Kind::PredicateReadWrite => self.born_behind(from, to),
             Kind::PredicateWriteRead => self.died_ahead(from, to),
+            Kind::Process | Kind::Realtime => return (self.earlier(from, to, step.kind), None),
             Kind::Chain => unreachable!("chains are parts of dependencies"),
         };
         reason.map_or_else(|| ("for a reason that was not found again".into(), None), |(text, row)| (text, Some(row)))
+    }
+
+    fn earlier(&self, from: u32, to: u32, kind: Kind) -> String {
+        let (first, second) = (self.terms(from), self.terms(to));
+        let moment = |moment: Option<Moment>| moment.map_or_else(String::new, |Moment(at)| format!(" (moment {at})"));
+        let (ended, began) = (moment(first.ended), moment(second.began));
+        let process = match second.process.filter(|_| kind == Kind::Process) {
+            Some(Process(number)) => format!("in process {number}, "),
+            None => String::new(),
+        };
+        format!("{process}{} had ended{ended} before {} began{began}", name(from), name(to))
+    }
+
+    fn terms(&self, transaction: u32) -> Terms {
+        self.history.transaction(transaction as usize).terms()
     }
 
     fn stamp(&self, transaction: u32) -> Stamp {

@@ -71,10 +71,11 @@ pub(crate) fn judge_with(history: &History, settings: Settings, progress: &mut d
         edges: drawn.graph.edge_count() as u64,
         auxiliary_nodes: (drawn.graph.nodes() - history.committed()) as u64,
         entangled: found.entangled,
+        unordered: drawn.unordered,
         history_bytes: history.bytes(),
         judge_bytes,
     };
-    Report::new("ermine history", counts, anomalies, found.certain)
+    Report::new("ermine history", counts, anomalies, drawn.told)
 }
 
 #[cfg(test)]

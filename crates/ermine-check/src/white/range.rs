@@ -291,7 +291,7 @@ impl<'h> Ranges<'h> {
         for piece in self.deaths.iter().filter(|piece| piece.start < piece.split) {
             let last = events.at(piece.level, piece.split - 1..piece.split).next();
             if last.is_some_and(|event| event.writer.0 > self.me) {
-                drawing.has_backward_flow();
+                drawing.has_backward(Kind::PredicateWriteRead);
             }
             self.deaths_wanted.push(Request { piece: *piece, by: self.me });
         }

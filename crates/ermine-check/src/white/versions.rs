@@ -85,7 +85,7 @@ impl Versions {
                 Err(_) => Resolved::Unknown,
             },
             ReadVersion::Missing(at) => {
-                let current = State(versions.partition_point(|version| version.stamp < at));
+                let current = self.below(row, at);
                 let is_live = |version: &Version| version.value.is_some();
                 let live = versions[..current.0].iter().rev().take_while(|version| is_live(version)).count();
                 match live {
@@ -100,6 +100,16 @@ impl Versions {
     /// The version that left a row in this state.
     pub(super) fn at(&self, row: Item, state: State) -> Option<&Version> {
         Some(&self.of(row)[state.0.checked_sub(1)?])
+    }
+
+    /// The version before the one that left a row in this state.
+    pub(super) fn before(&self, row: Item, state: State) -> Option<&Version> {
+        Some(&self.of(row)[state.0.checked_sub(2)?])
+    }
+
+    /// The state that commits strictly below a stamp left.
+    pub(super) fn below(&self, row: Item, stamp: Stamp) -> State {
+        State(self.of(row).partition_point(|version| version.stamp < stamp))
     }
 
     /// The transaction that ended this state, or the first one thereafter that is recorded.

@@ -13,6 +13,9 @@ pub struct Check {
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     pub format: Format,
     /// The level that has to hold
+    ///
+    /// strong-session-serializable is serializable in an order that agrees with that of each process,
+    /// strict-serializable in one that agrees with real time.
     #[arg(long, value_enum, default_value_t = Expected::Serializable)]
     pub expect: Expected,
     /// Write the whole report as JSON; - is the standard output
@@ -38,6 +41,8 @@ pub enum Expected {
     Rc,
     Si,
     Serializable,
+    StrongSessionSerializable,
+    StrictSerializable,
 }
 
 impl Expected {
@@ -46,6 +51,8 @@ impl Expected {
             Self::Rc => ermine_check::Level::ReadCommitted,
             Self::Si => ermine_check::Level::SnapshotIsolation,
             Self::Serializable => ermine_check::Level::Serializable,
+            Self::StrongSessionSerializable => ermine_check::Level::StrongSessionSerializable,
+            Self::StrictSerializable => ermine_check::Level::StrictSerializable,
         }
     }
 }

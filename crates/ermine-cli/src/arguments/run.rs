@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use ermine::{CheckpointSyncs, Durability, Scheme};
+use ermine::{CheckpointSyncs, Durability, Order, Scheme};
 use ermine_bench::{
     machine,
     storage::Storage,
@@ -66,16 +66,23 @@ pub struct Run {
     /// Log in MiB after which a checkpoint is made in the background [default: 1024]
     #[arg(long, value_name = "MIB", requires = "dir", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub checkpoint_after: Option<u64>,
+    /// Memory in MiB that the database may take; what would need more fails [default: three quarters of the machine's or the control group's]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
+    pub memory_limit: Option<u64>,
     #[command(flatten)]
     pub compression: Compression,
     /// When a checkpoint syncs, under single-version schemes: a number of MiB, each time a thread has written as much; end, once; sleep:MS, once, and its
     /// threads sleep so long after each block (SiloR, figure 4) [default: 32]
     #[arg(long, value_name = "WHEN", requires = "dir", value_parser = checkpoint_syncs)]
     pub checkpoint_syncs: Option<CheckpointSyncs>,
-    /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (2pl-waitdie, 2pl-wdl,
+    /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (rc, rc-ssn, 2pl-waitdie, 2pl-wdl,
     /// serial, sto, sto-32, vll, partitioned) [default: 1000]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub wait_max: Option<Duration>,
+    /// Order of transactions that the database keeps to, under rc-ssn and si-ssn: strict, a transaction comes after all that had been
+    /// acknowledged when it began; session, after those of its client; none [default: strict]
+    #[arg(long, value_name = "ORDER")]
+    pub order: Option<Order>,
 }
 
 impl Run {
@@ -86,9 +93,11 @@ impl Run {
     pub(super) fn tuning(&self) -> Tuning {
         Tuning {
             checkpoint_after: self.checkpoint_after.map(|mib| mib << 20),
+            memory_limit: self.memory_limit.map(|mib| mib << 20),
             compress_checkpoints: self.compression.compress_checkpoints,
             checkpoint_syncs: self.checkpoint_syncs,
             wait_max: self.wait_max,
+            order: self.order,
             ..self.log.tuning()
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
-use ermine::{Durability, Scheme};
+use ermine::{Durability, Order, Scheme};
 use ermine_bench::{machine, micro, pause::Pause, sibench, stock, tpcc};
 
 use super::*;
@@ -169,16 +169,21 @@ fn a_directory_comes_with_durability_and_outstanding_commits() {
 
 #[test]
 fn what_is_tuned_arrives() {
-    let tuning =
-        tpcc("--dir d --log-dir a --log-dir b --epoch-interval 0.25 --checkpoint-after 64 --wait-max 20").tuning;
+    let tuning = tpcc(
+        "--dir d --log-dir a --log-dir b --epoch-interval 0.25 --checkpoint-after 64 --wait-max 20 --memory-limit 512",
+    )
+    .tuning;
     assert_eq!(tuning.log_directories, ["a", "b"].map(std::path::PathBuf::from));
     assert_eq!(tuning.epoch_interval, Some(Duration::from_micros(250)));
     assert_eq!((tuning.checkpoint_after, tuning.wait_max), (Some(64 << 20), Some(Duration::from_millis(20))));
+    assert_eq!(tuning.memory_limit, Some(512 << 20));
     let micro = |line: &str| match parse(line).unwrap() {
         Workload::Micro(arguments) => arguments.options(),
         other => panic!("{other:?}"),
     };
     let usage = |line: &str| micro(line).check().unwrap_err().to_string();
+    assert_eq!(tpcc("--order none").tuning.order, Some(Order::None));
+    assert!(usage("ermine bench micro --scheme silo --order session").contains("--order means nothing under silo"));
     let error = usage("ermine bench micro --scheme si --dir nowhere --epoch-interval 2");
     assert!(error.contains("--epoch-interval means nothing under si"), "{error}");
     assert!(usage("ermine bench micro --scheme silo --wait-max 2").contains("--wait-max means nothing under silo"));

@@ -39,7 +39,7 @@ pub struct Serving {
 impl Serving {
     pub fn start(directory: &Path, more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ermined"))
-            .args(["serve", directory.to_str().unwrap(), "--listen", "127.0.0.1:0"])
+            .args(["serve", "--create", directory.to_str().unwrap(), "--listen", "127.0.0.1:0"])
             .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

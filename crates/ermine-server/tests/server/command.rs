@@ -24,11 +24,12 @@ fn users_are_asked_for_passwords_once_there_are_some() {
         (ended.status.code(), text)
     };
     let said = |text: &str| (Some(0), text.to_owned());
-    for nobody in [&["list", path][..], &["drop", "eva", path]] {
+    for nobody in [&["list", path][..], &["drop", "eva", path], &["add", "eva", path]] {
         let (code, text) = user(nobody, "");
         assert!(code == Some(2) && text.contains("no database"), "{text}");
     }
     assert_eq!(std::fs::read_dir(path).unwrap().count(), 0, "nothing is made");
+    assert!(output(&["init", path], "").0.status.success());
     assert_eq!(user(&["add", "eva", path], "pen\n"), said("eva may log in\n"));
     assert_eq!(user(&["add", "eva", path], "pencil\n"), said("eva has another password\n"));
     assert_eq!(user(&["add", "Ad\"am", path], "x\n"), said("Ad\"am may log in\n"));
@@ -49,11 +50,17 @@ fn what_cannot_work_is_said() {
     let directory = Directory::new("usage");
     let path = directory.path();
     for (arguments, code, wanted) in [
-        (&["serve", path, "--listen", "0.0.0.0:0"][..], 2, "without users"),
+        (&["serve", path][..], 2, "there is no database in"),
+        (&["serve", "/missing"], 2, "`ermined init /missing` makes one"),
+        (&["shell", path, "-c", "SELECT 1"], 2, "`ermined init"),
+        (&["init", "/missing/too"], 1, "/missing/too"),
+        (&["init", path], 0, "a new database is in"),
+        (&["init", path], 2, "already"),
+        (&["serve", path, "--listen", "0.0.0.0:0"], 2, "without users"),
         (&["serve", path, "--listen", "nowhere"], 2, "invalid value"),
         (&["serve", path, "--tls-cert", "a"], 2, "--tls-key"),
         (&["serve", path, "--tls-cert", "/missing", "--tls-key", "/missing"], 1, "/missing"),
-        (&["user", "add", "eva", "/missing"], 2, "no directory"),
+        (&["user", "add", "eva", "/missing"], 2, "no database in /missing"),
         (&["user", "add", "eva", path], 2, "cannot be empty"),
     ] {
         let (output, text) = output(arguments, "\n");

@@ -28,7 +28,7 @@ enum Place<'a> {
 impl Place<'_> {
     fn command(&self, more: &[&str]) -> Command {
         let mut command = match self {
-            Self::Here(directory) => ermined(&["shell", directory.path()]),
+            Self::Here(directory) => ermined(&["shell", "--create", directory.path()]),
             Self::There(serving) => ermined(&["shell", "--connect", &url(serving)]),
         };
         command.args(more).env("PGUSER", "ann").env_remove("PGPASSWORD").env_remove("PGSSLMODE");
@@ -325,7 +325,7 @@ fn connections_are_secured() {
 fn who_has_read_enough_ends_it() {
     let directory = Directory::new("shell-head");
     let script = format!("{TEA}{}", "SELECT * FROM tea;\n".repeat(5000));
-    let mut child = ermined(&["shell", directory.path()]).spawn().unwrap();
+    let mut child = ermined(&["shell", "--create", directory.path()]).spawn().unwrap();
     drop(child.stdout.take());
     let mut input = child.stdin.take().unwrap();
     let _ = io::Write::write_all(&mut input, script.as_bytes());

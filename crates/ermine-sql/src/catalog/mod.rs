@@ -35,7 +35,7 @@ use std::{
     },
 };
 
-use ermine::{Database, KeyBuffer, OwnedTransaction};
+use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
@@ -163,7 +163,7 @@ fn key_of_role(name: &str) -> KeyBuffer {
 impl CatalogStore {
     /// Reads the catalog of a database.
     pub(crate) fn open(database: Arc<Database>) -> Result<Self> {
-        let rows: Rows = database.table("sql catalog").map_err(of_engine)?;
+        let rows: Rows = database.table_with("sql catalog", TableOptions::default().essential()).map_err(of_engine)?;
         let storages = Storages::open(&database, &rows)?;
         let (current, version) = (RwLock::default(), AtomicU64::new(0));
         let secret = secret(&database, &rows)?;

@@ -99,7 +99,7 @@ impl Session {
     fn finish_copying(&mut self, rows: &mut dyn Rows) -> Result<Completion> {
         let Some(mut copying) = self.copying.take() else { return Ok(Completion::default()) };
         let done = self.with_insertion(&mut copying, Insertion::finish);
-        let count = done.inspect_err(|_| self.end_copying(&copying))?;
+        let count = done.map_err(|error| self.end_copying(&copying, error))?;
         let tag = format!("COPY {count}");
         if copying.is_alone {
             let completion = self.end_implicit()?;
@@ -114,13 +114,14 @@ impl Session {
     }
 
     /// A COPY has failed, and with it the transaction; what comes behind it is not run.
-    fn end_copying(&mut self, copying: &Copying) {
-        self.fail();
+    fn end_copying(&mut self, copying: &Copying, error: SqlError) -> SqlError {
+        let error = self.fail_with(error);
         self.rests();
         if copying.is_alone || copying.rest.is_some() {
             // Failed already: this only forgets it.
             drop(self.end_implicit());
         }
+        error
     }
 }
 
@@ -133,10 +134,7 @@ impl CopyIn<'_> {
                 self.0.copying = Some(copying);
                 Ok(())
             }
-            Err(error) => {
-                self.0.end_copying(&copying);
-                Err(error)
-            }
+            Err(error) => Err(self.0.end_copying(&copying, error)),
         }
     }
 
@@ -157,7 +155,6 @@ impl CopyIn<'_> {
     pub fn abort(self, error: SqlError) -> SqlError {
         let Some(copying) = self.0.copying.take() else { return error };
         let error = copying.insertion.placed(error);
-        self.0.end_copying(&copying);
-        error
+        self.0.end_copying(&copying, error)
     }
 }

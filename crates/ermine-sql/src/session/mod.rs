@@ -8,6 +8,8 @@
 //! 1. *A failed transaction does nothing more*: it is rolled back at once, to its last savepoint if it has one, and the session
 //!    remembers that until it is told to end it or to go on from a savepoint.
 //! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
+//! 3. *Nothing final is told that no serial order has*: an error that ends a serializable transaction leaves when what the transaction has
+//!    read is certified; otherwise the transaction has lost a conflict (40001), and a statement by itself is run again.
 
 mod activity;
 mod change;
@@ -44,7 +46,7 @@ use self::{
     parse::Tree,
     result::Tagged,
     settings::{Extent, Settings},
-    transaction::{Modes, Open, PATIENCE, Patience, changed},
+    transaction::{Following, Modes, Open, PATIENCE, Patience, changed},
     waits::Waits,
 };
 pub(crate) use self::{
@@ -134,7 +136,7 @@ impl SqlDatabase {
     /// Begins a session of a user; `database` is what the client calls the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
         let user = cut(user);
-        let settings = Settings::new(user, self.0.database.scheme());
+        let settings = Settings::new(user, &self.0.database);
         let environment = Environment {
             user: user.into(),
             settings: settings.shown(),
@@ -148,6 +150,7 @@ impl SqlDatabase {
         Session {
             registered: sessions.register(user, database, now(), cancel),
             shared: self.0.clone(),
+            own: ermine::Session::default(),
             settings,
             search_path: vec![PUBLIC.into()],
             settings_changed: 0,
@@ -166,6 +169,8 @@ impl SqlDatabase {
 /// One client's state: its transaction, its settings, its plans.
 pub struct Session {
     shared: Arc<Shared>,
+    /// Its transactions, for the engine.
+    own: ermine::Session,
     settings: Settings,
     search_path: Vec<String>,
     /// How often the search path or the time zone has become another one.
@@ -358,7 +363,7 @@ impl Session {
         }
         if prepared.bound.is_control() {
             let done = self.control(prepared, parameters, rows);
-            return done.inspect_err(|_| self.fail());
+            return done.map_err(|error| self.fail_with(error));
         }
         if matches!(prepared.bound.plan, Plan::Declare(_)) && matches!(self.state, State::Idle) {
             return Err(utility::not_in_block("DECLARE CURSOR"));
@@ -378,10 +383,7 @@ impl Session {
                 self.state = State::Failed { open: None, modes, is_implicit };
                 let done = self.run_in_block(&mut open, modes, prepared, parameters, rows);
                 self.state = State::Block { open, modes, is_implicit };
-                done.map(|()| Completion::default()).map_err(|error| {
-                    self.fail();
-                    self.named(error)
-                })
+                done.map(|()| Completion::default()).map_err(|error| self.fail_with(error))
             }
         }
     }
@@ -481,7 +483,11 @@ impl Session {
 
     fn open(&mut self, modes: Modes) -> Result<Open> {
         self.environment.transaction_began = now();
-        Open::begin(&self.shared.catalog, &self.shared.database, modes)
+        Open::begin(&self.shared.catalog, &self.shared.database, modes, self.following())
+    }
+
+    fn following(&self) -> Following {
+        Following { order: Some(self.settings.order()), session: self.own.clone() }
     }
 
     /// A statement outside of transactions.
@@ -524,10 +530,7 @@ impl Session {
                     open.rollback();
                     Err(changed("of the statement"))
                 }
-                Err(error) => {
-                    open.rollback();
-                    Err(error)
-                }
+                Err(error) => Err(open.fail(error)),
             };
             let tag = tag.tag;
             let done = done.map_err(|error| self.named(error));
@@ -625,6 +628,21 @@ impl Session {
             is_async: self.settings.get("synchronous_commit") == Some("off"),
             level: self.settings.default_level(),
         }
+    }
+
+    /// A statement has failed; gives the error that the client is to see. Where there is no savepoint, the transaction will
+    /// not commit any more, so the error leaves only if what the transaction has read is certified ([`Open::fail`]). With one,
+    /// the error counts as the rows that the client was shown do: if the transaction commits.
+    fn fail_with(&mut self, error: SqlError) -> SqlError {
+        let error = match &mut self.state {
+            State::Block { open, .. } => match open.take_if(|open| !open.has_savepoints()) {
+                Some(open) => open.fail(error),
+                None => error,
+            },
+            _ => error,
+        };
+        self.fail();
+        self.named(error)
     }
 
     /// A statement has failed.

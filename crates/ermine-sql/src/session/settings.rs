@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use ermine::{Database, Order};
+
 use crate::error::{Result, SqlError, SqlState};
 
 /// What a transaction is promised, weaker ones first.
@@ -41,6 +43,8 @@ pub(crate) struct Settings {
     level: Level,
     /// The strongest one that the database's scheme serves.
     strongest: Level,
+    /// The order of transactions that the database was opened with.
+    order: Order,
 }
 
 /// A setting before a transaction set it.
@@ -64,7 +68,7 @@ pub(crate) enum Extent {
 }
 
 /// Settings and what they are from the beginning.
-const KNOWN: [(&str, &str); 34] = [
+const KNOWN: [(&str, &str); 35] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -74,6 +78,7 @@ const KNOWN: [(&str, &str); 34] = [
     ("default_transaction_isolation", "serializable"),
     ("default_transaction_read_only", "off"),
     ("enable_seqscan", "on"),
+    (ORDER, "strict"),
     ("extra_float_digits", "1"),
     ("idle_in_transaction_session_timeout", "0"),
     ("integer_datetimes", "on"),
@@ -101,6 +106,9 @@ const KNOWN: [(&str, &str); 34] = [
     ("default_table_access_method", "heap"),
 ];
 
+/// The setting that says which transactions come before those of the session.
+const ORDER: &str = "ermine.transaction_order";
+
 /// Those that cannot be set.
 const FIXED: [&str; 7] = [
     "integer_datetimes",
@@ -121,7 +129,8 @@ impl Settings {
         self.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
-    pub(crate) fn new(user: &str, scheme: ermine::Scheme) -> Self {
+    pub(crate) fn new(user: &str, database: &Database) -> Self {
+        let (scheme, order) = (database.scheme(), database.order());
         let values = [("session_authorization".to_owned(), user.to_owned())].into();
         let level = match scheme {
             _ if scheme.is_serializable() => Level::Serializable,
@@ -129,7 +138,12 @@ impl Settings {
             _ => Level::ReadCommitted,
         };
         let strongest = level.max(Level::RepeatableRead);
-        Self { values, before: Vec::new(), level, strongest }
+        Self { values, before: Vec::new(), level, strongest, order }
+    }
+
+    /// The order of transactions.
+    pub(crate) fn order(&self) -> Order {
+        self.values.get(ORDER).and_then(|name| name.parse().ok()).unwrap_or(self.order)
     }
 
     /// The level of a name, as far as the scheme promises it.
@@ -157,6 +171,9 @@ impl Settings {
         let own = self.values.get(name).map(|value| &**value);
         if name.ends_with("transaction_isolation") {
             return Some(self.default_level().name());
+        }
+        if name == ORDER {
+            return Some(self.order().name());
         }
         own.or_else(|| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
     }
@@ -275,6 +292,7 @@ fn normal(name: &str, value: &str) -> Result<String> {
             "off" | "false" | "no" | "0" => Ok("off".into()),
             _ => invalid(),
         },
+        ORDER => lower.parse::<Order>().map_or_else(|_| invalid(), |_| Ok(lower)),
         "timezone" => Ok(value.to_owned()),
         _ if matches!(usual, "on" | "off") => match () {
             () if is_true(&lower) => Ok("on".into()),

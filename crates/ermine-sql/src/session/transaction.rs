@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::{Durability, Isolation, OwnedReceipt, OwnedTransaction, Savepoint, TxnOptions};
+use ermine::{Durability, Isolation, Order, OwnedReceipt, OwnedTransaction, Savepoint, TxnOptions};
 
 use super::{cursor::Cursors, settings::Level};
 use crate::{
@@ -24,8 +24,16 @@ pub(crate) struct Modes {
     pub(crate) level: Level,
 }
 
+/// Which transactions come before one of a session.
+#[derive(Clone, Default)]
+pub(crate) struct Following {
+    pub(crate) order: Option<Order>,
+    /// For all transactions of a session the same.
+    pub(crate) session: ermine::Session,
+}
+
 impl Modes {
-    fn begin(self, database: &Arc<ermine::Database>) -> Result<OwnedTransaction> {
+    fn begin(self, database: &Arc<ermine::Database>, following: &Following) -> Result<OwnedTransaction> {
         let options = match self {
             Self { read_only: true, deferrable: true, .. } if database.scheme().has_snapshots() => {
                 TxnOptions::snapshot()
@@ -35,7 +43,9 @@ impl Modes {
             _ => TxnOptions::default(),
         };
         let isolation = if self.level == Level::Serializable { Isolation::Scheme } else { Isolation::Snapshot };
-        database.begin_owned(options.isolation(isolation)).map_err(of_engine)
+        let mut options = options.isolation(isolation).session(&following.session);
+        options.order = following.order;
+        database.begin_owned(options).map_err(of_engine)
     }
 }
 
@@ -46,6 +56,7 @@ pub(crate) struct Open {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) changes: Vec<Change>,
     modes: Modes,
+    following: Following,
     /// The version of the catalog at its beginning: its own changes have numbers that others have, too.
     version: u64,
     pub(crate) level: Level,
@@ -143,10 +154,15 @@ impl Patience {
 }
 
 impl Open {
-    pub(crate) fn begin(store: &CatalogStore, database: &Arc<ermine::Database>, modes: Modes) -> Result<Self> {
+    pub(crate) fn begin(
+        store: &CatalogStore,
+        database: &Arc<ermine::Database>,
+        modes: Modes,
+        following: Following,
+    ) -> Result<Self> {
         // Before the snapshot: a change that comes in between is found by `share`.
         let (catalog, free_storages) = (store.current(), store.storages.count());
-        let txn = modes.begin(database)?;
+        let txn = modes.begin(database, &following)?;
         // Rows with one version know one level.
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
@@ -156,6 +172,7 @@ impl Open {
             catalog,
             changes: Vec::new(),
             modes,
+            following,
             version,
             level,
             savepoints: Vec::new(),
@@ -169,7 +186,7 @@ impl Open {
     /// One that is made anew from what was kept of it: it has read nothing, and nobody else is there.
     pub(crate) fn reopen(store: &CatalogStore, database: &Arc<ermine::Database>) -> Result<Self> {
         let modes = Modes { read_only: false, deferrable: false, is_async: false, level: Level::RepeatableRead };
-        Self::begin(store, database, modes)
+        Self::begin(store, database, modes, Following::default())
     }
 
     /// Whether statements that write are refused.
@@ -353,7 +370,7 @@ impl Open {
             // Before the snapshot, as in `begin`.
             (self.catalog, self.free_storages) = (store.current(), store.storages.count());
             self.version = self.catalog.version;
-            self.txn = self.modes.begin(database)?;
+            self.txn = self.modes.begin(database, &self.following)?;
             return Ok(());
         }
         self.renew(store)
@@ -384,8 +401,32 @@ impl Open {
         Ok(receipt)
     }
 
+    /// Ends it because a statement has failed; gives the error that the client is to see. An error may follow from what the
+    /// transaction has read: if that is not certified, the transaction has lost a conflict.
+    pub(crate) fn fail(self, error: SqlError) -> SqlError {
+        let Self { txn, held, .. } = self;
+        let failed = match may_follow_from_reads(error.state()) {
+            true => txn.commit_reads().map_or_else(of_engine, |_| error),
+            false => error,
+        };
+        drop(held);
+        failed
+    }
+
+    /// Whether it can go on from a savepoint when a statement has failed.
+    pub(crate) fn has_savepoints(&self) -> bool {
+        !self.savepoints.is_empty()
+    }
+
     /// Rolls back, as dropping does.
     pub(crate) fn rollback(self) {}
+}
+
+/// Whether an error may follow from the rows that a transaction has read, rather than from the session, its client, waiting
+/// for others, or the machine.
+fn may_follow_from_reads(state: SqlState) -> bool {
+    const OTHERS: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
+    !OTHERS.contains(&&state.0[..2]) && state != SqlState::DATA_CORRUPTED
 }
 
 /// A table was not to be had in time.

@@ -166,7 +166,7 @@ impl Session {
                 if matches!(object_type, ast::DiscardObject::ALL) {
                     self.named.clear();
                     self.given.take();
-                    self.settings = super::Settings::new(&self.environment.user, self.shared.database.scheme());
+                    self.settings = super::Settings::new(&self.environment.user, &self.shared.database);
                     self.after_settings();
                 }
                 rows.complete(&format!("DISCARD {object_type}"))?;
@@ -406,7 +406,8 @@ impl Session {
             let detail = format!("Expected {} parameters but got {}.", named.bound.parameters.len(), given.len());
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).detail(detail));
         }
-        let open = Open::begin(&self.shared.catalog, &self.shared.database, Modes { read_only: true, ..self.modes() })?;
+        let modes = Modes { read_only: true, ..self.modes() };
+        let open = Open::begin(&self.shared.catalog, &self.shared.database, modes, self.following())?;
         let run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.given);
         let mut values = Vec::new();
         for (expr, ty) in given.iter().zip(&named.bound.parameters) {

@@ -96,7 +96,7 @@ impl Archive {
         let _known = self.known();
         let name = name_of(span);
         let new = self.make_new(&name)?;
-        copy_bytes(&*from.open(&name, Open::Read)?, &*new, span.position(durable), |_| ())?;
+        copy_bytes(&*from.open(&name, Open::Read)?, &*new, span.position(durable), |_| Ok(()))?;
         close_segment(&*new, span, durable)?;
         self.to.rename(&(name.clone() + NEW), &(name + PART))?;
         self.to.sync()
@@ -132,7 +132,7 @@ impl Archive {
                 source => source?,
             };
             let new = self.make_new(name)?;
-            copy_bytes(&*source, &*new, u64::MAX, |_| ())?;
+            copy_bytes(&*source, &*new, u64::MAX, |_| Ok(()))?;
             new.sync()?;
             self.to.rename(&(name.to_string() + NEW), name)?;
         }
@@ -143,7 +143,7 @@ impl Archive {
 }
 
 /// Opens the directory of an archive, and makes it where it is not there.
-fn open_directory(path: &Path) -> Result<Arc<dyn Directory>> {
+pub(super) fn open_directory(path: &Path) -> Result<Arc<dyn Directory>> {
     Ok(Arc::new(RealDirectory::create(path).map_err(super::store::storage)?))
 }
 

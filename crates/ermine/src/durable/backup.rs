@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     checkpoint::Pace,
-    copy::{Filling, Progress},
+    copy::{Filling, Watch},
     image::{Image, Marker},
     store::{Store, storage},
 };
@@ -38,7 +38,8 @@ const OLD_BYTES: u64 = 64 << 20;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// It can be restored to an LSN from here on: the end of the checkpoint's walk.
+    /// It can be restored to an LSN from here on: the end of the checkpoint's walk. Under single-version schemes this and `to_lsn` are
+    /// stamps of commits, too ([`crate::Stamp::as_u64`]), each the first of an epoch.
     pub from_lsn: u64,
     /// It has everything that was committed below.
     pub to_lsn: u64,
@@ -52,13 +53,14 @@ pub struct BackupReport {
 
 impl<S: Scheme> Engine<S> {
     /// Copies the database to an empty directory.
-    pub(crate) fn backup(&self, to: &dyn Directory, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+    pub(crate) fn backup<'w>(&self, to: &'w dyn Directory, watch: &'w mut Watch<'w>) -> Result<BackupReport> {
         let (log, store) = self.log_and_store()?;
         let began = Instant::now();
         log.check()?;
-        let mut filling = Filling::begin(to, progress)?;
+        let mut filling = Filling::begin(to, watch)?;
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
         if !store.checkpoints.has_one() || distance > OLD_BYTES.max(size / 2) {
+            filling.tell("making a checkpoint").map_err(storage)?;
             self.checkpoint(Pace::Gentle)?;
         }
         let hold = store.removals.hold();

@@ -17,6 +17,8 @@
 //!    the log by its stamp only while that is live, and afterwards by the row's home.
 //! 4. A row has at most one address that counts: that of its newest committed version, by its stamp if the log still has that,
 //!    or else the row's home in the cold store.
+//! 5. *A failed checkpoint leaves nothing* but files of the cold store to which a slot or a home refers: of rows that were not
+//!    in memory, or whose home was in another file. A later checkpoint does not move those again, so failures do not add up.
 
 use std::{
     io, thread,
@@ -25,7 +27,7 @@ use std::{
 
 use super::{
     cold::{ColdFile, ColdWriter},
-    image::{Head, ImageWriter, Marker, begin_of, now_micros},
+    image::{self, Head, ImageWriter, Marker, begin_of, now_micros},
     store::{Store, StoredRecord, storage},
     upkeep::Upkeep,
 };
@@ -37,7 +39,7 @@ use crate::{
     index::{self, Batch},
     log::{
         Log,
-        lsn::{Address, Lsn, Space},
+        lsn::{Address, GRANULE, Lsn, Space, check_span},
         record::{BlobRef, Payload},
         segment::name_of,
         space::Span,
@@ -165,7 +167,6 @@ struct Walk<'e, S: Scheme> {
 
 /// A row on its way to the cold store.
 struct Moving {
-    table: TableId,
     row: RowId,
     from: Address,
     to: Address,
@@ -179,7 +180,9 @@ impl<S: Scheme> Engine<S> {
         store.removals.retry();
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
         // Of a large database less often, so that what checkpoints write stays in proportion.
-        if distance < self.options.checkpoint_after.max(2 * size) && !log.is_crowded() {
+        // Recovery keeps the keys of what it replays in memory.
+        let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
+        if distance < after.max(2 * size) && !log.is_crowded() && !self.tables.are_drops_due() {
             return Ok(());
         }
         store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
@@ -191,6 +194,7 @@ impl<S: Scheme> Engine<S> {
         let began = Instant::now();
         let mut state = store.checkpoints.state.lock().expect("no code panics while it makes a checkpoint");
         log.check()?;
+        let drops = self.tables.drops();
         let begin = log.chains.boundary(&self.shared.clock);
         if state.newest.is_some_and(|(newest, _)| newest.begin == begin) {
             // Nothing has happened since.
@@ -209,6 +213,8 @@ impl<S: Scheme> Engine<S> {
             cold_start: store.cold.start(),
             micros: now_micros(),
         };
+        let directory = &*store.directory;
+        let image = ImageWriter::create(directory, &head).inspect_err(|_| drop(withdraw(directory, begin)));
         let mut walk = Walk {
             engine: self,
             log,
@@ -217,43 +223,25 @@ impl<S: Scheme> Engine<S> {
             log_floor: first_kept.start,
             waste,
             cold: store.cold.writer(),
-            image: ImageWriter::create(&*store.directory, &head).map_err(storage)?,
+            image: image.map_err(storage)?,
             segments,
             cold_start: head.cold_start,
             live: store.cold.list().into_iter().map(|(file, _)| (file.start, 0)).collect(),
             moving: Vec::new(),
             report: CheckpointReport::default(),
         };
-        let mut pacer = Pacer::new(pace);
-        let pins = Pins { versions: self.versions.join_as("checkpoint"), nodes: self.nodes.join_as("checkpoint") };
-        for table in self.all_tables() {
-            walk.table(table, &pins, &mut pacer)?;
-        }
-        drop(pins);
-        let unused = walk.unused_blobs()?;
-        // Behind the look at the large values: none of those that go is needed by a restore to a later place.
-        let walked = self.shared.clock.now().0;
-        let Walk { mut cold, image, live, waste, mut report, .. } = walk;
-        cold.finish().map_err(storage)?;
-        // What addresses point to in the log.
-        log.wait(walked - crate::log::lsn::GRANULE)?;
-        store.cold.set_live(&live);
-        let kept = store
-            .cold
-            .list()
-            .into_iter()
-            .map(|(file, _)| file)
-            .filter(|file| !waste.iter().any(|waste| waste.start == file.start));
-        let kept: Vec<_> = kept.collect();
-        let (end, bytes) = {
-            let bytes = image.bytes();
-            (image.finish(&kept, walked).map_err(storage)?, bytes)
+        let Published { marker, bytes, unused } = match walk.publish(pace) {
+            Ok(published) => published,
+            Err(error) => {
+                walk.abandon();
+                return Err(error);
+            }
         };
-        let marker = Marker { begin, end };
-        publish(&*store.directory, marker).map_err(storage)?;
+        let Walk { waste, mut report, .. } = walk;
         // From here on it counts, whatever happens to older ones: its file must stay as it is.
         state.newest = Some((marker, bytes));
         state.begin = begin;
+        self.tables.cover_drops(drops);
         store.checkpoints.upkeep.count();
         report.bytes = bytes;
         let older = older_than(&*store.directory, marker).map_err(storage)?;
@@ -287,6 +275,19 @@ fn publish(directory: &dyn Directory, marker: Marker) -> io::Result<()> {
     directory.sync()
 }
 
+/// Takes back a checkpoint that failed. Its marker may be there although it could not be synced: that goes first, for good, and
+/// what it speaks of stays unless it has gone.
+fn withdraw(directory: &dyn Directory, begin: u64) -> io::Result<()> {
+    let names = directory.list()?;
+    let markers = names.iter().filter(|name| Marker::parse(name).is_some_and(|marker| marker.begin == begin));
+    for marker in markers {
+        directory.remove(marker)?;
+        directory.sync()?;
+    }
+    let name = image::name_of(begin);
+    if names.contains(&name) { directory.remove(&name) } else { Ok(()) }
+}
+
 /// The files of the checkpoints before the one that counts.
 fn older_than(directory: &dyn Directory, marker: Marker) -> io::Result<Vec<String>> {
     let is_older = |name: &String| {
@@ -296,11 +297,54 @@ fn older_than(directory: &dyn Directory, marker: Marker) -> io::Result<Vec<Strin
     Ok(directory.list()?.into_iter().filter(is_older).collect())
 }
 
+/// A checkpoint that counts.
+struct Published {
+    marker: Marker,
+    /// Of its file.
+    bytes: u64,
+    /// Large values that no row has any more.
+    unused: Vec<u64>,
+}
+
 impl<S: Scheme> Walk<'_, S> {
+    /// Walks over all tables and makes the checkpoint count.
+    fn publish(&mut self, pace: Pace) -> Result<Published> {
+        let engine = self.engine;
+        let mut pacer = Pacer::new(pace);
+        let pins = Pins { versions: engine.versions.join_as("checkpoint"), nodes: engine.nodes.join_as("checkpoint") };
+        for table in engine.tables.held() {
+            self.table(&table, &pins, &mut pacer)?;
+        }
+        drop(pins);
+        let unused = self.unused_blobs()?;
+        // Behind the look at the large values: none of those that go is needed by a restore to a later place.
+        let walked = engine.shared.clock.now().0;
+        // Of all that is addressed.
+        check_span(self.segments[0].start, walked)?;
+        self.cold.finish().map_err(storage)?;
+        // What addresses point to in the log.
+        self.log.wait(walked - GRANULE)?;
+        self.store.cold.set_live(&self.live);
+        let is_waste = |file: &ColdFile| self.waste.iter().any(|waste| waste.start == file.start);
+        let kept: Vec<_> =
+            self.store.cold.list().into_iter().map(|(file, _)| file).filter(|file| !is_waste(file)).collect();
+        let end = self.image.finish(&kept, walked).map_err(storage)?;
+        let marker = Marker { begin: self.begin, end };
+        publish(&*self.store.directory, marker).map_err(storage)?;
+        Ok(Published { marker, bytes: self.image.bytes(), unused })
+    }
+
+    /// The checkpoint has failed: removes what it began, as far as that can be done (invariant 5). The device may be full of it.
+    fn abandon(&mut self) {
+        if withdraw(&*self.store.directory, self.begin).is_ok() {
+            self.cold.abandon();
+        }
+    }
+
     fn table(&mut self, table: &TableStore<StampsOf<S>>, pins: &Pins, pacer: &mut Pacer) -> Result<()> {
         self.image.section(table.id, 0).map_err(storage)?;
         self.index(table, IndexOrdinal::PRIMARY, pins, pacer)?;
-        self.write_moved()?;
+        self.write_moved(table)?;
         for (ordinal, _) in table.secondaries() {
             self.image.section(table.id, ordinal.0).map_err(storage)?;
             self.index(table, ordinal, pins, pacer)?;
@@ -345,7 +389,7 @@ impl<S: Scheme> Walk<'_, S> {
                 self.image.add(&batch.key_bytes()[span], row, address).map_err(storage)?;
             }
             if self.cold.is_full() {
-                self.write_moved()?;
+                self.write_moved(table)?;
             }
             pacer.step(|| self.log.is_crowded() || self.store.checkpoints.upkeep.is_hurried());
         }
@@ -389,7 +433,7 @@ impl<S: Scheme> Walk<'_, S> {
                     return Ok(Some(address));
                 }
                 let stored = self.store.read_raw(self.store.segments(), address, table.id, row)?;
-                let to = self.move_row(table, row, address, stored.stamp.0, stored.value, &stored.bytes);
+                let to = self.move_row(table, row, address, stored.stamp.0, stored.value, &stored.bytes)?;
                 return Ok(Some(to));
             }
             let Some((version, stamp)) = self.newest(table, row) else {
@@ -401,7 +445,7 @@ impl<S: Scheme> Walk<'_, S> {
             if version.kind() != Kind::Live {
                 return Ok(None);
             }
-            let Some(from) = self.place_of(table, row, version, stamp) else {
+            let Some(from) = self.place_of(table, row, version, stamp)? else {
                 // It has just been read from the cold store.
                 spin.wait();
                 continue;
@@ -414,17 +458,18 @@ impl<S: Scheme> Walk<'_, S> {
             if bytes.len() as u64 > Options::DIVERTED_MIN {
                 // It may be in a file of its own: the record says.
                 let stored = self.store.read_raw(&self.segments, from, table.id, row)?;
-                return Ok(Some(self.move_row(table, row, from, stamp.0, stored.value, &stored.bytes)));
+                return self.move_row(table, row, from, stamp.0, stored.value, &stored.bytes).map(Some);
             }
-            let to = self.move_row(table, row, from, stamp.0, Payload::here(bytes.len()), bytes);
-            return Ok(Some(to));
+            return self.move_row(table, row, from, stamp.0, Payload::here(bytes.len()), bytes).map(Some);
         }
     }
 
     /// Large values that no row has any more.
     fn unused_blobs(&mut self) -> Result<Vec<u64>> {
         let mut unused = Vec::new();
+        let participant = self.engine.nodes.join_as("checkpoint");
         for (blob, (table, row)) in self.store.blobs.settled() {
+            let _nodes = participant.enter();
             let known = self.engine.find_table(table);
             let address = known.map_or(Ok(None), |table| self.known_address(table, row))?;
             let stored = address.map(|address| self.read_new(address, table, row)).transpose()?;
@@ -458,7 +503,7 @@ impl<S: Scheme> Walk<'_, S> {
             if let Some(home) = table.rows.home(row).filter(|_| stamp.0 < self.log_floor) {
                 return Ok(Some(home));
             }
-            if let Some(address) = self.place_of(table, row, version, stamp) {
+            if let Some(address) = self.place_of(table, row, version, stamp)? {
                 return Ok(Some(address));
             }
             spin.wait();
@@ -480,17 +525,17 @@ impl<S: Scheme> Walk<'_, S> {
         row: RowId,
         version: VersionPtr<StampsOf<S>>,
         stamp: Stamp,
-    ) -> Option<Address> {
+    ) -> Result<Option<Address>> {
         if stamp.0 < self.segments[0].start {
-            return table.rows.home(row);
+            return Ok(table.rows.home(row));
         }
         let number = u64::from(version.write());
         let (lsn, number) = self.log.chains.find(stamp, number).unwrap_or_else(|| (self.lsn(stamp.0), number));
         if lsn.offset() < self.segments[0].start {
             // Its overflow block has gone before its commit block.
-            return table.rows.home(row);
+            return Ok(table.rows.home(row));
         }
-        Some(Address::new(Space::Log, lsn, number as usize))
+        Address::new(Space::Log, lsn, number as usize).map(Some)
     }
 
     fn lsn(&mut self, offset: u64) -> Lsn {
@@ -530,25 +575,30 @@ impl<S: Scheme> Walk<'_, S> {
         stamp: u64,
         value: Payload,
         bytes: &[u8],
-    ) -> Address {
-        let to = self.cold.add(table.id, row, stamp, value, bytes);
+    ) -> Result<Address> {
+        let to = self.cold.add(table.id, row, stamp, value, bytes)?;
         self.report.moved += 1;
         self.report.moved_bytes += bytes.len() as u64;
-        self.moving.push(Moving { table: table.id, row, from, to });
-        to
+        self.moving.push(Moving { row, from, to });
+        Ok(to)
     }
 
-    /// Writes the rows that are being moved, and has everybody who looks for them from now on find them there.
-    fn write_moved(&mut self) -> Result<()> {
+    /// Writes the rows of a table that are being moved, and has everybody who looks for them from now on find them there.
+    fn write_moved(&mut self, table: &TableStore<StampsOf<S>>) -> Result<()> {
         self.cold.flush().map_err(storage)?;
         let newest = self.store.cold.newest();
         if newest.is_some_and(|newest| self.live.last().is_none_or(|(last, _)| *last < newest)) {
             self.live.extend(newest.map(|newest| (newest, 0)));
         }
-        for Moving { table, row, from, to } in std::mem::take(&mut self.moving) {
-            let rows = &self.engine.table(table).rows;
-            if !rows.slot(row).replace_stored(Some(from), Some(to)) {
+        for Moving { row, from, to } in std::mem::take(&mut self.moving) {
+            let rows = &table.rows;
+            let was_stored = rows.slot(row).replace_stored(Some(from), Some(to));
+            if !was_stored {
                 rows.set_home(row, to);
+            }
+            // A version that the log has is found there, whatever its home is: only this checkpoint refers to that.
+            if was_stored || from.space() == Space::Cold {
+                self.cold.refer(to);
             }
             self.count_live(to);
         }

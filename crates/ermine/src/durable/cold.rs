@@ -4,7 +4,8 @@
 //! never changed; the checkpoint that first refers to it makes it count, and one to which no checkpoint refers is removed.
 //! When most of a file's rows are of no use any more, the next checkpoint moves the rest, and the file goes.
 //!
-//! A checkpoint that fails leaves a file that is not durable, in which rows have their home already. The next one makes it so.
+//! A checkpoint that fails removes its files, but for those in which rows have their home already: these may not be durable. The
+//! next checkpoint makes them so.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,14 +17,16 @@ use std::{
 };
 
 use crate::{
+    error::Result,
     ids::{RowId, TableId},
     log::{
-        block::{BlockKind, Body, HEADER_BYTES},
+        block::{BlockKind, Body},
         draft::Draft,
         lsn::{Address, GRANULE, Lsn, OFFSET_MAX, Space},
         record::{Payload, Record},
         scan::Extent,
     },
+    mutant::Mutant,
     platform::file::{Directory, File, Open, write_again},
 };
 
@@ -169,7 +172,8 @@ impl ColdStore {
     pub(crate) fn writer(&self) -> ColdWriter<'_> {
         // Relaxed: one writes at a time.
         let next = self.next.load(Ordering::Relaxed);
-        ColdWriter { store: self, draft: Draft::new(u64::MAX), next, current: None }
+        let (made, referred) = (BTreeSet::new(), BTreeSet::new());
+        ColdWriter { store: self, draft: Draft::of_cold_store(), next, current: None, made, referred }
     }
 }
 
@@ -180,6 +184,9 @@ pub(crate) struct ColdWriter<'s> {
     /// Where the block in the making will be.
     next: u64,
     current: Option<Current>,
+    /// Where the files begin that it has made, and those of them to which something in memory refers.
+    made: BTreeSet<u64>,
+    referred: BTreeSet<u64>,
 }
 
 struct Current {
@@ -190,10 +197,19 @@ struct Current {
 
 impl ColdWriter<'_> {
     /// Adds a row; gives its address, which can be read once the block it is in has been [written](Self::flush).
-    pub(crate) fn add(&mut self, table: TableId, row: RowId, stamp: u64, value: Payload, bytes: &[u8]) -> Address {
-        let address = Address::new(Space::Cold, Lsn::new(self.next, 0), self.draft.rows());
+    pub(crate) fn add(
+        &mut self,
+        table: TableId,
+        row: RowId,
+        stamp: u64,
+        value: Payload,
+        bytes: &[u8],
+    ) -> Result<Address> {
+        let record = self.draft.rows();
+        let record = if Mutant::ShortRecordNumber.is_on() { record & 0x3fff } else { record };
+        let address = Address::new(Space::Cold, Lsn::new(self.next, 0), record)?;
         self.draft.add(&Record::Moved { table, row, stamp, value }, bytes);
-        address
+        Ok(address)
     }
 
     /// Whether a block is full.
@@ -214,6 +230,7 @@ impl ColdWriter<'_> {
                 self.store.directory.remove(&name)?;
             }
             let file = self.store.directory.open(&name, Open::Create)?;
+            self.made.insert(self.next);
             let info = ColdFile { start: self.next, end: self.next, rows: 0, live: 0 };
             self.current = Some(Current { info, file, synced: self.next });
         }
@@ -246,6 +263,25 @@ impl ColdWriter<'_> {
         Ok(())
     }
 
+    /// Something in memory refers to an address of a row that has been written.
+    pub(crate) fn refer(&mut self, address: Address) {
+        let at = address.lsn(self.store.start()).offset();
+        let file = self.made.range(..=at).next_back();
+        self.referred.extend(file);
+    }
+
+    /// Removes the files that it has made and to which nothing refers, as far as that can be done.
+    pub(crate) fn abandon(&mut self) {
+        self.current = None;
+        self.draft.begin();
+        for start in std::mem::take(&mut self.made).difference(&self.referred) {
+            self.store.forget(&[*start]);
+            self.store.unsynced().remove(start);
+            // One that stays is removed with the next opening.
+            let _ = self.store.directory.remove(&name_of(*start));
+        }
+    }
+
     fn flush_rest(&mut self) -> io::Result<()> {
         if self.draft.rows() > 0 { self.flush() } else { Ok(()) }
     }
@@ -255,7 +291,6 @@ impl ColdWriter<'_> {
 pub(crate) fn whole_block(body: Body<'_>, offset: u64) -> Vec<u8> {
     let mut block = Vec::with_capacity(body.size() as usize);
     block.extend_from_slice(&body.seal().place(body.descriptors, Lsn::new(offset, 0), offset));
-    debug_assert_eq!(block.len(), HEADER_BYTES);
     block.extend_from_slice(body.descriptors);
     block.extend_from_slice(body.payload);
     block.extend_from_slice(body.padding());

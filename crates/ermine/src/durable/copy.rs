@@ -36,19 +36,41 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A directory that is being filled.
+/// Is told how far a copy is; an error of it ends the copy.
+pub(crate) type Watch<'a> = dyn FnMut(Progress) -> io::Result<()> + 'a;
+
+/// A directory that is being filled. What stands there is removed again if the filling ends without [`Filling::finish`].
 pub(super) struct Filling<'a> {
     to: &'a dyn Directory,
+    /// Names in the directory, [`UNFINISHED`] first.
+    made: Vec<String>,
     /// Bytes and files copied.
     pub(super) bytes: u64,
     pub(super) files: u64,
     total: u64,
-    progress: &'a mut dyn FnMut(Progress),
+    progress: &'a mut Watch<'a>,
+}
+
+impl Drop for Filling<'_> {
+    /// Removes the files of a copy that has failed: the device may be full of them. [`UNFINISHED`] goes when the others have gone for good,
+    /// so that a part of a copy is never taken for a database. What cannot be removed stays, and the next copy says so.
+    fn drop(&mut self) {
+        let remove = |name: &str| match self.to.remove(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        let Some((unfinished, others)) = self.made.split_first() else { return };
+        let removed = others.iter().rev().try_for_each(|name| remove(name)).and_then(|()| self.to.sync());
+        let removed = removed.and_then(|()| remove(unfinished)).and_then(|()| self.to.sync());
+        if let Err(error) = removed {
+            ::log::warn!("an unfinished copy is left in {}: {error}", self.to.path());
+        }
+    }
 }
 
 impl<'a> Filling<'a> {
     /// Begins with an empty directory.
-    pub(super) fn begin(to: &'a dyn Directory, progress: &'a mut dyn FnMut(Progress)) -> Result<Self> {
+    pub(super) fn begin(to: &'a dyn Directory, progress: &'a mut Watch<'a>) -> Result<Self> {
         let path = to.path();
         let names = to.list().map_err(storage)?;
         if names.iter().any(|name| name == UNFINISHED) {
@@ -59,9 +81,15 @@ impl<'a> Filling<'a> {
         if names.iter().any(|name| name != real::LOCK) {
             return Err(Error::Storage(format!("{path} is not empty: name a new directory")));
         }
+        let filling = Self { to, made: vec![UNFINISHED.into()], bytes: 0, files: 0, total: 0, progress };
         let begun = to.open(UNFINISHED, Open::Create).and_then(|file| file.sync()).and_then(|()| to.sync());
         begun.map_err(storage)?;
-        Ok(Self { to, bytes: 0, files: 0, total: 0, progress })
+        Ok(filling)
+    }
+
+    /// Tells what comes next.
+    pub(super) fn tell(&mut self, step: &'static str) -> io::Result<()> {
+        (self.progress)(Progress { step, done: self.bytes, total: self.total })
     }
 
     /// So many bytes more are to come.
@@ -83,14 +111,34 @@ impl<'a> Filling<'a> {
         bytes: u64,
     ) -> io::Result<std::sync::Arc<dyn File>> {
         let source = from.open(name, Open::Read)?;
-        let target = self.to.open(to, Open::Create)?;
-        self.files += 1;
+        let target = self.create(to)?;
         let Self { bytes: all, total, progress, .. } = self;
         copy_bytes(&*source, &*target, bytes, |copied| {
             *all += copied;
-            progress(Progress { step: "copying", done: *all, total: *total });
+            progress(Progress { step: "copying", done: *all, total: *total })
         })?;
         Ok(target)
+    }
+
+    /// As [`Filling::copy`], with other bytes at its beginning.
+    pub(super) fn copy_behind(
+        &mut self,
+        from: &dyn Directory,
+        name: &str,
+        to: &str,
+        head: &[u8],
+        bytes: u64,
+    ) -> io::Result<()> {
+        let file = self.copy_unsynced(from, name, to, bytes)?;
+        file.write_at(0, head)?;
+        file.sync()
+    }
+
+    /// Makes a file.
+    pub(super) fn create(&mut self, name: &str) -> io::Result<std::sync::Arc<dyn File>> {
+        self.made.push(name.to_owned());
+        self.files += 1;
+        self.to.open(name, Open::Create)
     }
 
     /// Copies a segment up to `at`; what is behind is closed for good, where that is not its end.
@@ -125,19 +173,26 @@ impl<'a> Filling<'a> {
     }
 
     /// All is there: makes it a database.
-    pub(super) fn finish(self, marker: Option<Marker>) -> io::Result<()> {
+    pub(super) fn finish(mut self, marker: Option<Marker>) -> io::Result<()> {
         self.to.sync()?;
         if let Some(marker) = marker {
+            self.made.push(marker.name());
             self.to.open(&marker.name(), Open::Create)?.sync()?;
             self.to.sync()?;
         }
         self.to.remove(UNFINISHED)?;
+        self.made.clear();
         self.to.sync()
     }
 }
 
 /// Copies the first `bytes` of a file, or all where it is shorter.
-pub(super) fn copy_bytes(from: &dyn File, to: &dyn File, bytes: u64, mut copied: impl FnMut(u64)) -> io::Result<()> {
+pub(super) fn copy_bytes(
+    from: &dyn File,
+    to: &dyn File,
+    bytes: u64,
+    mut copied: impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<()> {
     let mut buffer = vec![0; COPY_BYTES];
     let mut at = 0;
     while at < bytes {
@@ -145,7 +200,7 @@ pub(super) fn copy_bytes(from: &dyn File, to: &dyn File, bytes: u64, mut copied:
         let read = from.read_at(at, &mut buffer[..wanted])?;
         to.write_at(at, &buffer[..read])?;
         at += read as u64;
-        copied(read as u64);
+        copied(read as u64)?;
         if read < wanted {
             break;
         }

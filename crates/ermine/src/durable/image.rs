@@ -193,7 +193,7 @@ impl ImageWriter {
     }
 
     /// Writes the end and makes everything durable but the name; gives the place of the end block.
-    pub(crate) fn finish(mut self, cold: &[ColdFile], walked: u64) -> io::Result<u64> {
+    pub(crate) fn finish(&mut self, cold: &[ColdFile], walked: u64) -> io::Result<u64> {
         self.flush()?;
         let mut descriptors = Vec::new();
         put_number(&mut descriptors, cold.len() as u64);

@@ -1,8 +1,12 @@
 //! Reads all rows that are in files only into memory, one file behind the other, while transactions go on.
+//!
+//! It stops where rows may not take more memory, and goes on when there is some: what is not loaded is read when a transaction asks for it,
+//! with the part of the reserve that reads have.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::store::{Store, storage};
@@ -16,8 +20,11 @@ use crate::{
         record::{Payload, Record, Records},
         scan::{Extent, Found, Scan},
     },
-    platform::file::File,
-    rows::{arena::Arena, array::ChainArray},
+    platform::{
+        budget::{Mebibytes, Need},
+        file::File,
+    },
+    rows::{arena::Arena, array::ChainArray, chain::VersionPtr},
     scheme::{Scheme, StampsOf},
 };
 
@@ -54,32 +61,50 @@ impl<S: Scheme> Engine<S> {
         arena: &mut Arena,
         stop: &AtomicBool,
     ) -> Result<()> {
-        let participant = self.versions.join_as("loader");
+        let (participant, nodes) = (self.versions.join_as("loader"), self.nodes.join_as("loader"));
         let mut scan = Scan::new(file, extent, extent.start);
         while !stop.load(Ordering::Relaxed) && store.unloaded() > 0 {
             // What is no block is for recovery to judge, or for whoever asks for the row.
             let Found::Block(header, block) = scan.next().map_err(storage)? else { break };
             if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
-                let _versions = participant.enter();
-                self.load_block(store, space, &header, block, arena);
+                let mut load = || {
+                    let (_versions, _nodes) = (participant.enter(), nodes.enter());
+                    self.load_block(store, space, &header, block, arena)
+                };
+                while load().is_err() && !stop.load(Ordering::Relaxed) {
+                    self.wait_for_memory(store);
+                }
             }
         }
         Ok(())
     }
 
-    /// Puts the rows of a block into memory for which it is the place.
-    fn load_block(&self, store: &Store, space: Space, header: &Header, block: &[u8], arena: &mut Arena) {
+    /// Waits a moment for others to delete rows.
+    #[cold]
+    fn wait_for_memory(&self, store: &Store) {
+        if !store.says_unloaded() {
+            let (rows, limit) = (store.unloaded(), Mebibytes(self.budget.limit()));
+            ::log::warn!(
+                "{rows} rows stay in files: there is no room for them in the {limit} of memory that the database may take; they are read when \
+                 they are asked for"
+            );
+        }
+        thread::park_timeout(Duration::from_millis(100));
+    }
+
+    /// Puts the rows of a block into memory for which it is the place. Fails where there is no memory for one.
+    fn load_block(&self, store: &Store, space: Space, header: &Header, block: &[u8], arena: &mut Arena) -> Result<()> {
         let (descriptors, payloads) = block[HEADER_BYTES..].split_at(header.descriptors as usize);
         let (mut number, mut at) = (0, 0);
         for record in Records::new(descriptors) {
-            let Some(record) = record.filter(|_| number < Address::RECORDS_MAX) else { return };
+            let Some(record) = record else { return Ok(()) };
             let payload = record.payload().unwrap_or(Payload::here(0));
             let value = payloads.get(at..at + payload.length);
             at += payload.length;
             if !record.is_row() {
                 continue;
             }
-            let address = Address::new(space, header.lsn, number);
+            let Ok(address) = Address::new(space, header.lsn, number) else { return Ok(()) };
             number += 1;
             let (Some((table, row, stamp)), Some(value)) = (row_of(&record, header), value) else { continue };
             let Some(table) = self.find_table(table).filter(|_| ChainArray::<StampsOf<S>>::has_place(row)) else {
@@ -88,9 +113,11 @@ impl<S: Scheme> Engine<S> {
             if table.rows.slot(row).stored() == Some(address)
                 && let Ok(value) = store.value(payload, value, table.id, row)
             {
+                arena.provide(VersionPtr::<StampsOf<S>>::bytes(value.len()), Need::Grow)?;
                 store.install(&table.rows, row, address, stamp, &value, arena);
             }
         }
+        Ok(())
     }
 }
 

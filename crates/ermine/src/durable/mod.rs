@@ -27,6 +27,11 @@
 //! | `upkeep` | what is known of checkpoints from one to the next |
 //! | `verify` | looks at every byte of a database that is not open |
 
+use crate::{
+    log::{parallel::pepoch::generation_of, segment},
+    platform::file::real::LOCK,
+};
+
 mod archive;
 pub(crate) mod backup;
 mod blobs;
@@ -49,3 +54,12 @@ mod row_set;
 pub(crate) mod store;
 pub(crate) mod upkeep;
 pub(crate) mod verify;
+
+/// Whether a file of that name makes its directory one of a database.
+pub(crate) fn is_of_database(name: &str) -> bool {
+    name == LOCK
+        || segment::span_of(name).is_some()
+        || image::Marker::parse(name).is_some()
+        || generation_of(name).is_some()
+        || parallel::files::Role::parse(name).is_some()
+}

@@ -12,7 +12,7 @@ use super::{
     row_set::RowSet,
 };
 use crate::{
-    epoch::EpochManager,
+    epoch::Participant,
     error::{Error, Result},
     ids::{RowId, TableId},
     index::{Index, IndexKind, Insert, KEY_LENGTH_MAX},
@@ -58,9 +58,10 @@ pub(super) fn primary<H: CertifierStamps>(
     kind: IndexKind,
     notes: &[Notes],
     run: Run<'_>,
+    participant: &Participant,
 ) -> Result<(Index, RowSet)> {
     let (keys, renewed) = newest(array, notes, |notes| notes.keys.get(&table));
-    let index = load(array, kind, &keys, &[&renewed], run, table)?;
+    let index = load(array, kind, &keys, &[&renewed], run, (table, participant))?;
     Ok((index, renewed))
 }
 
@@ -72,9 +73,10 @@ pub(super) fn secondary<H: CertifierStamps>(
     renewed: &RowSet,
     notes: &[Notes],
     run: Run<'_>,
+    participant: &Participant,
 ) -> Result<Index> {
     let (entries, changed) = newest(array, notes, |notes| notes.entries.get(&(table, index)));
-    load(array, kind, &entries, &[renewed, &changed], run, table)
+    load(array, kind, &entries, &[renewed, &changed], run, (table, participant))
 }
 
 /// Merges keys of the log with those of the checkpoint that are not `stale`.
@@ -84,7 +86,7 @@ fn load<H: CertifierStamps>(
     keys: &[(&[u8], RowId)],
     stale: &[&RowSet],
     run: Run<'_>,
-    table: TableId,
+    (table, participant): (TableId, &Participant),
 ) -> Result<Index> {
     let failure = RefCell::new(None);
     let old = run
@@ -92,7 +94,7 @@ fn load<H: CertifierStamps>(
         .filter(|(_, row)| is_live(array, *row) && !stale.iter().any(|stale| stale.contains(*row)));
     let new = keys.iter().map(|(key, row)| (KeyBytes::from_slice(key), *row));
     if !kind.is_ordered() {
-        let index = load_unordered(kind, old.chain(new), table);
+        let index = load_unordered(kind, old.chain(new), table, participant);
         return failure.into_inner().map_or(index, Err);
     }
     let mut last: Option<KeyBytes> = None;
@@ -108,7 +110,7 @@ fn load<H: CertifierStamps>(
         last = Some(key.clone());
         Some((key, row))
     });
-    let index = Index::bulk_load(kind, ascending);
+    let index = Index::bulk_load(kind, participant, ascending);
     match failure.into_inner() {
         None => Ok(index),
         Some(error) => Err(error),
@@ -116,9 +118,13 @@ fn load<H: CertifierStamps>(
 }
 
 /// Takes keys as they come: a checkpoint has those of such an index in the order of the index.
-fn load_unordered(kind: IndexKind, keys: impl Iterator<Item = (KeyBytes, RowId)>, table: TableId) -> Result<Index> {
+fn load_unordered(
+    kind: IndexKind,
+    keys: impl Iterator<Item = (KeyBytes, RowId)>,
+    table: TableId,
+    participant: &Participant,
+) -> Result<Index> {
     let index = Index::new(kind);
-    let participant = EpochManager::new("recovery").join_as("recovery");
     for (key, row) in keys {
         if key.len() > KEY_LENGTH_MAX {
             return Err(too_long(table, &key));

@@ -38,21 +38,24 @@ use super::{
     store::{Store, StoredRecord, storage},
 };
 use crate::{
-    catalog::{CATALOG, IndexEntry, TableEntry},
-    epoch::EpochManager,
+    catalog::{CATALOG, Catalog, CatalogRow, DroppedTables, IndexEntry, TableEntry},
+    epoch::{EpochManager, Participant},
     error::{Error, Result},
     ids::{RowId, TableId},
     index::Index,
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
-        lsn::{Address, GRANULE},
+        lsn::{Address, GRANULE, check_span},
         scan::Scan,
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
     },
     options::Options,
-    platform::file::{Directory, Open, write_again},
+    platform::{
+        budget::{Budget, Need},
+        file::{Directory, Open, write_again},
+    },
     rows::{array::ChainArray, chain::CertifierStamps},
 };
 
@@ -99,6 +102,9 @@ pub(crate) struct RecoveredTable<H> {
 pub(crate) struct Recovered<H> {
     /// In order of their numbers, the catalog first.
     pub(crate) tables: Vec<RecoveredTable<H>>,
+    pub(crate) dropped: DroppedTables,
+    /// Of how many of those the log has rows.
+    pub(crate) dropped_behind: usize,
     pub(crate) start: Start,
     pub(crate) store: Store,
     pub(crate) summary: Recovery,
@@ -128,12 +134,17 @@ impl Found {
 }
 
 /// Brings up what a directory holds.
-pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<H>> {
+pub(crate) fn recover<H: CertifierStamps>(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    budget: &Arc<Budget>,
+    nodes: &Arc<EpochManager>,
+) -> Result<Recovered<H>> {
     let began = Instant::now();
     check_family(&**directory, &directory.list().map_err(storage)?, options.scheme)?;
     let found = find(&**directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
-    let arrays = Arrays::<H>::new();
+    let arrays = Arrays::<H>::new(budget);
     let replay = Replay::new(&files, &found.segments, &arrays, found.begin());
     if let Some(last) = found.segments.last() {
         let (path, bytes) = (directory.path(), last.end.saturating_sub(found.begin()) >> 20);
@@ -162,7 +173,8 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     // Without one, everything in the log is yet to be in a checkpoint.
     let checkpoints = Checkpoints::new(newest, begin);
     let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints, removals);
-    let tables = build_tables(arrays, &notes, image.as_ref(), &store)?;
+    let (tables, dropped, dropped_behind) = build_tables(arrays, &notes, image.as_ref(), &store, budget, nodes)?;
+    notes.iter().for_each(|notes| notes.count_back(budget));
     store.set_unloaded(tables.iter().map(|table| table.live).sum());
     if let Some(image) = &image
         && leftovers.iter().any(|name| Marker::parse(name).is_some())
@@ -176,6 +188,7 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
     ::log::info!("{} is open: {summary}", directory.path());
     let head = image.map(|image| image.head);
     let newest = segments.last();
+    check_span(segments.first().map_or(end, |span| span.start), end)?;
     let start = Start {
         sequence: newest.map_or_else(|| head.map_or(0, |head| head.log_sequence), |span| span.sequence + 1),
         offset: end,
@@ -184,7 +197,7 @@ pub(crate) fn recover<H: CertifierStamps>(directory: &Arc<dyn Directory>, option
         buffer_bytes: options.log_buffer_bytes.next_power_of_two(),
         segments,
     };
-    Ok(Recovered { tables, start, store, summary })
+    Ok(Recovered { tables, dropped, dropped_behind, start, store, summary })
 }
 
 /// Makes sure of the marker of the newest checkpoint where there is an older one: the process before did not come to remove
@@ -307,33 +320,38 @@ fn close(
     }
 }
 
-/// Indexes and names for the arrays that have come up.
+/// Indexes and names for the arrays that have come up; which tables were dropped, and how many of those have an array.
 fn build_tables<H: CertifierStamps>(
     arrays: Arrays<H>,
     notes: &[Notes],
     image: Option<&Image>,
     store: &Store,
-) -> Result<Vec<RecoveredTable<H>>> {
-    let mut arrays = arrays.into_vec().into_iter();
-    let mut tables: Vec<RecoveredTable<H>> = Vec::new();
-    let mut entries = vec![TableEntry::of_catalog()];
+    budget: &Arc<Budget>,
+    nodes: &Arc<EpochManager>,
+) -> Result<(Vec<RecoveredTable<H>>, DroppedTables, usize)> {
+    let mut arrays = arrays.into_vec();
+    let participant = nodes.join_as("recovery");
     let start = store.log_start();
-    while let Some(entry) = entries.get(tables.len()) {
-        let rows = match arrays.next().flatten() {
+    let mut build = |entry: TableEntry| {
+        let rows = match arrays.get_mut(entry.id.0 as usize).and_then(Option::take) {
             Some(array) => Arc::into_inner(array).expect("the replaying threads have ended"),
             // A table without rows in the log.
-            None => ChainArray::reserve()?,
+            None => ChainArray::new(budget),
         };
-        let table = build_table(entry.clone(), rows, notes, image, start)?;
-        if table.entry.id == CATALOG {
-            entries.extend(read_catalog(&table, store)?);
-        }
-        tables.push(table);
+        build_table(entry, rows, notes, image, start, budget, &participant)
+    };
+    let catalog = build(TableEntry::of_catalog())?;
+    let Catalog { tables: entries, dropped } = read_catalog(&catalog, store)?;
+    let mut tables = vec![catalog];
+    for entry in entries {
+        tables.push(build(entry)?);
     }
-    match arrays.next() {
-        None => Ok(tables),
-        Some(_) => Err(Error::Storage("the log has rows of a table that the catalog does not know".into())),
+    let mut left = (0..).zip(&arrays).filter(|(_, array)| array.is_some()).map(|(id, _)| TableId(id));
+    if left.clone().any(|id| !dropped.contains(id)) {
+        return Err(Error::Storage("the log has rows of a table that the catalog does not know".into()));
     }
+    let behind = left.by_ref().count();
+    Ok((tables, dropped, behind))
 }
 
 fn build_table<H: CertifierStamps>(
@@ -342,6 +360,8 @@ fn build_table<H: CertifierStamps>(
     notes: &[Notes],
     image: Option<&Image>,
     start: u64,
+    budget: &Budget,
+    participant: &Participant,
 ) -> Result<RecoveredTable<H>> {
     let id = entry.id;
     let section = |index| image.and_then(|image| Some((image, image.section(id, index)?)));
@@ -352,16 +372,18 @@ fn build_table<H: CertifierStamps>(
         let address = address.ok_or_else(no_such_row)?;
         replay::raise(&rows, row, address, start);
         copied.insert(row);
+        budget.check(0, Need::Shrink)?;
         Ok((key, row))
     });
-    let (primary, renewed) = rebuild::primary(&rows, id, entry.kind, notes, &mut keys)?;
+    let (primary, renewed) = rebuild::primary(&rows, id, entry.kind, notes, &mut keys, participant)?;
     let index = |(index, of): (u16, &IndexEntry)| {
         let entries = section(index).into_iter().flat_map(|(image, section)| image.keys(section));
         let mut entries = entries.map(|entry| {
             let (key, row, _) = entry?;
+            budget.check(0, Need::Shrink)?;
             if ChainArray::<H>::has_place(row) { Ok((key, row)) } else { Err(no_such_row()) }
         });
-        rebuild::secondary(&rows, id, (index, of.kind), &renewed, notes, &mut entries)
+        rebuild::secondary(&rows, id, (index, of.kind), &renewed, notes, &mut entries, participant)
     };
     let indexes = (1..).zip(&entry.indexes).map(index).collect::<Result<_>>()?;
     let logged = notes.iter().filter_map(|notes| notes.rows.get(&id));
@@ -388,32 +410,29 @@ fn settle_rows<H: CertifierStamps>(rows: &ChainArray<H>, used: &[Range<u64>]) ->
     live
 }
 
-/// What the catalog's rows say, in the order of the tables' numbers.
-fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) -> Result<Vec<TableEntry>> {
+/// What the catalog's rows say.
+fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) -> Result<Catalog> {
     let read = |address, row| store.read_raw(store.segments(), address, CATALOG, row);
-    let entries = read_catalog_with(&catalog.rows, catalog.rows.recovered_rows(), read)?;
+    let rows = read_catalog_with(&catalog.rows, catalog.rows.recovered_rows(), read)?;
     let participant = EpochManager::new("recovery").join_as("recovery");
     let is_known = |name: &str, row| catalog.primary.get(&participant.enter(), name.as_bytes()).row == Some(row);
-    if let Some((_, entry)) = entries.iter().find(|(row, entry)| !is_known(&entry.name, *row)) {
-        let what = format!("the catalog has table {} under another name than {}", entry.id.0, entry.name);
-        return Err(Error::Storage(what));
+    if let Some((_, row)) = rows.iter().find(|(id, row)| !is_known(row.key(), *id)) {
+        return Err(Error::Storage(format!("the catalog has the row of {} under another name", row.key())));
     }
-    Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    Catalog::of(rows.into_iter().map(|(_, row)| row))
 }
 
-/// As `read_catalog`, of these rows, with another way to read them; each with its row.
+/// The rows of a catalog, with a way to read them; each with its place.
 pub(super) fn read_catalog_with<H: CertifierStamps>(
     array: &ChainArray<H>,
     rows: impl IntoIterator<Item = RowId>,
     read: impl Fn(Address, RowId) -> Result<StoredRecord>,
-) -> Result<Vec<(RowId, TableEntry)>> {
-    let mut entries = Vec::new();
+) -> Result<Vec<(RowId, CatalogRow)>> {
+    let mut found = Vec::new();
     for row in rows {
         if let Some(address) = array.slot(row).stored().filter(|address| !address.is_deleted()) {
-            entries.push((row, TableEntry::decode(&read(address, row)?.bytes)?));
+            found.push((row, CatalogRow::decode(&read(address, row)?.bytes)?));
         }
     }
-    entries.sort_unstable_by_key(|(_, entry)| entry.id);
-    let is_dense = entries.iter().zip(1..).all(|((_, entry), number)| entry.id == TableId(number));
-    if is_dense { Ok(entries) } else { Err(Error::Storage("the catalog has lost a table".into())) }
+    Ok(found)
 }

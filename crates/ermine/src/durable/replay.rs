@@ -21,6 +21,7 @@ use super::{
     store::storage,
 };
 use crate::{
+    catalog::TABLES_MAX,
     error::{Error, Result},
     ids::{RowId, TableId},
     log::{
@@ -31,18 +32,20 @@ use crate::{
         segment::{SegmentFiles, name_of},
         space::Span,
     },
+    platform::budget::{Budget, Need},
     rows::{array::ChainArray, chain::CertifierStamps},
 };
 
-/// No database has so many tables: there are no addresses for their arrays.
-const TABLES_MAX: u32 = 1 << 12;
-
 /// Indirection arrays as they come up.
-pub(super) struct Arrays<H>(RwLock<Vec<Option<Arc<ChainArray<H>>>>>);
+pub(super) struct Arrays<H> {
+    arrays: RwLock<Vec<Option<Arc<ChainArray<H>>>>>,
+    budget: Arc<Budget>,
+}
 
 impl<H: CertifierStamps> Arrays<H> {
-    pub(super) fn new() -> Self {
-        Self(RwLock::new(Vec::new()))
+    /// Arrays that count in `budget`.
+    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+        Self { arrays: RwLock::new(Vec::new()), budget: budget.clone() }
     }
 
     /// The array of a table, made when it is first asked for; `None`: no table has that number.
@@ -51,29 +54,30 @@ impl<H: CertifierStamps> Arrays<H> {
             return Ok(None);
         }
         let at = table.0 as usize;
-        let known = self.0.read().expect("no code panics while it holds the arrays");
+        let known = self.arrays.read().expect("no code panics while it holds the arrays");
         if let Some(Some(array)) = known.get(at) {
             return Ok(Some(array.clone()));
         }
         drop(known);
-        let mut known = self.0.write().expect("no code panics while it holds the arrays");
+        let mut known = self.arrays.write().expect("no code panics while it holds the arrays");
         if known.len() <= at {
             known.resize_with(at + 1, || None);
         }
         if known[at].is_none() {
-            known[at] = Some(Arc::new(ChainArray::reserve()?));
+            known[at] = Some(Arc::new(ChainArray::new(&self.budget)));
         }
         Ok(known[at].clone())
     }
 
-    /// Above the numbers of all tables that have one.
-    pub(super) fn count(&self) -> usize {
-        self.0.read().expect("no code panics while it holds the arrays").len()
+    /// The tables that have one.
+    pub(super) fn tables(&self) -> Vec<TableId> {
+        let arrays = self.arrays.read().expect("no code panics while it holds the arrays");
+        (0..).zip(&*arrays).filter(|(_, array)| array.is_some()).map(|(id, _)| TableId(id)).collect()
     }
 
     /// All of them, by the number of their table.
     pub(super) fn into_vec(self) -> Vec<Option<Arc<ChainArray<H>>>> {
-        self.0.into_inner().expect("no code panics while it holds the arrays")
+        self.arrays.into_inner().expect("no code panics while it holds the arrays")
     }
 }
 
@@ -100,6 +104,10 @@ pub(super) struct Notes {
     pub(super) log_bytes: u64,
     /// Up to where a block says that the log was durable when it was filled.
     pub(super) durable: u64,
+    /// How many keys and entries it has noted.
+    noted: usize,
+    /// Bytes of it that the budget knows of.
+    counted: u64,
 }
 
 impl Notes {
@@ -107,9 +115,23 @@ impl Notes {
         &self.bytes[note.at..][..note.length as usize]
     }
 
+    /// Counts what it takes, with what sorting it will.
+    fn count(&mut self, budget: &Budget) -> Result<()> {
+        let bytes = (self.bytes.capacity() + self.noted * 3 * size_of::<KeyNote>()) as u64;
+        budget.take_for(bytes.saturating_sub(self.counted), Need::Shrink)?;
+        self.counted = self.counted.max(bytes);
+        Ok(())
+    }
+
+    /// It is about to be dropped.
+    pub(super) fn count_back(&self, budget: &Budget) {
+        budget.give(self.counted);
+    }
+
     fn keep(&mut self, row: RowId, offset: u64, bytes: &[u8]) -> KeyNote {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
+        self.noted += 1;
         KeyNote { row, offset, at, length: bytes.len() as u32 }
     }
 }
@@ -169,6 +191,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
             let shares = window.pieces.iter().zip(notes.iter_mut()).collect();
             let replayed = side_by_side(shares, |(heads, notes)| self.heads(span, heads, notes));
             replayed.into_iter().collect::<Result<()>>()?;
+            notes.iter_mut().try_for_each(|notes| notes.count(&self.arrays.budget))?;
             at = window.end;
             let end = self.segments.last().map_or(at, |last| last.end);
             self.progress.tell(at.saturating_sub(self.begin), end.saturating_sub(self.begin));
@@ -252,7 +275,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
                 Record::Chain { .. } => continue,
                 Record::Moved { .. } => return Err(damaged("a record of the cold store in the log")),
             };
-            if !ChainArray::<H>::has_place(row) || number >= Address::RECORDS_MAX {
+            if !ChainArray::<H>::has_place(row) {
                 return Err(damaged("a row number that no table has"));
             }
             match record {
@@ -275,6 +298,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
                 }
             };
             let address = Address::new(Space::Log, header.lsn, number);
+            let address = address.map_err(|_| damaged("more records than addresses can name"))?;
             let address = if matches!(record, Record::Delete { .. }) { address.deleted() } else { address };
             raise(array, row, address, start);
             notes.rows.entry(table).or_default().insert(row);

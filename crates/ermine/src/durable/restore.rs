@@ -20,6 +20,7 @@ use std::{
 use super::{
     archive::archived_span,
     copy::{Filling, Progress},
+    parallel::{self, files::is_in_place},
     recovery::{damage, find},
     store::storage,
 };
@@ -39,7 +40,8 @@ use crate::{
 pub enum Until {
     /// Everything that there is.
     End,
-    /// The transactions that committed at this place of the log or before ([`crate::Stamp::as_u64`] of a commit).
+    /// The transactions that committed at this place of the log or before ([`crate::Stamp::as_u64`] of a commit). Of a database of a
+    /// single-version scheme, those of the whole epoch of that stamp and of earlier ones.
     Lsn(u64),
     /// What had been committed at that moment. The log notes the time some hundred times a second while transactions commit, and behind
     /// the last of them: what was committed in the last hundredth of a second may be missing. Of a process that was killed, what
@@ -51,11 +53,11 @@ pub enum Until {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// Where the restored log ends.
+    /// Where the restored log ends; of a database of a single-version scheme, the first stamp behind the last epoch.
     pub lsn: u64,
     /// The last moment that it notes.
     pub moment: Option<SystemTime>,
-    /// Segments of the log, and how many of them came from the archive.
+    /// Segments of the log, or files of the parallel log, and how many of them came from the archive.
     pub segments: u64,
     /// See `segments`.
     pub archived_segments: u64,
@@ -93,12 +95,19 @@ pub fn restore_in(
     until: Until,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RestoreReport> {
+    if is_in_place(&backup.list().map_err(storage)?) {
+        return parallel::restore::restore(backup, archive, target, until, progress);
+    }
     let began = Instant::now();
     let found = find(&**backup)?;
     let base = Base::of(&found);
     let chain = Chain::new(backup, &found.segments, first_needed(&found), archive)?;
     let cut = chain.cut(&base, until, progress)?;
-    let mut filling = Filling::begin(target, progress)?;
+    let watch = &mut |copied| {
+        progress(copied);
+        Ok(())
+    };
+    let mut filling = Filling::begin(target, watch)?;
     if let Some(image) = &found.image {
         filling.copy_checkpoint(&**backup, image).map_err(storage)?;
     }

@@ -5,7 +5,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -26,8 +26,15 @@ use crate::{
         segment::{SegmentFiles, name_of},
         space::Span,
     },
-    platform::file::{Directory, File},
-    rows::{arena::Arena, array::ChainArray, chain::CertifierStamps},
+    platform::{
+        budget::Need,
+        file::{Directory, File},
+    },
+    rows::{
+        arena::Arena,
+        array::ChainArray,
+        chain::{CertifierStamps, VersionPtr},
+    },
     table::TableStore,
 };
 
@@ -57,6 +64,8 @@ pub(crate) struct Store {
     pub(crate) removals: Removals,
     /// Rows that are in files only.
     unloaded: AtomicU64,
+    /// It has been said that some of them stay there.
+    said_unloaded: AtomicBool,
 }
 
 impl Store {
@@ -69,7 +78,17 @@ impl Store {
         checkpoints: Checkpoints,
         removals: Removals,
     ) -> Self {
-        Self { directory, files, segments, cold, blobs, checkpoints, removals, unloaded: AtomicU64::new(0) }
+        Self {
+            directory,
+            files,
+            segments,
+            cold,
+            blobs,
+            checkpoints,
+            removals,
+            unloaded: AtomicU64::new(0),
+            said_unloaded: AtomicBool::new(false),
+        }
     }
 
     /// The files of the log.
@@ -90,6 +109,16 @@ impl Store {
     /// Rows that are in files only.
     pub(crate) fn unloaded(&self) -> u64 {
         self.unloaded.load(Ordering::Relaxed)
+    }
+
+    /// So many rows went with a table without having been read.
+    pub(crate) fn forget_unloaded(&self, rows: u64) {
+        self.unloaded.fetch_sub(rows, Ordering::Relaxed);
+    }
+
+    /// Whether it has been said that rows stay in files; it is from now on.
+    pub(crate) fn says_unloaded(&self) -> bool {
+        self.said_unloaded.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn set_unloaded(&self, rows: u64) {
@@ -142,16 +171,18 @@ impl Store {
         value.flatten().map(Cow::Owned).ok_or_else(damaged)
     }
 
-    /// Brings a row's newest version into memory, if it is in a file only. The caller is in the epoch of operations.
+    /// Brings a row's newest version into memory, if it is in a file only and there is memory for that `need`. The caller is in the epoch of operations.
     pub(crate) fn bring_in<H: CertifierStamps>(
         &self,
         table: &TableStore<H>,
         row: RowId,
         arena: &mut Arena,
+        need: Need,
     ) -> Result<()> {
         if let Some(address) = table.rows.slot(row).stored() {
             let StoredRecord { stamp, value, bytes } = self.read_raw(&self.segments, address, table.id, row)?;
             let value = self.value(value, &bytes, table.id, row)?;
+            arena.provide(VersionPtr::<H>::bytes(value.len()), need)?;
             self.install(&table.rows, row, address, stamp, &value, arena);
         }
         Ok(())

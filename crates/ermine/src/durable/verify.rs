@@ -31,7 +31,7 @@ use super::{
     store::{read_row, storage},
 };
 use crate::{
-    catalog::{CATALOG, TableEntry},
+    catalog::{CATALOG, Catalog, CatalogRow, TableEntry},
     error::{Error, Result},
     ids::{RowId, TableId},
     index::IndexKind,
@@ -44,7 +44,10 @@ use crate::{
         space::Span,
     },
     options::Options,
-    platform::file::{Directory, File, Open, real::RealDirectory},
+    platform::{
+        budget::Budget,
+        file::{Directory, File, Open, real::RealDirectory},
+    },
     rows::array::ChainArray,
     scheme::{StampsOf, ssn::SiSsn},
 };
@@ -185,6 +188,8 @@ struct Check<'v> {
     now: Arrays<Stamps>,
     checkpoint: Arrays<Stamps>,
     ticks: HashMap<TableId, Ticks>,
+    /// Further addresses of rows that have several keys in the checkpoint, as long as they have not been ticked off.
+    further: HashMap<Address, (TableId, RowId)>,
     /// Above the rows of each table.
     counts: HashMap<TableId, u64>,
     /// A row of each section of the checkpoint whose keys are not in order. Known here before the kinds of the indexes are.
@@ -205,13 +210,15 @@ impl<'v> Check<'v> {
     ) -> Result<Self> {
         let cold = found.image.iter().flat_map(|image| &image.cold).map(|file| file.end - file.start);
         let log = found.segments.iter().map(|span| span.end - span.start);
+        let budget = Arc::new(Budget::unlimited());
         Ok(Self {
             directory,
             found,
             files: SegmentFiles::read_only(directory.clone()),
-            now: Arrays::new(),
-            checkpoint: Arrays::new(),
+            now: Arrays::new(&budget),
+            checkpoint: Arrays::new(&budget),
             ticks: HashMap::new(),
+            further: HashMap::new(),
             unordered: HashMap::new(),
             names: HashMap::new(),
             counts: HashMap::new(),
@@ -303,7 +310,12 @@ impl<'v> Check<'v> {
         // A row that was deleted and used again while the checkpoint was made has two keys there. The log has the newer one; where
         // it does not, `check_table` tells.
         self.count(table, row.0 + 1);
+        let older = checkpoint.slot(row).stored();
         raise(&checkpoint, row, address, self.start());
+        if let Some(older) = older.filter(|older| *older != address) {
+            let newer = checkpoint.slot(row).stored();
+            self.further.insert(if newer == Some(address) { older } else { address }, (table, row));
+        }
         raise(&now, row, address, self.start());
         Ok(())
     }
@@ -417,7 +429,10 @@ impl<'v> Check<'v> {
             if !record.is_row() {
                 continue;
             }
-            let address = Address::new(space, header.lsn, number);
+            let Ok(address) = Address::new(space, header.lsn, number) else {
+                self.verification.tell(name, place, "a block with more records than addresses can name");
+                return Ok(());
+            };
             number += 1;
             let (table, row) = match record {
                 Record::Insert { table, row, .. }
@@ -436,6 +451,9 @@ impl<'v> Check<'v> {
                 Ok::<_, Error>(arrays.get(table)?.is_some_and(|array| array.slot(row).stored() == Some(address)))
             };
             let (is_now, is_checkpoint) = (is_at(&self.now)?, is_at(&self.checkpoint)?);
+            if self.further.get(&address) == Some(&(table, row)) {
+                self.further.remove(&address);
+            }
             let ticks = self.ticks.entry(table).or_default();
             if is_checkpoint {
                 ticks.checkpoint.insert(row);
@@ -469,7 +487,11 @@ impl<'v> Check<'v> {
 
     /// Every address must have been ticked off.
     fn check_ticks(&mut self, replayed: bool) -> Result<()> {
-        for id in (0..self.now.count()).map(|table| TableId(table as u32)) {
+        for (address, (table, row)) in std::mem::take(&mut self.further) {
+            let what = format!("{}: an address in the checkpoint points to no record of it", row_name(table, row));
+            self.verification.tell(&self.file_of(address), self.place_of(address), what);
+        }
+        for id in self.now.tables() {
             let ticks = self.ticks.remove(&id).unwrap_or_default();
             for (arrays, ticks, what) in [
                 (&self.checkpoint, &ticks.checkpoint, "its address in the checkpoint points to no record of it"),
@@ -531,11 +553,12 @@ impl<'v> Check<'v> {
 
     /// Holds keys and entries against rows.
     fn check_tables(&mut self, notes: &[Notes]) -> Result<()> {
-        let entries = match self.catalog() {
-            Ok(entries) => {
-                self.names = entries.iter().map(|(row, entry)| (*row, entry.name.clone())).collect();
-                entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>()
-            }
+        let catalog = self.catalog().and_then(|rows| {
+            self.names = rows.iter().map(|(place, row)| (*place, row.key().to_owned())).collect();
+            Catalog::of(rows.into_iter().map(|(_, row)| row))
+        });
+        let Catalog { tables: entries, dropped } = match catalog {
+            Ok(catalog) => catalog,
             Err(error) => {
                 self.verification.tell_error(error);
                 self.verification.not_checked.push("keys and indexes: the catalog cannot be read".into());
@@ -544,7 +567,10 @@ impl<'v> Check<'v> {
         };
         let tables = 1 + entries.len();
         self.verification.tables = entries.len() as u64;
-        for table in tables..self.now.count() {
+        let is_known =
+            |table| table == CATALOG || entries.iter().any(|entry| entry.id == table) || dropped.contains(table);
+        for table in self.now.tables().into_iter().filter(|table| !is_known(*table)) {
+            let table = table.0;
             self.verification.tell("", 0, format!("there are rows of table {table}, and the catalog does not know it"));
         }
         for (done, entry) in [TableEntry::of_catalog()].iter().chain(&entries).enumerate() {
@@ -554,7 +580,7 @@ impl<'v> Check<'v> {
         Ok(())
     }
 
-    fn catalog(&self) -> Result<Vec<(RowId, TableEntry)>> {
+    fn catalog(&self) -> Result<Vec<(RowId, CatalogRow)>> {
         let Some(array) = self.now.get(CATALOG)? else { return Ok(Vec::new()) };
         let rows = (0..self.rows(CATALOG)).map(RowId);
         read_catalog_with(&array, rows, |address, row| match address.space() {

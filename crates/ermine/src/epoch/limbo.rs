@@ -50,7 +50,7 @@ impl<T> Limbo<T> {
 /// A destructor that waits for its turn.
 pub(super) struct Deferred {
     pointer: NonNull<u8>,
-    drop: unsafe fn(NonNull<u8>),
+    drop: unsafe fn(NonNull<u8>) -> usize,
 }
 
 // SAFETY: the contract of `Guard::retire` allows the destructor to run on any thread.
@@ -59,12 +59,12 @@ unsafe impl Send for Deferred {}
 impl Deferred {
     /// # Safety
     /// As for [`Guard::retire`](super::Guard::retire).
-    pub(super) unsafe fn new(pointer: NonNull<u8>, drop: unsafe fn(NonNull<u8>)) -> Self {
+    pub(super) unsafe fn new(pointer: NonNull<u8>, drop: unsafe fn(NonNull<u8>) -> usize) -> Self {
         Self { pointer, drop }
     }
 
-    /// Runs the destructor. Only for who took it out of its queue closed, or owns the manager alone.
-    pub(super) fn run(self) {
+    /// Runs the destructor; gives the bytes that it freed. Only for who took it out of its queue closed, or owns the manager alone.
+    pub(super) fn run(self) -> usize {
         // SAFETY: invariant 3 of the module: nobody can reach the object any longer, and `self` is used up, so this is
         // its only destruction, as `Guard::retire` asks.
         unsafe { (self.drop)(self.pointer) }

@@ -31,11 +31,12 @@ unsafe impl Send for Shared {}
 const ALIVE: u64 = 7;
 const FREED: u64 = 9;
 
-unsafe fn free(pointer: NonNull<u8>) {
+unsafe fn free(pointer: NonNull<u8>) -> usize {
     // SAFETY: `Shared` outlives the manager in every model.
     let object = unsafe { pointer.cast::<Object>().as_ref() };
     // SAFETY: loom fails the model when this write is concurrent with an access.
     object.content.with_mut(|content| unsafe { *content = FREED });
+    0
 }
 
 impl Shared {

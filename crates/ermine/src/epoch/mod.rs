@@ -45,6 +45,7 @@ use std::sync::Arc;
 pub(crate) use limbo::Limbo;
 pub(crate) use participant::{Guard, Participant};
 
+use crate::platform::budget::Budget;
 use crate::sync::{AppendList, AtomicU64, Mutex, Ordering, fence};
 use limbo::Deferred;
 
@@ -114,13 +115,20 @@ struct Shelf {
     orphans: Mutex<Limbo<Deferred>>,
     /// Length of `orphans`, so that nobody takes the lock for nothing.
     orphaned: AtomicU64,
+    /// What the participants have allocated for each other counts there.
+    budget: Arc<Budget>,
 }
 
 impl EpochManager {
     /// A time scale with nobody in it. The name appears in straggler reports.
     pub(crate) fn new(scale: &'static str) -> Arc<Self> {
-        let shelf =
-            Shelf { scale, seats: AppendList::new(), orphans: Mutex::new(Limbo::new()), orphaned: AtomicU64::new(0) };
+        Self::counted_by(scale, Arc::new(Budget::unlimited()))
+    }
+
+    /// As [`EpochManager::new`], for participants that allocate memory of a database.
+    pub(crate) fn counted_by(scale: &'static str, budget: Arc<Budget>) -> Arc<Self> {
+        let (seats, orphans) = (AppendList::new(), Mutex::new(Limbo::new()));
+        let shelf = Shelf { scale, seats, orphans, orphaned: AtomicU64::new(0), budget };
         Arc::new(Self { current: AtomicU64::new(Epoch::FIRST.0), shelf })
     }
 
@@ -230,7 +238,7 @@ impl EpochManager {
             let deferred = self.shelf.orphans.lock().expect("no code under this lock panics").pop_closed(self);
             let Some(deferred) = deferred else { break };
             self.shelf.orphaned.fetch_sub(1, Ordering::Relaxed);
-            deferred.run();
+            self.shelf.budget.settle(-(deferred.run() as i64));
             reclaimed += 1;
         }
         reclaimed
@@ -251,7 +259,9 @@ impl Drop for EpochManager {
     fn drop(&mut self) {
         // Every participant holds the manager alive: there is none, and nothing retired can be seen.
         let orphans = self.shelf.orphans.get_mut().expect("no code under this lock panics");
-        orphans.drain().for_each(Deferred::run);
+        for deferred in orphans.drain() {
+            deferred.run();
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::limbo::Deferred;
 use super::{EpochManager, Limbo, Seat};
+use crate::platform::budget::CHUNK_BYTES;
 use crate::sync::{Ordering, fence};
 
 /// One who takes part in a time scale. Belongs to a worker and moves between threads with it; not shared.
@@ -15,11 +16,13 @@ pub(crate) struct Participant {
     /// How many entries are not left yet.
     depth: Cell<u32>,
     retired: RefCell<Limbo<Deferred>>,
+    /// Bytes that were allocated, less those that were freed, and that the budget does not know of.
+    uncounted: Cell<i64>,
 }
 
 impl Participant {
     pub(super) fn new(epochs: Arc<EpochManager>, seat: Arc<Seat>) -> Self {
-        Self { epochs, seat, depth: Cell::new(0), retired: RefCell::new(Limbo::new()) }
+        Self { epochs, seat, depth: Cell::new(0), retired: RefCell::new(Limbo::new()), uncounted: Cell::new(0) }
     }
 
     /// Enters until the guard is dropped. Nests.
@@ -83,10 +86,25 @@ impl Participant {
             // Not borrowed while the destructor runs: it may retire in turn.
             let deferred = self.retired.borrow_mut().pop_closed(&self.epochs);
             let Some(deferred) = deferred else { break };
-            deferred.run();
+            self.count(-(deferred.run() as i64));
             reclaimed += 1;
         }
         reclaimed + self.epochs.reclaim_orphans(at_most - reclaimed)
+    }
+
+    #[inline]
+    fn count(&self, bytes: i64) {
+        let uncounted = self.uncounted.get() + bytes;
+        self.uncounted.set(uncounted);
+        if uncounted.unsigned_abs() >= CHUNK_BYTES {
+            self.settle();
+        }
+    }
+
+    /// Tells the budget what it does not know of.
+    #[cold]
+    fn settle(&self) {
+        self.epochs.shelf.budget.settle(self.uncounted.take());
     }
 
     /// How many retired objects wait for their epoch to close.
@@ -114,6 +132,7 @@ impl Participant {
 
 impl Drop for Participant {
     fn drop(&mut self) {
+        self.settle();
         self.epochs.adopt(self.retired.get_mut());
         // Release pairs with the acquire of the walk: a participant dropped inside (its transaction panicked) leaves.
         self.seat.announced.store(0, Ordering::Release);
@@ -128,12 +147,18 @@ pub(crate) struct Guard<'p> {
 }
 
 impl Guard<'_> {
-    /// Has `drop(pointer)` called when nobody can be looking at the object any longer.
+    /// Counts bytes that were allocated for what the participants of this time scale share.
+    #[inline]
+    pub(crate) fn allocated(&self, bytes: usize) {
+        self.participant.count(bytes as i64);
+    }
+
+    /// Has `drop(pointer)` called when nobody can be looking at the object any longer; it says how many bytes it frees.
     ///
     /// # Safety
     /// - The object is unreachable: who enters after this call cannot find it.
     /// - `drop(pointer)` is sound on any thread once no reference to the object is left, and is called nowhere else.
-    pub(crate) unsafe fn retire(&self, pointer: NonNull<u8>, drop: unsafe fn(NonNull<u8>)) {
+    pub(crate) unsafe fn retire(&self, pointer: NonNull<u8>, drop: unsafe fn(NonNull<u8>) -> usize) {
         // SAFETY: the caller's promise is the same.
         let deferred = unsafe { Deferred::new(pointer, drop) };
         self.participant.retired.borrow_mut().push(&self.participant.epochs, deferred);

@@ -14,10 +14,11 @@ struct Counted {
 }
 
 fn retire_counted(guard: &Guard<'_>, drops: &Arc<AtomicUsize>) {
-    unsafe fn count(pointer: NonNull<u8>) {
+    unsafe fn count(pointer: NonNull<u8>) -> usize {
         // SAFETY: `retire_counted` leaked it from a box and never used it again.
         let counted = unsafe { Box::from_raw(pointer.cast::<Counted>().as_ptr()) };
         counted.drops.fetch_add(1, Ordering::Relaxed);
+        0
     }
     let counted = Box::new(Counted { drops: Arc::clone(drops) });
     let pointer = NonNull::from(Box::leak(counted)).cast();
@@ -154,10 +155,11 @@ fn nobody_meets_a_reclaimed_object() {
     struct Marked {
         mark: AtomicUsize,
     }
-    unsafe fn free(pointer: NonNull<u8>) {
+    unsafe fn free(pointer: NonNull<u8>) -> usize {
         // SAFETY: it came from a box, was unlinked by a swap that only one thread won, and its epoch is closed.
         let marked = unsafe { Box::from_raw(pointer.cast::<Marked>().as_ptr()) };
         marked.mark.store(0, Ordering::Relaxed);
+        0
     }
     let fresh = || Box::into_raw(Box::new(Marked { mark: AtomicUsize::new(ALIVE) }));
     let epochs = EpochManager::new("test");

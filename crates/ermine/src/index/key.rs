@@ -16,7 +16,7 @@
 //! 2. Order of keys = order of (head, extent, long key's bytes) among the keys of one node.
 
 use super::version::Torn;
-use crate::{epoch::Guard, ids::RowId};
+use crate::{epoch::Guard, ids::RowId, platform::budget::heap_bytes};
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     cmp::Ordering,
@@ -125,7 +125,8 @@ pub(super) struct LongKey {
 }
 
 impl LongKey {
-    pub(super) fn allocate(key: &[u8], row: RowId) -> NonNull<Self> {
+    pub(super) fn allocate(key: &[u8], row: RowId, guard: &Guard<'_>) -> NonNull<Self> {
+        guard.allocated(Self::footprint(key.len()));
         let layout = Self::layout(key.len());
         // SAFETY: the layout is not empty.
         let Some(long) = NonNull::new(unsafe { alloc(layout) }.cast::<Self>()) else { handle_alloc_error(layout) };
@@ -174,16 +175,17 @@ impl LongKey {
 
     /// Bytes that a key of this length takes.
     pub(super) fn footprint(length: usize) -> usize {
-        Self::layout(length).size()
+        heap_bytes(Self::layout(length).size())
     }
 
     /// # Safety
     /// `this` came from [`allocate`](Self::allocate), and nobody else has it.
-    pub(super) unsafe fn free(this: NonNull<u8>) {
+    pub(super) unsafe fn free(this: NonNull<u8>) -> usize {
         // SAFETY: the caller vouches for the pointer, and the layout is the one it was allocated with.
         unsafe {
-            let layout = Self::layout(this.cast::<Self>().as_ref().length);
-            dealloc(this.as_ptr(), layout);
+            let length = this.cast::<Self>().as_ref().length;
+            dealloc(this.as_ptr(), Self::layout(length));
+            Self::footprint(length)
         }
     }
 
@@ -201,6 +203,7 @@ impl LongKey {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::epoch::EpochManager;
 
     #[test]
     fn heads_and_extents_order_as_bytes_do() {
@@ -218,7 +221,8 @@ mod tests {
 
     #[test]
     fn a_long_key_comes_after_the_short_one_it_extends() {
-        let long = LongKey::allocate(b"abcdefgh\0", RowId(9));
+        let participant = EpochManager::new("test").join();
+        let long = LongKey::allocate(b"abcdefgh\0", RowId(9), &participant.enter());
         let word = Word::long(long);
         assert!(word.is_long());
         assert_eq!(word.compare_extent(b"abcdefgh"), Some(Ordering::Greater));

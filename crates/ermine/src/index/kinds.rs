@@ -7,7 +7,7 @@ use super::{
     hash::Hash,
 };
 use crate::{
-    epoch::{EpochManager, Guard},
+    epoch::{Guard, Participant},
     ids::{RowId, Stamp},
     types::KeyBuffer,
 };
@@ -57,17 +57,19 @@ impl Index {
         }
     }
 
-    /// Builds an index from entries in strictly ascending order of their keys.
+    /// Builds an index from entries in strictly ascending order of their keys, in epochs of the participant.
     ///
     /// # Panics
     /// If they are not.
-    pub(crate) fn bulk_load<K: AsRef<[u8]>>(kind: IndexKind, entries: impl IntoIterator<Item = (K, RowId)>) -> Self {
+    pub(crate) fn bulk_load<K: AsRef<[u8]>>(
+        kind: IndexKind,
+        participant: &Participant,
+        entries: impl IntoIterator<Item = (K, RowId)>,
+    ) -> Self {
         if kind == IndexKind::BTree {
-            return Self::BTree(BTree::bulk_load(entries));
+            return Self::BTree(BTree::bulk_load(&participant.enter(), entries));
         }
         let index = Self::new(kind);
-        let epochs = EpochManager::new("bulk load");
-        let participant = epochs.join_as("bulk load");
         let mut last: Option<K> = None;
         for (key, row) in entries {
             let is_above = last.as_ref().is_none_or(|last| last.as_ref() < key.as_ref());

@@ -4,10 +4,11 @@
 
 use super::{Batch, Direction, Index, IndexKind, Insert, Walk, key::LongKey};
 use crate::{
-    epoch::{EpochManager, Guard},
+    epoch::{EpochManager, Guard, Participant},
     ids::{RowId, Stamp},
+    platform::budget::Budget,
 };
-use std::{collections::BTreeMap, ops::Bound};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 /// A small generator of our own: the engine has no dependency that brings one.
 pub(super) struct Random(u64);
@@ -184,7 +185,7 @@ fn run(kind: IndexKind, shape: Shape, seed: u64, operations: u64, universe: u64)
         drop(guard);
         if step % (operations / 4) == operations / 8 {
             compare_walk(&index, &worker.enter(), &model, 1 + random.below(100) as usize);
-            index = Index::bulk_load(kind, model.iter().map(|(key, &row)| (key, row)));
+            index = Index::bulk_load(kind, &worker, model.iter().map(|(key, &row)| (key, row)));
         }
         worker.reclaim(8);
     }
@@ -217,6 +218,50 @@ fn every_shape_of_key_agrees_with_a_sorted_map() {
     }
 }
 
+/// Frees everything that was retired: its epoch closes with the second one after it.
+fn settle(epochs: &EpochManager, worker: &Participant) {
+    for _ in 0..4 {
+        let _ = epochs.try_advance();
+        worker.reclaim(usize::MAX);
+    }
+}
+
+/// What inserts count is what the index takes, and removing everything gives all of it back: nothing is counted twice or not at all.
+#[test]
+fn what_is_counted_is_what_the_index_takes() {
+    let count = if cfg!(miri) { 200 } else { 30_000 };
+    for (shape, kind) in SHAPES.iter().flat_map(|shape| KINDS.map(|kind| (shape, kind))) {
+        let budget = Arc::new(Budget::unlimited());
+        let epochs = EpochManager::counted_by("test", budget.clone());
+        let keys: std::collections::BTreeSet<_> = (0..count).map(|n| shape.1(n)).collect();
+        let index = Index::new(kind);
+        let empty = index.footprint(&epochs.join().enter()).bytes() as u64;
+        for round in 0..2 {
+            // Participants settle when they go.
+            let worker = epochs.join();
+            for key in &keys {
+                index.insert_if_absent(&worker.enter(), key, RowId(1));
+                worker.reclaim(8);
+            }
+            settle(&epochs, &worker);
+            let takes = index.footprint(&worker.enter()).bytes() as u64;
+            drop(worker);
+            let counted = budget.taken();
+            let bounds = takes - empty..=takes * 2;
+            assert!(bounds.contains(&counted), "{kind:?}, {}, {round}: {counted}, not {bounds:?}", shape.0);
+            let worker = epochs.join();
+            for key in &keys {
+                assert!(index.remove_if(&worker.enter(), key, RowId(1), Stamp(1), Stamp(1), || true));
+            }
+            settle(&epochs, &worker);
+            drop(worker);
+            let left = index.footprint(&epochs.join().enter()).bytes() as u64;
+            let counted = budget.taken();
+            assert!(counted <= left * 2, "{kind:?}, {}: {counted} are left, and it takes {left}", shape.0);
+        }
+    }
+}
+
 #[test]
 fn bulk_loads_of_every_size_around_the_boundaries() {
     let epochs = EpochManager::new("test");
@@ -226,7 +271,7 @@ fn bulk_loads_of_every_size_around_the_boundaries() {
     let sizes = [0, 1, 57, 58, 59, 58 * 62, 58 * 62 + 60];
     for (size, kind) in sizes[..if cfg!(miri) { 4 } else { 7 }].iter().flat_map(|size| KINDS.map(|kind| (size, kind))) {
         let model: BTreeMap<_, _> = (0..*size as u64).map(|n| (SHAPES[4].1(n), RowId(n))).collect();
-        let index = Index::bulk_load(kind, model.iter().map(|(key, &row)| (key, row)));
+        let index = Index::bulk_load(kind, &worker, model.iter().map(|(key, &row)| (key, row)));
         for (key, &row) in &model {
             assert_eq!(index.get(&guard, key).row, Some(row));
         }
@@ -241,5 +286,6 @@ fn bulk_loads_of_every_size_around_the_boundaries() {
 #[test]
 #[should_panic(expected = "ascending")]
 fn bulk_load_refuses_entries_out_of_order() {
-    Index::bulk_load(IndexKind::BTree, [(b"b", RowId(1)), (b"a", RowId(2))]);
+    let worker = EpochManager::new("test").join();
+    Index::bulk_load(IndexKind::BTree, &worker, [(b"b", RowId(1)), (b"a", RowId(2))]);
 }

@@ -118,8 +118,9 @@ impl Version {
     pub(super) fn lock(&self, seen: Seen) -> Option<Locked<'_>> {
         // Acquire pairs with the Release store of the previous `Locked::drop`.
         self.0.compare_exchange(seen.0, seen.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        // Two pairs. With the fence in `is_still`: no store of ours is seen without the lock. With the fence in
-        // `Coverage::validate`: either the validator sees the lock or we see its gap stamp.
+        // Three pairs. With the fence in `is_still`: no store of ours is seen without the lock. With the fence in
+        // `Coverage::validate`: either the validator sees the lock or we see its gap stamp. With the one in
+        // `rows::chain::installed`: either the writer of a version sees the lock or we see its version.
         fence(Ordering::SeqCst);
         let structural = seen.0.wrapping_add(STRUCTURAL_UNIT) & STRUCTURAL_MASK;
         Some(Locked { version: self, before: seen, after: seen.0 & !STRUCTURAL_MASK | structural })
@@ -184,7 +185,7 @@ impl<'n> Shared<'n> {
             return None;
         }
         std::mem::forget(self);
-        // Pairs with the fence in `Coverage::validate`: as in `lock`.
+        // Pairs with the fences in `Coverage::validate` and `rows::chain::installed`: as in `lock`.
         fence(Ordering::SeqCst);
         Some(Locked { version, before: Seen(alone), after: alone })
     }
@@ -404,6 +405,13 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
+    use crate::{
+        ids::Tid,
+        rows::{
+            arena::Pool,
+            chain::{Kind, NewVersion, RowSlot, installed},
+        },
+    };
     use loom::{sync::Arc, thread};
 
     const SCAN: Stamp = Stamp(10);
@@ -453,6 +461,66 @@ mod loom_models {
             });
             insert(&leaf);
             reader.join().unwrap();
+        });
+    }
+
+    /// An entry, and the row that it leads to.
+    struct Entry {
+        coverage: Coverage,
+        /// Whether the leaf has it.
+        there: AtomicU64,
+        row: RowSlot<()>,
+    }
+
+    /// Takes the entry out unless a version of its row belongs to it, as `remove_if` does.
+    fn remove_unused(entry: &Entry) {
+        loop {
+            let Some(seen) = entry.coverage.version.observe() else { unreachable!("no thread kills this leaf") };
+            let Some(lock) = entry.coverage.version.lock(seen) else { continue };
+            if entry.row.head().is_some() {
+                lock.release_unchanged();
+            } else {
+                entry.there.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+    }
+
+    /// Makes sure of the entry, as `insert_if_absent` does.
+    fn add(entry: &Entry) {
+        loop {
+            let Some(seen) = entry.coverage.version.observe() else { unreachable!("no thread kills this leaf") };
+            let there = entry.there.load(Ordering::Relaxed) == 1;
+            if there && entry.coverage.version.is_still(seen) {
+                return;
+            }
+            if let Some(_lock) = entry.coverage.version.lock(seen) {
+                entry.there.store(1, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// A writer that brings a key back and a worker that takes its entry out: a version that is installed has its entry.
+    #[test]
+    fn loom_a_version_and_the_removal_of_its_entry_see_each_other() {
+        loom::model(|| {
+            let pool = Pool::unlimited();
+            let entry = Arc::new(Entry {
+                coverage: Coverage::new(LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO),
+                there: AtomicU64::new(1),
+                row: RowSlot::empty(),
+            });
+            let remover = thread::spawn({
+                let entry = entry.clone();
+                move || remove_unused(&entry)
+            });
+            let new = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[] };
+            entry.row.push(&mut pool.arena(), None, new).expect("no other thread writes the row");
+            installed();
+            add(&entry);
+            remover.join().unwrap();
+            assert_eq!(entry.there.load(Ordering::Relaxed), 1, "a version without its entry");
         });
     }
 

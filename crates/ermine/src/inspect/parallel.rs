@@ -1,6 +1,6 @@
 //! The files of a database of a single-version scheme: the parallel log, and what its checkpoint says.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::SystemTime};
 
 use crate::{
     durable::{
@@ -12,7 +12,7 @@ use crate::{
     log::parallel::{
         file::{FileName, Records},
         pepoch,
-        record::Row,
+        record::{Note, Row},
     },
     options::Options,
     platform::file::{Directory, Open, real::RealDirectory},
@@ -53,7 +53,7 @@ pub struct LogRecords {
     records: Option<Records>,
 }
 
-/// What a transaction left.
+/// What a transaction left, or a note of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogRecord {
@@ -67,6 +67,8 @@ pub struct LogRecord {
     pub tid: u64,
     /// Rows that it wrote, those that are gone among them.
     pub rows: u64,
+    /// Of a note of the time, which has no rows: when all transactions up to that epoch had ended.
+    pub moment: Option<SystemTime>,
 }
 
 /// The newest checkpoint.
@@ -195,21 +197,22 @@ impl Iterator for LogRecords {
     fn next(&mut self) -> Option<Result<LogRecord>> {
         let records = self.records.as_mut()?;
         let position = records.at();
-        let (tid, rows) = match records.next().map_err(storage).transpose()? {
+        let (tid, rows, note) = match records.next().map_err(storage).transpose()? {
             Ok((tid, mut bytes)) => {
-                let mut rows = 0;
-                while !bytes.is_empty() {
+                let (mut rows, note) = (0, Note::read(tid, bytes));
+                while !bytes.is_empty() && note.is_none() {
                     if Row::take(&mut bytes).is_none() {
                         let what = format!("a record at byte {position} has what is no row");
                         return Some(Err(Error::Storage(what)));
                     }
                     rows += 1;
                 }
-                (CommitTid::from_stamp(Stamp(tid)), rows)
+                (CommitTid::from_stamp(Stamp(tid)), rows, note)
             }
             Err(error) => return Some(Err(error)),
         };
-        let (epoch, bytes) = (tid.epoch(), records.at() - position);
-        Some(Ok(LogRecord { position, bytes, epoch, tid: tid.stamp().as_u64(), rows }))
+        let (epoch, bytes) = (note.map_or(tid.epoch(), |note| note.epoch), records.at() - position);
+        let moment = note.and_then(|note| note.moment());
+        Some(Ok(LogRecord { position, bytes, epoch, tid: tid.stamp().as_u64(), rows, moment }))
     }
 }

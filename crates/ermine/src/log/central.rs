@@ -105,7 +105,7 @@ impl Log {
 
     /// A worker's end of the log.
     pub(crate) fn join(&self) -> Position {
-        let draft = Draft::new(self.ring.bytes());
+        let draft = Draft::of_log(self.ring.bytes());
         Position { filling: self.space.join(), draft, blobs: Vec::new(), sealed: None, piece: None }
     }
 

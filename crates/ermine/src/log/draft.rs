@@ -7,14 +7,20 @@
 use super::{
     block::{BlockKind, Body},
     chains::Part,
-    lsn::{Address, Lsn},
+    lsn::{Lsn, Space},
     record::Record,
 };
 
+/// Bytes of a block, about.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Bytes of the shortest descriptor of a row in the cold store: tag, row, stamp, length.
+const RECORD_BYTES_MIN: usize = 4;
+
 /// A block in the making.
 pub(crate) struct Draft {
-    /// Bytes from which on it is handed out.
+    /// Bytes, and rows, from which on it is handed out.
     block_bytes: usize,
+    block_rows: usize,
     descriptors: Vec<u8>,
     payload: Vec<u8>,
     rows: usize,
@@ -26,10 +32,20 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Drafts for a log with a buffer of `ring_bytes`: blocks must leave room for others in it.
-    pub(crate) fn new(ring_bytes: u64) -> Self {
-        const BLOCK_BYTES_MAX: u64 = 256 << 10;
+    pub(crate) fn of_log(ring_bytes: u64) -> Self {
+        Self::new((ring_bytes / 4).min(BLOCK_BYTES as u64) as usize, Space::Log.records_max())
+    }
+
+    /// Drafts for the cold store. Some rows may still come when one is full: so many addresses are left.
+    pub(crate) fn of_cold_store() -> Self {
+        const _: () = assert!(BLOCK_BYTES / RECORD_BYTES_MIN < Space::Cold.records_max() / 2);
+        Self::new(BLOCK_BYTES, Space::Cold.records_max() / 2)
+    }
+
+    fn new(block_bytes: usize, block_rows: usize) -> Self {
         Self {
-            block_bytes: (ring_bytes / 4).min(BLOCK_BYTES_MAX) as usize,
+            block_bytes,
+            block_rows,
             descriptors: Vec::new(),
             payload: Vec::new(),
             rows: 0,
@@ -53,7 +69,11 @@ impl Draft {
 
     /// Adds a record and its payload.
     pub(crate) fn add(&mut self, record: &Record<'_>, payload: &[u8]) {
-        debug_assert_eq!(record.payload().map_or(0, |payload| payload.length), payload.len());
+        assert_eq!(
+            record.payload().map_or(0, |payload| payload.length),
+            payload.len(),
+            "another length than is written"
+        );
         record.write(&mut self.descriptors);
         self.payload.extend_from_slice(payload);
         self.rows += usize::from(record.is_row());
@@ -61,7 +81,7 @@ impl Draft {
 
     /// Whether the block is as long as blocks should be.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows == Address::RECORDS_MAX || self.descriptors.len() + self.payload.len() >= self.block_bytes
+        self.rows >= self.block_rows || self.descriptors.len() + self.payload.len() >= self.block_bytes
     }
 
     /// Rows in the block in the making.

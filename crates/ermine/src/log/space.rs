@@ -107,7 +107,7 @@ impl Span {
 
     /// The LSN of an offset inside.
     pub(crate) fn lsn(&self, offset: u64) -> Lsn {
-        debug_assert!((self.start..self.end).contains(&offset));
+        assert!((self.start..self.end).contains(&offset), "{offset} is outside of {self:?}");
         Lsn::new(offset, self.number())
     }
 }

@@ -31,6 +31,15 @@ mod mapped {
         pub(crate) fn start(&self) -> *mut u8 {
             self.0.as_mut_ptr()
         }
+
+        /// Gives the memory of a part back: the system fills it with zeros when it is touched again. The caller has it to itself.
+        pub(crate) fn discard(&mut self, offset: usize, bytes: usize) {
+            #[cfg(target_os = "linux")]
+            // SAFETY: the caller has the part to itself, so nobody sees its bytes become zeros. A system that refuses leaves them.
+            let _ = unsafe { self.0.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, bytes) };
+            #[cfg(not(target_os = "linux"))]
+            let _ = (offset, bytes);
+        }
     }
 }
 
@@ -54,6 +63,8 @@ mod modelled {
         pub(crate) fn start(&self) -> *mut u8 {
             self.0
         }
+
+        pub(crate) fn discard(&mut self, _: usize, _: usize) {}
     }
 
     impl Drop for Region {

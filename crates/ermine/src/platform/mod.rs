@@ -1,5 +1,6 @@
 //! What the engine asks of the operating system and of the processor.
 
+pub(crate) mod budget;
 pub(crate) mod cpu;
 pub mod file;
 pub(crate) mod memory;

@@ -4,24 +4,37 @@
 //! its next versions from there: no lock and no shared write in the steady state. What one worker frees and another
 //! needs (one inserts, one deletes) goes through the pool in batches.
 //!
+//! Workloads drift: values that grow leave free blocks of sizes that nobody asks for any more. Workers give the pool the lists that they do not
+//! use ([`Arena::tidy`]), and when much is free there, [`Pool::sweep`] looks for chunks all of whose blocks are free. Their
+//! memory goes back to the system, and any size is cut from them next.
+//!
 //! Why not the global allocator: versions are small, of few sizes and mostly freed by another thread than the one that
 //! took them, the case in which general allocators cost 41-224 ns a pair; and a database is dropped by giving back its
 //! chunks, without a walk over its rows.
 //!
 //! Invariants
-//! 1. A block belongs to one size class for ever: 8-byte steps up to [`LARGEST_CLASSED`] bytes.
+//! 1. A block belongs to one size class, 8-byte steps up to [`LARGEST_CLASSED`] bytes, until its chunk is swept. Every byte of a chunk that no
+//!    arena cuts any more is in one block. So a chunk is free as a whole when the free blocks in hand add up to its size.
 //! 2. A free block is in exactly one list; its first word is the list's link.
 //! 3. Larger blocks come from the global allocator and are listed in the pool, so that they too end with it.
+//! 4. *Memory is asked for before it is needed*: [`Arena::provide`] has a block ready, or fails while nothing has been changed. Then
+//!    [`Arena::allocate`] cannot fail; without that, as for what undoes and cleans up, it takes what there is and counts it.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
-    collections::HashSet,
+    collections::{HashMap, HashSet, VecDeque},
     ptr::NonNull,
     sync::Arc,
 };
 
+use smallvec::SmallVec;
+
 use crate::{
-    platform::memory::Region,
+    error::{Error, Result},
+    platform::{
+        budget::{Budget, Need},
+        memory::Region,
+    },
     sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
 };
 
@@ -30,13 +43,14 @@ const STEP: usize = 8;
 const LARGEST_CLASSED: usize = if cfg!(any(loom, shuttle)) { 256 } else { 2048 };
 const CLASSES: usize = LARGEST_CLASSED / STEP;
 const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 << 10 };
-/// Chunks are cut from regions of this size, so that huge pages serve several. What follows from the order of addresses is the same
-/// in every run of an explored schedule: one region is enough for it.
-const REGION_BYTES: usize = match () {
+/// Chunks are cut from regions, so that huge pages serve several; each region is twice the one before, up to this size. What follows
+/// from the order of addresses is the same in every run of an explored schedule: one region is enough for it.
+const REGION_BYTES_MAX: usize = match () {
     () if cfg!(any(loom, miri)) => CHUNK_BYTES,
     () if cfg!(shuttle) => 64 * CHUNK_BYTES,
     () => 64 << 20,
 };
+const REGION_BYTES_MIN: usize = if cfg!(any(loom, miri, shuttle)) { REGION_BYTES_MAX } else { 2 << 20 };
 /// Blocks that move between a worker and the pool at a time.
 const BATCH: u32 = 128;
 
@@ -56,6 +70,16 @@ impl FreeList {
         *self = Self { first: Some(block), length: self.length + 1 };
     }
 
+    /// Shows every block, and leaves them in the list.
+    fn for_each(&self, mut visit: impl FnMut(Block)) {
+        let mut next = self.first;
+        while let Some(block) = next {
+            visit(block);
+            // SAFETY: the first word of a block in a list is its link (invariant 2), and the list is the caller's.
+            next = unsafe { block.cast::<Option<Block>>().read() };
+        }
+    }
+
     fn pop(&mut self) -> Option<Block> {
         let block = self.first?;
         // SAFETY: the first word of a block in a list is its link (invariant 2).
@@ -71,54 +95,126 @@ pub(crate) struct Pool {
     /// How many batches wait per class: looked at before the lock is taken.
     waiting: Box<[AtomicUsize]>,
     bytes: AtomicU64,
+    budget: Arc<Budget>,
+    sweeps: Mutex<Sweeps>,
+}
+
+/// When to look for free chunks again.
+#[derive(Default)]
+struct Sweeps {
+    /// Calls since the last sweep.
+    calls: u32,
+    /// Free bytes of which the last sweep has found no chunk.
+    in_vain: u64,
 }
 
 struct Owned {
     regions: Vec<Region>,
-    /// Bytes of the last region that are cut.
+    /// Chunks that hold no blocks and no memory.
+    spare: Vec<Block>,
+    /// Bytes of all blocks in `batches`.
+    free: u64,
+    /// Bytes of the last region, and how many of them are cut.
+    region_bytes: usize,
     cut: usize,
     large: HashSet<(Block, usize)>,
-    batches: Box<[Vec<FreeList>]>,
+    batches: Box<[VecDeque<FreeList>]>,
 }
 
 // SAFETY: blocks in the pool are free memory that no thread uses; access is under the mutex.
 unsafe impl Send for Owned {}
 
 impl Owned {
-    fn chunk(&mut self) -> Block {
-        if self.cut == REGION_BYTES {
-            let region = Region::reserve(REGION_BYTES, 0);
-            // As the global allocator does when there is no memory.
-            self.regions.push(region.unwrap_or_else(|_| handle_alloc_error(large_layout(REGION_BYTES))));
-            self.cut = 0;
+    /// The next chunk; `None` when the system has no more addresses.
+    fn chunk(&mut self) -> Option<Block> {
+        if let Some(chunk) = self.spare.pop() {
+            return Some(chunk);
         }
-        let region = self.regions.last().expect("one has just been reserved if there was none");
+        if self.cut == self.region_bytes {
+            let bytes = (self.region_bytes * 2).clamp(REGION_BYTES_MIN, REGION_BYTES_MAX);
+            self.regions.push(Region::reserve(bytes, 0).ok()?);
+            (self.region_bytes, self.cut) = (bytes, 0);
+        }
         // SAFETY: `cut` is below the region's size.
-        let chunk = unsafe { region.start().add(self.cut) };
+        let chunk = unsafe { self.regions.last()?.start().add(self.cut) };
         self.cut += CHUNK_BYTES;
-        NonNull::new(chunk).expect("a mapping is not at null")
+        NonNull::new(chunk)
     }
+
+    /// The chunk that a block lies in: the number of its region, and its own in there.
+    fn chunk_of(starts: &[(usize, usize)], block: Block) -> (usize, usize) {
+        let address = block.addr().get();
+        let (start, region) = starts[starts.partition_point(|(start, _)| *start <= address) - 1];
+        (region, (address - start) / CHUNK_BYTES)
+    }
+
+    fn push(&mut self, class: usize, batch: FreeList) {
+        self.free += u64::from(batch.length) * bytes_of(class);
+        self.batches[class].push_back(batch);
+    }
+
+    fn pop(&mut self, class: usize) -> Option<FreeList> {
+        let batch = self.batches[class].pop_back()?;
+        self.free -= u64::from(batch.length) * bytes_of(class);
+        Some(batch)
+    }
+}
+
+/// Bytes of a block.
+fn bytes_of(class: usize) -> u64 {
+    ((class + 1) * STEP) as u64
 }
 
 fn large_layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 16).expect("a version is far smaller than the address space")
 }
 
-fn allocate(layout: Layout) -> Block {
-    // SAFETY: no layout here has size zero.
-    let block = unsafe { alloc(layout) };
-    NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
-}
-
 impl Pool {
     /// An empty pool.
-    pub(crate) fn new() -> Arc<Self> {
-        let batches = (0..CLASSES).map(|_| Vec::new()).collect();
+    pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
+        let batches = (0..CLASSES).map(|_| VecDeque::new()).collect();
+        let (regions, spare, large) = (Vec::new(), Vec::new(), HashSet::new());
+        let owned = Owned { regions, spare, free: 0, region_bytes: 0, cut: 0, large, batches };
         Arc::new(Self {
-            owned: Mutex::new(Owned { regions: Vec::new(), cut: REGION_BYTES, large: HashSet::new(), batches }),
+            owned: Mutex::new(owned),
             waiting: (0..CLASSES).map(|_| AtomicUsize::new(0)).collect(),
             bytes: AtomicU64::new(0),
+            budget,
+            sweeps: Mutex::new(Sweeps::default()),
         })
+    }
+
+    /// An empty pool that refuses nothing.
+    #[cfg(any(test, loom))]
+    pub(crate) fn unlimited() -> Arc<Self> {
+        Self::new(Arc::new(Budget::unlimited()))
+    }
+
+    /// Counts bytes taken from the system.
+    fn count(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.add(bytes);
+    }
+
+    fn count_back(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.give(bytes);
+    }
+
+    /// A block of the general allocator, listed; `None` when it has none.
+    fn large(&self, bytes: usize) -> Option<Block> {
+        // SAFETY: no version has no bytes.
+        let block = NonNull::new(unsafe { alloc(large_layout(bytes)) })?;
+        self.lock().large.insert((block, bytes));
+        self.count(bytes as u64);
+        Some(block)
+    }
+
+    fn free_large(&self, block: Block, bytes: usize) {
+        assert!(self.lock().large.remove(&(block, bytes)), "a large block is freed once");
+        self.count_back(bytes as u64);
+        // SAFETY: it was listed with this size, so it was allocated with this layout.
+        unsafe { dealloc(block.as_ptr(), large_layout(bytes)) };
     }
 
     /// Bytes taken from the system, in use or free.
@@ -131,9 +227,129 @@ impl Pool {
         Arena {
             pool: self.clone(),
             free: vec![FreeList::default(); CLASSES].into_boxed_slice(),
+            refilled: vec![false; CLASSES].into_boxed_slice(),
+            calls: 0,
             next: NonNull::dangling(),
             left: 0,
+            provided: None,
+            asks: self.budget.fails(),
         }
+    }
+
+    /// Sweeps when much of the memory is free in the pool: an eighth, of which the last sweep did not know. For the background.
+    pub(crate) fn sweep_if_due(&self) {
+        /// Less is not worth a walk over its blocks.
+        const FREE_MIN: u64 = 4 << 20;
+        /// Calls after which what was not free as a whole is looked at again.
+        const CALLS_MAX: u32 = 1024;
+        let mut sweeps = self.sweeps.lock().expect("no code panics while it sweeps");
+        sweeps.calls += 1;
+        if sweeps.calls >= CALLS_MAX {
+            sweeps.in_vain = 0;
+        }
+        let free = self.lock().free;
+        if free < FREE_MIN || free < self.bytes() / 8 || free < sweeps.in_vain + sweeps.in_vain / 4 {
+            return;
+        }
+        self.sweep();
+        *sweeps = Sweeps { calls: 0, in_vain: self.lock().free };
+    }
+
+    /// Gives the memory of chunks back to the system that have no block in use; says how many. Takes time for each free block. Nobody
+    /// waits for long: the lock is held for some batches at a time, and blocks that are taken meanwhile only keep their chunk.
+    fn sweep(&self) -> usize {
+        let starts = {
+            let owned = self.lock();
+            let regions = owned.regions.iter().enumerate();
+            let mut starts: Vec<_> = regions.map(|(number, region)| (region.start().addr(), number)).collect();
+            starts.sort_unstable();
+            starts
+        };
+        let mut free: HashMap<(usize, usize), u64> = HashMap::new();
+        for class in 0..CLASSES {
+            self.rotate(class, |batch| {
+                batch.for_each(|block| *free.entry(Owned::chunk_of(&starts, block)).or_default() += bytes_of(class));
+                batch
+            });
+        }
+        // Some may have been counted twice, as others went on: only what is in hand counts.
+        free.retain(|_, bytes| *bytes >= CHUNK_BYTES as u64);
+        let mut in_hand: HashMap<(usize, usize), Vec<(usize, Block)>> = HashMap::new();
+        for class in 0..CLASSES {
+            self.rotate(class, |mut batch| {
+                let mut kept = FreeList::default();
+                while let Some(block) = batch.pop() {
+                    let chunk = Owned::chunk_of(&starts, block);
+                    if free.contains_key(&chunk) {
+                        in_hand.entry(chunk).or_default().push((class, block));
+                    } else {
+                        kept.push(block);
+                    }
+                }
+                kept
+            });
+        }
+        let (mut swept, mut left) = (0, vec![FreeList::default(); CLASSES]);
+        for ((region, number), blocks) in in_hand {
+            let bytes: u64 = blocks.iter().map(|(class, _)| bytes_of(*class)).sum();
+            if bytes == CHUNK_BYTES as u64 {
+                let mut owned = self.lock();
+                owned.regions[region].discard(number * CHUNK_BYTES, CHUNK_BYTES);
+                // SAFETY: the chunk lies inside of its region.
+                let chunk = unsafe { owned.regions[region].start().add(number * CHUNK_BYTES) };
+                owned.spare.extend(NonNull::new(chunk));
+                drop(owned);
+                self.count_back(CHUNK_BYTES as u64);
+                swept += 1;
+                continue;
+            }
+            for (class, block) in blocks {
+                left[class].push(block);
+                if left[class].length == 2 * BATCH {
+                    self.give(class, std::mem::take(&mut left[class]));
+                }
+            }
+        }
+        for (class, batch) in left.into_iter().enumerate().filter(|(_, batch)| batch.length > 0) {
+            self.give(class, batch);
+        }
+        swept
+    }
+
+    /// Takes each batch of a class that is there now, and puts back what `change` makes of it, if that is any.
+    fn rotate(&self, class: usize, mut change: impl FnMut(FreeList) -> FreeList) {
+        /// As many as are out of the pool at a time.
+        const AT_ONCE: usize = 16;
+        let mut left = self.lock().batches[class].len();
+        while left > 0 {
+            let mut batches: SmallVec<[FreeList; AT_ONCE]> = SmallVec::new();
+            {
+                let mut owned = self.lock();
+                while batches.len() < AT_ONCE.min(left)
+                    && let Some(batch) = owned.batches[class].pop_front()
+                {
+                    owned.free -= u64::from(batch.length) * bytes_of(class);
+                    batches.push(batch);
+                }
+            }
+            if batches.is_empty() {
+                return;
+            }
+            left -= batches.len();
+            self.waiting[class].fetch_sub(batches.len(), Ordering::Relaxed);
+            for batch in batches {
+                let batch = change(batch);
+                if batch.length > 0 {
+                    self.give(class, batch);
+                }
+            }
+        }
+    }
+
+    /// Takes a batch from a worker.
+    fn give(&self, class: usize, batch: FreeList) {
+        self.lock().push(class, batch);
+        self.waiting[class].fetch_add(1, Ordering::Relaxed);
     }
 
     fn lock(&self) -> impl std::ops::DerefMut<Target = Owned> {
@@ -155,14 +371,71 @@ impl Drop for Pool {
 pub(crate) struct Arena {
     pool: Arc<Pool>,
     free: Box<[FreeList]>,
+    /// Classes of which blocks were asked for that were not in the lists, since the last look at that.
+    refilled: Box<[bool]>,
+    /// Calls of `tidy`.
+    calls: u32,
     next: Block,
     left: usize,
+    /// A large block that has been asked for and not been used yet.
+    provided: Option<(Block, usize)>,
+    /// The budget refuses at random: it is asked whatever there is.
+    asks: bool,
 }
 
 // SAFETY: the blocks are free memory that only this arena uses.
 unsafe impl Send for Arena {}
 
 impl Arena {
+    /// Has memory ready for one block of so many bytes, so that [`Arena::allocate`] takes nothing more from the system. Fails when the database
+    /// may not take what that needs; then nothing has changed.
+    #[inline]
+    pub(crate) fn provide(&mut self, bytes: usize, need: Need) -> Result<()> {
+        let class = bytes.div_ceil(STEP) - 1;
+        if class < CLASSES && self.free[class].length > 0 && !self.asks {
+            return Ok(());
+        }
+        self.provide_anew(bytes, class, need)
+    }
+
+    #[cold]
+    fn provide_anew(&mut self, bytes: usize, class: usize, need: Need) -> Result<()> {
+        let budget = self.pool.budget.clone();
+        let refused =
+            |bytes: usize| Error::OutOfMemory { needed: bytes as u64, taken: budget.taken(), limit: budget.limit() };
+        if class >= CLASSES {
+            self.give_back_provided();
+            budget.check(bytes as u64, need)?;
+            self.provided = Some((self.pool.large(bytes).ok_or_else(|| refused(bytes))?, bytes));
+            return Ok(());
+        }
+        if self.asks {
+            budget.check(bytes as u64, need)?;
+        }
+        let is_empty = self.free[class].length == 0;
+        self.refilled[class] |= is_empty;
+        if is_empty && !self.take_batch(class) {
+            if self.left < (class + 1) * STEP {
+                budget.check(CHUNK_BYTES as u64, need)?;
+                self.cut_rest();
+                self.next = self.pool.lock().chunk().ok_or_else(|| refused(CHUNK_BYTES))?;
+                self.left = CHUNK_BYTES;
+                self.pool.count(CHUNK_BYTES as u64);
+            }
+            let block = self.cut(class);
+            self.free[class].push(block);
+        }
+        Ok(())
+    }
+
+    /// The operation that asked for memory has ended, perhaps without using it.
+    #[inline]
+    pub(crate) fn give_back_provided(&mut self) {
+        if let Some((block, bytes)) = self.provided.take() {
+            self.pool.free_large(block, bytes);
+        }
+    }
+
     /// A block of at least `bytes` bytes, aligned to 8, with arbitrary content.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Block {
         debug_assert!(bytes > 0);
@@ -183,12 +456,7 @@ impl Arena {
     pub(crate) unsafe fn free(&mut self, block: Block, bytes: usize) {
         let class = bytes.div_ceil(STEP) - 1;
         if class >= CLASSES {
-            let mut owned = self.pool.lock();
-            assert!(owned.large.remove(&(block, bytes)), "a large block is freed once");
-            self.pool.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-            // SAFETY: it was listed with this size, so it was allocated with this layout.
-            unsafe { dealloc(block.as_ptr(), large_layout(bytes)) };
-            return;
+            return self.pool.free_large(block, bytes);
         }
         #[cfg(debug_assertions)]
         // SAFETY: the caller gave the whole block up; a stale reader shall see nonsense, not the old content.
@@ -203,26 +471,75 @@ impl Arena {
 
     #[cold]
     fn refill(&mut self, class: usize) -> Block {
-        // Relaxed: a hint; the lock below orders the lists themselves.
-        if self.pool.waiting[class].load(Ordering::Relaxed) > 0
-            && let Some(mut batch) = self.pool.lock().batches[class].pop()
-        {
-            self.pool.waiting[class].fetch_sub(1, Ordering::Relaxed);
-            let block = batch.pop().expect("a batch is not empty");
-            self.free[class] = batch;
-            return block;
+        self.refilled[class] = true;
+        if self.take_batch(class) {
+            return self.free[class].pop().expect("a batch is not empty");
         }
-        let bytes = (class + 1) * STEP;
-        if self.left < bytes {
-            self.next = self.pool.lock().chunk();
+        if self.left < (class + 1) * STEP {
+            self.cut_rest();
+            let chunk = self.pool.lock().chunk();
+            // As the global allocator does when there is no memory.
+            self.next = chunk.unwrap_or_else(|| handle_alloc_error(large_layout(CHUNK_BYTES)));
             self.left = CHUNK_BYTES;
-            self.pool.bytes.fetch_add(CHUNK_BYTES as u64, Ordering::Relaxed);
+            self.pool.count(CHUNK_BYTES as u64);
         }
-        let block = self.next;
+        self.cut(class)
+    }
+
+    /// Fills an empty list with a batch from the pool, if one waits there.
+    fn take_batch(&mut self, class: usize) -> bool {
+        // Relaxed: a hint; the lock below orders the lists themselves.
+        if self.pool.waiting[class].load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let Some(batch) = self.pool.lock().pop(class) else { return false };
+        self.pool.waiting[class].fetch_sub(1, Ordering::Relaxed);
+        self.free[class] = batch;
+        true
+    }
+
+    /// Cuts a block from the chunk, which has room for it.
+    fn cut(&mut self, class: usize) -> Block {
+        let (block, bytes) = (self.next, (class + 1) * STEP);
         // SAFETY: `left` bytes of the chunk remain behind `next`.
         self.next = unsafe { block.add(bytes) };
         self.left -= bytes;
         block
+    }
+
+    /// Makes free blocks of what is left of the chunk (invariant 1).
+    fn cut_rest(&mut self) {
+        while self.left > 0 {
+            let class = (self.left / STEP).min(CLASSES) - 1;
+            let bytes = bytes_of(class) as usize;
+            self.free[class].push(self.next);
+            // SAFETY: `left` bytes of the chunk remain behind `next`.
+            self.next = unsafe { self.next.add(bytes) };
+            self.left -= bytes;
+        }
+    }
+
+    /// Gives the pool the lists of classes that nobody has asked for in a while. To be called now and then.
+    pub(crate) fn tidy(&mut self) {
+        /// Calls between two looks.
+        const LOOK_EVERY: u32 = 64;
+        self.calls += 1;
+        if self.calls < LOOK_EVERY {
+            return;
+        }
+        self.calls = 0;
+        for class in 0..CLASSES {
+            // One that is used has been refilled: its list went at the look before.
+            if !std::mem::take(&mut self.refilled[class]) {
+                self.give_all(class);
+            }
+        }
+    }
+
+    fn give_all(&mut self, class: usize) {
+        while self.free[class].length > 0 {
+            self.give(class);
+        }
     }
 
     /// Hands a batch to whoever needs it.
@@ -235,16 +552,26 @@ impl Arena {
                 None => break,
             }
         }
-        self.pool.lock().batches[class].push(batch);
-        self.pool.waiting[class].fetch_add(1, Ordering::Relaxed);
+        self.pool.give(class, batch);
     }
 
     #[cold]
     fn allocate_large(&mut self, bytes: usize) -> Block {
-        let block = allocate(large_layout(bytes));
-        self.pool.lock().large.insert((block, bytes));
-        self.pool.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        block
+        if let Some((block, _)) = self.provided.take_if(|(_, provided)| *provided == bytes) {
+            return block;
+        }
+        self.pool.large(bytes).unwrap_or_else(|| handle_alloc_error(large_layout(bytes)))
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // The models pay for every lock.
+        if !cfg!(loom) {
+            self.give_back_provided();
+            self.cut_rest();
+            (0..CLASSES).for_each(|class| self.give_all(class));
+        }
     }
 }
 
@@ -254,7 +581,7 @@ mod tests {
 
     #[test]
     fn freed_blocks_are_used_again_across_arenas() {
-        let pool = Pool::new();
+        let pool = Pool::unlimited();
         let (mut one, mut two) = (pool.arena(), pool.arena());
         for round in 0..20 {
             let blocks: Vec<_> = (0..5000).map(|_| one.allocate(100)).collect();
@@ -270,9 +597,103 @@ mod tests {
         }
     }
 
+    /// The bytes that `count` blocks have taken when each of them has grown from 40 to 400 bytes, in steps, and their greatest number meanwhile.
+    fn drift(count: usize, sweep: bool) -> (u64, u64) {
+        let pool = Pool::unlimited();
+        let mut arenas = [pool.arena(), pool.arena()];
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut blocks: Vec<_> = (0..count).map(|_| (arenas[0].allocate(40), 40)).collect();
+        let mut most = 0;
+        for size in (48..=400).step_by(8) {
+            random.shuffle(&mut blocks);
+            for (number, (block, bytes)) in blocks.iter_mut().enumerate() {
+                let new = arenas[number % 2].allocate(size);
+                // SAFETY: a block of that many bytes is at least as long.
+                unsafe { new.write_bytes(size as u8, size) };
+                // SAFETY: allocated with this size and freed once.
+                unsafe { arenas[1 - number % 2].free(*block, *bytes) };
+                (*block, *bytes) = (new, size);
+                if number % 50 == 0 {
+                    arenas.iter_mut().for_each(Arena::tidy);
+                    if sweep {
+                        pool.sweep_if_due();
+                    }
+                }
+            }
+            most = most.max(pool.bytes());
+            // Nothing that is in use has been given away.
+            for (block, bytes) in &blocks {
+                // SAFETY: in use, and as long as this.
+                assert!(
+                    unsafe { std::slice::from_raw_parts(block.as_ptr(), *bytes) }
+                        .iter()
+                        .all(|byte| *byte == size as u8)
+                );
+            }
+        }
+        (pool.bytes(), most)
+    }
+
+    #[test]
+    fn memory_of_one_size_serves_another_when_values_grow() {
+        let count = 15_000;
+        let last = 400 * count as u64;
+        let (without, _) = drift(count, false);
+        assert!(without > 8 * last, "sweeping is what helps: {without} bytes without it, {last} in use");
+        let (now, most) = drift(count, true);
+        // What is not worth a sweep comes on top.
+        let slack = 8 << 20;
+        assert!(now < 2 * last + slack && most < 3 * last + slack, "{now} bytes, {most} at most, {last} in use");
+    }
+
+    #[test]
+    fn a_sweep_gives_away_only_chunks_without_a_block_in_use() {
+        let pool = Pool::unlimited();
+        let mut arena = pool.arena();
+        let blocks: Vec<_> = (0..4 * CHUNK_BYTES / 64).map(|_| arena.allocate(64)).collect();
+        let (kept, others) = blocks.split_first().unwrap();
+        for block in others {
+            // SAFETY: allocated above with this size and freed once.
+            unsafe { arena.free(*block, 64) };
+        }
+        drop(arena);
+        let before = pool.bytes();
+        let swept = pool.sweep() as u64;
+        assert!(swept >= 3 && pool.bytes() == before - swept * CHUNK_BYTES as u64, "{swept} of {before}");
+        assert_eq!((pool.sweep(), pool.lock().spare.len() as u64), (0, swept));
+        // They serve another size, and are counted again.
+        let mut arena = pool.arena();
+        let more: HashSet<_> = (0..3 * CHUNK_BYTES / 2048).map(|_| arena.allocate(2048)).collect();
+        assert!(pool.bytes() <= before && !more.contains(kept));
+    }
+
+    #[test]
+    fn what_cannot_be_provided_is_refused_and_what_is_free_is_used_again() {
+        let budget = Arc::new(Budget::new(32 << 20));
+        let pool = Pool::new(budget.clone());
+        let mut arena = pool.arena();
+        let mut blocks = Vec::new();
+        while arena.provide(100, Need::Grow).is_ok() {
+            blocks.push(arena.allocate(100));
+        }
+        assert_eq!((budget.taken(), pool.bytes()), (28 << 20, 28 << 20));
+        // Of other sizes there is nothing either; deletes have the reserve.
+        assert!(arena.provide(1 << 20, Need::Grow).is_err());
+        assert!(arena.provide(104, Need::Grow).is_err() && arena.provide(2000, Need::Grow).is_err());
+        arena.provide(2000, Need::Shrink).unwrap();
+        // SAFETY: allocated above with this size and freed once.
+        unsafe { arena.free(blocks.pop().unwrap(), 100) };
+        arena.provide(100, Need::Grow).unwrap();
+        // A large block that was provided and not used is given back.
+        arena.provide(1 << 20, Need::Shrink).unwrap();
+        let taken = budget.taken();
+        arena.give_back_provided();
+        assert_eq!(budget.taken(), taken - (1 << 20));
+    }
+
     #[test]
     fn large_blocks_come_and_go() {
-        let pool = Pool::new();
+        let pool = Pool::unlimited();
         let mut arena = pool.arena();
         let block = arena.allocate(1 << 20);
         assert_eq!(pool.bytes(), 1 << 20);

@@ -1,35 +1,108 @@
 //! The indirection array of a table (ERMIA 3.5) and its RowIds.
 //!
-//! The array is a reserved range of addresses that the system fills with zero pages as rows are touched: a lookup is
-//! one addition, growth copies nothing. RowIds are handed out to workers in blocks, so that inserting threads write
+//! The array is a few reserved ranges of addresses, each twice as long as the one before, that the system fills with zero pages as
+//! rows are touched: a lookup finds the range by the highest bit of the number, growth copies nothing, and a small table has few addresses: also
+//! where the address space is limited. RowIds are handed out to workers in blocks, so that inserting threads write
 //! different cache lines, and come back to the worker that retired them.
 //!
 //! Invariants
 //! 1. A RowId below `taken` belongs to one worker (free in its list or block) or to one key of the table.
 //! 2. A slot without a version belongs to no key, except while its key is being taken out of the index.
+//! 3. A RowId that has been handed out has a slot; asking for the slot of any other one makes it.
 
-use std::{marker::PhantomData, mem::size_of, ops::Range};
+use std::{marker::PhantomData, mem::size_of, ops::Range, ptr::NonNull, sync::Arc};
 
 use crate::{
     error::{Error, Result},
     ids::RowId,
     log::lsn::Address,
-    platform::{memory::Region, prefetch},
+    platform::{budget::Budget, memory::Region, prefetch},
     rows::{
         chain::{CertifierStamps, RowSlot},
         in_place::{Control, RecordSlot},
     },
-    sync::{AtomicU64, Mutex, Ordering},
+    sync::{AtomicPtr, AtomicU64, Mutex, Ordering},
 };
 
 /// Rows that a worker takes at a time.
 const BLOCK_ROWS: u64 = 64;
 
-/// Rows for which a table reserves addresses: 2^32, 32 GiB of address space.
+/// Rows that a table can have.
 #[cfg(not(any(loom, shuttle, miri)))]
 const CAPACITY: u64 = 1 << 32;
 #[cfg(any(loom, shuttle, miri))]
 const CAPACITY: u64 = 1 << 12;
+
+/// Rows of the first range.
+const FIRST_ROWS: u64 = 1 << 12;
+/// Ranges of a table with as many rows as it can have.
+const RANGES: usize = (CAPACITY / FIRST_ROWS + 1).next_power_of_two().ilog2() as usize;
+/// Bytes of a word for each row.
+const WORD: usize = size_of::<u64>();
+/// Rows whose slots share a page.
+const PAGE_ROWS: u64 = (4096 / WORD) as u64;
+
+/// A word for each row, in ranges that are reserved when they are first needed.
+struct Words {
+    ranges: [AtomicPtr<u64>; RANGES],
+    owned: Mutex<Vec<Region>>,
+    /// Ranges of at least so many bytes ask for huge pages.
+    huge_from: usize,
+}
+
+impl Words {
+    fn new(huge_from: usize) -> Self {
+        let ranges = std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut()));
+        Self { ranges, owned: Mutex::new(Vec::new()), huge_from }
+    }
+
+    /// The range of a row, and its place there.
+    #[inline]
+    fn place(row: RowId) -> (usize, usize) {
+        assert!(row.0 < CAPACITY);
+        let number = row.0 + FIRST_ROWS;
+        let range = number.ilog2() - FIRST_ROWS.ilog2();
+        (range as usize, (number - (FIRST_ROWS << range)) as usize)
+    }
+
+    /// The word of a row, if its range is there.
+    #[inline]
+    fn find(&self, row: RowId) -> Option<NonNull<u64>> {
+        let (range, at) = Self::place(row);
+        // Acquire: pairs with `reserve`.
+        let start = NonNull::new(self.ranges[range].load(Ordering::Acquire))?;
+        // SAFETY: a range has a word for each row up to the next one (`reserve`), and `at` is one of them.
+        Some(unsafe { start.add(at) })
+    }
+
+    /// The word of a row.
+    #[inline]
+    fn word(&self, row: RowId) -> NonNull<u64> {
+        // As the global allocator does when there is no memory.
+        self.find(row).unwrap_or_else(|| {
+            self.reserve(row).unwrap_or_else(|_| std::alloc::handle_alloc_error(std::alloc::Layout::new::<u64>()))
+        })
+    }
+
+    /// As [`Words::word`]; fails where the system has no addresses left.
+    #[cold]
+    fn reserve(&self, row: RowId) -> Result<NonNull<u64>> {
+        let (range, _) = Self::place(row);
+        let mut owned = self.owned.lock().expect("no code panics while it holds the ranges");
+        // Relaxed: under the lock.
+        if self.ranges[range].load(Ordering::Relaxed).is_null() {
+            let bytes = (FIRST_ROWS << range) as usize * WORD;
+            let huge_from = if bytes >= self.huge_from { 0 } else { bytes };
+            let region = Region::reserve(bytes, huge_from)
+                .map_err(|_| Error::Limit("address space: the system has none left for more rows"))?;
+            // Release: pairs with `find`; the zero pages are there with it.
+            self.ranges[range].store(region.start().cast(), Ordering::Release);
+            owned.push(region);
+        }
+        drop(owned);
+        Ok(self.find(row).expect("just reserved"))
+    }
+}
 
 /// The word that stands for a row in its table's array.
 ///
@@ -42,18 +115,18 @@ pub(crate) type ChainArray<H> = RowArray<RowSlot<H>>;
 
 /// RowId -> the row's word.
 pub(crate) struct RowArray<T> {
-    slots: Region,
+    slots: Words,
     rows: PhantomData<T>,
-    /// Addresses in the cold store of rows that are in memory and not in the log any more. Untouched, and without memory,
-    /// where there are none.
-    homes: Region,
+    /// Addresses in the cold store of rows that are in memory and not in the log any more. There are no ranges where there are none.
+    homes: Words,
+    budget: Arc<Budget>,
     taken: AtomicU64,
     /// RowIds below `taken` that recovery found to be nobody's, in runs, the lowest last.
     free: Mutex<Vec<Range<u64>>>,
 }
 
 /// Small pages for the first rows: a table of few rows takes few pages.
-const HUGE_FROM: usize = 2 << 20;
+const HUGE_FROM: usize = 4 << 20;
 
 const _: () = assert!(size_of::<RowSlot<()>>() == 8, "a slot is one word");
 
@@ -64,34 +137,36 @@ unsafe impl<H: CertifierStamps> Slot for RowSlot<H> {}
 unsafe impl<C: Control> Slot for RecordSlot<C> {}
 
 impl<T: Slot> RowArray<T> {
-    /// An array without rows.
-    pub(crate) fn reserve() -> Result<Self> {
-        let reserve = |huge_from| {
-            Region::reserve(CAPACITY as usize * size_of::<T>(), huge_from)
-                .map_err(|_| Error::Limit("address space: the system refused to reserve 64 GiB for a table"))
-        };
-        let (slots, homes) = (reserve(HUGE_FROM)?, reserve(usize::MAX)?);
-        Ok(Self { slots, homes, rows: PhantomData, taken: AtomicU64::new(0), free: Mutex::new(Vec::new()) })
+    /// An array without rows, whose pages count in `budget`.
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        Self {
+            slots: Words::new(HUGE_FROM),
+            homes: Words::new(usize::MAX),
+            rows: PhantomData,
+            budget: budget.clone(),
+            taken: AtomicU64::new(0),
+            free: Mutex::new(Vec::new()),
+        }
     }
 
     /// The place of a row.
+    #[inline]
     pub(crate) fn slot(&self, row: RowId) -> &T {
-        assert!(row.0 < CAPACITY);
-        // SAFETY: inside the region, aligned as pages are, and zero bytes are a valid slot (`Slot`). The region lives as
-        // long as `self`.
-        unsafe { &*self.slots.start().cast::<T>().add(row.0 as usize) }
+        // SAFETY: in a range, aligned as words are, and zero bytes are a valid slot (`Slot`). Ranges live as long as `self`.
+        unsafe { self.slots.word(row).cast::<T>().as_ref() }
     }
 
     fn home_word(&self, row: RowId) -> &AtomicU64 {
-        assert!(row.0 < CAPACITY);
         // SAFETY: as in `slot`.
-        unsafe { &*self.homes.start().cast::<AtomicU64>().add(row.0 as usize) }
+        unsafe { self.homes.word(row).cast::<AtomicU64>().as_ref() }
     }
 
     /// Where a row is in the cold store that is in memory, too, and not in the log.
     pub(crate) fn home(&self, row: RowId) -> Option<Address> {
+        // SAFETY: as in `slot`.
+        let word = unsafe { self.homes.find(row)?.cast::<AtomicU64>().as_ref() };
         // Acquire: pairs with the stores below.
-        Address::from_word(self.home_word(row).load(Ordering::Acquire))
+        Address::from_word(word.load(Ordering::Acquire))
     }
 
     /// A row has been moved to the cold store.
@@ -153,6 +228,12 @@ impl<T: Slot> RowArray<T> {
         if first + BLOCK_ROWS > CAPACITY {
             return Err(Error::Limit("rows of one table"));
         }
+        if self.slots.find(RowId(first)).is_none() {
+            self.slots.reserve(RowId(first))?;
+        }
+        if first.is_multiple_of(PAGE_ROWS) {
+            self.budget.add(PAGE_ROWS * WORD as u64);
+        }
         Ok(first)
     }
 }
@@ -162,7 +243,7 @@ impl<C: Control> RowArray<RecordSlot<C>> {
     pub(crate) fn settle(&self) {
         let is_used = |row: &u64| self.slot(RowId(*row)).record().is_some();
         let taken = (0..self.count()).rev().find(is_used).map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
-        // Relaxed: nobody else is there.
+        // Relaxed: nobody else is there. They were handed out before, and have been counted.
         self.taken.store(taken, Ordering::Relaxed);
         let (mut free, mut end) = (Vec::new(), taken);
         for row in (0..taken).rev().filter(is_used) {
@@ -183,6 +264,8 @@ impl<H: CertifierStamps> ChainArray<H> {
         let taken = last.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
         // Relaxed: nobody else is there.
         self.taken.store(taken, Ordering::Relaxed);
+        let pages: u64 = used.iter().map(|stretch| (stretch.end - stretch.start).div_ceil(PAGE_ROWS)).sum();
+        self.budget.add(pages * PAGE_ROWS * WORD as u64);
         let mut free = Vec::new();
         // Where a run of free rows ends, if there is one above `row`.
         let mut end = taken;
@@ -235,11 +318,27 @@ mod tests {
     use crate::log::lsn::{Lsn, Space};
 
     #[test]
+    fn every_row_has_a_word_of_its_own() {
+        let edges =
+            [0, 1, FIRST_ROWS - 1, FIRST_ROWS, 3 * FIRST_ROWS - 1, 3 * FIRST_ROWS, 7 * FIRST_ROWS, CAPACITY - 1];
+        let places = edges.map(|row| Words::place(RowId(row)));
+        let last = FIRST_ROWS as usize - 1;
+        assert_eq!(places[..6], [(0, 0), (0, 1), (0, last), (1, 0), (1, 2 * last + 1), (2, 0)]);
+        assert!(places.iter().all(|&(range, at)| range < RANGES && at < (FIRST_ROWS as usize) << range));
+        let array = ChainArray::<()>::new(&Arc::new(Budget::unlimited()));
+        let slots = edges.map(|row| std::ptr::from_ref(array.slot(RowId(row))).addr());
+        let distinct: std::collections::HashSet<_> = slots.iter().collect();
+        assert_eq!(distinct.len(), edges.len());
+        assert_eq!(array.home(RowId(CAPACITY - 1)), None);
+    }
+
+    #[test]
     fn what_recovery_left_free_is_handed_out_first_and_once() {
-        let array = ChainArray::<()>::reserve().unwrap();
+        let budget = Arc::new(Budget::unlimited());
+        let array = ChainArray::<()>::new(&budget);
         let rows = [0, 3, 200, (1 << 32) - 130];
         for row in rows {
-            let address = Address::new(Space::Log, Lsn::new(16, 0), 0);
+            let address = Address::new(Space::Log, Lsn::new(16, 0), 0).unwrap();
             assert!(array.slot(RowId(row)).replace_stored(None, Some(address)));
         }
         array.recovered(&[0..4096, (1 << 32) - 4096..1 << 32]);
@@ -249,7 +348,7 @@ mod tests {
         assert_eq!(taken, (0..303).filter(|row| !rows.contains(row)).collect::<Vec<_>>());
         // What is free between far rows does not have to be written down.
         assert!(array.free.lock().unwrap().len() < 4);
-        let empty = ChainArray::<()>::reserve().unwrap();
+        let empty = ChainArray::<()>::new(&budget);
         empty.recovered(&[]);
         assert_eq!((empty.count(), RowIds::default().take(&empty).unwrap()), (0, RowId(0)));
     }

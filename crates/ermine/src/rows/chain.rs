@@ -23,7 +23,7 @@ use crate::{
     log::lsn::Address,
     platform::prefetch,
     rows::arena::Arena,
-    sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, total_order},
+    sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, total_order},
 };
 
 /// The certifier's words in each version.
@@ -124,6 +124,8 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy)]
 struct Shape(u32);
 
+const _: () = assert!(crate::MAX_VALUE_BYTES < 1 << Shape::LENGTH_BITS, "the length of a value fits its bits");
+
 impl Shape {
     const LENGTH_BITS: u32 = 30;
 
@@ -216,7 +218,8 @@ impl<H: CertifierStamps> VersionPtr<H> {
         unsafe { arena.free(self.0.cast(), bytes) }
     }
 
-    fn bytes(payload: usize) -> usize {
+    /// Bytes that a version with such a payload takes.
+    pub(crate) fn bytes(payload: usize) -> usize {
         size_of::<Version<H>>() + payload
     }
 
@@ -319,6 +322,18 @@ pub(crate) struct NewVersion<'a, H> {
 #[repr(transparent)]
 pub(crate) struct RowSlot<H>(AtomicPtr<Version<H>>);
 
+/// Orders the installation of a version before the look at its index entries that follows.
+///
+/// A writer installs the version, then looks at the leaf of its entry; a worker that takes the entry out locks that leaf,
+/// then looks at the versions (reclaim.rs, invariant 4). The fence pairs with the one in `index::version::Version::lock`:
+/// the writer finds the leaf locked or the entry gone, or the worker finds the version. That the installation is
+/// sequentially consistent is not enough: the reads of a leaf are not, and on Arm a load passes the store of a
+/// compare-and-swap before it.
+#[inline]
+pub(crate) fn installed() {
+    fence(Ordering::SeqCst);
+}
+
 impl<H: CertifierStamps> RowSlot<H> {
     /// A slot without a version.
     #[cfg(loom)]
@@ -329,7 +344,7 @@ impl<H: CertifierStamps> RowSlot<H> {
     /// The newest version, where it is in memory.
     pub(crate) fn head(&self) -> Option<VersionPtr<H>> {
         // SeqCst: an acquire of what `install` released, and the load half of the pair "install a version, then look
-        // at the index entry" against "lock the entry's leaf, then look at the versions" (reclaim.rs).
+        // at the index entry" against "lock the entry's leaf, then look at the versions" (see `installed`).
         let word = self.0.load(Ordering::SeqCst);
         NonNull::new(word).filter(|word| word.addr().get() & 1 == 0).map(VersionPtr)
     }

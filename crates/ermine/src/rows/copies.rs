@@ -71,6 +71,11 @@ impl Copies {
         self.at
     }
 
+    /// Bytes that it takes, but for the first chunk.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks[1..].iter().map(|chunk| chunk.words * size_of::<u64>()).sum()
+    }
+
     /// Forgets what was pushed last, before anybody has been given it.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.at = mark;

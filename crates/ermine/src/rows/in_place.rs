@@ -46,9 +46,12 @@ impl CommitTid {
     /// A million commits, each after the other, in an epoch; epochs of a millisecond for seventeen years.
     const SEQUENCE_BITS: u32 = 20;
 
+    /// Above all epochs that a TID has room for.
+    pub(crate) const EPOCHS: u64 = 1 << (59 - Self::SEQUENCE_BITS);
+
     /// The first of an epoch.
     pub(crate) fn first(epoch: u64) -> Self {
-        debug_assert!(epoch < 1 << (59 - Self::SEQUENCE_BITS));
+        assert!(epoch < Self::EPOCHS, "epoch {epoch} does not fit a TID");
         Self(epoch << Self::SEQUENCE_BITS)
     }
 
@@ -260,6 +263,22 @@ impl<C: Control> RecordPtr<C> {
         size_of::<Record<C>>() + capacity * WORD
     }
 
+    /// Bytes that a record takes for a payload of so many.
+    pub(crate) fn bytes_for(room: usize) -> usize {
+        Self::bytes(room.div_ceil(8).max(1))
+    }
+
+    /// Whether a payload of so many bytes fits where the record's is: also later, since room only grows.
+    pub(crate) fn has_room(self, payload: usize) -> bool {
+        payload.div_ceil(8) <= self.block().map_or(self.words(), block_words).len()
+    }
+
+    /// Bytes that a payload takes outside of its record, where it has outgrown that: as `store` makes room for it.
+    pub(crate) fn outgrown_bytes_for(payload: usize) -> usize {
+        let needed = payload.div_ceil(8);
+        size_of::<Block>() + (needed + needed / 2) * WORD
+    }
+
     /// Gives the memory back.
     ///
     /// # Safety
@@ -417,7 +436,7 @@ impl<C: Control> RecordPtr<C> {
         }
         // Half as much again: what grows a little, often, is moved seldom.
         let capacity = needed + needed / 2;
-        let place = arena.allocate(size_of::<Block>() + capacity * WORD).cast::<Block>();
+        let place = arena.allocate(Self::outgrown_bytes_for(payload.len())).cast::<Block>();
         // SAFETY: the arena gave a block of that many bytes, aligned to 8, that nobody else knows.
         unsafe {
             place.write(Block { capacity });
@@ -520,7 +539,7 @@ mod loom_models {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(move || {
-            let pool = Pool::new();
+            let pool = Pool::unlimited();
             let mut arena = pool.arena();
             let record = RecordPtr::create(&mut arena, 16, ());
             write(record, &mut arena, 1, 16);

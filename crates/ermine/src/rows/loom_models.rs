@@ -48,7 +48,7 @@ impl Row {
             readers: ReaderSlots::with_count(2),
             safe: SafeSnapshot::new(),
         };
-        let row = Self { shared, slot: RowSlot::empty(), pool: Pool::new() };
+        let row = Self { shared, slot: RowSlot::empty(), pool: Pool::unlimited() };
         let first = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[FIRST] };
         let first = row.slot.push(&mut row.pool.arena(), None, first).unwrap();
         first.origin().store(OriginWord::at(row.shared.clock.reserve(1)));

@@ -10,7 +10,7 @@
 //! 3. An unlinked version keeps its own link: who stands on it walks on to versions that were retired later.
 //! 4. An entry of a secondary index goes with the last version of its row that belongs to it, whether there is another
 //!    being looked at under the entry's leaf lock. A writer that brings the key back installs its version first and
-//!    looks at the entry afterwards, so one of the two sees the other. A row therefore has no entries left when its
+//!    looks at the entry afterwards, so one of the two sees the other (`chain::installed`). A row therefore has no entries left when its
 //!    tombstone is alone, and its RowId can serve another key.
 //! 5. A supersession touches nothing that was superseded after it. When a RowId serves another key, all of that key's
 //!    stamps are higher than those of the supersessions that still wait in queues under the old one.

@@ -102,7 +102,7 @@ pub(crate) struct Horizon {
 }
 
 impl Horizon {
-    /// Looks again: at `holder`, then at all the slots that there are by then ([`crate::txn::safe`], invariant 3).
+    /// Looks again: at `holder`, then at all the slots that there are by then ([`crate::txn::safe`], invariant 4).
     pub(crate) fn refresh<'a, I: Iterator<Item = &'a SnapshotSlot>>(
         &mut self,
         clock: &LogOffset,

@@ -122,6 +122,11 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         0
     }
 
+    /// Bytes that are kept of the transaction, about.
+    fn kept_bytes(state: &Self::State) -> usize {
+        Self::tracked_reads(state) * 2 * size_of::<Place>()
+    }
+
     /// The transaction is going to write a record. Once a record.
     fn claim(
         shared: &Self::Shared,

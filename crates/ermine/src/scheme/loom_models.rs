@@ -30,7 +30,7 @@ use crate::{
         chain::{Kind, NewVersion, OriginWord, RowSlot, VersionPtr},
     },
     txn::{
-        commit_order::{Ending, Unlogged, Write},
+        commit_order::{Ending, Unlogged, Unwritten, Write},
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -89,7 +89,7 @@ impl<S: Scheme> Rows<S> {
             slots,
             staleness: Staleness::new(Some(stale_after), escalate_after),
             readers: Arc::new(TableReaders::new(escalate_after)),
-            pool: Pool::new(),
+            pool: Pool::unlimited(),
         };
         let mut arena = rows.pool.arena();
         for slot in &rows.slots {
@@ -106,6 +106,8 @@ struct History<S: Scheme> {
     read: Vec<Handle<S>>,
     /// Old and new versions.
     overwrote: Vec<(Handle<S>, Handle<S>)>,
+    /// Those that had ended when it began.
+    ended_before: Vec<usize>,
 }
 
 /// One transaction.
@@ -122,6 +124,7 @@ struct Actor<S: Scheme> {
     /// Rows that it finds at commit to have read.
     late: Vec<usize>,
     writes: Vec<Write<StampsOf<S>>>,
+    ended_before: Vec<usize>,
 }
 
 impl<S: Scheme> Actor<S> {
@@ -144,12 +147,13 @@ impl<S: Scheme> Actor<S> {
             read: Vec::new(),
             late: Vec::new(),
             writes: Vec::new(),
+            ended_before: Vec::new(),
         }
     }
 
     fn begin(mut self) -> Self {
         self.begin = self.rows.shared.clock.now();
-        self.certifier.begin();
+        self.certifier.begin(LogOffset::commit_up_to(Stamp(self.begin.0 - 1)));
         self
     }
 
@@ -271,15 +275,18 @@ impl<S: Scheme> Actor<S> {
                     certifier.read_late(&rows.shared, tid, bit, stamp, Late { version, head, place: PLACE })
                 })
             };
-            if (Ending { tids, reader, certifier })
-                .commit(&rows.shared, &mut Unlogged(1), &self.writes, |_| &*rows.readers, validate)
-                .is_err()
-            {
+            let (ending, readers) = (Ending { tids, reader, certifier }, |_| &*rows.readers);
+            let committed = match self.writes.is_empty() {
+                true => ending.commit(&rows.shared, &mut Unwritten, &self.writes, readers, validate),
+                false => ending.commit(&rows.shared, &mut Unlogged(1), &self.writes, readers, validate),
+            };
+            if committed.is_err() {
                 return self.abort();
             }
         }
         let overwrote = self.writes.iter().map(|write| (write.old.unwrap(), write.new)).collect();
-        Some(History { read: std::mem::take(&mut self.read), overwrote })
+        let (read, ended_before) = (std::mem::take(&mut self.read), std::mem::take(&mut self.ended_before));
+        Some(History { read, overwrote, ended_before })
     }
 
     fn ends_read_only(&mut self, stamp: Stamp) -> bool {
@@ -304,7 +311,7 @@ impl<S: Scheme> Actor<S> {
     }
 }
 
-/// Asserts that a serial order explains the committed transactions.
+/// Asserts that a serial order that agrees with time explains the committed transactions.
 fn assert_serializable<S: Scheme>(ended: &[Option<History<S>>]) {
     let count = ended.len();
     let mut precedes = vec![vec![false; count]; count];
@@ -314,7 +321,7 @@ fn assert_serializable<S: Scheme>(ended: &[Option<History<S>>]) {
         for other in (0..count).filter(|&other| other != at) {
             let overwrote = history.overwrote.iter().map(|write| write.0);
             let after = history.read.iter().copied().chain(overwrote).any(|version| made(other, version));
-            precedes[other][at] |= after;
+            precedes[other][at] |= after || ended[other].is_some() && history.ended_before.contains(&other);
             precedes[at][other] |= history.read.iter().any(|&version| ended_it(other, version));
         }
     }
@@ -637,4 +644,64 @@ fn loom_an_abort_takes_off_its_own_mark_only() {
     });
     let expected = [[false, true, false], [false, false, true]].map(Vec::from);
     assert_eq!(met, BTreeSet::from(expected));
+}
+
+/// T has read B, which U overwrites and commits. R begins after that, reads A and nothing of U's; T writes A. R before T before U by
+/// what they read, and U before R by time: not all of them commit.
+fn report_after_close<S: Scheme>(reads: Reads, writes: &'static [usize]) -> BTreeSet<Vec<bool>> {
+    outcomes::<S>(3, move || {
+        let rows = Rows::with(reads);
+        let [mut adding, closing] = [(); 2].map(|()| Actor::begun(&rows));
+        adding.read(B).unwrap();
+        let closed = closing.run(&[], &[B]);
+        let mut report = Actor::begun(&rows);
+        report.ended_before = vec![0];
+        let adding = thread::spawn(move || adding.run(&[], &[A]));
+        let reported = report.run(&[A], writes);
+        vec![closed, adding.join().unwrap(), reported]
+    })
+}
+
+#[test]
+fn loom_report_after_close_under_the_safety_net() {
+    assert_one_of_two_aborts::<SiSsn>(&report_after_close::<SiSsn>(Reads::Tracked, &[]));
+}
+
+#[test]
+fn loom_report_after_close_that_writes_under_the_safety_net() {
+    assert_one_of_two_aborts::<SiSsn>(&report_after_close::<SiSsn>(Reads::Tracked, &[C]));
+}
+
+#[test]
+fn loom_report_after_close_under_ssi() {
+    assert_one_of_two_aborts::<SiSsi>(&report_after_close::<SiSsi>(Reads::Tracked, &[]));
+}
+
+#[test]
+fn loom_report_after_close_of_untracked_reads_under_the_safety_net() {
+    assert!(report_after_close::<SiSsn>(Reads::Untracked, &[]).contains(&vec![true, true, false]));
+}
+
+#[test]
+fn loom_report_after_close_of_readers_of_the_table_under_the_safety_net() {
+    report_after_close::<SiSsn>(Reads::Whole, &[]);
+}
+
+/// R takes no log, and stands where it finds the offset at its end.
+#[test]
+fn loom_report_after_close_under_the_safety_net_over_read_committed() {
+    let met = report_after_close::<RcSsn>(Reads::Tracked, &[]);
+    assert!(met.contains(&vec![true, true, false]) && met.contains(&vec![true, false, true]), "{met:?}");
+}
+
+/// Two read both rows, and write one of them or none, over read committed: the one without writes takes no log.
+#[test]
+fn loom_read_skew_under_the_safety_net_over_read_committed() {
+    outcomes::<RcSsn>(3, || {
+        let rows = Rows::new();
+        let [reader, writer] = [(); 2].map(|()| Actor::begun(&rows));
+        let writing = thread::spawn(move || writer.run(&[B], &[A, B]));
+        let read = reader.run(&[A, B], &[]);
+        vec![read, writing.join().unwrap()]
+    });
 }

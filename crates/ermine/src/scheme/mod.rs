@@ -111,7 +111,9 @@ impl Conflict {
         let edge = |cause: Cause| {
             let (table, key) = name(cause.place);
             // The edges of the scale mean that there is no such stamp.
-            let is_known = Stamp::ZERO < cause.stamp && cause.stamp.0 < Stamp::INFINITY.0 - 1;
+            let is_known = Stamp::ZERO < cause.stamp
+                && cause.stamp.0 < Stamp::INFINITY.0 - 1
+                && cause.dependency != Some(Dependency::EndedBefore);
             let stamp = is_known.then_some(cause.stamp);
             Some(Edge { dependency: cause.dependency?, table, key, stamp, other: cause.other })
         };
@@ -178,8 +180,8 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// Whether a transaction without writes is what the scheme promises by its snapshot alone.
     const SNAPSHOT_IS_SERIAL: bool;
 
-    /// A new transaction.
-    fn begin(&mut self);
+    /// A new transaction, which comes after every transaction with a stamp up to `after` that had been acknowledged when it began.
+    fn begin(&mut self, after: Stamp);
 
     /// The transaction read a version, made at `created`.
     fn read(

@@ -4,7 +4,8 @@
 //! may have been overwritten by a transaction with a lower stamp. All reads then hold at c, and the order of stamps is a
 //! serial order (read validation as in Larson et al., "High-Performance Concurrency Control Mechanisms for Main-Memory
 //! Databases", VLDB 2012, section 3.2). Ranges and missed keys are validated by the leaf set. A transaction without
-//! writes needs none of that: its snapshot is a place in the order of stamps.
+//! writes needs none of that: its snapshot is a place in the order of stamps. That order agrees with real time: what was
+//! acknowledged before a transaction began has a stamp below its snapshot.
 //!
 //! Waits, for overwriters that are committing, go to lower stamps: no deadlock.
 
@@ -75,7 +76,7 @@ impl Certifier for ReadValidation {
     const TRACKS: bool = true;
     const SNAPSHOT_IS_SERIAL: bool = true;
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: Stamp) {
         self.reads.clear();
         (self.stale, self.writes) = (None, false);
     }

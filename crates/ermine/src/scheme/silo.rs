@@ -22,6 +22,9 @@ use crate::{
 /// `silo`.
 pub(crate) struct Silo;
 
+/// Reads for which memory is kept for the next transaction.
+const READS_KEPT: usize = 1 << 14;
+
 /// The read set.
 #[derive(Default)]
 pub(crate) struct Reads(Vec<(RecordPtr<()>, TidWord, Place)>);
@@ -83,6 +86,9 @@ impl InPlace for Silo {
     fn end((): &(), reads: &mut Reads, _: bool) {
         /// Reads for which memory is kept.
         const KEPT: usize = 1 << 16;
+        if reads.0.capacity() > READS_KEPT {
+            reads.0 = Vec::new();
+        }
         reads.0.clear();
         reads.0.shrink_to(KEPT);
     }

@@ -36,7 +36,7 @@ impl Certifier for Uncertified {
     const TRACKS: bool = false;
     const SNAPSHOT_IS_SERIAL: bool = true;
 
-    fn begin(&mut self) {}
+    fn begin(&mut self, _: Stamp) {}
 
     fn read(&mut self, _: Running<'_>, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
         Ok(())

@@ -19,6 +19,10 @@
 //! still running. Here bits are set at commit, and such a T1 aborts when it gets there: nobody aborts for a T1 that never
 //! commits. An overwriter leaves s0 and s1 in the version it overwrote (the paper's s1 and s2 of the version).
 //!
+//! Real-time order comes with the rule. Like a transaction that another one has read from, a transaction that was acknowledged
+//! before another one began committed below that one's snapshot; the theorem uses nothing else of the edges of a cycle that are
+//! not anti-dependencies. So a cycle with such edges has a dangerous structure in it as well.
+//!
 //! Reads of stale versions are not tracked ([`super::untracked`]). In the paper the overwriter of such a version then only
 //! looks whether it is T2 itself. That leaves out the reader that becomes T2, with the overwriter as T3 that committed first:
 //! so here the overwriter also tells readers that still run its commit stamp, which is their s1.
@@ -174,7 +178,7 @@ impl Certifier for Ssi {
     const TRACKS: bool = true;
     const SNAPSHOT_IS_SERIAL: bool = false;
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: Stamp) {
         let (mut reads, mut untracked) = (std::mem::take(&mut self.reads), std::mem::take(&mut self.untracked));
         reads.clear();
         untracked.begin();

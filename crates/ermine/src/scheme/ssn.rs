@@ -7,6 +7,10 @@
 //! In a version, `predecessor` is the paper's pstamp, and an overwriter leaves its pi in `successor` (sstamp); how readers
 //! and overwriters find each other stands in [`super::tracking`], and for stale versions in [`super::untracked`].
 //!
+//! The theorem is about any graph whose forward edges all count in eta. A transaction U that was acknowledged before T began is
+//! such an edge: c(U) is below the offset that T read when it began. So with eta(T) >= begin(T) the serial order is one that
+//! agrees with real time (strict serializability), and with eta(T) at the last commit of T's session one that agrees with the session.
+//!
 //! Errata to the paper, found in reading: Algorithm 3 line 28 waits on *committing*, not on in flight; line 39 compares
 //! with the transaction's own stamp; post-commit stores pi(T), not c(T), in the overwritten version; an overwriter also
 //! takes the stamp of the overwritten version's creator, which `predecessor` does not hold until the creator is done.
@@ -60,7 +64,9 @@ type Handle = VersionPtr<Track>;
 pub(crate) struct Ssn {
     reads: Reads<Track>,
     untracked: Untracked,
-    /// eta.
+    /// Transactions up to this stamp come before it because they had been acknowledged when it began: a part of eta.
+    after: Stamp,
+    /// The rest of eta.
     predecessor: Cause,
     /// pi, as far as it is known.
     successor: Cause,
@@ -71,6 +77,7 @@ impl Default for Ssn {
         Self {
             reads: Reads::default(),
             untracked: Untracked::default(),
+            after: Stamp::ZERO,
             predecessor: Cause::none(Stamp::ZERO),
             successor: Cause::none(Stamp::INFINITY),
         }
@@ -81,7 +88,8 @@ impl Ssn {
     /// The exclusion window: pi(T) <= eta(T) is a violation. May be tested at any time: pi only falls, eta only rises.
     #[inline]
     fn test(&self) -> Result<(), Conflict> {
-        if self.predecessor.stamp < self.successor.stamp || Mutant::NoTest.is_on() {
+        let successor = self.successor.stamp;
+        if self.predecessor.stamp < successor && self.after < successor || Mutant::NoTest.is_on() {
             Ok(())
         } else {
             Err(self.conflict())
@@ -90,7 +98,10 @@ impl Ssn {
 
     #[cold]
     fn conflict(&self) -> Conflict {
-        let (predecessor, successor) = (self.predecessor, self.successor);
+        let (mut predecessor, successor) = (self.predecessor, self.successor);
+        if predecessor.stamp < successor.stamp && self.after >= successor.stamp {
+            predecessor = Cause::new(self.after, Dependency::EndedBefore, None);
+        }
         let untracked = if predecessor.dependency == Some(Dependency::MayHaveBeenReadBy) {
             predecessor.place.map(|place| place.table)
         } else if successor.dependency == Some(Dependency::MayBeOverwrittenBy) {
@@ -112,9 +123,10 @@ impl Certifier for Ssn {
     const TRACKS: bool = true;
     const SNAPSHOT_IS_SERIAL: bool = false;
 
-    fn begin(&mut self) {
+    fn begin(&mut self, after: Stamp) {
         self.reads.clear();
         self.untracked.begin();
+        self.after = if Mutant::NoRealTime.is_on() { Stamp::ZERO } else { after };
         self.predecessor = Cause::none(Stamp::ZERO);
         self.successor = Cause::none(Stamp::INFINITY);
     }
@@ -211,7 +223,11 @@ impl Certifier for Ssn {
             self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, place).with(other));
         }
         self.lower_pushed(self.untracked.successor(tids));
-        self.successor.stamp = self.successor.stamp.min(stamp);
+        let mut writes = writes.peekable();
+        // Of a transaction without writes no other takes its pi, and another one without writes that it follows may have its stamp.
+        if writes.peek().is_some() {
+            self.successor.stamp = self.successor.stamp.min(stamp);
+        }
         // The committed readers with a lower stamp of what it overwrote (lines 24-32).
         let overwriting = Overwriting { shared, tid, stamp, successor: self.successor.stamp };
         for Overwrite { old, place, table_readers, .. } in writes {

@@ -222,6 +222,10 @@ impl<W: Width> InPlace for Sto<W> {
 
     const RANGES: Ranges = Ranges::Stamped;
 
+    fn kept_bytes(running: &Running<W>) -> usize {
+        running.inventory.capacity() * 2 * size_of::<u64>()
+    }
+
     fn shared(limits: &Limits) -> Clock {
         let first = W::MAX.saturating_sub(limits.timestamps_left.unwrap_or(u64::MAX)).max(1);
         Clock { next: Next(AtomicU64::new(first)), first, round: AtomicU64::new(0), wait_max: limits.wait_max }

@@ -93,6 +93,9 @@ impl Track {
     }
 }
 
+/// Reads for which memory is kept for the next transaction.
+const READS_KEPT: usize = 1 << 14;
+
 /// The versions that a transaction has read, which were not overwritten then, or by somebody who had not ended.
 pub(super) struct Reads<H>(Vec<(VersionPtr<H>, Place)>);
 
@@ -104,6 +107,9 @@ impl<H> Default for Reads<H> {
 
 impl<H: CertifierStamps> Reads<H> {
     pub(super) fn clear(&mut self) {
+        if self.0.capacity() > READS_KEPT {
+            self.0 = Vec::new();
+        }
         self.0.clear();
     }
 

@@ -171,6 +171,10 @@ impl<R: Reads> InPlace for Tso<R> {
 
     const RANGES: Ranges = if R::STAMPED { Ranges::Stamped } else { Ranges::AtCommit };
 
+    fn kept_bytes(running: &Running) -> usize {
+        (running.marked.capacity() + running.read.capacity()) * 4 * size_of::<u64>()
+    }
+
     fn shared(_: &Limits) -> Shared {
         Shared {
             next: Next(AtomicU64::new(1)),

@@ -440,6 +440,10 @@ impl<W: Policy> InPlace for TwoPhase<W> {
         Ok(record.read(copies))
     }
 
+    fn kept_bytes(held: &Held) -> usize {
+        held.requests.len() * 2 * size_of::<Request>()
+    }
+
     fn claim(shared: &Shared, held: &mut Held, record: RecordPtr<Locks>, place: Place) -> Result<(), Conflict> {
         held.lock::<W>(shared, record, Mode::Exclusive, place)
     }

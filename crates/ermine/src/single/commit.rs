@@ -34,27 +34,50 @@ use crate::{
 impl<P: InPlace> Operation<'_, P> {
     /// Commits; gives the TID, and the epoch that has to be durable before anybody outside is told.
     pub(super) fn commit(&mut self) -> Result<(Stamp, u64)> {
-        if let Some(snapshot) = self.state.snapshot {
-            self.worker.presence.committed();
-            return Ok((Stamp(snapshot.stamp().0 - 1), self.read_from()));
-        }
-        let last;
-        let stamp = if self.state.footprint.writes.is_empty() {
-            self.certify(0)?;
-            last = self.read_from();
-            if self.is_observed() {
-                self.engine.epochs.told()
-            } else {
-                self.state.last_tid.max(self.state.own_tid).stamp()
-            }
+        let committed = if self.state.snapshot.is_some() {
+            self.place_of_reads()
         } else {
-            let tid = self.commit_writes()?;
-            last = tid.epoch();
-            tid.stamp()
+            let committed = if self.state.footprint.writes.is_empty() {
+                self.certify(0)?;
+                self.place_of_reads()
+            } else {
+                let tid = self.commit_writes()?;
+                (tid.stamp(), tid.epoch())
+            };
+            P::end(&self.engine.shared, &mut self.state.scheme, true);
+            committed
         };
-        P::end(&self.engine.shared, &mut self.state.scheme, true);
         self.worker.presence.committed();
-        Ok((stamp, last))
+        Ok(committed)
+    }
+
+    /// Certifies what the transaction has read, then drops what it has written, of which nothing is in a record. Gives the
+    /// place of the reads, and the epoch that has to be durable before anybody outside is told.
+    pub(super) fn commit_reads(&mut self) -> Result<(Stamp, u64)> {
+        if self.state.snapshot.is_some() {
+            return Ok(self.place_of_reads());
+        }
+        if !Mutant::UncertifiedError.is_on() {
+            self.put_entries_again()?;
+            self.certify(0)?;
+        }
+        let place = self.place_of_reads();
+        self.roll_back();
+        if let Some(notes) = &mut self.state.notes {
+            notes.forget_writes(0);
+        }
+        Ok(place)
+    }
+
+    /// Where a transaction without writes stands in the order of commits, and the epoch of the last commit that it has read.
+    fn place_of_reads(&self) -> (Stamp, u64) {
+        let State { snapshot, last_tid, own_tid, .. } = &*self.state;
+        let stamp = match snapshot {
+            Some(snapshot) => Stamp(snapshot.stamp().0 - 1),
+            None if self.is_observed() => self.engine.epochs.told(),
+            None => (*last_tid).max(*own_tid).stamp(),
+        };
+        (stamp, self.read_from())
     }
 
     fn commit_writes(&mut self) -> Result<CommitTid> {

@@ -1,9 +1,6 @@
 //! The parts of a database under one single-version scheme.
 
-use std::{
-    any::TypeId,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use super::{
     epoch::CommitEpochs,
@@ -13,33 +10,32 @@ use super::{
 };
 use crate::{
     access::{IndexOrdinal, Put},
-    catalog::{CATALOG, IndexEntry},
+    catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
     database::Statistics,
     durable::{
-        backup::BackupReport,
         checkpoint::Pace,
-        copy::Progress,
         parallel::{
+            archive::Archive,
             checkpoint::Checkpoints,
             recovery::{Recovered, recover},
         },
         recovery::Recovery,
     },
     epoch::EpochManager,
-    error::{Error, Result},
+    error::Result,
     gate::Gate,
-    ids::{RowId, TableId, Tid},
+    ids::{DatabaseId, RowId, TableId, Tid},
     log::parallel::{ParallelLog, Start},
     maintenance::Chores,
     options::{Durability, Options, TableOptions, TxnOptions},
-    platform::file::Directory,
+    platform::{budget::Budget, file::Directory},
     pool::WorkerPool,
     rows::{arena::Pool, in_place::RecordSlot},
     run::Runs,
     scheme::in_place::{InPlace, Limits, patience_ends},
     sync::{Instant, Mutex, Ordering, Spin},
-    table::{KeyOf, TableParts},
-    tables::Tables,
+    table::KeyOf,
+    tables::{OpenTable, TableTypes, Tables, sample},
 };
 
 /// A database under scheme `P`.
@@ -61,6 +57,7 @@ pub(crate) struct Engine<P: InPlace> {
     pub(crate) checkpoints: Option<Checkpoints>,
     /// Held while all records are set back.
     rounds: Mutex<()>,
+    pub(crate) budget: Arc<Budget>,
     /// Last: records live in it.
     pub(super) memory: Arc<Pool>,
 }
@@ -68,35 +65,58 @@ pub(crate) struct Engine<P: InPlace> {
 impl<P: InPlace> Engine<P> {
     /// An empty database in memory.
     pub(crate) fn new(options: &Options) -> Self {
-        Self::with_parts(options, 1, EpochManager::new("transactions"), Pool::new())
+        let budget = options.budget();
+        let nodes = EpochManager::counted_by("transactions", budget.clone());
+        let memory = Pool::new(budget.clone());
+        Self::with_parts(options, 1, budget, nodes, memory)
     }
 
-    fn with_parts(options: &Options, first_epoch: u64, nodes: Arc<EpochManager>, memory: Arc<Pool>) -> Self {
+    fn with_parts(
+        options: &Options,
+        first_epoch: u64,
+        budget: Arc<Budget>,
+        nodes: Arc<EpochManager>,
+        memory: Arc<Pool>,
+    ) -> Self {
         Self {
             shared: P::shared(&Limits { wait_max: options.wait_max, timestamps_left: options.timestamps_left }),
             epochs: CommitEpochs::starting_at(first_epoch),
             snapshots: Snapshots::new(),
-            nodes,
+            nodes: nodes.clone(),
             presences: boxcar::Vec::new(),
             gate: Gate::new(),
             workers: WorkerPool::new(),
-            tables: Tables::new(options),
+            tables: Tables::new(options, nodes, budget.clone()),
             options: options.clone(),
             log: None,
             checkpoints: None,
             rounds: Mutex::new(()),
+            budget,
             memory,
         }
     }
 
     /// The database that a directory holds.
     pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
-        let recovered = recover::<P::Control>(directory, options)?;
-        let Recovered { tables, nodes, memory, places, generation, epoch, checkpoint_bytes, generations, summary } =
-            recovered;
-        let mut engine = Self::with_parts(options, epoch, nodes, memory);
-        tables.into_iter().for_each(|table| engine.tables.push(table));
+        let budget = options.budget();
+        let recovered = recover::<P::Control>(directory, options, &budget)?;
+        let Recovered {
+            tables,
+            dropped,
+            dropped_behind,
+            nodes,
+            memory,
+            places,
+            generation,
+            epoch,
+            checkpoint_bytes,
+            generations,
+            summary,
+        } = recovered;
+        let mut engine = Self::with_parts(options, epoch, budget, nodes, memory);
+        engine.tables.recovered(tables, dropped, dropped_behind);
         if options.durability != Durability::None {
+            engine.budget.add(options.log_buffer_taken());
             let start = Start {
                 directory: places.directory.clone(),
                 devices: places.devices.clone(),
@@ -107,34 +127,69 @@ impl<P: InPlace> Engine<P> {
             };
             engine.log = Some(ParallelLog::start(engine.epochs.clock().clone(), start)?);
         }
-        engine.checkpoints = Some(Checkpoints::new(places, checkpoint_bytes, summary.log_bytes, generations));
+        let archive = Archive::open(options, &places, generation)?;
+        let checkpoints = Checkpoints::new(places, archive, checkpoint_bytes, summary.log_bytes, generations);
+        engine.checkpoints = Some(checkpoints);
         Ok((engine, summary))
     }
 
-    /// Writes down what a table is, with an index that it will get.
-    fn write_catalog(&self, table: &TableParts<RecordSlot<P::Control>>, more: Option<&IndexEntry>) -> Result<()> {
-        if self.log.is_none() {
-            return Ok(());
-        }
-        let txn = Txn::begin(self, &TxnOptions::default().durability(Durability::Durable), true)?;
-        txn.put(CATALOG, table.name.as_bytes(), &table.catalog_entry(more).encode(), Put::Upsert)?;
-        txn.commit().map(drop)
+    /// The open database.
+    pub(crate) fn database(&self) -> &DatabaseId {
+        &self.tables.database
     }
 
     /// The table of that name, created when absent.
-    pub(crate) fn open_table(
-        &self,
-        name: &str,
-        types: [TypeId; 2],
-        names: [String; 2],
-        built: &TableOptions,
-    ) -> Result<(TableId, Arc<str>)> {
-        self.tables.open(name, types, names, built, |table| self.write_catalog(table, None))
+    pub(crate) fn open_table(&self, name: &str, types: &TableTypes, built: &TableOptions) -> Result<OpenTable> {
+        self.tables.open(name, types, built, |entry| self.write_catalog(entry))
     }
 
     /// The secondary index of that name, created when absent.
     pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
-        self.tables.open_index(table, entry, key_of, |table, entry| self.write_catalog(table, Some(entry)))
+        // Waits for nobody where there are snapshots.
+        let has_snapshots = self.options.scheme.has_snapshots();
+        let options = if has_snapshots { TxnOptions::snapshot() } else { TxnOptions::read_only() };
+        self.tables.open_index(
+            table,
+            entry,
+            key_of,
+            |entry| self.write_catalog(entry),
+            |table| sample(&Txn::begin(self, &options, true)?, table),
+        )
+    }
+
+    /// Drops the table of that name; says whether there was one.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+        self.tables.drop_table(name, self.log.is_some(), |table, dropped| {
+            self.change_catalog(|txn| {
+                txn.delete(CATALOG, table.name().as_bytes())?;
+                txn.put(CATALOG, DROPPED_NAME.as_bytes(), &dropped.encode(), Put::Upsert).map(drop)
+            })
+        })
+    }
+
+    /// Gives a table another name.
+    pub(crate) fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
+        self.tables.rename_table(name, new_name, |entry, name| {
+            self.change_catalog(|txn| {
+                txn.delete(CATALOG, name.as_bytes())?;
+                txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Insert).map(drop)
+            })
+        })
+    }
+
+    /// Writes down what a table is.
+    fn write_catalog(&self, entry: &TableEntry) -> Result<()> {
+        self.change_catalog(|txn| txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Upsert).map(drop))
+    }
+
+    /// Changes the catalog, where there is one, in one transaction that is durable afterwards.
+    fn change_catalog(&self, change: impl Fn(&Txn<'_, P>) -> Result<()>) -> Result<()> {
+        if self.log.is_none() {
+            return Ok(());
+        }
+        let txn = Txn::begin(self, &TxnOptions::default().durability(Durability::Durable), true)?;
+        change(&txn)?;
+        txn.commit().map(drop)
     }
 
     /// One round of the background helper: lets epochs go on and frees what idle workers left behind. Says whether garbage is left.
@@ -143,7 +198,12 @@ impl<P: InPlace> Engine<P> {
         self.nodes.advance();
         self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
         self.nodes.reclaim_orphans(4096);
-        self.garbage() > 0
+        self.memory.sweep_if_due();
+        let ending = self.tables.free_ended(|table| {
+            // SAFETY: the table was dropped, and whoever could meet its records has left the epoch of transactions.
+            let _ = unsafe { table.clear(&mut self.memory.arena()) };
+        });
+        self.garbage() > 0 || ending
     }
 
     /// What is to be done in the background besides.
@@ -153,6 +213,18 @@ impl<P: InPlace> Engine<P> {
 
     pub(crate) fn load(&self, _stop: &AtomicBool) -> Result<()> {
         Ok(())
+    }
+
+    /// There is hardly any memory left: collects garbage at once, so that what others have deleted serves the next transaction.
+    #[cold]
+    pub(crate) fn collect(&self) {
+        /// Garbage is unlinked in one epoch, and freed when that has closed.
+        const ROUNDS: usize = 4;
+        for _ in 0..ROUNDS {
+            if !self.maintain() {
+                break;
+            }
+        }
     }
 
     /// The database is about to be closed: what goes on in the background need not be gentle.
@@ -170,19 +242,12 @@ impl<P: InPlace> Engine<P> {
             let _ = self.checkpoint(Pace::Full);
         }
         log.stop();
+        checkpoints.archive_closed(log);
     }
 
     /// Waits until everything that has been committed is durable.
     pub(crate) fn sync(&self) -> Result<()> {
         self.log.as_ref().map_or(Ok(()), |log| log.sync())
-    }
-
-    pub(crate) fn backup(&self, _: &dyn Directory, _: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
-        Err(only_with_versions("backup"))
-    }
-
-    pub(crate) fn archive_now(&self) -> Result<()> {
-        Err(only_with_versions("an archive"))
     }
 
     /// Sets all records back, so that timestamps can begin anew. Nobody runs meanwhile; takes time for each row.
@@ -202,7 +267,7 @@ impl<P: InPlace> Engine<P> {
         }
         let participant = self.nodes.join_as("timestamps");
         let _nodes = participant.enter();
-        for table in self.tables.iter() {
+        for table in self.tables.held() {
             for row in 0..table.rows.count() {
                 table.rows.slot(RowId(row)).record().into_iter().for_each(P::set_back);
             }
@@ -230,6 +295,8 @@ impl<P: InPlace> Engine<P> {
     /// Counts and sizes.
     pub(crate) fn statistics(&self) -> Statistics {
         let mut statistics = Statistics {
+            memory_taken: self.budget.taken(),
+            memory_limit: self.budget.limit(),
             version_bytes: self.memory.bytes(),
             row_bytes: self.tables.row_bytes(),
             garbage_versions: self.garbage() + self.snapshots.kept() as u64,
@@ -270,10 +337,4 @@ impl<P: InPlace> Runs for Engine<P> {
     fn is_in_flight(&self, other: Tid) -> bool {
         P::is_running(&self.shared, other.0)
     }
-}
-
-fn only_with_versions(what: &str) -> Error {
-    Error::Options(format!(
-        "{what} is not supported under single-version schemes: it is for databases whose rows have versions"
-    ))
 }

@@ -23,7 +23,7 @@ impl<P: InPlace> Txn<'_, P> {
     pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         check_key(key)?;
         let mut operation = self.operation()?;
-        let table = self.engine.tables.get(table);
+        let table = self.engine.tables.live(table)?;
         operation.begin_read(table, key)?;
         let at = operation.observed_from();
         let lookup = table.primary.get(&operation.nodes, key);
@@ -35,7 +35,7 @@ impl<P: InPlace> Txn<'_, P> {
     pub(crate) fn get_many<'t>(&'t self, table: TableId, keys: &KeyList, found: &mut Found<'_, 't>) -> Result<()> {
         (0..keys.len()).try_for_each(|at| check_key(keys.key(at)))?;
         let mut operation = self.operation()?;
-        let table = self.engine.tables.get(table);
+        let table = self.engine.tables.live(table)?;
         for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             group.clone().try_for_each(|at| operation.begin_read(table, keys.key(at)))?;

@@ -42,7 +42,8 @@ impl Removal {
         garbage: &mut Garbage<P::Control>,
         nodes: &Guard<'_>,
     ) {
-        let table = engine.tables.get(self.table);
+        // Of a table that was dropped the record goes with the table.
+        let Some(table) = engine.tables.find(self.table) else { return };
         let slot = table.rows.slot(self.row);
         let Some(record) = slot.record() else { return };
         if !engine.snapshots.is_cleaned_up_to(record.word().tid().epoch()) {

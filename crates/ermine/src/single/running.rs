@@ -13,11 +13,12 @@ use crate::{
     declared::{AccessSet, DeclaredKey},
     epoch::Guard,
     error::{Abort, Error, Result},
-    ids::{RowId, Stamp},
+    ids::{DatabaseId, RowId, Stamp},
     index::{Insert, Inserted, LeafSeen},
     log::{Pending, Receipt},
-    observer::Outcome,
-    options::{Durability, TxnOptions},
+    observer::{Circumstances, Outcome},
+    options::{Durability, Order, TxnOptions},
+    platform::budget::Need,
     rows::{
         copies::Copied,
         in_place::{CommitTid, RecordPtr, RecordSlot, TidWord},
@@ -55,6 +56,10 @@ impl<'e, P: InPlace> Txn<'e, P> {
                 "scheme {scheme} has no snapshots: use a read-only transaction, or another scheme"
             )));
         }
+        if !options.read_only && engine.budget.is_tight() {
+            engine.collect();
+        }
+        let began = engine.options.observer.as_ref().map(|observer| observer.begins());
         let worker = engine.workers.take().unwrap_or_else(|| Box::new(Worker::new(engine)));
         let durability = options.durability.unwrap_or(engine.options.durability);
         // The swap in `arrive` is the fence of the epoch.
@@ -63,6 +68,12 @@ impl<'e, P: InPlace> Txn<'e, P> {
         let read_only = options.read_only || options.snapshot;
         let txn = Self { engine, worker: Some(worker), read_only, durability };
         let mut operation = txn.operation()?;
+        if let (Some(began), Some(notes)) = (began, &mut operation.state.notes) {
+            let session = options.session.clone();
+            // Schemes with one version a row are strict whatever is asked for.
+            notes.circumstances =
+                Circumstances { began, reads_snapshot: options.snapshot, order: Order::Strict, session };
+        }
         if options.snapshot {
             let snapshot = engine.snapshots.open(&engine.epochs);
             operation.state.snapshot = Some(snapshot);
@@ -109,6 +120,11 @@ impl<'e, P: InPlace> Txn<'e, P> {
         if self.read_only { Err(Error::ReadOnly) } else { self.operation() }
     }
 
+    /// The open database that it is of.
+    pub(crate) fn database(&self) -> &DatabaseId {
+        self.engine.database()
+    }
+
     /// What it has done so far.
     pub(crate) fn work(&self) -> Result<Work> {
         let operation = self.operation()?;
@@ -131,8 +147,25 @@ impl<'e, P: InPlace> Txn<'e, P> {
     }
 
     /// Commits in memory, or says why not.
-    pub(crate) fn commit_async(mut self) -> Result<Receipt<'e>> {
-        let (stamp, last) = self.operation().and_then(|mut operation| operation.commit())?;
+    pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit())
+    }
+
+    /// Drops everything that the transaction has written and commits what it has read; waits until that is durable,
+    /// unless it need not be.
+    pub(crate) fn commit_reads(self) -> Result<Stamp> {
+        let durability = self.durability;
+        let receipt = self.commit_reads_async()?;
+        if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
+    }
+
+    /// As [`commit_reads`](Self::commit_reads), in memory.
+    pub(crate) fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit_reads())
+    }
+
+    fn end(mut self, end: impl FnOnce(&mut Operation<'_, P>) -> Result<(Stamp, u64)>) -> Result<Receipt<'e>> {
+        let (stamp, last) = self.operation().and_then(|mut operation| end(&mut operation))?;
         self.observe(Outcome::Committed(stamp));
         self.finish();
         let log = self.engine.log.as_deref().filter(|_| last > 0);
@@ -150,6 +183,8 @@ impl<'e, P: InPlace> Txn<'e, P> {
         drop(state.savepoints.end());
         state.positions.clear();
         state.copies.clear();
+        state.promised = 0;
+        state.kept.set(0, &self.engine.budget);
         state.doomed = None;
         state.last_tid = CommitTid::default();
         state.met_gap = false;
@@ -201,6 +236,9 @@ impl<P: InPlace> Operation<'_, P> {
         let Some(record) = table.rows.slot(row).record() else { return Ok(RowRead::Gone) };
         self.check_declared(table, Some(key), Some(record), false)?;
         self.state.counts.rows_read += 1;
+        if self.state.kept.is_due() {
+            self.count_kept(Need::Work)?;
+        }
         let at = self.observed_from();
         if let Some(snapshot) = self.state.snapshot {
             return Ok(self.read_snapshot(table, row, key, record, snapshot));
@@ -226,6 +264,13 @@ impl<P: InPlace> Operation<'_, P> {
             self.note_read(table, key, at, word, value);
         }
         Ok(value.map_or(RowRead::Nothing, RowRead::Row))
+    }
+
+    /// Tells the budget what the transaction keeps of what it has read and written; fails where that is too much.
+    #[cold]
+    pub(super) fn count_kept(&mut self, need: Need) -> Result<()> {
+        let bytes = self.state.kept_bytes();
+        self.state.kept.grow(bytes, &self.engine.budget, need)
     }
 
     /// Reads a row as it was at the end of the snapshot's epoch.
@@ -262,9 +307,9 @@ impl<P: InPlace> Operation<'_, P> {
             None => Declared::Everything,
             Some(set) => {
                 let mut records = Vec::new();
-                for DeclaredKey { table, key, writes } in set.keys() {
+                for DeclaredKey { table, key, writes } in set.keys(self.engine.database())? {
                     check_key(key)?;
-                    records.push((self.record_of(self.engine.tables.get(*table), key)?, *writes));
+                    records.push((self.record_of(self.engine.tables.live(*table)?, key)?, *writes));
                 }
                 Declared::Records(records)
             }
@@ -284,6 +329,7 @@ impl<P: InPlace> Operation<'_, P> {
             }
             if row.is_none() {
                 let State { garbage, arena, .. } = &mut *self.state;
+                arena.provide(RecordPtr::<P::Control>::bytes_for(0), Need::Work)?;
                 let row = garbage.row_ids(table.id).take(&table.rows)?;
                 let record = RecordPtr::create(arena, 0, P::Control::default());
                 let word = record.lock();
@@ -346,7 +392,7 @@ impl<P: InPlace> Operation<'_, P> {
         if !P::DECLARES || self.state.snapshot.is_some() || P::is_declared(&self.state.scheme, record, writes) {
             return Ok(());
         }
-        Err(Error::Undeclared { table: table.name.clone(), key: key.map(Into::into) })
+        Err(Error::Undeclared { table: table.name(), key: key.map(Into::into) })
     }
 
     /// The transaction looked at a leaf, for what is not in it, too. `false`: it is not what it was any more, look again.
@@ -397,7 +443,7 @@ impl<P: InPlace> Operation<'_, P> {
     /// A place in words.
     fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
         let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
-        (place.map(|place| self.engine.tables.get(place.table).name.clone()), key)
+        (place.map(|place| self.engine.tables.get(place.table).name()), key)
     }
 
     /// The transaction has lost: rolls it back and makes the report.

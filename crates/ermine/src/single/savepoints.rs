@@ -61,13 +61,14 @@ impl<P: InPlace> Txn<'_, P> {
         for write in &operation.state.footprint.writes {
             let key = operation.state.footprint.key(write.place);
             let value = write.value.map(|value| value.bytes(&operation.nodes));
-            each(&self.engine.tables.get(write.place.table).name, key, value)?;
+            each(&self.engine.tables.get(write.place.table).name(), key, value)?;
         }
         Ok(())
     }
 
     /// Nobody knows what a write would meet before it is tried.
-    pub(crate) fn row_lock(&self, _: TableId, _: &[u8]) -> Result<RowLock> {
+    pub(crate) fn row_lock(&self, table: TableId, _: &[u8]) -> Result<RowLock> {
+        self.engine.tables.live(table)?;
         self.operation().map(|_| RowLock::Free)
     }
 

@@ -27,7 +27,7 @@ const BATCH_ENTRIES: usize = 256;
 impl<P: InPlace> Txn<'_, P> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
     pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
-        let table = self.engine.tables.get(range.table);
+        let table = self.engine.tables.live(range.table)?;
         table.check_ordered(range.index)?;
         let mut operation = self.operation()?;
         operation.check_declared(table, None, None, false)?;
@@ -47,7 +47,7 @@ impl<P: InPlace> Txn<'_, P> {
     }
 
     fn scan_leaves<'t>(&'t self, range: ScanRange<'_>, batch: &mut Batch, visit: &mut Visit<'_, 't>) -> Result<()> {
-        let table = self.engine.tables.get(range.table);
+        let table = self.engine.tables.live(range.table)?;
         let nodes = self.worker().nodes.enter();
         let direction = match range.direction {
             Direction::Forward => index::Direction::Forward,

@@ -93,7 +93,7 @@ impl<P: InPlace> Operation<'_, P> {
             return Ok(());
         }
         let index = Some(table.secondary(ordinal).name.clone());
-        Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() })
+        Err(Error::KeyExists { table: table.name(), index, key: secondary_key.into() })
     }
 
     /// With a write: puts its entries into the indexes, and notes them for the end. `rewrites`: the transaction has written
@@ -117,6 +117,16 @@ impl<P: InPlace> Operation<'_, P> {
             let again = rewrites && footprint.entries[..known].iter().any(is_same);
             let place = footprint.entries[known + at].entry;
             self.put_entry(table, entry.index, row, place, again)?;
+        }
+        Ok(())
+    }
+
+    /// Puts all entries in again that the transaction has put in: one that is missing may have hidden the transaction's own
+    /// row from its scans.
+    pub(super) fn put_entries_again(&mut self) -> Result<()> {
+        for at in 0..self.state.footprint.entries.len() {
+            let NeededEntry { row, index, entry } = self.state.footprint.entries[at];
+            self.put_entry(self.engine.tables.get(entry.table), index, row, entry, true)?;
         }
         Ok(())
     }
@@ -228,7 +238,8 @@ impl<P: InPlace> Engine<P> {
         index: IndexOrdinal,
         entry: &[u8],
     ) {
-        let (table, row) = (self.tables.get(place.0), place.1);
+        // The entries of a table that was dropped go with the table.
+        let (Some(table), row) = (self.tables.find(place.0), place.1) else { return };
         let remove = || table.index(index).remove_if(nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
         let Some(record) = table.rows.slot(row).record() else {
             // A key that has left takes no entry along; nobody gets its RowId while the transaction is in the epoch.

@@ -17,6 +17,7 @@ use crate::{
     ids::{RowId, Stamp, TableId},
     index::Batch,
     observer::Notes,
+    platform::budget::Kept,
     rows::{
         arena::Arena,
         array::RowIds,
@@ -110,6 +111,10 @@ pub(crate) struct State<P: InPlace> {
     pub(crate) savepoints: Savepoints<Replaced>,
     pub(crate) positions: Positions,
     pub(crate) copies: Copies,
+    /// Bytes that its writes will take at commit, beside the records that are there.
+    pub(crate) promised: u64,
+    /// What the budget knows of what it keeps.
+    pub(crate) kept: Kept,
     pub(crate) arena: Arena,
     /// What the transaction reads, if it reads a snapshot: it asks its scheme for nothing then.
     pub(crate) snapshot: Option<Snapshot>,
@@ -142,9 +147,16 @@ pub(crate) struct Garbage<C> {
     pub(crate) removals: VecDeque<Removal>,
     pub(crate) retired: Limbo<Retired<C>>,
     pub(crate) row_ids: Vec<RowIds>,
+    /// What the budget knows of the queues.
+    kept: Kept,
 }
 
 impl<C> Garbage<C> {
+    /// Bytes that the queues take, about.
+    fn bytes(&self) -> u64 {
+        (self.removals.len() * size_of::<Removal>() + self.retired.len() * 2 * size_of::<Retired<C>>()) as u64
+    }
+
     /// The worker's RowIds of a table.
     pub(crate) fn row_ids(&mut self, table: TableId) -> &mut RowIds {
         let at = table.0 as usize;
@@ -155,6 +167,14 @@ impl<C> Garbage<C> {
     }
 }
 
+impl<P: InPlace> State<P> {
+    /// Bytes that it keeps of the transaction, and will take at its commit, about.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let stale = self.stale_entries.capacity() * size_of::<StaleEntry>();
+        (self.footprint.bytes() + self.copies.bytes() + stale + P::kept_bytes(&self.scheme)) as u64 + self.promised
+    }
+}
+
 impl<P: InPlace> Worker<P> {
     /// Transactions and removals between two looks at the garbage.
     const HOUSEKEEPING_EVERY: usize = if cfg!(shuttle) { 2 } else { 128 };
@@ -162,7 +182,8 @@ impl<P: InPlace> Worker<P> {
     pub(crate) fn new(engine: &Engine<P>) -> Self {
         let presence = Arc::new(Presence::new());
         engine.presences.push(presence.clone());
-        let garbage = Garbage { removals: VecDeque::new(), retired: Limbo::new(), row_ids: Vec::new() };
+        let garbage =
+            Garbage { removals: VecDeque::new(), retired: Limbo::new(), row_ids: Vec::new(), kept: Kept::default() };
         let state = State {
             scheme: P::State::default(),
             counts: Counts::default(),
@@ -170,6 +191,8 @@ impl<P: InPlace> Worker<P> {
             savepoints: Savepoints::default(),
             positions: Positions::default(),
             copies: Copies::default(),
+            promised: 0,
+            kept: Kept::default(),
             arena: engine.memory.arena(),
             snapshot: None,
             last_tid: CommitTid::default(),
@@ -212,7 +235,10 @@ impl<P: InPlace> Worker<P> {
         }
         engine.nodes.advance();
         state.garbage.free(engine, &mut state.arena);
+        state.arena.tidy();
         self.nodes.reclaim(2 * Self::HOUSEKEEPING_EVERY);
+        let garbage = &mut state.garbage;
+        garbage.kept.set(garbage.bytes(), &engine.budget);
         let waiting = state.garbage.removals.len() + state.garbage.retired.len();
         // Relaxed: a statistic.
         self.presence.garbage.store(waiting as u64, Ordering::Relaxed);

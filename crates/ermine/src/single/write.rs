@@ -15,6 +15,7 @@ use crate::{
     error::{Error, Result},
     ids::{RowId, TableId},
     index::{Insert, Lookup},
+    platform::budget::Need,
     rows::{
         copies::Copied,
         in_place::{RecordPtr, TidWord},
@@ -61,42 +62,69 @@ impl<P: InPlace> Txn<'_, P> {
     fn write(&self, table: TableId, key: &[u8], value: Option<&[u8]>, how: Put) -> Result<bool> {
         check_key(key)?;
         let mut operation = self.writing_operation()?;
-        let table = self.engine.tables.get(table);
+        let table = self.engine.tables.live(table)?;
         table.check_writable()?;
+        operation.provide(value)?;
         let place = operation.state.footprint.keep(table.id, key);
         operation.reach_key(table, key, true, place)?;
-        let request = Request { table, key, value, how, place };
+        let written = operation.write(&Request { table, key, value, how, place });
+        operation.state.arena.give_back_provided();
+        written
+    }
+}
+
+impl<P: InPlace> Operation<'_, P> {
+    /// What is kept of a write until the commit has to have room. Indexes may grow into the part of the reserve that reads have.
+    fn provide(&mut self, value: Option<&[u8]>) -> Result<()> {
+        let need = if value.is_some() { Need::Work } else { Need::Shrink };
+        self.engine.budget.check(value.map_or(0, |value| value.len() as u64), need)?;
+        if self.state.kept.is_due() { self.count_kept(need) } else { Ok(()) }
+    }
+
+    /// The value that a record will have at the commit has to have room then.
+    fn promise(&mut self, record: RecordOf<P>, request: &Request<'_, P>) -> Result<()> {
+        let need = request.table.need();
+        let Some(value) = request.value.filter(|value| !record.has_room(value.len())) else { return Ok(()) };
+        let bytes = RecordPtr::<P::Control>::outgrown_bytes_for(value.len()) as u64;
+        self.engine.budget.check(bytes, need)?;
+        self.state.promised += bytes;
+        let kept = self.state.kept_bytes();
+        self.state.kept.grow(kept, &self.engine.budget, need)
+    }
+
+    fn write(&mut self, request: &Request<'_, P>) -> Result<bool> {
+        let Request { table, key, how, place, .. } = *request;
         // What is inserted is mostly not there: one descent less.
         if how == Put::Insert
             && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
-            && let Tried::Done(written) = operation.insert_fresh(&request)?
+            && let Tried::Done(written) = self.insert_fresh(request)?
         {
             return Ok(written);
         }
-        if let Some(row) = operation.state.footprint.find(table.id, key)
-            && let Tried::Done(written) = operation.write_row(&request, row)?
+        if let Some(row) = self.state.footprint.find(table.id, key)
+            && let Tried::Done(written) = self.write_row(request, row)?
         {
             return Ok(written);
         }
         let mut spin = Spin::default();
         loop {
-            let at = operation.observed_from();
-            let Lookup { row, seen } = table.primary.get(&operation.nodes, key);
+            let at = self.observed_from();
+            let Lookup { row, seen } = table.primary.get(&self.nodes, key);
             let tried = match row {
-                Some(row) => operation.write_row(&request, row)?,
-                None if P::DECLARES && !P::is_declared(&operation.state.scheme, None, true) => {
-                    operation.check_declared(table, Some(key), None, true)?;
+                Some(row) => self.write_row(request, row)?,
+                None if P::DECLARES && !P::is_declared(&self.state.scheme, None, true) => {
+                    self.check_declared(table, Some(key), None, true)?;
                     Tried::Again
                 }
                 None if how == Put::Update => Tried::Done(false),
-                None => operation.insert_fresh(&request)?,
+                None => self.insert_fresh(request)?,
             };
             match tried {
                 Tried::Done(true) => return Ok(true),
                 Tried::Done(false) => {
-                    if operation.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, place)? {
-                        if row.is_none() && operation.is_observed() {
-                            operation.note_missing(table, key, at);
+                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, place)? {
+                        if row.is_none() && self.is_observed() {
+                            self.note_missing(table, key, at);
                         }
                         return Ok(false);
                     }
@@ -105,9 +133,7 @@ impl<P: InPlace> Txn<'_, P> {
             }
         }
     }
-}
 
-impl<P: InPlace> Operation<'_, P> {
     /// Writes a row that is in the index, be it that its record says there is none.
     fn write_row(&mut self, request: &Request<'_, P>, row: RowId) -> Result<Tried> {
         let Request { table, how, place, .. } = *request;
@@ -122,6 +148,7 @@ impl<P: InPlace> Operation<'_, P> {
                 return Err(key_exists(request));
             }
         }
+        self.promise(record, request)?;
         let claimed = P::claim(&self.engine.shared, &mut self.state.scheme, record, place);
         claimed.map_err(|conflict| self.lose(conflict))?;
         // After the claim: who takes it out looks the other way round.
@@ -186,7 +213,8 @@ impl<P: InPlace> Operation<'_, P> {
     /// Puts another value in the place of one that the transaction has written.
     fn rewrite(&mut self, request: &Request<'_, P>, at: usize) -> Result<Tried> {
         let Request { table, key, how, .. } = *request;
-        let Write { row, value: before, .. } = self.state.footprint.writes[at];
+        let Write { row, record, value: before, .. } = self.state.footprint.writes[at];
+        self.promise(record, request)?;
         match how {
             Put::Insert if before.is_some() => return Err(key_exists(request)),
             Put::Update if before.is_none() => {
@@ -235,9 +263,11 @@ impl<P: InPlace> Operation<'_, P> {
         let entries = self.new_entries(request, None)?;
         self.check_unique(table, None, &entries)?;
         let State { scheme, garbage, arena, .. } = &mut *self.state;
+        let room = value.map_or(0, <[u8]>::len);
+        arena.provide(RecordPtr::<P::Control>::bytes_for(room), table.need())?;
         let row = garbage.row_ids(table.id).take(&table.rows)?;
         let control = P::born(&self.engine.shared, scheme);
-        let record = RecordPtr::create(arena, value.map_or(0, <[u8]>::len), control);
+        let record = RecordPtr::create(arena, room, control);
         let slot = table.rows.slot(row);
         slot.set(Some(record));
         match table.primary.insert_if_absent(&self.nodes, key, row) {
@@ -281,5 +311,5 @@ impl<P: InPlace> Operation<'_, P> {
 }
 
 fn key_exists<P: InPlace>(request: &Request<'_, P>) -> Error {
-    Error::KeyExists { table: request.table.name.clone(), index: None, key: request.key.into() }
+    Error::KeyExists { table: request.table.name(), index: None, key: request.key.into() }
 }

@@ -5,7 +5,7 @@
 //! Undo: index entries that the transaction put in are taken out again.
 
 use super::{
-    commit_order::{Ending, Unlogged},
+    commit_order::{Ending, Unlogged, Unwritten},
     journal::Logged,
     leaves::Validation,
     running::Operation,
@@ -19,6 +19,7 @@ use crate::{
         chain::{CertifierStamps, Kind},
         reclaim::{Superseded, remove_unused_entry},
     },
+    savepoints::Mark,
     scheme::{Certifier, Conflict, Scheme},
     sync::Ordering,
     worker::State,
@@ -30,13 +31,25 @@ const BLOCK_BYTES: u64 = 32;
 impl<S: Scheme> Operation<'_, S> {
     /// Commits; gives the place in the order of commits.
     pub(super) fn commit(&mut self) -> Result<Stamp> {
-        let stamp = match self.commit_read_only()? {
-            Some(stamp) => stamp,
-            None => self.commit_with_stamp()?,
-        };
+        let stamp = self.certify_and_publish()?;
         // Relaxed: a statistic that only this worker writes.
         self.worker.slot.commits.fetch_add(1, Ordering::Relaxed);
         Ok(stamp)
+    }
+
+    /// Undoes everything that the transaction has written, then commits it as one that has only read: what its writes
+    /// stood on counts as read ([`super::savepoints`]). Gives the place of the reads in the order of commits.
+    pub(super) fn commit_reads(&mut self) -> Result<Stamp> {
+        self.undo_since(Mark::START)?;
+        self.state.uncertified |= Mutant::UncertifiedError.is_on();
+        self.certify_and_publish()
+    }
+
+    fn certify_and_publish(&mut self) -> Result<Stamp> {
+        match self.commit_read_only()? {
+            Some(stamp) => Ok(stamp),
+            None => self.commit_with_stamp(),
+        }
     }
 
     /// A transaction without writes commits just below its snapshot, where no writer's stamp is; `None` when it must
@@ -80,7 +93,7 @@ impl<S: Scheme> Operation<'_, S> {
                     attempts += 1;
                     self.state.tids.mark_running();
                     // What was weighed for the lower stamp.
-                    self.state.certifier.begin();
+                    self.state.certifier.begin(Stamp::ZERO);
                 }
                 Err(conflict) => return Err(self.lose(conflict)),
             }
@@ -90,7 +103,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// Takes a stamp and tries to commit under it.
     fn try_stamp(&mut self) -> Result<Result<Stamp, Conflict>> {
         let tid = self.tid()?;
-        let log = self.engine.log.as_deref();
+        let log = self.engine.log.as_deref().filter(|_| !self.state.footprint.writes.is_empty());
         if let Some(log) = log
             && let Err(error) = self.write_draft(log)
         {
@@ -114,6 +127,9 @@ impl<S: Scheme> Operation<'_, S> {
             (Some(log), Some(position)) => {
                 let mut journal = Logged { log, position };
                 ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, validate)
+            }
+            _ if footprint.writes.is_empty() => {
+                ending.commit(&engine.shared, &mut Unwritten, &footprint.writes, tables, validate)
             }
             _ => {
                 let mut journal = Unlogged(BLOCK_BYTES + footprint.log_bytes);

@@ -67,6 +67,20 @@ impl Journal for Unlogged {
     fn skip(&mut self) {}
 }
 
+/// A transaction without writes: there is nothing to record. It stands between those that have a stamp by now and those that take
+/// theirs later.
+pub(crate) struct Unwritten;
+
+impl Journal for Unwritten {
+    fn claim(&mut self, clock: &LogOffset) -> Stamp {
+        clock.pass()
+    }
+
+    fn fill(&mut self) {}
+
+    fn skip(&mut self) {}
+}
+
 /// What of a transaction with a TID takes part in its end.
 pub(crate) struct Ending<'a, C> {
     pub(crate) tids: &'a mut TidLease,

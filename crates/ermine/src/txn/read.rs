@@ -26,7 +26,7 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         check_key(key)?;
         let mut operation = self.operation()?;
-        let table = self.engine.table(table);
+        let table = self.engine.live_table(table)?;
         let at = operation.observed_from();
         let lookup = table.primary.get(&operation.entered.nodes, key);
         let version = operation.read_key(table, key, lookup, at)?;
@@ -40,7 +40,7 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn get_many<'t>(&'t self, table: TableId, keys: &KeyList, found: &mut Found<'_, 't>) -> Result<()> {
         (0..keys.len()).try_for_each(|at| check_key(keys.key(at)))?;
         let mut operation = self.operation()?;
-        let table = self.engine.table(table);
+        let table = self.engine.live_table(table)?;
         for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             let from = operation.observed_from();

@@ -4,14 +4,16 @@ use std::{cell::RefMut, sync::Arc};
 
 use crate::{
     access::IndexOrdinal,
+    clock::LogOffset,
     engine::Engine,
     epoch::Guard,
     error::{Abort, Error, Result},
-    ids::{RowId, Stamp, Tid},
+    ids::{DatabaseId, RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
-    observer::Outcome,
-    options::{Durability, Isolation, TxnOptions},
+    observer::{Circumstances, Outcome},
+    options::{Durability, Isolation, Order, Session, TxnOptions},
+    platform::budget::Need,
     rows::chain::{Kind, VersionPtr},
     scheme::{Certifier, Conflict, Place, Running, Scheme, StampsOf},
     sync::Ordering,
@@ -35,11 +37,16 @@ pub(crate) struct Txn<'e, S: Scheme> {
     pub(super) read_only: bool,
     pub(super) isolation: Isolation,
     durability: Durability,
+    session: Option<Session>,
 }
 
 impl<'e, S: Scheme> Txn<'e, S> {
     /// Begins. `pinned`: the transaction runs through without waiting for anybody, as in `Database::run`.
     pub(crate) fn begin(engine: &'e Engine<S>, options: TxnOptions, pinned: bool) -> Result<Self> {
+        if !options.read_only && engine.budget.is_tight() {
+            engine.collect();
+        }
+        let began = engine.options.observer.as_ref().map(|observer| observer.begins());
         let mut worker = match engine.workers.take() {
             Some(worker) => worker,
             None => Box::new(Worker::new(engine)?),
@@ -49,11 +56,21 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if pinned {
             worker.pins.versions.pin_unfenced();
         }
-        let TxnOptions { read_only, snapshot, isolation, durability, .. } = options;
+        let TxnOptions { read_only, snapshot, isolation, durability, order, session, .. } = options;
+        let order = match order.unwrap_or(engine.options.order) {
+            Order::Session if session.is_none() => Order::Strict,
+            order => order,
+        };
+        // The stamp up to which transactions come before it; `None`: all that have been acknowledged.
+        let after = match (order, &session) {
+            (Order::Session, Some(session)) => Some(session.last()),
+            (Order::None, _) => Some(Stamp::ZERO),
+            (Order::Strict | Order::Session, _) => None,
+        };
         let isolation = if snapshot { Isolation::Scheme } else { isolation };
         let asks_less = isolation == Isolation::Snapshot;
         let begin = if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
-            engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned)
+            engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned, after)
         } else {
             worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot || asks_less, pinned)
         };
@@ -62,9 +79,17 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.read_from = Stamp::ZERO;
         state.counts = Counts::default();
         state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
-        state.certifier.begin();
+        // Whatever was acknowledged before has a stamp below `begin`: it was taken before the offset was read.
+        let acknowledged = Stamp(begin.0 - 1);
+        let after = after.map_or(acknowledged, |after| after.min(acknowledged));
+        state.certifier.begin(LogOffset::commit_up_to(after));
+        if let (Some(began), Some(notes)) = (began, &mut state.notes) {
+            let reads_snapshot = S::SNAPSHOT || snapshot || asks_less;
+            notes.circumstances = Circumstances { began, reads_snapshot, order, session: session.clone() };
+        }
         let durability = durability.unwrap_or(engine.options.durability);
-        Ok(Self { engine, worker: Some(worker), pinned, read_only: read_only || snapshot, isolation, durability })
+        let read_only = read_only || snapshot;
+        Ok(Self { engine, worker: Some(worker), pinned, read_only, isolation, durability, session })
     }
 
     pub(super) fn worker(&self) -> &Worker<S> {
@@ -78,11 +103,16 @@ impl<'e, S: Scheme> Txn<'e, S> {
 
     /// Enters the epochs for an operation.
     pub(super) fn enter(&self) -> Entered<'_> {
+        self.rest();
         let pins = &self.worker().pins;
-        if self.pinned {
-            pins.versions.quiesce();
-        }
         Entered { versions: pins.versions.enter(), nodes: pins.nodes.enter() }
+    }
+
+    /// Lets epochs go on while the transaction waits between operations.
+    pub(super) fn rest(&self) {
+        if self.pinned {
+            self.worker().pins.versions.quiesce();
+        }
     }
 
     /// An operation, whatever the transaction's fate.
@@ -109,6 +139,11 @@ impl<'e, S: Scheme> Txn<'e, S> {
         self.operation()
     }
 
+    /// The open database that it is of.
+    pub(crate) fn database(&self) -> &DatabaseId {
+        self.engine.database()
+    }
+
     /// What it has done so far.
     pub(crate) fn work(&self) -> Result<Work> {
         let operation = self.operation()?;
@@ -131,13 +166,30 @@ impl<'e, S: Scheme> Txn<'e, S> {
     }
 
     /// Commits in memory, or says why not.
-    pub(crate) fn commit_async(mut self) -> Result<Receipt<'e>> {
+    pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit())
+    }
+
+    /// Undoes everything that the transaction has written and commits what it has read; waits as its durability asks.
+    pub(crate) fn commit_reads(self) -> Result<Stamp> {
+        let durability = self.durability;
+        let receipt = self.commit_reads_async()?;
+        if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
+    }
+
+    /// As [`commit_reads`](Self::commit_reads), in memory.
+    pub(crate) fn commit_reads_async(self) -> Result<Receipt<'e>> {
+        self.end(|operation| operation.commit_reads())
+    }
+
+    fn end(mut self, end: impl FnOnce(&mut Operation<'_, S>) -> Result<Stamp>) -> Result<Receipt<'e>> {
         let stamp = self.operation().and_then(|mut operation| {
             // From here on a conflict undoes everything.
             operation.state.discard_replaced();
-            operation.commit()
+            end(&mut operation)
         })?;
         self.observe(Outcome::Committed(stamp));
+        self.session.iter().for_each(|session| session.committed(stamp));
         let state = self.worker().state.borrow();
         let last = if state.footprint.writes.is_empty() { state.read_from } else { stamp };
         drop(state);
@@ -158,6 +210,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         }
         state.certifier.end(&state.reader);
         state.footprint.clear();
+        state.kept.set(0, &self.engine.budget);
         state.doomed = None;
         worker.slot.leave();
         worker.pins.nodes.unpin();
@@ -221,9 +274,12 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let at = self.observed_from();
         let Some(head) = table.rows.slot(row).head() else {
             // Read again: it is in memory now, or gone.
-            self.bring_in(table, row)?;
+            self.bring_in(table, row, Need::Work)?;
             return Ok(RowRead::Gone);
         };
+        if self.state.kept.is_due() {
+            self.count_kept(Need::Work)?;
+        }
         let State { begin, uncertified, tid, counts, .. } = &mut *self.state;
         counts.rows_read += 1;
         let seen = visible::<S>(&self.engine.shared, *begin, *uncertified, *tid, head, || counts.versions_walked += 1);
@@ -244,9 +300,16 @@ impl<'t, S: Scheme> Operation<'t, S> {
 
     /// Reads a row's newest version from its file, if it is there only.
     #[cold]
-    pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId) -> Result<()> {
+    pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId, need: Need) -> Result<()> {
         let store = self.engine.store.as_ref();
-        store.map_or(Ok(()), |store| store.bring_in(table, row, &mut self.state.arena))
+        store.map_or(Ok(()), |store| store.bring_in(table, row, &mut self.state.arena, need))
+    }
+
+    /// Tells the budget what the transaction keeps of what it has read and written; fails where that is too much.
+    #[cold]
+    pub(super) fn count_kept(&mut self, need: Need) -> Result<()> {
+        let bytes = self.state.kept_bytes();
+        self.state.kept.grow(bytes, &self.engine.budget, need)
     }
 
     /// The transaction depends on a version.
@@ -340,7 +403,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
     /// A place in words.
     fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
         let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
-        (place.map(|place| self.engine.table(place.table).name.clone()), key)
+        (place.map(|place| self.engine.table(place.table).name()), key)
     }
 
     /// Whether the transaction reads the snapshot of its beginning.

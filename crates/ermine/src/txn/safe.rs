@@ -9,7 +9,9 @@
 //!    taken its stamp, and waits while a snapshot is announced. So whoever has a stamp at or above S knows of S. All these
 //!    accesses are sequentially consistent; the wait is for a handful of instructions.
 //! 2. A committer takes the newest safe snapshot for a transaction that committed just below it and has read everything.
-//! 3. While a snapshot may be handed out again, `holder` has it in its word, and the horizon looks at that word before it
+//! 3. A transaction in strict order gets a new snapshot: one that was taken before it began may lack what has been acknowledged
+//!    since. A transaction in a session gets no snapshot that its session's last commit is not below.
+//! 4. While a snapshot may be handed out again, `holder` has it in its word, and the horizon looks at that word before it
 //!    asks which other slots there are (`snapshots`). A transaction gets it under the lock, and puts it into its own word
 //!    there. So a horizon that finds the holder gone on finds the transaction, also in a slot that is new.
 
@@ -18,6 +20,7 @@ use std::time::Duration;
 use crate::{
     clock::LogOffset,
     ids::Stamp,
+    mutant::Mutant,
     rows::snapshots::SnapshotSlot,
     sync::{AtomicU64, Instant, Mutex, Ordering, Spin, total_order},
 };
@@ -75,16 +78,18 @@ impl SafeSnapshots {
         &self.holder
     }
 
-    /// Gives a transaction a safe snapshot in its slot.
+    /// Gives a transaction a safe snapshot in its slot that shows what committed up to `after`; `None`: everything that has committed.
     pub(crate) fn take(
         &self,
         safe: &SafeSnapshot,
         clock: &LogOffset,
         slot: &SnapshotSlot,
         runs_through: bool,
+        after: Option<Stamp>,
     ) -> Stamp {
         let mut newest = self.newest.lock().expect("no code panics while it takes a snapshot");
         if let Some((stamp, taken)) = *newest
+            && (after.is_some_and(|after| after < stamp) || Mutant::OldSnapshot.is_on())
             && taken.elapsed() < self.interval
         {
             slot.join(stamp, runs_through);

@@ -77,7 +77,7 @@ impl<S: Scheme> Txn<'_, S> {
         for write in &operation.state.footprint.writes {
             let key = operation.state.footprint.key(write.place);
             let value = (write.new.kind() == Kind::Live).then(|| write.new.payload(&operation.entered.versions));
-            each(&self.engine.table(write.place.table).name, key, value)?;
+            each(&self.engine.table(write.place.table).name(), key, value)?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl<S: Scheme> Txn<'_, S> {
 
 impl<S: Scheme> Operation<'_, S> {
     /// Undoes what was written since; the transaction goes on, or everything is undone.
-    fn undo_since(&mut self, mark: Mark) -> Result<()> {
+    pub(super) fn undo_since(&mut self, mark: Mark) -> Result<()> {
         self.take_back_since(mark).inspect_err(|_| {
             self.state.discard_replaced();
             self.undo();

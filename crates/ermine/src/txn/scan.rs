@@ -35,7 +35,7 @@ type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
     pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
-        self.engine.table(range.table).check_ordered(range.index)?;
+        self.engine.live_table(range.table)?.check_ordered(range.index)?;
         if self.engine.options.observer.is_some() {
             return self.scan_observed(range, visit);
         }
@@ -50,7 +50,7 @@ impl<S: Scheme> Txn<'_, S> {
     }
 
     fn scan_leaves<'t>(&'t self, range: ScanRange<'_>, batch: &mut Batch, visit: &mut Visit<'_, 't>) -> Result<()> {
-        let table = self.engine.table(range.table);
+        let table = self.engine.live_table(range.table)?;
         let nodes = self.worker().pins.nodes.enter();
         let direction = match range.direction {
             Direction::Forward => index::Direction::Forward,

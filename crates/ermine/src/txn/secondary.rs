@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Result},
     ids::{RowId, Stamp},
     index::{self, Insert},
-    rows::chain::{Kind, VersionPtr},
+    rows::chain::{Kind, VersionPtr, installed},
     scheme::{Conflict, Place, Scheme, StampsOf},
     table::{NewEntries, TableStore},
     types::{KeyBuffer, byte_successor},
@@ -71,6 +71,9 @@ impl<S: Scheme> Operation<'_, S> {
         entries: &NewEntries,
         since: Stamp,
     ) -> Result<()> {
+        if !entries.is_empty() {
+            installed();
+        }
         for entry in entries {
             self.add_entry(table, entry.index, row, &entry.key)?;
             if entry.unique {
@@ -169,7 +172,7 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(());
         }
         let index = Some(table.secondary(ordinal).name.clone());
-        Err(Error::KeyExists { table: table.name.clone(), index, key: secondary_key.into() })
+        Err(Error::KeyExists { table: table.name(), index, key: secondary_key.into() })
     }
 
     /// Another row has a version with the same unique key that the transaction does not see: it was not committed below `since`.

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use super::claims::Claims;
 use crate::epoch::{EpochManager, Limbo};
 use crate::ids::{Stamp, Tid};
-use crate::sync::{AtomicU64, Ordering, total_order};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, total_order};
 
 /// Slots that a lease takes from the table at a time. Few, because a worker goes through all of them in turn: its
 /// contexts should stay in its first-level cache.
@@ -141,6 +141,8 @@ struct Context {
     /// The lowest stamp of what overwrote something it read (SSN's pi, SSI's s1), as far as others have pushed it while it
     /// runs, and at last. Bit 63, [`LOCKED`]: it is final, nobody may push any more.
     successor: AtomicU64,
+    /// 1 while the transaction waits for another one to end.
+    waits: AtomicU32,
 }
 
 /// What became of a transaction.
@@ -183,6 +185,7 @@ impl TidTable {
             owner: AtomicU64::new(0),
             status: AtomicU64::new(StatusWord::ABORTED.0),
             successor: AtomicU64::new(0),
+            waits: AtomicU32::new(0),
         };
         let contexts = (0..capacity).map(context).collect();
         Arc::new(Self { contexts, blocks: Claims::new(capacity / block), block, epochs: EpochManager::new("tids") })
@@ -250,6 +253,14 @@ impl TidTable {
         false
     }
 
+    /// Whether a transaction waits for another one to end.
+    pub(crate) fn waits(&self, tid: Tid) -> bool {
+        let context = self.context(tid);
+        total_order();
+        // SeqCst: pairs with `begin_waiting`. Acquire: a later owner's flag brings that owner with it.
+        context.waits.load(Ordering::SeqCst) != 0 && context.owner.load(Ordering::Acquire) == tid.0
+    }
+
     /// How many transactions run now. A walk over all leased contexts, for statistics.
     pub(crate) fn in_use(&self) -> usize {
         let slots = |block| &self.contexts[block * self.block..(block + 1) * self.block];
@@ -312,6 +323,15 @@ impl TidLease {
     /// As [`Self::tid`], if there is one.
     pub(crate) fn running(&self) -> Option<Tid> {
         self.tid
+    }
+
+    /// The transaction waits until the guard is dropped. It looks afterwards whether the one that it waits for waits as well: of
+    /// several that wait in a circle the last one to get here sees that.
+    pub(crate) fn begin_waiting(&self) -> Waiting<'_> {
+        // SeqCst: pairs with `TidTable::waits`.
+        self.context().waits.store(1, Ordering::SeqCst);
+        total_order();
+        Waiting(self.context())
     }
 
     /// It does not commit under the stamp that it has taken, and goes on.
@@ -423,6 +443,16 @@ impl TidLease {
     fn status(&self) -> StatusWord {
         // Relaxed: only this lease stores it.
         StatusWord(self.context().status.load(Ordering::Relaxed))
+    }
+}
+
+/// A transaction waits.
+pub(crate) struct Waiting<'a>(&'a Context);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // Release: the next owner's flag, if it is seen, comes after that owner.
+        self.0.waits.store(0, Ordering::Release);
     }
 }
 

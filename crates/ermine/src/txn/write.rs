@@ -1,8 +1,9 @@
 //! Insert, update, upsert and delete.
 //!
 //! A write puts a version with the transaction's TID in front of the row's chain with one compare-and-swap; from then on
-//! that version is the row's write lock (ERMIA 3.5). Whoever meets it, or meets a version committed after its own
-//! snapshot, loses: first updater wins. A key that nobody has is inserted row first, index entry second, so that whoever
+//! that version is the row's write lock (ERMIA 3.5). A transaction that reads a snapshot and meets it, or meets a version committed
+//! after its snapshot, loses: first updater wins. Under read committed it waits until the other one has ended, and overwrites what is
+//! committed then; it loses if the other one waits itself (wait-depth limiting, SSN 7.1), so that no transactions wait in a circle. A key that nobody has is inserted row first, index entry second, so that whoever
 //! finds the entry finds the row.
 
 use super::{
@@ -14,14 +15,17 @@ use super::{
 };
 use crate::{
     access::{Put, RowLock},
-    error::{Error, Result},
+    error::{AbortKind, Error, Result},
     ids::{RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
     mutant::Mutant,
+    platform::budget::Need,
     rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
     scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
-    sync::Spin,
+    sync::{Instant, Spin},
     table::TableStore,
+    txn::table::Inquiry,
+    worker::State,
 };
 
 /// What a write puts under a key.
@@ -63,6 +67,8 @@ enum Head<H> {
     Committed(VersionPtr<H>, Stamp),
     /// Somebody is about to change it: look again.
     Moving,
+    /// A running transaction's, which has to end first.
+    Held(Tid),
 }
 
 /// Who else is at a row.
@@ -86,10 +92,20 @@ struct Request<'a, H: CertifierStamps> {
     tid: Tid,
 }
 
+/// What a write came to.
+enum Written {
+    /// Whether a row was written.
+    Done(bool),
+    /// Nothing yet: it is tried again when this transaction has ended.
+    After(Tid),
+}
+
 /// What one try of a write came to.
 enum Tried {
     Done(bool),
     Again,
+    /// Again, when this transaction has ended.
+    After(Tid),
 }
 
 impl<S: Scheme> Txn<'_, S> {
@@ -109,7 +125,7 @@ impl<S: Scheme> Txn<'_, S> {
     /// What a write of a row would meet.
     pub(crate) fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         let operation = self.operation()?;
-        let table = self.engine.table(table);
+        let table = self.engine.live_table(table)?;
         let Some(row) = table.primary.get(&operation.entered.nodes, key).row else { return Ok(RowLock::Free) };
         let mut spin = Spin::default();
         loop {
@@ -127,31 +143,103 @@ impl<S: Scheme> Txn<'_, S> {
     fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
         check_key(key)?;
         let mut operation = self.writing_operation()?;
-        let table = self.engine.table(table);
-        table.check_writable()?;
-        let tid = operation.tid()?;
-        let place = operation.state.footprint.keep(table.id, key);
-        let request = Request { table, key, content, place, tid };
-        // What is inserted is mostly not there: one descent less.
-        if how == Put::Insert
-            && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
-            && let Tried::Done(written) = operation.insert_fresh(&request)?
-        {
-            return Ok(written);
-        }
-        let mut spin = Spin::default();
+        let mut kept = None;
         loop {
-            match operation.try_write(&request, how)? {
-                Tried::Done(written) => return Ok(written),
-                Tried::Again => spin.wait(),
+            let table = self.engine.live_table(table)?;
+            table.check_writable()?;
+            // Before anything is changed.
+            operation.provide(table, content)?;
+            let place = *kept.get_or_insert_with(|| operation.state.footprint.keep(table.id, key));
+            let tried = operation.write(table, key, place, content, how);
+            operation.state.arena.give_back_provided();
+            match tried? {
+                Written::Done(written) => return Ok(written),
+                Written::After(other) => {
+                    // Outside of the epochs: the table is looked up again afterwards.
+                    drop(operation);
+                    self.outwait(other, place)?;
+                    operation = self.operation()?;
+                }
+            }
+        }
+    }
+
+    /// Waits until another transaction has ended that has written the row at `place`. It does so outside of the epochs.
+    #[cold]
+    fn outwait(&self, other: Tid, place: Place) -> Result<()> {
+        let (tids, wait_max) = (&self.engine.shared.tids, self.engine.options.wait_max);
+        let state = self.worker().state.borrow();
+        let waiting = state.tids.begin_waiting();
+        let (mut spin, since) = (Spin::default(), Instant::now());
+        let lost = if tids.waits(other) || wait_max.is_zero() {
+            Some(AbortKind::WriteConflict)
+        } else {
+            loop {
+                if !matches!(tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_)) {
+                    break None;
+                }
+                if since.elapsed() >= wait_max {
+                    break Some(AbortKind::Timeout);
+                }
+                self.rest();
+                spin.wait();
+            }
+        };
+        drop(waiting);
+        drop(state);
+        match lost {
+            None => Ok(()),
+            Some(kind) => {
+                Err(self.last_operation(self.enter()).lose(Conflict { kind, ..Conflict::write(place, Some(other)) }))
             }
         }
     }
 }
 
 impl<S: Scheme> Operation<'_, S> {
+    /// Has memory ready for a write: for its version, and for what is kept of it. Indexes may grow into the part of the reserve that reads have.
+    fn provide(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
+        let need = content.value().map_or(Need::Shrink, |_| table.need());
+        let State { arena, kept, .. } = &mut *self.state;
+        arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), need)?;
+        if let Content::Value(_) = content {
+            if S::Certifier::TRACKS {
+                arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), need)?;
+            }
+            self.engine.budget.check(0, Need::Work)?;
+        }
+        if kept.is_due() { self.count_kept(need) } else { Ok(()) }
+    }
+
+    fn write(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        key: &[u8],
+        place: Place,
+        content: Content<'_>,
+        how: Put,
+    ) -> Result<Written> {
+        let tid = self.tid()?;
+        let request = Request { table, key, content, place, tid };
+        // What is inserted is mostly not there: one descent less.
+        if how == Put::Insert
+            && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
+            && let Tried::Done(written) = self.insert_fresh(&request)?
+        {
+            return Ok(Written::Done(written));
+        }
+        let mut spin = Spin::default();
+        loop {
+            match self.try_write(&request, how)? {
+                Tried::Done(written) => return Ok(Written::Done(written)),
+                Tried::After(other) => return Ok(Written::After(other)),
+                Tried::Again => spin.wait(),
+            }
+        }
+    }
+
     fn try_write(&mut self, request: &Request<'_, StampsOf<S>>, how: Put) -> Result<Tried> {
-        let Request { table, key, place, tid, .. } = *request;
+        let Request { table, key, place, .. } = *request;
         if let Some(row) = self.state.footprint.find(table.id, key)
             && let Some(done) = self.try_rewrite(request, row, how)?
         {
@@ -169,8 +257,9 @@ impl<S: Scheme> Operation<'_, S> {
             }
             return self.insert_fresh(request);
         };
-        let head = match self.head(table, row, tid, place)? {
+        let head = match self.head(table, row, request)? {
             Head::Moving => return Ok(Tried::Again),
+            Head::Held(other) => return Ok(Tried::After(other)),
             head => head,
         };
         let (Head::Own(version) | Head::Committed(version, _)) = head else { unreachable!("handled above") };
@@ -180,7 +269,7 @@ impl<S: Scheme> Operation<'_, S> {
                 if let Head::Committed(version, created) = head {
                     self.read_head(request, version, created, at)?;
                 }
-                Err(Error::KeyExists { table: table.name.clone(), index: None, key: key.into() })
+                Err(Error::KeyExists { table: table.name(), index: None, key: key.into() })
             }
             Put::Update if !live => {
                 if let Head::Committed(version, created) = head {
@@ -192,7 +281,7 @@ impl<S: Scheme> Operation<'_, S> {
             _ => match head {
                 Head::Own(own) => self.replace_own(request, row, own),
                 Head::Committed(old, created) => self.overwrite(request, row, old, created),
-                Head::Moving => unreachable!("handled above"),
+                Head::Moving | Head::Held(_) => unreachable!("handled above"),
             },
         }
     }
@@ -213,7 +302,7 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Writes over a row that the transaction has just read, where it is still there to be written over.
     fn try_rewrite(&mut self, request: &Request<'_, StampsOf<S>>, row: RowId, how: Put) -> Result<Option<Tried>> {
-        let head = self.head(request.table, row, request.tid, request.place)?;
+        let head = self.head(request.table, row, request)?;
         let (Head::Own(version) | Head::Committed(version, _)) = head else { return Ok(None) };
         if how == Put::Insert || version.kind() != Kind::Live {
             return Ok(None);
@@ -221,7 +310,7 @@ impl<S: Scheme> Operation<'_, S> {
         match head {
             Head::Own(own) => self.replace_own(request, row, own).map(Some),
             Head::Committed(old, created) => self.overwrite(request, row, old, created).map(Some),
-            Head::Moving => Ok(None),
+            Head::Moving | Head::Held(_) => Ok(None),
         }
     }
 
@@ -230,18 +319,19 @@ impl<S: Scheme> Operation<'_, S> {
         &mut self,
         table: &TableStore<StampsOf<S>>,
         row: RowId,
-        tid: Tid,
-        place: Place,
+        request: &Request<'_, StampsOf<S>>,
     ) -> Result<Head<StampsOf<S>>> {
         let Some(head) = table.rows.slot(row).head() else {
-            self.bring_in(table, row)?;
+            let need = if request.content.value().is_some() { Need::Work } else { Need::Shrink };
+            self.bring_in(table, row, need)?;
             return Ok(Head::Moving);
         };
-        match self.contest(head, Some(tid)) {
+        match self.contest(head, Some(request.tid)) {
             Contest::Own => Ok(Head::Own(head)),
             Contest::Open(stamp) => Ok(Head::Committed(head, stamp)),
             Contest::Moving => Ok(Head::Moving),
-            Contest::With(other) => Err(self.lose(Conflict::write(place, other))),
+            Contest::With(Some(other)) if !self.reads_snapshot() => Ok(Head::Held(other)),
+            Contest::With(other) => Err(self.lose(Conflict::write(request.place, other))),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{
 };
 
 /// An entry of a secondary index that a version of the transaction belongs to; it may have been there before.
+#[derive(Clone, Copy)]
 pub(crate) struct NeededEntry {
     pub(crate) row: RowId,
     pub(crate) index: IndexOrdinal,
@@ -130,6 +131,9 @@ pub(crate) struct Footprint<W, D> {
 /// Key bytes beyond this are not kept for reports any more, only for writes.
 const REPORTED_KEY_BYTES: usize = 64 << 20;
 
+/// Bytes for which memory is kept for the next transaction.
+const KEPT_BYTES: usize = 1 << 20;
+
 impl<W, D> Default for Footprint<W, D> {
     fn default() -> Self {
         Self {
@@ -145,9 +149,18 @@ impl<W, D> Default for Footprint<W, D> {
 }
 
 impl<W, D> Footprint<W, D> {
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.keys.capacity()
+            + self.writes.capacity() * size_of::<W>()
+            + self.entries.capacity() * size_of::<NeededEntry>()
+            + self.leaves.capacity() * size_of::<LeafRead>()
+            + self.discarded.capacity() * size_of::<D>()
+    }
+
     /// A new transaction. What a very large one needed is given back.
     pub(crate) fn clear(&mut self) {
-        if self.keys.capacity() > 1 << 20 {
+        if self.bytes() > KEPT_BYTES {
             *self = Self::default();
         }
         self.writes.clear();

@@ -21,6 +21,7 @@
 //! keys.
 
 mod key;
+mod layout;
 mod range;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -31,12 +32,17 @@ pub use self::{
     range::{EncodedRange, KeyRange, Prefix, PrefixOf, prefix},
     value::{AsValue, PAYLOAD_ALIGN, Value},
 };
+pub(crate) use layout::type_name;
 pub(crate) use range::byte_successor;
+pub(crate) use value::Framing;
 
 /// What the exported macros call.
 #[doc(hidden)]
 pub mod __private {
-    pub use super::value::{decode_fixed, decode_serde, encode_fixed, encode_serde, view_fixed};
+    pub use super::{
+        layout::{FieldType, FixedField, OtherField, ValueField, fixed_layout, serde_layout},
+        value::{decode_fixed, decode_serde, encode_fixed, encode_serde, no_such_version, view_fixed},
+    };
 }
 
 /// Calls `$with` once for every tuple length and every split of it into a first part and the rest, as

@@ -311,7 +311,13 @@ struct Customer {
     tags: Vec<Option<u32>>,
 }
 
-crate::fixed_value!(Account, State);
+crate::fixed_value!(Account { balance: i64, branch: u32, flags: [u8; 4] });
+crate::fixed_value!(
+    enum State {
+        Open = 1,
+        Closed = 2,
+    }
+);
 crate::serde_value!(Customer);
 
 fn stored<V: Value>(value: &(impl AsValue<V> + ?Sized)) -> Vec<u8> {

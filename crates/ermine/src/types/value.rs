@@ -1,8 +1,11 @@
 //! Values: bytes as they are stored, and what a read makes of them.
 //!
-//! A value is stored without framing: the version knows its length. Three families differ in what a read costs:
-//! bytes and strings are borrowed, fixed structs are borrowed as references into the version ([`crate::fixed_value`]),
-//! and serde types are decoded ([`crate::serde_value`]).
+//! Three families differ in what a read costs: bytes and strings are borrowed, fixed structs are borrowed as references into the
+//! version ([`crate::fixed_value`]), and serde types are decoded ([`crate::serde_value`]).
+//!
+//! A value is stored without its length, which the row's version knows. Behind a value of a type that has versions stands one
+//! byte, the number of the type's version under which it was written: so rows of older versions stay readable beside new ones.
+//! Which of the two a table has is its [`Framing`], in the catalog. The catalog has the layout of each version, too ([`Value::layout`]).
 //!
 //! The engine keeps every payload at an address divisible by eight ([`PAYLOAD_ALIGN`]), which a reference to a fixed
 //! struct relies on; a payload elsewhere is answered with an error, not with undefined behaviour.
@@ -10,6 +13,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 use zerocopy::{Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
+use super::type_name;
 use crate::error::{Error, Result};
 
 /// What the address of a stored value is divisible by.
@@ -25,10 +29,103 @@ pub trait AsValue<V: Value> {
 pub trait Value: AsValue<Self> + Sized + Send + Sync + 'static {
     /// What a read hands out without copying: a reference into the version for bytes and fixed structs.
     type View<'a>;
-    /// Looks at stored bytes.
+
+    /// The version of the type that is written. Zero: the type has only one, and stored values do not name it.
+    const VERSION: u8 = 0;
+
+    /// Looks at stored bytes of the newest version.
     fn view(bytes: &[u8]) -> Result<Self::View<'_>>;
-    /// An owned value from stored bytes.
+
+    /// An owned value from stored bytes of the newest version.
     fn decode(bytes: &[u8]) -> Result<Self>;
+
+    /// The name by which the catalog knows the type.
+    fn name() -> String {
+        type_name::<Self>()
+    }
+
+    /// Describes the bytes of one version: names and types of fields, in their order. `None`: the type does not read that version.
+    fn layout(version: u8) -> Option<String> {
+        (version == Self::VERSION).then(type_name::<Self>)
+    }
+
+    /// As [`Value::view`], of bytes that were written under `version`.
+    fn view_version(version: u8, bytes: &[u8]) -> Result<Self::View<'_>> {
+        if version == Self::VERSION { Self::view(bytes) } else { Err(no_such_version::<Self>(version)) }
+    }
+
+    /// As [`Value::decode`], of bytes that were written under `version`.
+    fn decode_version(version: u8, bytes: &[u8]) -> Result<Self> {
+        if version == Self::VERSION { Self::decode(bytes) } else { Err(no_such_version::<Self>(version)) }
+    }
+}
+
+/// The error of a row that was written under a version which `V` does not read.
+#[cold]
+pub fn no_such_version<V: Value>(version: u8) -> Error {
+    let (name, newest) = (V::name(), V::VERSION);
+    Error::Schema(format!(
+        "a value of {name} was written under version {version}, which this program does not read (it writes version {newest})"
+    ))
+}
+
+/// Whether the values of a table end in the number of their version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Framing {
+    /// They do not: all have the same layout.
+    Bare,
+    /// They do, each in one byte.
+    Versioned,
+}
+
+impl Framing {
+    fn is_bare<V: Value>(self) -> bool {
+        // The constant first: for a type without versions nothing is left of the question.
+        V::VERSION == 0 || self == Self::Bare
+    }
+
+    /// Looks at a stored value.
+    #[inline]
+    pub(crate) fn view<V: Value>(self, stored: &[u8]) -> Result<V::View<'_>> {
+        if self.is_bare::<V>() {
+            return V::view(stored);
+        }
+        let (version, bytes) = split_version(stored)?;
+        V::view_version(version, bytes)
+    }
+
+    /// An owned value from a stored one.
+    #[inline]
+    pub(crate) fn decode<V: Value>(self, stored: &[u8]) -> Result<V> {
+        if self.is_bare::<V>() {
+            return V::decode(stored);
+        }
+        let (version, bytes) = split_version(stored)?;
+        V::decode_version(version, bytes)
+    }
+
+    /// The bytes to store for a value. Both buffers are overwritten.
+    #[inline]
+    pub(crate) fn encode<'a, V: Value>(
+        self,
+        value: &'a (impl AsValue<V> + ?Sized),
+        [bare, framed]: &'a mut [Vec<u8>; 2],
+    ) -> Result<&'a [u8]> {
+        bare.clear();
+        let bytes = value.encode(bare)?;
+        if self.is_bare::<V>() {
+            return Ok(bytes);
+        }
+        framed.clear();
+        framed.extend_from_slice(bytes);
+        framed.push(V::VERSION);
+        Ok(framed)
+    }
+}
+
+fn split_version(stored: &[u8]) -> Result<(u8, &[u8])> {
+    let (version, bytes) = stored.split_last().ok_or(Error::Decode { expected: "value with a version" })?;
+    Ok((*version, bytes))
 }
 
 impl<V: Value, Q: AsValue<V> + ?Sized> AsValue<V> for &Q {
@@ -135,11 +232,14 @@ macro_rules! integer_value {
 
 integer_value!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 
-/// Makes structs of a fixed layout values that are stored as they lie in memory and read without copying.
+/// Makes a struct of a fixed layout a value that is stored as it lies in memory and read without copying.
 ///
 /// The type derives `TryFromBytes` (or `FromBytes`), `IntoBytes`, `KnownLayout` and `Immutable` of [`crate::zerocopy`],
 /// which refuse padding and pointers, and needs an alignment of at most eight. [`crate::Transaction::view`] hands out a
 /// reference to the struct inside the version.
+///
+/// The fields are named once more, so that the catalog can keep them: [`crate::Database::table`] refuses rows that were written with
+/// other fields.
 ///
 /// ```
 /// use ermine::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -149,8 +249,30 @@ integer_value!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 /// #[repr(C)]
 /// struct Account { balance_cents: i64, opened: u32, flags: u32 }
 ///
-/// ermine::fixed_value!(Account);
+/// ermine::fixed_value!(Account { balance_cents: i64, opened: u32, flags: u32 });
 /// ```
+///
+/// A tuple struct is named with its fields in parentheses, an enum with the numbers of its variants:
+///
+/// ```
+/// # use ermine::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
+/// #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+/// #[zerocopy(crate = "ermine::zerocopy")]
+/// #[repr(C)]
+/// struct Point(i32, i32);
+///
+/// #[derive(TryFromBytes, IntoBytes, KnownLayout, Immutable)]
+/// #[zerocopy(crate = "ermine::zerocopy")]
+/// #[repr(u8)]
+/// enum State { Open = 1, Closed = 2 }
+///
+/// ermine::fixed_value!(Point(i32, i32));
+/// ermine::fixed_value!(enum State { Open = 1, Closed = 2 });
+/// ```
+///
+/// A struct that changes is another type, as references into old rows would not fit it. To move the rows of a table, open it with the
+/// old struct under its stored name (`fixed_value!(AccountV1 as "Account" { .. })`), copy them into a new table, drop the old one
+/// ([`crate::Database::drop_table`]) and rename the new one ([`crate::Database::rename_table`]).
 ///
 /// An alignment above eight does not compile:
 ///
@@ -162,12 +284,58 @@ integer_value!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 /// #[repr(C, align(16))]
 /// struct Wide([u8; 16]);
 ///
-/// ermine::fixed_value!(Wide);
+/// ermine::fixed_value!(Wide([u8; 16]));
+/// # fn main() {}
+/// ```
+///
+/// Nor does a field that is missing or has another type:
+///
+/// ```compile_fail,E0027
+/// # use ermine::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+/// # #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+/// # #[zerocopy(crate = "ermine::zerocopy")]
+/// # #[repr(C)]
+/// # struct Account { balance_cents: i64, opened: u32, flags: u32 }
+/// ermine::fixed_value!(Account { balance_cents: i64, opened: u32 });
 /// # fn main() {}
 /// ```
 #[macro_export]
 macro_rules! fixed_value {
-    ($($type:ty),+ $(,)?) => {$(
+    ($type:ident $(as $name:literal)? { $($field:ident: $of:ty),+ $(,)? }) => {
+        const _: () = {
+            // All fields, with their types.
+            fn _fields($type { $($field),+ }: &$type) { $(let _: &$of = $field;)+ }
+        };
+        $crate::fixed_value!(@impl $type [$($name)?] {
+            use $crate::__private::{OtherField as _, ValueField as _};
+            $crate::__private::fixed_layout(::core::mem::size_of::<$type>(), ::std::vec![$($crate::__private::FixedField {
+                name: ::core::stringify!($field),
+                offset: ::core::mem::offset_of!($type, $field),
+                layout: (&&$crate::__private::FieldType::<$of>::NEW).layout(),
+            }),+])
+        });
+    };
+    ($type:ident $(as $name:literal)? ( $($of:ty),+ $(,)? )) => {
+        // All fields, with their types.
+        const _: fn($($of),+) -> $type = $type;
+        $crate::fixed_value!(@impl $type [$($name)?] {
+            use $crate::__private::{OtherField as _, ValueField as _};
+            let fields = [$((&&$crate::__private::FieldType::<$of>::NEW).layout()),+];
+            ::std::format!("({}) of {} bytes", fields.join(", "), ::core::mem::size_of::<$type>())
+        });
+    };
+    (enum $type:ident $(as $name:literal)? { $($variant:ident = $number:expr),+ $(,)? }) => {
+        const _: () = {
+            // All variants, with their numbers.
+            fn _variants(of: &$type) { match of { $($type::$variant => ()),+ } }
+            $(assert!($type::$variant as i128 == $number, "a variant has another number");)+
+        };
+        $crate::fixed_value!(@impl $type [$($name)?] {
+            let variants = [$(::std::format!("{} = {}", ::core::stringify!($variant), $number)),+];
+            ::std::format!("enum {{{}}} of {} bytes", variants.join(", "), ::core::mem::size_of::<$type>())
+        });
+    };
+    (@impl $type:ident [$($name:literal)?] $layout:block) => {
         const _: () = assert!(
             ::core::mem::align_of::<$type>() <= $crate::PAYLOAD_ALIGN,
             "a fixed value needs an alignment of at most eight",
@@ -189,11 +357,19 @@ macro_rules! fixed_value {
             fn decode(bytes: &[u8]) -> $crate::Result<Self> {
                 $crate::__private::decode_fixed(bytes, ::core::stringify!($type))
             }
+
+            $(fn name() -> ::std::string::String {
+                ::std::string::String::from($name)
+            })?
+
+            fn layout(version: u8) -> ::core::option::Option<::std::string::String> {
+                (version == Self::VERSION).then(|| $layout)
+            }
         }
-    )+};
+    };
 }
 
-/// Makes serde types values, stored in the postcard format: compact, and decoded at every read.
+/// Makes a serde type a value, stored in the postcard format: compact, and decoded at every read.
 ///
 /// ```
 /// #[derive(serde::Serialize, serde::Deserialize)]
@@ -201,9 +377,51 @@ macro_rules! fixed_value {
 ///
 /// ermine::serde_value!(Customer);
 /// ```
+///
+/// The catalog keeps names, order and types of the fields, and [`crate::Database::table`] refuses rows that were written with others. A
+/// type that has changed gets a new version, which is made from the one before. Rows of both are then readable side by
+/// side; a row is written under the new version when it is written anyway:
+///
+/// ```
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct CustomerV1 { name: String, tags: Vec<String> }
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct Customer { name: String, city: Option<String>, tags: Vec<String> }
+///
+/// impl From<CustomerV1> for Customer {
+///     fn from(CustomerV1 { name, tags }: CustomerV1) -> Self { Self { name, city: None, tags } }
+/// }
+///
+/// ermine::serde_value!(CustomerV1);
+/// ermine::serde_value!(Customer, version = 2, from = CustomerV1);
+/// ```
+///
+/// The versions of a type are numbered from 1, which is the version where none is said, to 255. The table is known by the name of the newest
+/// type; `serde_value!(Client as "Customer")` keeps the stored name of a type that was renamed.
 #[macro_export]
 macro_rules! serde_value {
-    ($($type:ty),+ $(,)?) => {$(
+    ($type:ident $(as $name:literal)?, version = $version:literal, from = $older:ty $(,)?) => {
+        const _: () = assert!(
+            <$older as $crate::Value>::VERSION < $version && <$older as $crate::Value>::VERSION > 0,
+            "a version is made from an earlier one",
+        );
+        $crate::serde_value!(@impl $type [$($name)?] $version version bytes {
+            <$older as $crate::Value>::layout(version)
+        } {
+            <$older as $crate::Value>::decode_version(version, bytes).map(::core::convert::From::from)
+        });
+    };
+    ($type:ident $(as $name:literal)?, version = $version:literal $(,)?) => {
+        const _: () = assert!($version > 0, "versions are numbered from 1");
+        $crate::serde_value!(@impl $type [$($name)?] $version version bytes { ::core::option::Option::None } {
+            ::core::result::Result::Err($crate::__private::no_such_version::<Self>(version))
+        });
+    };
+    ($type:ident $(as $name:literal)? $(,)?) => {
+        $crate::serde_value!($type $(as $name)?, version = 1);
+    };
+    (@impl $type:ident [$($name:literal)?] $newest:literal $version:ident $bytes:ident $layout:block $decode:block) => {
         impl $crate::AsValue<$type> for $type {
             fn encode<'a>(&'a self, scratch: &'a mut ::std::vec::Vec<u8>) -> $crate::Result<&'a [u8]> {
                 $crate::__private::encode_serde(self, scratch)
@@ -213,6 +431,8 @@ macro_rules! serde_value {
         impl $crate::Value for $type {
             type View<'a> = $type;
 
+            const VERSION: u8 = $newest;
+
             fn view(bytes: &[u8]) -> $crate::Result<$type> {
                 $crate::__private::decode_serde(bytes, ::core::stringify!($type))
             }
@@ -220,8 +440,30 @@ macro_rules! serde_value {
             fn decode(bytes: &[u8]) -> $crate::Result<Self> {
                 $crate::__private::decode_serde(bytes, ::core::stringify!($type))
             }
+
+            $(fn name() -> ::std::string::String {
+                ::std::string::String::from($name)
+            })?
+
+            fn layout($version: u8) -> ::core::option::Option<::std::string::String> {
+                if $version == Self::VERSION {
+                    return ::core::option::Option::Some($crate::__private::serde_layout::<$type>());
+                }
+                $layout
+            }
+
+            fn view_version(version: u8, bytes: &[u8]) -> $crate::Result<$type> {
+                <Self as $crate::Value>::decode_version(version, bytes)
+            }
+
+            fn decode_version($version: u8, $bytes: &[u8]) -> $crate::Result<Self> {
+                if $version == Self::VERSION {
+                    return <Self as $crate::Value>::decode($bytes);
+                }
+                $decode
+            }
         }
-    )+};
+    };
 }
 
 /// The bytes of a fixed struct.

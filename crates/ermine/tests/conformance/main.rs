@@ -3,7 +3,7 @@
 //! Method: `scripts/anomalies/*.txt` are interleavings as data, each with a verdict a scheme. A script runs on one
 //! thread, step by step in the order written, against a fresh database; since nothing in the engine waits for an
 //! application, no step blocks. What committed is then given to a judge that knows only the definition ([`serial`]):
-//! `permits` means that everything committed and *no* serial order explains it, `accepts` that everything committed and
+//! `permits` means that everything committed and *no* serial order that agrees with time explains it, `accepts` that everything committed and
 //! one does, `prevents` that one explains what committed, and that something did.
 //!
 //! `ERMINE_SCRIPT=name cargo test --test conformance -- --nocapture` prints what happens in the scripts so named.
@@ -15,8 +15,8 @@ mod verdict;
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
 
 use ermine::{
-    Abort, Database, Error, IndexKind, Options, Result, Scan, Scheme, SecondaryIndex, Table, TableOptions, Transaction,
-    TxnOptions, Uniqueness,
+    Abort, Database, Error, IndexKind, IndexOptions, Options, Result, Scan, Scheme, SecondaryIndex, Table,
+    TableOptions, Transaction, TxnOptions, Uniqueness,
 };
 
 use script::{Bounds, IndexSpec, Op, Range, Script};
@@ -119,8 +119,9 @@ impl Store {
                 IndexSpec::ByValue => Some(Uniqueness::NonUnique),
                 IndexSpec::UniqueByValue => Some(Uniqueness::Unique),
             };
-            let index = uniqueness
-                .map(|uniqueness| database.index_with(&table, "by value", uniqueness, kind, |_, value| value));
+            let index = uniqueness.map(|uniqueness| {
+                database.index_with(&table, "by value", IndexOptions::new(uniqueness).kind(kind), |_, value| value)
+            });
             tables.push((table, index.transpose()?));
         }
         let txn = database.begin(TxnOptions::default())?;
@@ -268,11 +269,18 @@ mod judge {
         let end = vec![BTreeMap::from([("x".to_owned(), 2)])];
         let order = |seen: &str, end: &State| {
             let histories = [history(script, "T1", &[seen, "done"]), history(script, "T2", &["done", "done"])];
-            serial_order(&start, &histories, end)
+            serial_order(&start, &histories, &|_, _| false, end)
         };
         assert_eq!(order("1", &end), Some(vec![0, 1]));
         assert_eq!(order("2", &end), Some(vec![1, 0]));
         assert_eq!(order("3", &end), None, "a value that nobody wrote");
+        let histories = [history(script, "T1", &["1", "done"]), history(script, "T2", &["done", "done"])];
+        let second_first = |one, other| (one, other) == (1, 0);
+        assert_eq!(
+            serial_order(&start, &histories, &second_first, &end),
+            None,
+            "an order that does not agree with time"
+        );
         assert_eq!(order("1", &start.state), None, "a write that is gone at the end");
     }
 
@@ -283,11 +291,12 @@ mod judge {
         let [script] = &script::parse("text", text)[..] else { panic!("one variant") };
         let histories = ["T1", "T2"].map(|name| history(script, name, &["0", "done", "done"]));
         let end = vec![BTreeMap::from([("x".to_owned(), 1), ("y".to_owned(), 1)])];
-        assert_eq!(serial_order(&Serial::new(&script.tables), &histories, &end), None);
+        assert_eq!(serial_order(&Serial::new(&script.tables), &histories, &|_, _| false, &end), None);
         assert!(
             serial_order(
                 &Serial::new(&script.tables),
                 &histories[..1],
+                &|_, _| false,
                 &vec![BTreeMap::from([("x".to_owned(), 0), ("y".to_owned(), 1)])]
             )
             .is_some()

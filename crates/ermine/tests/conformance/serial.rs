@@ -3,7 +3,8 @@
 //! Method: every order of the committed transactions is replayed on a plain map, and every outcome compared, up to the
 //! first one that differs; the rows at the end must be the same too. Scripts have few transactions, so that all orders
 //! can be tried, and the judge needs to know nothing of versions or stamps: it is the definition itself (view
-//! equivalence to a serial execution, the final state included).
+//! equivalence to a serial execution, the final state included). The order has to agree with time: a transaction that had
+//! committed when another one began comes before it.
 
 use std::{collections::BTreeMap, ops::RangeBounds};
 
@@ -77,20 +78,33 @@ impl Serial {
     }
 }
 
-/// A serial order (positions in `committed`) that explains every outcome and the rows at the end, if there is one.
-pub fn serial_order(start: &Serial, committed: &[Committed], end: &State) -> Option<Vec<usize>> {
-    fn extend(now: &Serial, committed: &[Committed], end: &State, order: &mut Vec<usize>) -> bool {
+/// A serial order (positions in `committed`) that explains every outcome and the rows at the end, if there is one. `before`: whether
+/// the first of two has to come before the second.
+pub fn serial_order(
+    start: &Serial,
+    committed: &[Committed],
+    before: &dyn Fn(usize, usize) -> bool,
+    end: &State,
+) -> Option<Vec<usize>> {
+    fn extend(
+        now: &Serial,
+        committed: &[Committed],
+        before: &dyn Fn(usize, usize) -> bool,
+        end: &State,
+        order: &mut Vec<usize>,
+    ) -> bool {
         if order.len() == committed.len() {
             return now.state == *end;
         }
         for (next, transaction) in committed.iter().enumerate() {
-            if order.contains(&next) {
+            let left = |other: &usize| !order.contains(other);
+            if !left(&next) || (0..committed.len()).filter(left).any(|other| before(other, next)) {
                 continue;
             }
             let mut after = now.clone();
             if transaction.iter().all(|(op, outcome)| after.run(op) == *outcome) {
                 order.push(next);
-                if extend(&after, committed, end, order) {
+                if extend(&after, committed, before, end, order) {
                     return true;
                 }
                 order.pop();
@@ -99,7 +113,7 @@ pub fn serial_order(start: &Serial, committed: &[Committed], end: &State) -> Opt
         false
     }
     let mut order = Vec::new();
-    extend(start, committed, end, &mut order).then_some(order)
+    extend(start, committed, before, end, &mut order).then_some(order)
 }
 
 /// The outcome of a write that happened.

@@ -92,12 +92,15 @@ impl Run {
         faults
     }
 
-    /// A serial order of what committed, by the transactions' names.
+    /// A serial order of what committed that agrees with time, by the transactions' names.
     fn serial_order(&self, script: &Script) -> Option<String> {
         let committed: Vec<_> = (0..self.ends.len()).filter(|&t| self.ends[t] == End::Committed).collect();
         let histories: Vec<Committed> =
             committed.iter().map(|&transaction| self.history(script, transaction)).collect();
-        let order = serial_order(&Serial::new(&script.tables), &histories, &self.state)?;
+        let begins = |at: usize| script.steps.iter().position(|step| step.transaction == committed[at]);
+        let ends = |at: usize| script.steps.iter().rposition(|step| step.transaction == committed[at]);
+        let before = |one: usize, other: usize| ends(one) < begins(other);
+        let order = serial_order(&Serial::new(&script.tables), &histories, &before, &self.state)?;
         let names: Vec<_> = order.into_iter().map(|at| script.transactions[committed[at]].as_str()).collect();
         Some(names.join(" "))
     }

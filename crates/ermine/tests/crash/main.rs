@@ -19,6 +19,7 @@
 
 mod case;
 mod past;
+mod tables;
 mod workload;
 
 use std::{

@@ -10,6 +10,10 @@
 //! Where levels mix, the graph is that of Adya 1999, section 5.5: what a transaction has read that asked for less than its scheme
 //! promises draws no rw edge.
 //!
+//! Order. A transaction that asked for strict order comes after every one whose commit had returned before it began; one that
+//! asked for session order after those of its session. These are edges as well ([`Kind::Order`]). Most schemes keep to strict order
+//! whatever was asked for.
+//!
 //! Edges: ww to the next writer of a key; wr from the writer that made what a read saw true; rw to the writer that made
 //! it untrue. For a key that was not seen these are the writers that moved it out of the range and into it, so that a
 //! write which changes no scan's result draws no edge.
@@ -17,7 +21,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 
-use ermine::Scheme;
+use ermine::{Order, Scheme};
 
 use super::{Read, Record, State, Through};
 
@@ -26,6 +30,9 @@ pub enum Kind {
     WriteWrite,
     WriteRead,
     ReadWrite,
+    /// Of time: from a transaction to the moment at which its commit returned, on to later moments, and to a transaction that began
+    /// after that. A moment is a node behind those of the transactions.
+    Order,
 }
 
 /// `from` precedes `to` in every serial order. Transactions are numbered by their place in the order of commits, from 1.
@@ -44,6 +51,7 @@ impl fmt::Display for Edge {
             Kind::WriteWrite => "ww",
             Kind::WriteRead => "wr",
             Kind::ReadWrite => "rw",
+            Kind::Order => return write!(f, "T{} had committed when T{} began", self.from, self.to),
         };
         write!(f, "T{} -{kind}-> T{} (table {}, key {})", self.from, self.to, self.table, self.key)
     }
@@ -182,7 +190,8 @@ impl<'h> History<'h> {
     /// transaction has read what no snapshot shows.
     pub fn snapshot(&self, record: &Record) -> Option<(usize, usize)> {
         let finished = self.returned.partition_point(|&(moment, _)| moment < record.begun.0);
-        let mut lowest = if finished == 0 { 0 } else { self.returned[finished - 1].1 };
+        let is_old = record.is_snapshot && self.order(record) != Order::Strict;
+        let mut lowest = if finished == 0 || is_old { 0 } else { self.returned[finished - 1].1 };
         let later = self.called.partition_point(|&(moment, _)| moment < record.begun.1);
         let mut highest = self.called.get(later).map_or(self.records.len(), |&(_, place)| place - 1);
         let knowledge = self.knowledge(record);
@@ -252,10 +261,53 @@ impl<'h> History<'h> {
         Ok(edges)
     }
 
+    /// Which order a transaction was promised.
+    fn order(&self, record: &Record) -> Order {
+        let may_be_old = record.is_snapshot && self.scheme == Scheme::SiSsi;
+        if self.scheme.has_orders() || may_be_old { record.order } else { Order::Strict }
+    }
+
+    /// The edges of time, and how many nodes there are with the moments.
+    fn order_edges(&self) -> (Vec<Edge>, usize) {
+        let edge = |from, to| Edge { from, to, kind: Kind::Order, table: 0, key: 0 };
+        let mut edges = Vec::new();
+        let mut ended: Vec<_> = self
+            .records
+            .iter()
+            .enumerate()
+            .map(|(at, record)| (record.committed.expect("it is judged").1, at + 1))
+            .collect();
+        ended.sort_unstable();
+        let moment = |at: usize| self.records.len() + 1 + at;
+        for (at, &(_, node)) in ended.iter().enumerate() {
+            edges.push(edge(node, moment(at)));
+            if at > 0 {
+                edges.push(edge(moment(at - 1), moment(at)));
+            }
+        }
+        for (at, record) in self.records.iter().enumerate() {
+            match self.order(record) {
+                Order::Strict => {
+                    let before = ended.partition_point(|&(returned, _)| returned < record.begun.0);
+                    edges.extend((before > 0).then(|| edge(moment(before - 1), at + 1)));
+                }
+                Order::Session => {
+                    let is_before = |other: &Record| other.name.0 == record.name.0 && other.name.1 < record.name.1;
+                    let earlier = self.records.iter().enumerate().filter(|(_, other)| is_before(other));
+                    edges.extend(earlier.map(|(other, _)| edge(other + 1, at + 1)));
+                }
+                Order::None => {}
+            }
+        }
+        (edges, self.records.len() + 1 + ended.len())
+    }
+
     /// The history's cycles, by what they mean.
     pub fn judge(&self) -> Result<Verdict, String> {
         let edges = self.edges()?;
-        let graph = Graph::new(self.records.len() + 1, &edges);
+        let (mut all, nodes) = self.order_edges();
+        all.extend(&edges);
+        let graph = Graph::new(nodes, &all);
         let dependency = |edge: &Edge| edge.kind != Kind::ReadWrite;
         let any = |_: &Edge| true;
         let mut verdict = Verdict::default();
@@ -287,10 +339,17 @@ impl<'h> History<'h> {
     /// A cycle with the transactions in it, for a message.
     pub fn explain(&self, cycle: &[Edge]) -> String {
         let mut text = String::new();
-        for edge in cycle {
-            text += &format!("\n  {edge}");
+        let is_moment = |node: usize| node > self.records.len();
+        let mut since = 0;
+        for &edge in cycle.iter().cycle().skip_while(|edge| is_moment(edge.from)).take(cycle.len()) {
+            if !is_moment(edge.from) {
+                since = edge.from;
+            }
+            if !is_moment(edge.to) {
+                text += &format!("\n  {}", Edge { from: since, ..edge });
+            }
         }
-        for edge in cycle {
+        for edge in cycle.iter().filter(|edge| !is_moment(edge.from)) {
             let record = self.records[edge.from - 1];
             let (session, at) = record.name;
             text += &format!("\n  T{}, number {at} of session {session}: {record:?}", edge.from);
@@ -306,7 +365,7 @@ pub struct Verdict {
     pub information_flow: Option<Vec<Edge>>,
     /// A cycle with exactly one anti-dependency (G-single): forbidden where transactions read snapshots.
     pub single: Option<Vec<Edge>>,
-    /// Any cycle (G2): forbidden under a serializable scheme.
+    /// Any cycle (G2, or one that time closes): forbidden under a serializable scheme.
     pub cycle: Option<Vec<Edge>>,
 }
 

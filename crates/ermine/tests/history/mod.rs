@@ -11,11 +11,12 @@ pub mod graph;
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicU64, Ordering::SeqCst},
+    time::Duration,
 };
 
 use ermine::{
-    Abort, AbortKind, Database, Error, IndexKind, Isolation, Options, Result, Savepoint, Scan, Scheme, SecondaryIndex,
-    Table, TableOptions, Transaction, TxnOptions, Uniqueness,
+    Abort, AbortKind, Database, Error, IndexKind, IndexOptions, Isolation, Options, Order, Result, Savepoint, Scan,
+    Scheme, SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
@@ -64,14 +65,22 @@ pub fn seconds(otherwise: f64) -> std::time::Duration {
     std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))
 }
 
-/// Transactions that write, that only read, that read safe snapshots, where there are any, and that ask for snapshot isolation only.
+/// Any order; mostly the default.
+pub fn random_order(rng: &mut Rng) -> Option<Order> {
+    [None, None, Some(Order::Session), Some(Order::None)][rng.usize(..4)]
+}
+
+/// Transactions that write, that only read, that read safe snapshots, where there are any, and that ask for snapshot isolation
+/// only, in any order.
 pub fn random_options(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
-    match rng.u8(..12) {
+    let mut options = match rng.u8(..12) {
         0 => TxnOptions::read_only(),
         1 if scheme.has_snapshots() => TxnOptions::snapshot(),
         2 => TxnOptions::default().isolation(Isolation::Snapshot),
         _ => TxnOptions::default(),
-    }
+    };
+    options.order = random_order(rng);
+    options
 }
 
 /// What a history works on.
@@ -168,11 +177,18 @@ pub struct Store {
     unique: Option<usize>,
     /// Numbers the moments at which commits are called and return.
     moments: AtomicU64,
+    sessions: [ermine::Session; SESSIONS],
 }
 
+/// Sessions of a history; those beyond share one.
+const SESSIONS: usize = 16;
+
 impl Store {
-    pub fn create(scheme: Scheme, shape: &Shape, initial: &State) -> Self {
-        let mut options = Options::default().scheme(scheme);
+    /// `wait_max`: how long a transaction waits for others; zero where all are of one thread.
+    pub fn create(scheme: Scheme, shape: &Shape, initial: &State, wait_max: Duration) -> Self {
+        // So long that a snapshot is handed out again whenever it may be.
+        let mut options = Options::default().scheme(scheme).snapshot_interval(Duration::from_secs(3600));
+        options.wait_max = wait_max;
         options.stale_after = shape.thresholds.stale_after;
         options.escalate_after = shape.thresholds.escalate_after;
         if scheme == Scheme::Sto32 {
@@ -185,7 +201,9 @@ impl Store {
             let built = TableOptions::default().index(shape.index);
             let table = database.table_with(&format!("table {at}"), built).unwrap();
             let by_group = |_: &u64, value| group_of(value);
-            let by_group = database.index_with(&table, "by group", uniqueness, shape.index, by_group).unwrap();
+            let by_group = database
+                .index_with(&table, "by group", IndexOptions::new(uniqueness).kind(shape.index), by_group)
+                .unwrap();
             (table, by_group)
         });
         let tables: Vec<_> = tables.collect();
@@ -197,7 +215,7 @@ impl Store {
         }
         txn.commit().unwrap();
         let unique = (0..shape.tables).find(|&table| shape.is_unique(table));
-        Self { database, tables, unique, moments: AtomicU64::new(1) }
+        Self { database, tables, unique, moments: AtomicU64::new(1), sessions: Default::default() }
     }
 
     /// All rows now; every index must show the same ones, in both directions.
@@ -237,7 +255,7 @@ pub fn check(scheme: Scheme, initial: &State, committed: &[Record], aborted: &[R
         panic!("no snapshot under {scheme}:{}", history.explain(&cycle));
     }
     if let (Some(cycle), true) = (&verdict.cycle, scheme.is_serializable()) {
-        panic!("not serializable under {scheme}:{}", history.explain(cycle));
+        panic!("no serial order, or none that agrees with time, under {scheme}:{}", history.explain(cycle));
     }
     verdict.cycle.is_some()
 }
@@ -375,6 +393,10 @@ pub struct Record {
     pub committed: Option<(u64, u64)>,
     /// It asked for snapshot isolation only.
     pub relaxed: bool,
+    /// It read a safe snapshot.
+    pub is_snapshot: bool,
+    /// What it asked to come after.
+    pub order: Order,
     /// The place in the order of commits.
     pub stamp: u64,
     pub reads: Vec<Read>,
@@ -399,6 +421,8 @@ impl<'s> Session<'s> {
         let before = store.moments.load(SeqCst);
         let snapshot = options.snapshot;
         let relaxed = options.isolation == Isolation::Snapshot && store.database.scheme().has_versions();
+        let order = options.order.unwrap_or_default();
+        let options = options.session(&store.sessions[name.0.min(SESSIONS - 1)]);
         let txn = store.database.begin(options).unwrap();
         let begun = (before, store.moments.load(SeqCst));
         Self {
@@ -406,7 +430,7 @@ impl<'s> Session<'s> {
             txn,
             snapshot,
             savepoints: Vec::new(),
-            record: Record { name, begun, relaxed, ..Record::default() },
+            record: Record { name, begun, relaxed, is_snapshot: snapshot, order, ..Record::default() },
             aborted: None,
             must_fail: false,
         }
@@ -606,6 +630,27 @@ impl<'s> Session<'s> {
                 (self.record, Err(*abort))
             }
             Err(error) => panic!("commit: {error}"),
+        }
+    }
+
+    /// Fails with an error that is to be true: undoes its writes and commits its reads; the stamp is in the record then.
+    #[allow(dead_code, reason = "not all test programs that share this fail")]
+    pub fn fail(mut self) -> (Record, Result<(), Abort>) {
+        let called = self.store.moments.fetch_add(1, SeqCst);
+        match self.txn.commit_reads() {
+            Ok(stamp) => {
+                assert!(!self.must_fail, "has read what cannot be, and its reads were certified");
+                assert_eq!(self.aborted, None, "the reads of an aborted transaction were certified");
+                self.record.stamp = stamp.as_u64();
+                self.record.committed = Some((called, self.store.moments.fetch_add(1, SeqCst)));
+                self.record.writes.clear();
+                (self.record, Ok(()))
+            }
+            Err(Error::Abort(abort)) => {
+                assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
+                (self.record, Err(*abort))
+            }
+            Err(error) => panic!("commit of reads: {error}"),
         }
     }
 

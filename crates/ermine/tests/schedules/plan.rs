@@ -25,10 +25,14 @@ pub struct Script {
     pub end: End,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Commit,
-    Rollback { dropped: bool },
+    /// With an error that follows from what was read.
+    Fail,
+    Rollback {
+        dropped: bool,
+    },
 }
 
 impl Script {
@@ -41,7 +45,7 @@ impl Plan {
     pub fn random(rng: &mut Rng) -> Self {
         let maintenance = if rng.bool() { 0 } else { rng.usize(1..8) };
         let mut draft = Draft { rng, number: 1000 };
-        let (shape, initial, threads) = match draft.rng.u8(..16) {
+        let (shape, initial, mut threads) = match draft.rng.u8(..17) {
             0 | 1 => draft.hot_rows(),
             2 => draft.write_skew(),
             3 => draft.read_only_anomaly(),
@@ -54,10 +58,26 @@ impl Plan {
             11 => draft.ring(),
             12 => draft.misses_among_other_reads(),
             13 | 14 => draft.writes_taken_back(),
+            15 => draft.reports_on_what_is_closed(),
             10 => draft.a_reader_before_its_overwriter_in_one_slot(),
             _ => draft.anything(),
         };
-        Self { shape, initial, threads, maintenance }
+        if draft.rng.u8(..4) == 0 {
+            threads.iter_mut().flatten().for_each(|script| script.options.order = history::random_order(draft.rng));
+        }
+        let mut plan = Self { shape, initial, threads, maintenance };
+        if draft.rng.u8(..4) == 0 {
+            plan.fail_some(draft.rng);
+        }
+        plan
+    }
+
+    /// Some of the transactions that commit fail instead.
+    fn fail_some(&mut self, rng: &mut Rng) {
+        let scripts = self.threads.iter_mut().flatten();
+        scripts
+            .filter(|script| matches!(script.end, End::Commit) && rng.bool())
+            .for_each(|script| script.end = End::Fail);
     }
 
     /// One scans a group, one puts a row into it, and one does the same and rolls back; the first two form a cycle.
@@ -443,6 +463,49 @@ impl Draft<'_> {
             vec![Script::of(vec![put(1, 1)]), delete, Script::of(vec![put(1, 2)])],
             vec![reader],
         ];
+        (shape, initial, threads)
+    }
+
+    /// One reads whether a batch is open and adds to it. Meanwhile a client closes the batch, is told so, and reports on it: what it
+    /// reports must not change any more, though the report reads nothing of the closing.
+    fn reports_on_what_is_closed(&mut self) -> Parts {
+        let there = if self.rng.bool() { 4 } else { 2 };
+        let (shape, initial) = self.table(3, 2, there);
+        let get = |key| Operation::Get { table: 0, key };
+        let put = |draft: &mut Self, key| Operation::Put { table: 0, key, value: draft.value(2) };
+        let mut add = vec![get(0), put(self, 1)];
+        if self.rng.u8(..4) == 0 {
+            add.swap(0, 1);
+        }
+        let look = match self.rng.bool() {
+            true => get(1),
+            false => Operation::Scan {
+                table: 0,
+                through: Through::Primary,
+                lower: 1,
+                upper: 1,
+                backward: false,
+                limit: usize::MAX,
+            },
+        };
+        let mut report = self.reader(vec![look]);
+        if self.rng.bool() {
+            let note = put(self, 2);
+            report = Script::of(vec![report.operations.remove(0), note]);
+        }
+        let mut client = Vec::new();
+        if self.rng.bool() {
+            // A snapshot that might be handed out again.
+            client.push(Script { options: TxnOptions::snapshot(), ..Script::of(vec![get(0)]) });
+        }
+        client.push(Script::of(vec![put(self, 0)]));
+        let mut threads = vec![vec![Script::of(add)]];
+        if self.rng.bool() {
+            client.push(report);
+            threads.push(client);
+        } else {
+            threads.extend([client, vec![report]]);
+        }
         (shape, initial, threads)
     }
 

@@ -172,10 +172,24 @@ impl Naive {
         }
     }
 
-    /// Who reaches whom over edges of these kinds.
+    /// Which transactions reach which over edges of these kinds.
     pub(super) fn closure(&self, kinds: &[Kind]) -> Vec<Vec<bool>> {
+        let edges = self.allowed.iter().filter(|(.., kind)| kinds.contains(kind));
+        self.transitive(edges.map(|&(from, to, _)| (from, to)))
+    }
+
+    /// Which transactions reach which over dependencies, each followed by an anti-dependency or not (Cerone and Gotsman 2016).
+    pub(super) fn closure_apart(&self) -> Vec<Vec<bool>> {
+        let (antis, others): (Vec<Edge>, Vec<Edge>) = self.allowed.iter().partition(|(.., kind)| kind.is_anti());
+        let followed = others.iter().flat_map(|&(from, over, _)| {
+            antis.iter().filter(move |anti| anti.0 == over).map(move |anti| (from, anti.1))
+        });
+        self.transitive(others.iter().map(|&(from, to, _)| (from, to)).chain(followed))
+    }
+
+    fn transitive(&self, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<bool>> {
         let mut reach = vec![vec![false; self.transactions]; self.transactions];
-        for &(from, to, _) in self.allowed.iter().filter(|(.., kind)| kinds.contains(kind)) {
+        for (from, to) in edges {
             reach[from as usize][to as usize] = true;
         }
         for over in 0..self.transactions {

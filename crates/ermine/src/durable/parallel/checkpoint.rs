@@ -17,7 +17,7 @@
 use std::{
     collections::HashMap,
     io,
-    sync::OnceLock,
+    sync::{Arc, MutexGuard, OnceLock},
     thread,
     time::{Duration, Instant},
 };
@@ -25,9 +25,11 @@ use std::{
 use super::{
     super::{
         checkpoint::{CheckpointReport, Pace, Pacer},
+        image::now_micros,
         store::storage,
         upkeep::Upkeep,
     },
+    archive::Archive,
     files::{Places, Role, remove},
     image::{Block, Manifest, RowsFile, RowsWriter},
 };
@@ -49,7 +51,7 @@ use crate::{
     scheme::in_place::InPlace,
     single::Engine,
     sync::Mutex,
-    table::TableParts,
+    table::{Family, TableParts},
     types::KeyBuffer,
 };
 
@@ -76,13 +78,15 @@ impl Default for CheckpointSyncs {
 /// What checkpoints remember from one to the next.
 pub(crate) struct Checkpoints {
     pub(crate) places: Places,
+    pub(super) archive: Option<Archive>,
     state: Mutex<State>,
     pub(crate) upkeep: Upkeep,
 }
 
-struct State {
-    /// Bytes of the newest one.
-    bytes: u64,
+/// Held by who makes or copies a checkpoint: as long as it is, no file goes.
+pub(super) struct State {
+    /// Bytes of the newest one; `None`: there is none.
+    bytes: Option<u64>,
     /// Bytes of log that were written when it began; behind that, what recovery has replayed.
     begin: u64,
     replayed: u64,
@@ -92,20 +96,52 @@ struct State {
 
 impl Checkpoints {
     /// After a recovery from a checkpoint of so many bytes, and so many bytes and generations of log.
-    pub(crate) fn new(places: Places, bytes: u64, replayed: u64, generations: usize) -> Self {
-        Self { places, state: Mutex::new(State { bytes, begin: 0, replayed, generations }), upkeep: Upkeep::default() }
+    pub(crate) fn new(
+        places: Places,
+        archive: Option<Archive>,
+        bytes: Option<u64>,
+        replayed: u64,
+        generations: usize,
+    ) -> Self {
+        let state = Mutex::new(State { bytes, begin: 0, replayed, generations });
+        Self { places, archive, state, upkeep: Upkeep::default() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no code panics while it makes a checkpoint")
+    }
+
+    /// Brings the log into the archive, if there is one, where it has been closed.
+    pub(crate) fn archive_closed(&self, log: &ParallelLog) {
+        let _state = self.lock();
+        let kept = self.archive.as_ref().map_or(Ok(()), |archive| archive.keep(&self.places, log));
+        if let Err(error) = kept {
+            ::log::warn!(
+                "the end of the log is not in the archive, and comes there when the database is open again: {error}"
+            );
+        }
     }
 
     /// Whether more generations of the log are there than should be, each with files of its own.
     pub(crate) fn has_many_generations(&self) -> bool {
         const MANY: usize = 16;
-        self.state.lock().expect("no code panics while it makes a checkpoint").generations >= MANY
+        self.lock().generations >= MANY
     }
 
     /// Bytes of log that would be replayed, and of the newest checkpoint.
     pub(crate) fn distance(&self, log: &ParallelLog) -> (u64, u64) {
-        let state = self.state.lock().expect("no code panics while it makes a checkpoint");
-        (log.written().0 - state.begin + state.replayed, state.bytes)
+        self.lock().distance(log)
+    }
+}
+
+impl State {
+    pub(super) fn has_one(&self) -> bool {
+        self.bytes.is_some()
+    }
+
+    /// See [`Checkpoints::distance`].
+    pub(super) fn distance(&self, log: &ParallelLog) -> (u64, u64) {
+        (log.written().0 - self.begin + self.replayed, self.bytes.unwrap_or(0))
     }
 }
 
@@ -116,6 +152,7 @@ struct Walk<'e, P: InPlace> {
     epoch: u64,
     pace: Pace,
     upkeep: &'e Upkeep,
+    tables: Vec<Arc<TableParts<RecordSlot<P::Control>>>>,
     /// By table.
     slices: Vec<Slices>,
 }
@@ -134,7 +171,10 @@ impl<P: InPlace> Engine<P> {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return Ok(()) };
         let (distance, bytes) = checkpoints.distance(log);
         // Of a large database less often, so that what checkpoints write stays in proportion.
-        if distance < self.options.checkpoint_after.max(2 * bytes) && !checkpoints.has_many_generations() {
+        if distance < self.options.checkpoint_after.max(2 * bytes)
+            && !checkpoints.has_many_generations()
+            && !self.tables.are_drops_due()
+        {
             return Ok(());
         }
         checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
@@ -142,28 +182,40 @@ impl<P: InPlace> Engine<P> {
 
     /// Makes a checkpoint and removes what it makes needless. One at a time; a second caller waits, and makes another.
     pub(crate) fn checkpoint(&self, pace: Pace) -> Result<CheckpointReport> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(CheckpointReport::default()) };
+        self.make_checkpoint(&mut checkpoints.lock(), pace, false)
+    }
+
+    /// As [`Engine::checkpoint`]; `anyway`: also where nothing has happened since the last one.
+    pub(super) fn make_checkpoint(&self, state: &mut State, pace: Pace, anyway: bool) -> Result<CheckpointReport> {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else {
             return Ok(CheckpointReport::default());
         };
         let began = Instant::now();
         let places = &checkpoints.places;
-        let mut state = checkpoints.state.lock().expect("no code panics while it makes a checkpoint");
         log.check()?;
         // Everything that is committed is in the log's files, or in a buffer: counted before the walk.
         let written = log.written().0;
-        if state.replayed == 0 && written == state.begin && !log.seats_have_records() {
+        if !anyway && state.replayed == 0 && written == state.begin && !log.seats_have_records() {
             // Nothing has happened since.
             return Ok(CheckpointReport::default());
         }
         self.epochs.clock().advance();
         let epoch = self.epochs.current();
+        if let Some(archive) = &checkpoints.archive {
+            // What this checkpoint frees has earlier epochs only.
+            log.wait(epoch)?;
+            archive.keep(places, log)?;
+        }
+        let (drops, tables) = (self.tables.drops(), self.tables.held());
         let walk = Walk {
             engine: self,
             places,
             epoch,
             pace,
             upkeep: &checkpoints.upkeep,
-            slices: self.tables.iter().map(|_| Slices::default()).collect(),
+            slices: tables.iter().map(|_| Slices::default()).collect(),
+            tables,
         };
         let files = walk.run().inspect_err(|_| remove_unfinished(places, epoch))?;
         for directory in &places.devices {
@@ -177,7 +229,8 @@ impl<P: InPlace> Engine<P> {
             generation: log.generation(),
             first: log.first_needed(epoch),
             files,
-            tables: self.tables.iter().map(|table| table.name.to_string()).collect(),
+            tables: names_by_number(&self.tables.held()),
+            micros: now_micros(),
         };
         manifest.publish(&*places.directory).map_err(storage)?;
         // From here on it counts, whatever happens to older ones.
@@ -186,12 +239,21 @@ impl<P: InPlace> Engine<P> {
             bytes: manifest.files.iter().map(|file| file.bytes).sum(),
             ..CheckpointReport::default()
         };
-        *state = State { bytes: report.bytes, begin: written, replayed: 0, generations: 0 };
+        checkpoints.archive.iter().try_for_each(|archive| archive.reach(epoch))?;
+        *state = State { bytes: Some(report.bytes), begin: written, replayed: 0, generations: 0 };
+        self.tables.cover_drops(drops);
         checkpoints.upkeep.count();
         log.forget_before(&manifest.first);
         let freed = remove_older(places, &manifest)?;
         Ok(CheckpointReport { freed_segments: freed, took: began.elapsed(), ..report })
     }
+}
+
+/// The names of the tables, each at the place of its number; those that were dropped have none.
+fn names_by_number<F: Family>(tables: &[Arc<TableParts<F>>]) -> Vec<String> {
+    let mut names = vec![String::new(); tables.last().map_or(0, |last| last.id.0 as usize + 1)];
+    tables.iter().for_each(|table| names[table.id.0 as usize] = table.name().to_string());
+    names
 }
 
 /// Removes the rows of a checkpoint that failed, as far as that can be done: the device may be full of them.
@@ -263,7 +325,7 @@ impl<P: InPlace> Walk<'_, P> {
         };
         let mut pacer = Pacer::new(self.pace);
         let participant = self.engine.nodes.join_as("checkpoint");
-        for (table, slices) in self.engine.tables.iter().zip(&self.slices) {
+        for (table, slices) in self.tables.iter().zip(&self.slices) {
             while self.slice(table, slices, &participant.enter(), &mut writer)? {
                 pacer.step(|| self.upkeep.is_hurried());
             }

@@ -113,7 +113,7 @@ impl Role {
         }
     }
 
-    pub(super) fn parse(name: &str) -> Option<Self> {
+    pub(in crate::durable) fn parse(name: &str) -> Option<Self> {
         let epoch = |digits: &str| u64::from_str_radix(digits, 16).ok();
         let role = if let Some((of, number)) = name.strip_prefix("rows-").and_then(|rest| rest.split_once('-')) {
             Self::Rows(epoch(of)?, u32::from_str_radix(number, 16).ok()?)

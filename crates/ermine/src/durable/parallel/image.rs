@@ -6,7 +6,7 @@
 //!                       with the count's topmost bit: length of the rows u32 | the rows, compressed (LZ4)
 //!   manifest-EPOCH      magic 8 bytes | crc u32 | length u32 | epoch, last epoch, generation |
 //!                       devices: count, the first file needed of each | files: count, device, bytes, rows of each |
-//!                       tables: count, name of each
+//!                       tables: count, name of each | when the last epoch had ended, in microseconds since 1970
 //! ```
 //!
 //! EPOCH is the one in which the checkpoint began; numbers of the manifest's second half are varints. A block's sum is over all
@@ -34,12 +34,16 @@ const MANIFEST_MAGIC: [u8; 8] = *b"ERMMANI1";
 const HEAD_BYTES: usize = 24;
 const BLOCK_HEAD_BYTES: usize = 12;
 const MANIFEST_HEAD_BYTES: usize = 16;
+/// Bytes of a manifest, at most: with the names of a million tables, more than there are addresses for.
+const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of rows from which on a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
 /// In the count of rows: they are compressed.
 const COMPRESSED: u32 = 1 << 31;
 /// Bytes of the rows of a block, at most: the last one may be as long as a row can be.
 const UNPACKED_BYTES_MAX: usize = BLOCK_BYTES + 2 * crate::MAX_VALUE_BYTES;
+// Of a block, length and count have room: each row has several bytes.
+const _: () = assert!(UNPACKED_BYTES_MAX < COMPRESSED as usize);
 
 /// A file of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +67,8 @@ pub(crate) struct Manifest {
     pub(crate) files: Vec<RowsFile>,
     /// For people.
     pub(crate) tables: Vec<String>,
+    /// A moment at which the last epoch had ended, in microseconds since 1970; zero: not known, by an earlier version.
+    pub(crate) micros: u64,
 }
 
 impl Manifest {
@@ -86,6 +92,11 @@ impl Manifest {
             put_number(&mut body, table.len() as u64);
             body.extend_from_slice(table.as_bytes());
         }
+        put_number(&mut body, self.micros);
+        assert!(
+            body.len() as u64 <= MANIFEST_BYTES_MAX - MANIFEST_HEAD_BYTES as u64,
+            "a manifest is longer than is read"
+        );
         let mut bytes = MANIFEST_MAGIC.to_vec();
         bytes.extend(crc32c::crc32c(&body).to_le_bytes());
         bytes.extend((body.len() as u32).to_le_bytes());
@@ -118,18 +129,17 @@ impl Manifest {
             String::from_utf8(name.to_vec()).ok()
         });
         let tables = tables.collect::<Option<_>>()?;
-        Some(Self { epoch, last_epoch, generation, first, files, tables })
+        let micros = take_number(input).unwrap_or(0);
+        Some(Self { epoch, last_epoch, generation, first, files, tables, micros })
     }
 
     /// Reads the manifest of a checkpoint.
     pub(super) fn read(directory: &dyn Directory, epoch: u64) -> Result<Self> {
-        /// Of the names of a million tables.
-        const BYTES_MAX: u64 = 64 << 20;
         let name = Role::Manifest(epoch).name();
         let damaged = |what: &str| Error::Corrupt { file: name.clone(), offset: 0, what: what.into() };
         let file = directory.open(&name, Open::Read).map_err(storage)?;
         let length = file.length().map_err(storage)?;
-        if length > BYTES_MAX {
+        if length > MANIFEST_BYTES_MAX {
             return Err(damaged("it is longer than any manifest"));
         }
         let mut bytes = vec![0; length as usize];
@@ -359,7 +369,7 @@ mod tests {
     fn a_manifest_comes_back_or_is_found_out() {
         let files = vec![RowsFile { device: 1, bytes: 1 << 40, rows: 7 }];
         let (first, tables) = (vec![3, 1], vec!["accounts".into()]);
-        let manifest = Manifest { epoch: 300, last_epoch: 301, generation: 4, first, files, tables };
+        let manifest = Manifest { epoch: 300, last_epoch: 301, generation: 4, first, files, tables, micros: 1 << 50 };
         let bytes = manifest.encode();
         assert_eq!(Manifest::decode(&bytes), Some(manifest));
         for at in 0..bytes.len() {

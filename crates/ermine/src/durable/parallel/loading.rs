@@ -13,13 +13,14 @@ use std::{
 };
 
 use crate::{
-    catalog::{CATALOG, TableEntry},
-    epoch::{EpochManager, Guard},
+    catalog::{CATALOG, Catalog, CatalogRow, DroppedTables, TableEntry},
+    epoch::{EpochManager, Guard, Participant},
     error::{Error, Result},
     ids::{RowId, TableId},
     index::{Batch, Index, IndexKind, Insert, KEY_LENGTH_MAX, Walk},
     log::parallel::record::{Entries, Row},
     options::Options,
+    platform::budget::{Budget, Need},
     rows::{
         arena::{Arena, Pool},
         array::{RowArray, RowIds},
@@ -34,6 +35,7 @@ pub(super) struct Loading<C: Control> {
     tables: RwLock<BTreeMap<TableId, Arc<Growing<C>>>>,
     pub(super) nodes: Arc<EpochManager>,
     pub(super) memory: Arc<Pool>,
+    budget: Arc<Budget>,
 }
 
 /// A table that comes up. Its name is not known yet.
@@ -50,15 +52,19 @@ pub(super) struct Hand<C: Control> {
     arena: Arena,
     row_ids: BTreeMap<TableId, RowIds>,
     tables: BTreeMap<TableId, Arc<Growing<C>>>,
+    budget: Arc<Budget>,
 }
 
 impl<C: Control> Loading<C> {
-    pub(super) fn new() -> Self {
-        Self { tables: RwLock::default(), nodes: EpochManager::new("transactions"), memory: Pool::new() }
+    /// Tables that count in `budget`.
+    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+        let nodes = EpochManager::counted_by("transactions", budget.clone());
+        Self { tables: RwLock::default(), nodes, memory: Pool::new(budget.clone()), budget: budget.clone() }
     }
 
     pub(super) fn hand(&self) -> Hand<C> {
-        Hand { arena: self.memory.arena(), row_ids: BTreeMap::new(), tables: BTreeMap::new() }
+        let arena = self.memory.arena();
+        Hand { arena, row_ids: BTreeMap::new(), tables: BTreeMap::new(), budget: self.budget.clone() }
     }
 
     fn table(&self, id: TableId) -> Result<Arc<Growing<C>>> {
@@ -70,14 +76,17 @@ impl<C: Control> Loading<C> {
             return Ok(table.clone());
         }
         let entries = std::array::from_fn(|_| Mutex::default());
-        let table = Arc::new(Growing { rows: RowArray::reserve()?, primary: Index::new(IndexKind::BTree), entries });
+        let table =
+            Arc::new(Growing { rows: RowArray::new(&self.budget), primary: Index::new(IndexKind::BTree), entries });
         tables.insert(id, table.clone());
         Ok(table)
     }
 
     /// Puts in what a transaction left.
     pub(super) fn apply(&self, hand: &mut Hand<C>, nodes: &Guard<'_>, tid: CommitTid, row: &Row<'_>) -> Result<()> {
-        let Hand { arena, row_ids, tables } = hand;
+        let Hand { arena, row_ids, tables, budget } = hand;
+        arena.provide(RecordPtr::<C>::bytes_for(row.value.map_or(0, <[u8]>::len)), Need::Shrink)?;
+        budget.check(0, Need::Shrink)?;
         let table = match tables.entry(row.table) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => place.insert(self.table(row.table)?),
@@ -85,12 +94,13 @@ impl<C: Control> Loading<C> {
         table.apply(arena, row_ids.entry(row.table).or_default(), nodes, tid, row)
     }
 
-    /// The tables as the catalog names them, the catalog first, and how many rows each has.
-    pub(super) fn finish(self, options: &Options) -> Result<Vec<(TableParts<RecordSlot<C>>, u64)>> {
+    /// The tables as the catalog names them, the catalog first.
+    pub(super) fn finish(self, options: &Options) -> Result<Loaded<C>> {
         let catalog = self.table(CATALOG)?;
         let mut tables = std::mem::take(&mut *self.tables.write().expect("no code panics while it holds the tables"));
         let mut entries = vec![TableEntry::of_catalog()];
-        entries.extend(catalog.read_catalog(&self.nodes)?);
+        let Catalog { tables: named, dropped } = catalog.read_catalog(&self.nodes)?;
+        entries.extend(named);
         drop(catalog);
         let mut to_do = Vec::new();
         for entry in entries {
@@ -99,7 +109,7 @@ impl<C: Control> Loading<C> {
         }
         // Those that were made here; nobody else has them.
         drop(std::mem::take(&mut *self.tables.write().expect("no code panics while it holds the tables")));
-        if let Some(unknown) = tables.keys().next() {
+        if let Some(unknown) = tables.keys().find(|id| !dropped.contains(**id)) {
             return Err(Error::Storage(format!(
                 "the log has rows of table {} that the catalog does not know",
                 unknown.0
@@ -110,12 +120,26 @@ impl<C: Control> Loading<C> {
             .map(|(entry, table)| (entry, Arc::into_inner(table).expect("the threads that read have ended")))
             .collect();
         let threads: Vec<_> = to_do.into_iter().map(|(entry, table)| (entry, Mutex::new(Some(table)))).collect();
-        side_by_side(threads.len(), |at| {
+        let dropped_behind = tables.len();
+        for table in std::mem::take(&mut tables).into_values() {
+            Arc::into_inner(table).expect("the threads that read have ended").clear(&self.memory);
+        }
+        let tables = side_by_side(threads.len(), |at| {
             let (entry, table) = &threads[at];
             let table = table.lock().expect("taken once").take().expect("taken once");
             table.finish(entry, &self.nodes, &self.memory, options)
-        })
+        })?;
+        Ok(Loaded { tables, dropped, dropped_behind })
     }
+}
+
+/// What came up.
+pub(super) struct Loaded<C: Control> {
+    /// The catalog first; each with the number of its rows.
+    pub(super) tables: Vec<(TableParts<RecordSlot<C>>, u64)>,
+    pub(super) dropped: DroppedTables,
+    /// Of how many of those the files have rows.
+    pub(super) dropped_behind: usize,
 }
 
 /// Calls `work` with each number below `count`, on all processors; the results in order, or the first error.
@@ -220,37 +244,44 @@ impl<C: Control> Growing<C> {
     }
 
     /// The keys in an index of another kind.
-    fn keys_as(&self, kind: IndexKind, nodes: &Guard<'_>) -> Result<Index> {
+    fn keys_as(&self, kind: IndexKind, participant: &Participant) -> Result<Index> {
         let mut keys = Vec::new();
-        self.for_each_key(nodes, |key, row| {
+        self.for_each_key(&participant.enter(), |key, row| {
             keys.push((Box::<[u8]>::from(key), row));
             Ok(())
         })?;
-        Ok(Index::bulk_load(kind, keys))
+        Ok(Index::bulk_load(kind, participant, keys))
     }
 
     fn record(&self, row: RowId) -> RecordPtr<C> {
         self.rows.slot(row).record().expect("a row is there before its key")
     }
 
-    /// What the catalog's rows say, in the order of the tables' numbers.
-    fn read_catalog(&self, nodes: &Arc<EpochManager>) -> Result<Vec<TableEntry>> {
+    /// What the catalog's rows say.
+    fn read_catalog(&self, nodes: &Arc<EpochManager>) -> Result<Catalog> {
         let participant = nodes.join_as("recovery");
         let nodes = participant.enter();
-        let (mut entries, mut copies) = (Vec::new(), Copies::default());
+        let (mut rows, mut copies) = (Vec::new(), Copies::default());
         self.for_each_key(&nodes, |key, row| {
             if let (_, Some(value)) = self.record(row).read(Some(&mut copies)) {
-                let entry = TableEntry::decode(value.bytes(&nodes))?;
-                if entry.name.as_bytes() != key {
-                    return Err(Error::Storage(format!("the catalog has table {} under another name", entry.name)));
+                let row = CatalogRow::decode(value.bytes(&nodes))?;
+                if row.key().as_bytes() != key {
+                    return Err(Error::Storage(format!("the catalog has the row of {} under another name", row.key())));
                 }
-                entries.push(entry);
+                rows.push(row);
             }
             Ok(())
         })?;
-        entries.sort_unstable_by_key(|entry| entry.id);
-        let is_dense = entries.iter().zip(1..).all(|(entry, number)| entry.id == TableId(number));
-        if is_dense { Ok(entries) } else { Err(Error::Storage("the catalog has lost a table".into())) }
+        Catalog::of(rows)
+    }
+
+    /// Frees the memory of a table that was dropped.
+    fn clear(self, memory: &Arc<Pool>) {
+        let mut arena = memory.arena();
+        for record in (0..self.rows.count()).filter_map(|row| self.rows.slot(RowId(row)).record()) {
+            // SAFETY: the threads that read have ended, and the table goes with this.
+            unsafe { record.destroy(&mut arena) };
+        }
     }
 
     /// Everything has been read: takes out the keys without a row, and builds the secondary indexes.
@@ -292,20 +323,18 @@ impl<C: Control> Growing<C> {
                 unsafe { record.destroy(&mut arena) };
             }
         }
-        let primary =
-            if entry.kind == IndexKind::BTree { None } else { Some(self.keys_as(entry.kind, &participant.enter())?) };
+        let primary = if entry.kind == IndexKind::BTree { None } else { Some(self.keys_as(entry.kind, &participant)?) };
         let Self { rows, primary: tree, .. } = self;
         let primary = primary.unwrap_or(tree);
         rows.settle();
-        let names = [entry.key_type.clone(), entry.value_type.clone()];
-        let table = TableParts::with_rows(entry.id, &entry.name, names, rows, primary, options);
+        let table = TableParts::with_rows(entry, rows, primary, options);
         for (index, mut entries) in entry.indexes.iter().zip(secondary) {
             entries.sort_unstable();
             let is_ascending = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
             if !is_ascending || entries.iter().any(|(entry, _)| entry.len() > KEY_LENGTH_MAX) {
                 return Err(no_entry());
             }
-            table.add_secondary(Secondary::new(index, Index::bulk_load(index.kind, entries), None))?;
+            table.add_secondary(Secondary::new(index, Index::bulk_load(index.kind, &participant, entries), None))?;
         }
         Ok((table, live))
     }

@@ -10,11 +10,18 @@
 //! | `checkpoint` | walks over all tables while transactions go on |
 //! | `loading` | tables that come up: the largest TID wins |
 //! | `recovery` | the whole, from the names of files to a database |
+//! | `history` | the log as a set of files, in a database, a backup or an archive |
+//! | `archive` | the log for ever |
+//! | `backup`, `restore` | copies of an open database, and databases as of a moment |
 //! | `verify` | looks at every byte of a database that is not open |
 
+pub(crate) mod archive;
+mod backup;
 pub(crate) mod checkpoint;
 pub(crate) mod files;
+mod history;
 mod image;
 mod loading;
 pub(crate) mod recovery;
+pub(super) mod restore;
 pub(super) mod verify;

@@ -18,20 +18,21 @@ use std::{sync::Arc, time::Instant};
 use super::{
     super::{recovery::Recovery, store::storage},
     files::{Found, Places, Redo, find, remove},
-    image::read_rows,
-    loading::{Loading, side_by_side},
+    image::{Manifest, read_rows},
+    loading::{Loaded, Loading, side_by_side},
 };
 use crate::{
+    catalog::DroppedTables,
     epoch::EpochManager,
     error::{Error, Result},
     ids::Stamp,
     log::parallel::{
         file::{FILE_HEAD_BYTES, FileName, Records},
         pepoch,
-        record::Row,
+        record::{Note, Row},
     },
     options::Options,
-    platform::file::Directory,
+    platform::{budget::Budget, file::Directory},
     rows::{
         arena::Pool,
         in_place::{CommitTid, Control, RecordSlot},
@@ -43,6 +44,9 @@ use crate::{
 pub(crate) struct Recovered<C: Control> {
     /// In order of their numbers, the catalog first.
     pub(crate) tables: Vec<TableParts<RecordSlot<C>>>,
+    pub(crate) dropped: DroppedTables,
+    /// Of how many of those the files have rows.
+    pub(crate) dropped_behind: usize,
     pub(crate) nodes: Arc<EpochManager>,
     pub(crate) memory: Arc<Pool>,
     pub(crate) places: Places,
@@ -50,7 +54,7 @@ pub(crate) struct Recovered<C: Control> {
     pub(crate) generation: u32,
     pub(crate) epoch: u64,
     /// Bytes of the checkpoint, and generations of the log that were replayed.
-    pub(crate) checkpoint_bytes: u64,
+    pub(crate) checkpoint_bytes: Option<u64>,
     pub(crate) generations: usize,
     pub(crate) summary: Recovery,
 }
@@ -69,7 +73,11 @@ pub(super) struct Replayed {
 }
 
 /// Brings up what a directory holds.
-pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Options) -> Result<Recovered<C>> {
+pub(crate) fn recover<C: Control>(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    budget: &Arc<Budget>,
+) -> Result<Recovered<C>> {
     let began = Instant::now();
     let places = Places::open(directory, options)?;
     let found = find(&places, options.scheme)?;
@@ -81,7 +89,7 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
             .map_or_else(|| "no checkpoint".into(), |of| format!("the checkpoint of epoch {}", of.epoch));
         ::log::info!("recovering {path} from {from} and {} files of the log", found.redo.len());
     }
-    let loading = Loading::<C>::new();
+    let loading = Loading::<C>::new(budget);
     if let Some(manifest) = &found.manifest {
         side_by_side(manifest.files.len(), |number| {
             let (participant, mut hand) = (loading.nodes.join_as("recovery"), loading.hand());
@@ -97,7 +105,7 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
     })?;
     make_sure(&places, &found)?;
     let (nodes, memory) = (loading.nodes.clone(), loading.memory.clone());
-    let tables = loading.finish(options)?;
+    let Loaded { tables, dropped, dropped_behind } = loading.finish(options)?;
     remove(&places, &found.leftovers)?;
     let summary = Recovery {
         tables: tables.len() as u64 - 1,
@@ -108,12 +116,29 @@ pub(crate) fn recover<C: Control>(directory: &Arc<dyn Directory>, options: &Opti
         took: began.elapsed(),
     };
     ::log::info!("{path} is open: {summary}");
-    let epoch = replayed.iter().map(|file| file.last_epoch).fold(found.epoch, u64::max) + 1;
+    let last_epoch = replayed.iter().map(|file| file.last_epoch).fold(found.epoch, u64::max);
+    let epoch = last_epoch.checked_add(1).filter(|epoch| *epoch < CommitTid::EPOCHS / 2);
+    let epoch = epoch.ok_or(Error::Limit("epochs of commits: a TID has no room for more"))?;
     let tables = tables.into_iter().map(|(table, _)| table).collect();
-    let checkpoint_bytes = found.manifest.iter().flat_map(|manifest| &manifest.files).map(|file| file.bytes).sum();
-    let generation = found.generation + 1;
+    let bytes_of = |manifest: &Manifest| manifest.files.iter().map(|file| file.bytes).sum();
+    let checkpoint_bytes = found.manifest.as_ref().map(bytes_of);
+    let generation = found.generation.checked_add(1);
+    let generation =
+        generation.ok_or(Error::Limit("2^32 openings of one database: names of files have no room for more"))?;
     let generations = found.persistent.len();
-    Ok(Recovered { tables, nodes, memory, places, generation, epoch, checkpoint_bytes, generations, summary })
+    Ok(Recovered {
+        tables,
+        dropped,
+        dropped_behind,
+        nodes,
+        memory,
+        places,
+        generation,
+        epoch,
+        checkpoint_bytes,
+        generations,
+        summary,
+    })
 }
 
 /// Shows every row of a file of the log that counts with its TID, but for what is in the checkpoint: epochs below `from`.
@@ -141,6 +166,9 @@ pub(super) fn replay(
     loop {
         let at = records.at();
         let Some((tid, mut rows)) = records.next().map_err(storage)? else { break };
+        if Note::read(tid, rows).is_some() {
+            continue;
+        }
         let tid = CommitTid::from_stamp(Stamp(tid));
         replayed.records += 1;
         replayed.last_epoch = tid.epoch().max(replayed.last_epoch);

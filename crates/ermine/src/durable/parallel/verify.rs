@@ -26,7 +26,10 @@ use crate::{
     index::{Batch, Index, Walk},
     log::parallel::{pepoch, record::Row},
     options::{Options, Scheme},
-    platform::file::{Directory, Open},
+    platform::{
+        budget::Budget,
+        file::{Directory, Open},
+    },
     rows::in_place::{CommitTid, RecordSlot},
     table::TableParts,
 };
@@ -49,7 +52,7 @@ pub(in super::super) fn verify(
         }
     };
     verification.persistent_epoch = Some(found.epoch);
-    Check { places, found, loading: Loading::new(), verification, progress }.run()
+    Check { places, found, loading: Loading::new(&Arc::new(Budget::unlimited())), verification, progress }.run()
 }
 
 /// One run.
@@ -156,7 +159,7 @@ impl Check<'_> {
         let Self { loading, verification, .. } = self;
         let nodes = loading.nodes.clone();
         let tables = match loading.finish(&Options::default()) {
-            Ok(tables) => tables,
+            Ok(loaded) => loaded.tables,
             Err(error @ (Error::Corrupt { .. } | Error::Storage(_))) => {
                 verification.tell_error(error);
                 return Ok(());
@@ -172,7 +175,7 @@ impl Check<'_> {
                 let entries = count(&secondary.entries, &participant.enter());
                 verification.entries += entries;
                 if entries != *rows {
-                    let (name, index) = (&table.name, &secondary.name);
+                    let (name, index) = (table.name(), &secondary.name);
                     let what = format!("table {name} has {rows} rows, and its index {index} has {entries} entries");
                     verification.tell("", 0, what);
                 }

@@ -61,8 +61,8 @@ impl ShortLeaf {
 
 impl Child {
     /// A leaf for `key` in a slot that lies `depth` bytes deep in it.
-    pub(super) fn leaf(key: &[u8], depth: usize, row: RowId) -> Self {
-        Self::short(&key[depth..], row).unwrap_or_else(|| Self::Long(LongKey::allocate(key, row)))
+    pub(super) fn leaf(key: &[u8], depth: usize, row: RowId, guard: &Guard<'_>) -> Self {
+        Self::short(&key[depth..], row).unwrap_or_else(|| Self::Long(LongKey::allocate(key, row, guard)))
     }
 
     fn short(rest: &[u8], row: RowId) -> Option<Self> {
@@ -144,7 +144,7 @@ impl Child {
                 }
                 None => self,
             },
-            _ => Self::leaf(key, depth, row),
+            _ => Self::leaf(key, depth, row, guard),
         }
     }
 
@@ -171,11 +171,13 @@ fn long_leaf<'g>(long: NonNull<LongKey>, still: &impl Fn() -> bool) -> Result<(&
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::epoch::EpochManager;
 
     #[test]
     fn short_leaves_keep_rest_and_row() {
+        let participant = EpochManager::new("test").join();
         for (key, row) in [(&b"abc"[..], 0), (b"ab", 7), (b"a", ROW_MAX), (b"a\0", 3), (b"a\0\0", 3)] {
-            let child = Child::from_word(Child::leaf(key, 1, RowId(row)).into_word());
+            let child = Child::from_word(Child::leaf(key, 1, RowId(row), &participant.enter()).into_word());
             let Child::Short(short) = child else { panic!("{key:?} has room") };
             assert_eq!(short.row(), RowId(row));
             assert!(short.is(&key[1..]));

@@ -35,7 +35,7 @@ impl<S: Synchronization> Art<S> {
             believed(at.node, &at.hold)?;
             return Ok(Insert::Exists(existing, looked));
         }
-        let leaf = || Child::leaf(key, depth, row);
+        let leaf = || Child::leaf(key, depth, row, guard);
         match child {
             Child::Nothing => {
                 let shape = at.node.header().shape();
@@ -70,7 +70,7 @@ fn grow<S: Synchronization>(
     let mut lock = hold.lock().ok_or(Torn)?;
     let coverage = &node.header().coverage;
     let mut inserted = Inserted::begin(coverage, &mut lock);
-    let larger = replacement(node, node.header().shape().size().larger(), &lock, inserted.after);
+    let larger = replacement(node, node.header().shape().size().larger(), &lock, inserted.after, guard);
     larger.put(edge, leaf());
     parent.put(slot, larger.as_child());
     inserted.split = Some((LeafPtr::of(&larger.header().coverage), inserted.after));
@@ -86,10 +86,11 @@ pub(super) fn replacement<'g>(
     size: Size,
     lock: &Locked<'_>,
     version: super::LeafVersion,
+    guard: &Guard<'_>,
 ) -> NodeRef<'g> {
     let coverage = &node.header().coverage;
     let (gap, removed) = coverage.stamps(lock);
-    let other = NodeRef::allocate(size, version, gap, removed);
+    let other = NodeRef::allocate(size, version, gap, removed, guard);
     other.become_other(node);
     coverage.hand_over(lock, &other.header().coverage, version);
     other
@@ -112,9 +113,9 @@ fn branch<S: Synchronization>(
     let coverage = &node.header().coverage;
     let mut inserted = Inserted::begin(coverage, &mut lock);
     let (gap, removed) = coverage.stamps(&lock);
-    let fork = NodeRef::allocate(Size::Four, inserted.after, gap, removed);
+    let fork = NodeRef::allocate(Size::Four, inserted.after, gap, removed, guard);
     let shared = common_prefix(&key[depth..], &other_key[depth..]);
-    fork.set_prefix(&key[depth..depth + shared]);
+    fork.set_prefix(&key[depth..depth + shared], guard);
     let below = depth + shared;
     for (key, leaf) in [(key, None), (&other_key[..], Some(other))] {
         let edge = Edge::of(key, below);
@@ -122,7 +123,7 @@ fn branch<S: Synchronization>(
         fork.put(
             edge,
             match leaf {
-                None => Child::leaf(key, depth, row),
+                None => Child::leaf(key, depth, row, guard),
                 Some(leaf) => leaf.moved(key, depth, other_row, guard),
             },
         );
@@ -143,13 +144,13 @@ fn split_prefix<S: Synchronization>(guard: &Guard<'_>, at: At<'_, S>, key: &[u8]
     let coverage = &node.header().coverage;
     let mut inserted = Inserted::begin(coverage, &mut lock);
     let (gap, removed) = coverage.stamps(&lock);
-    let fork = NodeRef::allocate(Size::Four, inserted.after, gap, removed);
-    fork.set_prefix(&prefix[..shared]);
+    let fork = NodeRef::allocate(Size::Four, inserted.after, gap, removed, guard);
+    fork.set_prefix(&prefix[..shared], guard);
     node.retire_prefix(guard);
-    node.set_prefix(&prefix[shared + 1..]);
+    node.set_prefix(&prefix[shared + 1..], guard);
     fork.put(Edge::Byte(prefix[shared]), node.as_child());
     let edge = Edge::of(key, depth + shared);
-    fork.put(edge, Child::leaf(key, depth + shared + edge.length(), row));
+    fork.put(edge, Child::leaf(key, depth + shared + edge.length(), row, guard));
     parent.put(slot, fork.as_child());
     inserted.split = Some((LeafPtr::of(&fork.header().coverage), inserted.after));
     Ok(Insert::Done(inserted))

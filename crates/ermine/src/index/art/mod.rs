@@ -121,7 +121,7 @@ enum Place {
 impl<S: Synchronization> Art<S> {
     /// An empty tree.
     pub(crate) fn new() -> Self {
-        let root = NodeRef::allocate(Size::Full, LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO);
+        let root = NodeRef::allocate_uncounted(Size::Full, LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO);
         let Child::Node(root) = root.as_child() else { unreachable!("a node is a node") };
         Self { root, latch: S::Latch::default() }
     }

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     epoch::Guard,
     ids::{RowId, Stamp},
-    platform::prefetch,
+    platform::{budget::heap_bytes, prefetch},
     sync::{AtomicPtr, AtomicU64, Ordering},
 };
 use std::{array, marker::PhantomData, ptr, ptr::NonNull};
@@ -43,6 +43,16 @@ pub(super) enum Size {
 }
 
 impl Size {
+    /// Bytes that a node of this size takes of the general allocator.
+    fn heap_bytes(self) -> usize {
+        match self {
+            Self::Four => node_bytes::<Node4>(),
+            Self::Sixteen => node_bytes::<Node16>(),
+            Self::FortyEight => node_bytes::<Node48>(),
+            Self::Full => node_bytes::<Node256>(),
+        }
+    }
+
     /// How many children have room.
     pub(super) fn room(self) -> usize {
         match self {
@@ -291,7 +301,13 @@ impl<'g> NodeRef<'g> {
     }
 
     /// A node without children that nobody else has.
-    pub(super) fn allocate(size: Size, phantom: LeafVersion, gap: Stamp, removed: Stamp) -> Self {
+    pub(super) fn allocate(size: Size, phantom: LeafVersion, gap: Stamp, removed: Stamp, guard: &Guard<'_>) -> Self {
+        guard.allocated(size.heap_bytes());
+        Self::allocate_uncounted(size, phantom, gap, removed)
+    }
+
+    /// As [`NodeRef::allocate`], for the root, which goes with the index.
+    pub(super) fn allocate_uncounted(size: Size, phantom: LeafVersion, gap: Stamp, removed: Stamp) -> Self {
         let header = Header::new(size, phantom, gap, removed);
         let node: *mut Header = match size {
             Size::Four => Box::into_raw(Node4::with(header)).cast(),
@@ -536,10 +552,10 @@ impl NodeRef<'_> {
     }
 
     /// Makes this prefix the node's, which has none.
-    pub(super) fn set_prefix(self, prefix: &[u8]) {
+    pub(super) fn set_prefix(self, prefix: &[u8], guard: &Guard<'_>) {
         let header = self.header();
         let word = if prefix.len() > HEAD {
-            LongKey::allocate(prefix, RowId(0)).as_ptr()
+            LongKey::allocate(prefix, RowId(0), guard).as_ptr()
         } else {
             ptr::without_provenance_mut(head_of(prefix) as usize)
         };
@@ -574,7 +590,7 @@ impl NodeRef<'_> {
     /// # Safety
     /// The node is dead, or is when the lock goes, and the caller is the one who killed it.
     pub(super) unsafe fn retire(self, guard: &Guard<'_>) {
-        let free: unsafe fn(NonNull<u8>) = match self.header().shape().size() {
+        let free: unsafe fn(NonNull<u8>) -> usize = match self.header().shape().size() {
             Size::Four => free_box::<Node4>,
             Size::Sixteen => free_box::<Node16>,
             Size::FortyEight => free_box::<Node48>,
@@ -594,7 +610,9 @@ impl NodeRef<'_> {
             match child {
                 Child::Node(node) => below.push(node),
                 // SAFETY: a long key belongs to one slot in one tree, which nobody else has.
-                Child::Long(long) => unsafe { LongKey::free(long.cast()) },
+                Child::Long(long) => unsafe {
+                    LongKey::free(long.cast());
+                },
                 Child::Nothing | Child::Short(_) => {}
             }
         }
@@ -602,7 +620,9 @@ impl NodeRef<'_> {
             let prefix =
                 NonNull::new(self.header().prefix.load(Ordering::Relaxed)).expect("a long prefix lies elsewhere");
             // SAFETY: as for the leaves.
-            unsafe { LongKey::free(prefix.cast()) };
+            unsafe {
+                LongKey::free(prefix.cast());
+            }
         }
         let node = self.0.cast();
         // SAFETY: says the caller; the node is of that size.
@@ -612,16 +632,22 @@ impl NodeRef<'_> {
                 Size::Sixteen => free_box::<Node16>(node),
                 Size::FortyEight => free_box::<Node48>(node),
                 Size::Full => free_box::<Node256>(node),
-            }
+            };
         }
     }
 }
 
 /// # Safety
 /// `node` is a `T` that was allocated as a box, and nobody else has it.
-unsafe fn free_box<T>(node: NonNull<u8>) {
+unsafe fn free_box<T>(node: NonNull<u8>) -> usize {
     // SAFETY: says the caller.
     drop(unsafe { Box::from_raw(node.cast::<T>().as_ptr()) });
+    node_bytes::<T>()
+}
+
+/// Bytes that a node takes of the general allocator.
+const fn node_bytes<T>() -> usize {
+    heap_bytes(size_of::<T>() + align_of::<T>())
 }
 
 /// A prefix that does not fit into its word, if the node is what it was.
@@ -650,14 +676,17 @@ impl Edge {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::epoch::EpochManager;
 
     /// A node with these children, taken in an order that is not theirs.
     fn filled(size: Size, bytes: &[u8]) -> NodeRef<'static> {
-        let node = NodeRef::allocate(size, LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO);
+        let participant = EpochManager::new("test").join();
+        let guard = participant.enter();
+        let node = NodeRef::allocate_uncounted(size, LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO);
         let (low, high) = bytes.split_at(bytes.len() / 2);
         high.iter()
             .chain(low)
-            .for_each(|&byte| node.put(Edge::Byte(byte), Child::leaf(&[byte], 1, RowId(byte.into()))));
+            .for_each(|&byte| node.put(Edge::Byte(byte), Child::leaf(&[byte], 1, RowId(byte.into()), &guard)));
         node
     }
 

@@ -95,7 +95,7 @@ impl<S: Synchronization> Art<S> {
         let Some((parent, slot, parent_lock)) = parent else { return Ok(true) };
         match (plan, other) {
             (Plan::Shrink(size), _) => {
-                parent.put(slot, replacement(node, size, &lock, lock.phantoms().0).as_child());
+                parent.put(slot, replacement(node, size, &lock, lock.phantoms().0, guard).as_child());
             }
             (_, Some((edge, other))) => {
                 let mut path = KeyPath::from_slice(&key[..depth]);
@@ -108,7 +108,7 @@ impl<S: Synchronization> Art<S> {
                     Some((child, child_lock)) => {
                         write_prefix(child, &mut path);
                         child.retire_prefix(guard);
-                        child.set_prefix(&path[depth..]);
+                        child.set_prefix(&path[depth..], guard);
                         parent.put(slot, other);
                         coverage.hand_over(&lock, &child.header().coverage, child_lock.phantoms().0);
                     }

@@ -6,7 +6,10 @@ use super::{
     node::{INNER_KEYS, Inner, LEAF_KEYS, Leaf, NodePtr},
     split::{link_right, separator},
 };
-use crate::ids::{RowId, Stamp};
+use crate::{
+    epoch::Guard,
+    ids::{RowId, Stamp},
+};
 use std::ptr;
 
 /// Entries a leaf: nine tenths, so that the first inserts after loading do not split every leaf.
@@ -22,7 +25,10 @@ impl BTree {
     ///
     /// # Panics
     /// If they are not.
-    pub(in crate::index) fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, RowId)>) -> Self {
+    pub(in crate::index) fn bulk_load<K: AsRef<[u8]>>(
+        guard: &Guard<'_>,
+        entries: impl IntoIterator<Item = (K, RowId)>,
+    ) -> Self {
         let mut leaves = Level::new();
         let mut pending = Entries::with_room_for(LEAF_FILL);
         let mut before = Vec::new();
@@ -35,7 +41,7 @@ impl BTree {
             }
             if pending.len() == LEAF_FILL {
                 let boundary = separator(pending.key(pending.len() - 1), key).to_vec();
-                add_leaf(&mut leaves, &pending, std::mem::replace(&mut before, boundary));
+                add_leaf(guard, &mut leaves, &pending, std::mem::replace(&mut before, boundary));
                 pending.clear();
             }
             pending.push(key, row, ptr::null_mut());
@@ -43,10 +49,10 @@ impl BTree {
         if pending.len() == 0 {
             return Self::new();
         }
-        add_leaf(&mut leaves, &pending, before);
+        add_leaf(guard, &mut leaves, &pending, before);
         let (mut nodes, mut level) = (leaves, 0);
         while nodes.len() > 1 {
-            nodes = nodes.chunks(INNER_FILL).map(add_inner).collect();
+            nodes = nodes.chunks(INNER_FILL).map(|children| add_inner(guard, children)).collect();
             level += 1;
         }
         Self::from_root(nodes[0].1, level)
@@ -54,27 +60,29 @@ impl BTree {
 }
 
 /// Fills a leaf and links it to the one before.
-fn add_leaf(leaves: &mut Level, entries: &Entries, boundary: Vec<u8>) {
+fn add_leaf(guard: &Guard<'_>, leaves: &mut Level, entries: &Entries, boundary: Vec<u8>) {
     // SAFETY: fresh from the box; the index that is being built owns it.
     let leaf: &Leaf = unsafe { &*Box::into_raw(Leaf::new(super::LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO)) };
-    leaf.keys.fill(entries, 0..entries.len(), |_| unreachable!("nothing was in the leaf"));
+    guard.allocated(Leaf::BYTES);
+    leaf.keys.fill(entries, 0..entries.len(), guard);
     if let Some(&(_, previous)) = leaves.last() {
         // SAFETY: made by this function, and nobody else has it yet.
         let previous = unsafe { &*previous.cast_const().cast::<Leaf>() };
-        previous.upper.set(&boundary);
+        previous.upper.set(&boundary, guard);
         link_right(previous, leaf);
     }
     leaves.push((boundary, ptr::from_ref(leaf).cast_mut().cast()));
 }
 
 /// Makes a parent.
-fn add_inner(children: &[(Vec<u8>, NodePtr)]) -> (Vec<u8>, NodePtr) {
+fn add_inner(guard: &Guard<'_>, children: &[(Vec<u8>, NodePtr)]) -> (Vec<u8>, NodePtr) {
     let inner = Inner::new();
     let mut separators = Entries::with_room_for(children.len());
     for (separator, _) in &children[1..] {
         separators.push(separator, RowId(0), ptr::null_mut());
     }
-    inner.separators.fill(&separators, 0..separators.len(), |_| unreachable!("nothing was in the node"));
+    guard.allocated(Inner::BYTES);
+    inner.separators.fill(&separators, 0..separators.len(), guard);
     inner.set_children(&children.iter().map(|&(_, child)| child).collect::<Vec<_>>());
     (children[0].0.clone(), Box::into_raw(inner).cast())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     At, BTree, Insert, Inserted,
-    key::{KEY_LENGTH_MAX, LongKey, assert_row_fits},
+    key::{KEY_LENGTH_MAX, assert_row_fits},
     keys::Place,
     node::{Leaf, Target},
     version::Torn,
@@ -48,7 +48,7 @@ impl BTree {
         let mut lock = leaf.version().lock(seen).ok_or(Torn)?;
         let inserted = Inserted::begin(&leaf.coverage, &mut lock);
         if place.fits && leaf.keys.count() > 0 {
-            leaf.keys.insert(place, key, row);
+            leaf.keys.insert(place, key, row, guard);
         } else {
             refill_with(leaf, place, key, row, guard);
         }
@@ -60,8 +60,5 @@ impl BTree {
 fn refill_with(leaf: &Leaf, place: Place, key: &[u8], row: RowId, guard: &Guard<'_>) {
     let mut entries = leaf.keys.gather();
     entries.insert(place.index, key, row, ptr::null_mut());
-    leaf.keys.fill(&entries, 0..entries.len(), |long| {
-        // SAFETY: `fill` takes it out of the leaf, under the lock.
-        unsafe { LongKey::retire(long, guard) }
-    });
+    leaf.keys.fill(&entries, 0..entries.len(), guard);
 }

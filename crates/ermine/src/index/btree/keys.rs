@@ -24,6 +24,7 @@ use super::{
     version::Torn,
 };
 use crate::{
+    epoch::Guard,
     ids::RowId,
     platform::prefetch,
     sync::{AtomicU64, Ordering},
@@ -289,12 +290,13 @@ impl<const N: usize> Keys<N> {
     }
 
     /// Makes room at `place` for a key that fits.
-    pub(super) fn insert(&self, place: Place, key: &[u8], row: RowId) {
+    pub(super) fn insert(&self, place: Place, key: &[u8], row: RowId, guard: &Guard<'_>) {
         let shape = self.shape();
         let (count, length) = (shape.count(), shape.prefix_length());
         debug_assert!(count < N && place.fits && !place.exact);
         let rest = &key[length..];
-        let word = if rest.len() <= HEAD { Word::short(rest, row) } else { Word::long(LongKey::allocate(key, row)) };
+        let short = rest.len() <= HEAD;
+        let word = if short { Word::short(rest, row) } else { Word::long(LongKey::allocate(key, row, guard)) };
         shift_up(&self.heads, place.index, count);
         shift_up(&self.words, place.index, count);
         self.set(place.index, head_of(rest), word);
@@ -322,8 +324,12 @@ impl<const N: usize> Keys<N> {
         entries
     }
 
-    /// Replaces all entries, cutting as long a prefix as is useful. `discard` gets the long keys that are needed no more.
-    pub(super) fn fill(&self, entries: &Entries, range: Range<usize>, mut discard: impl FnMut(*mut LongKey)) {
+    /// Replaces all entries, cutting as long a prefix as is useful. Long keys that are needed no more are freed when no reader has them.
+    pub(super) fn fill(&self, entries: &Entries, range: Range<usize>, guard: &Guard<'_>) {
+        let mut discard = |long: *mut LongKey| {
+            // SAFETY: what is discarded below is taken out of the node, whose lock the caller holds.
+            unsafe { LongKey::retire(long, guard) }
+        };
         self.discard_prefix(&mut discard);
         let length = prefix_for(entries, range.clone());
         let count = range.len();
@@ -333,7 +339,7 @@ impl<const N: usize> Keys<N> {
             let word = if length <= HEAD {
                 head_of(prefix)
             } else {
-                LongKey::allocate(prefix, RowId(0)).expose_provenance().get() as u64
+                LongKey::allocate(prefix, RowId(0), guard).expose_provenance().get() as u64
             };
             self.prefix.store(word, Ordering::Relaxed);
         }
@@ -347,7 +353,7 @@ impl<const N: usize> Keys<N> {
                     }
                     Word::short(rest, row)
                 }
-                (false, true) => Word::long(LongKey::allocate(key, row)),
+                (false, true) => Word::long(LongKey::allocate(key, row, guard)),
                 (false, false) => Word::long(std::ptr::NonNull::new(long).expect("just seen not to be null")),
             };
             self.set(to, head_of(rest), word);

@@ -188,7 +188,9 @@ impl Drop for BTree {
 /// `node` is a node of this level in a tree that nobody else has.
 unsafe fn free_tree(node: NodePtr, level: usize) {
     // SAFETY: long keys belong to one place in one tree, which nobody else has.
-    let mut discard = |long: *mut LongKey| unsafe { LongKey::free(NonNull::new(long).expect("allocated").cast()) };
+    let mut discard = |long: *mut LongKey| unsafe {
+        LongKey::free(NonNull::new(long).expect("allocated").cast());
+    };
     let this = NonNull::new(node).expect("children are nodes").cast::<u8>();
     if level == 0 {
         // SAFETY: a leaf, says the caller.
@@ -196,7 +198,8 @@ unsafe fn free_tree(node: NodePtr, level: usize) {
         leaf.keys.discard_all(&mut discard);
         leaf.upper.discard(&mut discard);
         // SAFETY: as above.
-        return unsafe { Leaf::free(this) };
+        unsafe { Leaf::free(this) };
+        return;
     }
     // SAFETY: an inner node, says the caller.
     let inner = unsafe { this.cast::<Inner>().as_ref() };

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     epoch::Guard,
     ids::{RowId, Stamp},
-    platform::prefetch,
+    platform::{budget::heap_bytes, prefetch},
     sync::{AtomicPtr, AtomicU64, Ordering},
 };
 use std::{cmp, ptr, ptr::NonNull};
@@ -80,6 +80,9 @@ pub(super) enum Target<'k> {
 }
 
 impl Leaf {
+    /// Bytes that a leaf takes of the general allocator: more for its alignment.
+    pub(super) const BYTES: usize = heap_bytes(size_of::<Self>() + 64);
+
     pub(super) fn new(phantom: LeafVersion, gap: Stamp, removed: Stamp) -> Box<Self> {
         Box::new(Self {
             coverage: Coverage::new(phantom, gap, removed),
@@ -106,9 +109,10 @@ impl Leaf {
     ///
     /// # Safety
     /// `this` is a leaf that nobody else has.
-    pub(super) unsafe fn free(this: NonNull<u8>) {
+    pub(super) unsafe fn free(this: NonNull<u8>) -> usize {
         // SAFETY: says the caller; leaves are allocated as boxes.
         drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
+        Self::BYTES
     }
 
     /// Frees an empty dead leaf once no reader can have it.
@@ -123,6 +127,9 @@ impl Leaf {
 }
 
 impl Inner {
+    /// As of a leaf.
+    pub(super) const BYTES: usize = heap_bytes(size_of::<Self>() + 64);
+
     pub(super) fn new() -> Box<Self> {
         Box::new(Self {
             version: Version::new(LeafVersion::FIRST),
@@ -171,7 +178,7 @@ impl Inner {
         let place = self.separators.find_locked(separator);
         assert!(!place.exact, "a separator is in the tree twice");
         if place.fits {
-            self.separators.insert(place, separator, RowId(0));
+            self.separators.insert(place, separator, RowId(0), guard);
         } else {
             let mut entries = self.separators.gather();
             entries.insert(place.index, separator, RowId(0), ptr::null_mut());
@@ -208,10 +215,7 @@ impl Inner {
 
     /// Replaces all separators. For lock holders only.
     pub(super) fn fill_separators(&self, entries: &Entries, range: std::ops::Range<usize>, guard: &Guard<'_>) {
-        self.separators.fill(entries, range, |long| {
-            // SAFETY: `fill` takes it out of the node, under the lock.
-            unsafe { LongKey::retire(long, guard) }
-        });
+        self.separators.fill(entries, range, guard);
     }
 
     fn set_child(&self, index: usize, child: NodePtr) {
@@ -223,9 +227,10 @@ impl Inner {
     ///
     /// # Safety
     /// `this` is an inner node that nobody else has.
-    pub(super) unsafe fn free(this: NonNull<u8>) {
+    pub(super) unsafe fn free(this: NonNull<u8>) -> usize {
         // SAFETY: says the caller; inner nodes are allocated as boxes.
         drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
+        Self::BYTES
     }
 
     /// Frees a dead node, and what its keys have outside of it, once no reader can have it.
@@ -291,9 +296,9 @@ impl Fence {
     }
 
     /// For lock holders only. What was there must have been moved or discarded.
-    pub(super) fn set(&self, key: &[u8]) {
-        let word =
-            if key.len() <= HEAD { Word::short(key, RowId(0)) } else { Word::long(LongKey::allocate(key, RowId(0))) };
+    pub(super) fn set(&self, key: &[u8], guard: &Guard<'_>) {
+        let short = key.len() <= HEAD;
+        let word = if short { Word::short(key, RowId(0)) } else { Word::long(LongKey::allocate(key, RowId(0), guard)) };
         self.head.store(head_of(key), Ordering::Relaxed);
         self.word.store(word.0, Ordering::Relaxed);
     }

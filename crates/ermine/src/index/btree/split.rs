@@ -34,21 +34,17 @@ impl BTree {
         entries.insert(place.index, key, row, ptr::null_mut());
         let appending = left.keys.is_appended_to(place.index);
         let cut = if appending { place.index } else { entries.len() / 2 };
-        let retire = |long: *mut LongKey| {
-            // SAFETY: `fill` takes it out of the leaf, under the lock.
-            unsafe { LongKey::retire(long, guard) }
-        };
-
         // SAFETY: fresh from the box, and in the tree (or leaked by a panic) from here on.
         let right: &Leaf = unsafe { &*Box::into_raw(Leaf::new(inserted.after, gap, removed)) };
-        right.keys.fill(&entries, cut..entries.len(), retire);
-        left.keys.fill(&entries, 0..cut, retire);
+        guard.allocated(Leaf::BYTES);
+        right.keys.fill(&entries, cut..entries.len(), guard);
+        left.keys.fill(&entries, 0..cut, guard);
         if appending {
             right.keys.expect_appends();
         }
         let separator = separator(entries.key(cut - 1), entries.key(cut));
         right.upper.take(&left.upper);
-        left.upper.set(separator);
+        left.upper.set(separator, guard);
         link_right(left, right);
         self.add_child(
             guard,
@@ -78,6 +74,7 @@ impl BTree {
         }
         // SAFETY: as in `split_leaf`.
         let right: &Inner = unsafe { &*Box::into_raw(Inner::new()) };
+        guard.allocated(Inner::BYTES);
         right.fill_separators(&entries, middle + 1..entries.len(), guard);
         right.set_children(&children[middle + 1..]);
         left.fill_separators(&entries, 0..middle, guard);
@@ -100,6 +97,7 @@ impl BTree {
             return parent.inner.insert_child(separator, right, guard);
         }
         let root = Inner::new();
+        guard.allocated(Inner::BYTES);
         root.set_children(&[left]);
         root.insert_child(separator, right, guard);
         self.set_root(Box::into_raw(root).cast(), level + 1);

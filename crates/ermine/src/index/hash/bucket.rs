@@ -13,7 +13,10 @@
 //! 2. A block is retired after it was taken off its bucket, under the lock.
 
 use super::{Coverage, Guard, HEAD, KeyHash, LeafVersion, LongKey, RowId, Stamp, Torn, Word, head_of};
-use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+use crate::{
+    platform::budget::heap_bytes,
+    sync::{AtomicPtr, AtomicU64, Ordering},
+};
 use smallvec::SmallVec;
 use std::{
     cmp,
@@ -58,9 +61,9 @@ impl<'k> Sought<'k> {
         Self { key, head: if key.len() <= HEAD { head_of(key) } else { hash.0 } }
     }
 
-    pub(super) fn entry(self, row: RowId) -> Entry {
+    pub(super) fn entry(self, row: RowId, guard: &Guard<'_>) -> Entry {
         let short = self.key.len() <= HEAD;
-        let word = if short { Word::short(self.key, row) } else { Word::long(LongKey::allocate(self.key, row)) };
+        let word = if short { Word::short(self.key, row) } else { Word::long(LongKey::allocate(self.key, row, guard)) };
         Entry { head: self.head, word }
     }
 }
@@ -111,6 +114,9 @@ fn long_entry<'g>(word: Word, still: &impl Fn() -> bool) -> Result<(&'g [u8], Ro
 }
 
 impl Block {
+    /// Bytes that one takes of the general allocator.
+    const BYTES: usize = heap_bytes(size_of::<Self>());
+
     fn new() -> Self {
         Self {
             heads: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -132,9 +138,10 @@ impl Block {
 
     /// # Safety
     /// `this` is a block that nobody else has.
-    unsafe fn free(this: NonNull<u8>) {
+    unsafe fn free(this: NonNull<u8>) -> usize {
         // SAFETY: says the caller; blocks are allocated as boxes.
         drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
+        Self::BYTES
     }
 }
 
@@ -230,10 +237,11 @@ impl Bucket {
     }
 
     /// Adds an entry; says whether the bucket had been full.
-    pub(super) fn push(&self, entry: Entry) -> bool {
+    pub(super) fn push(&self, entry: Entry, guard: &Guard<'_>) -> bool {
         let count = self.count();
         if count > 0 && count.is_multiple_of(BLOCK) {
             let last = self.block_of(count - 1);
+            guard.allocated(Block::BYTES);
             last.more.store(Box::into_raw(Box::new(Block::new())), Ordering::Relaxed);
         }
         self.block_of(count).set(count % BLOCK, entry);
@@ -303,7 +311,9 @@ impl Drop for Bucket {
             if entry.word.is_long() {
                 let long = NonNull::new(entry.word.long_pointer()).expect("a long key lies somewhere");
                 // SAFETY: nobody else has the bucket, and a long key belongs to one entry.
-                unsafe { LongKey::free(long.cast()) };
+                unsafe {
+                    LongKey::free(long.cast());
+                }
             }
             Ok(())
         })
@@ -313,7 +323,9 @@ impl Drop for Bucket {
             // SAFETY: as above.
             more = unsafe { block.as_ref() }.more.load(Ordering::Relaxed);
             // SAFETY: as above.
-            unsafe { Block::free(block.cast()) };
+            unsafe {
+                Block::free(block.cast());
+            }
         }
     }
 }

@@ -26,8 +26,10 @@ impl Hash {
         let (gap, removed) = bucket.coverage.stamps(&lock);
         let new = Bucket::new(level + 1, lock.phantoms().1, gap, removed);
         for entry in bucket.raise_level(guard) {
-            new.push(entry);
+            new.push(entry, guard);
         }
+        // They come in chunks of ever more, and with a word that says whether they are there.
+        guard.allocated(size_of::<Bucket>() + 8);
         let at = self.buckets.push(new);
         assert_eq!(at as u64, count, "buckets are added one at a time");
         // Release pairs with the Acquire load of `try_find`: the bucket is there.

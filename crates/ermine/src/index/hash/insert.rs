@@ -10,7 +10,7 @@ impl Hash {
         let hash = KeyHash::of(key);
         let sought = Sought::new(key, hash);
         loop {
-            if let Ok((outcome, was_full)) = self.try_insert(hash, sought, row) {
+            if let Ok((outcome, was_full)) = self.try_insert(guard, hash, sought, row) {
                 if was_full {
                     self.grow(guard);
                 }
@@ -20,7 +20,13 @@ impl Hash {
     }
 
     /// Also says whether the key came into a full bucket.
-    fn try_insert(&self, hash: KeyHash, sought: Sought<'_>, row: RowId) -> Result<(Insert, bool), Torn> {
+    fn try_insert(
+        &self,
+        guard: &Guard<'_>,
+        hash: KeyHash,
+        sought: Sought<'_>,
+        row: RowId,
+    ) -> Result<(Insert, bool), Torn> {
         let at = self.try_find(hash)?;
         let coverage = &at.bucket.coverage;
         if let Some((_, existing)) = at.bucket.find(sought, &at.still())? {
@@ -31,7 +37,7 @@ impl Hash {
         }
         let mut lock = coverage.version.lock(at.seen).ok_or(Torn)?;
         let inserted = Inserted::begin(coverage, &mut lock);
-        let was_full = at.bucket.push(sought.entry(row));
+        let was_full = at.bucket.push(sought.entry(row, guard), guard);
         Ok((Insert::Done(inserted), was_full))
     }
 }

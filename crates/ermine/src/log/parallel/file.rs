@@ -92,7 +92,11 @@ impl Records {
 
     /// Opens a file; `None` in place of the head: it has none that is whole.
     pub(crate) fn open(directory: &dyn Directory, name: FileName) -> io::Result<(Option<FileHead>, Self)> {
-        let file = directory.open(&name.to_string(), Open::Read)?;
+        Self::of(directory.open(&name.to_string(), Open::Read)?)
+    }
+
+    /// As [`Records::open`], of a file that may have another name.
+    pub(crate) fn of(file: Arc<dyn File>) -> io::Result<(Option<FileHead>, Self)> {
         let length = file.length()?;
         let mut records = Self { file, length, at: 0, buffer: Vec::new(), from: 0 };
         let head = records.bytes(0, FILE_HEAD_BYTES)?.and_then(|bytes| FileHead::read(bytes.try_into().ok()?));

@@ -24,6 +24,7 @@ use super::{
     ParallelLog,
     file::{FileHead, FileName},
     pepoch::{Persistent, PersistentFile, Reach},
+    record::Note,
     seats::Buffer,
 };
 use crate::platform::file::{Directory, File, Open};
@@ -48,7 +49,7 @@ pub(super) struct Leader {
 
 /// A logger of another device.
 struct Helper {
-    work: mpsc::Sender<Vec<Buffer>>,
+    work: mpsc::Sender<(Vec<Buffer>, Option<Note>)>,
     done: mpsc::Receiver<io::Result<Reach>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -140,16 +141,21 @@ impl Leader {
         self.last_round = Some(Instant::now());
         self.log.epochs.advance();
         let (least, mut taken) = self.log.seats.collect(&self.log.epochs);
+        // After the look at the seats: epochs below `least` have ended.
+        let note = Note::now(least - 1);
         if taken.iter().any(|buffers| !buffers.is_empty()) {
             self.make_file()?;
             let epochs = taken.iter().flatten().map(|buffer| buffer.last_epoch);
             self.written = epochs.fold(self.written, u64::max);
-            let mut others = taken.split_off(1).into_iter();
-            for (helper, buffers) in self.others.iter().zip(&mut others) {
-                helper.work.send(buffers).map_err(|_| ended())?;
+            // One device that writes anyway gets the note.
+            let noted = taken.iter().position(|buffers| !buffers.is_empty());
+            let note_of = |device| (noted == Some(device)).then_some(note);
+            let others = taken.split_off(1).into_iter();
+            for ((helper, buffers), device) in self.others.iter().zip(others).zip(1..) {
+                helper.work.send((buffers, note_of(device))).map_err(|_| ended())?;
             }
-            let mut outcome =
-                self.first.write(taken.pop().expect("the first device's")).map(|reach| self.said.reach[0] = reach);
+            let own = taken.pop().expect("the first device's");
+            let mut outcome = self.first.write(own, note_of(0)).map(|reach| self.said.reach[0] = reach);
             for (helper, reach) in self.others.iter().zip(&mut self.said.reach[1..]) {
                 let done = helper.done.recv().map_err(|_| ended()).flatten();
                 outcome = outcome.and(done.map(|done| *reach = done));
@@ -186,8 +192,8 @@ impl Helper {
         let name = format!("ermine-log-{}", device.number);
         let thread = thread::Builder::new().name(name).spawn(move || {
             let _broken = BrokenByPanic(device.log.clone());
-            for buffers in to_do {
-                if tell.send(device.write(buffers)).is_err() {
+            for (buffers, note) in to_do {
+                if tell.send(device.write(buffers, note)).is_err() {
                     break;
                 }
             }
@@ -208,8 +214,8 @@ impl Drop for Helper {
 }
 
 impl Device {
-    /// Writes buffers and makes them durable; gives how far the log is whole then.
-    fn write(&mut self, buffers: Vec<Buffer>) -> io::Result<Reach> {
+    /// Writes buffers and a note of the time, and makes them durable; gives how far the log is whole then.
+    fn write(&mut self, buffers: Vec<Buffer>, note: Option<Note>) -> io::Result<Reach> {
         if buffers.is_empty() {
             return Ok(self.reach);
         }
@@ -229,6 +235,7 @@ impl Device {
                 self.write_together()?;
             }
         }
+        note.iter().for_each(|note| note.write(&mut self.together));
         self.write_together()?;
         self.file()?.sync()?;
         self.log.note_file(self.number, self.reach, last_epoch);
@@ -259,7 +266,8 @@ impl Device {
     /// Goes on in another file; the one before is whole and synced.
     fn next_file(&mut self) -> io::Result<()> {
         let before = self.reach.bytes;
-        let sequence = self.reach.sequence + 1;
+        let sequence = self.reach.sequence.checked_add(1);
+        let sequence = sequence.ok_or_else(|| io::Error::other("no number is left for another file of the log"))?;
         let name = FileName { generation: self.log.generation, sequence };
         let file = self.directory.open(&name.to_string(), Open::Create)?;
         // The space is taken before commits need it.

@@ -105,6 +105,11 @@ impl PersistentFile {
         Ok(made)
     }
 
+    /// The file of a generation that has ended, in a copy of its log.
+    pub(crate) fn fill(file: Arc<dyn File>, persistent: &Persistent) -> io::Result<()> {
+        Self { file, serial: 0 }.write_both(persistent)
+    }
+
     /// Writes the next slot, durably.
     pub(crate) fn write(&mut self, persistent: &Persistent) -> io::Result<()> {
         self.serial += 1;

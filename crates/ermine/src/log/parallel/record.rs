@@ -4,12 +4,16 @@
 //!   record   length of the rows u32 | crc u32 | TID u64 | rows
 //!   row      tag (0: no row, 1: a row) | table | key | value | count of entries | entries
 //!   entry    index | secondary key
+//!   note     in place of rows, with TID 0: tag 2 | epoch u64 | microseconds since 1970 u64. All transactions of that epoch and of
+//!            earlier ones had ended by then
 //! ```
 //!
 //! Numbers of the head are little-endian; all others are LEB128 varints, and bytes have their length in front. The sum is
 //! CRC-32C over rows, TID and length in this order, so that all but its end is known before the TID is. A row without value has
 //! neither value nor entries. A record says all that is to be known of a row: of two the one with the greater TID counts, and the
 //! other for nothing (SiloR 5.2).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{
     ids::TableId,
@@ -38,6 +42,46 @@ pub(crate) struct Row<'a> {
     pub(crate) value: Option<&'a [u8]>,
     /// Its entries in secondary indexes, as [`put_entry`] writes them.
     pub(crate) entries: Entries<'a>,
+}
+
+/// A note of the time, which stands in the log as a record: the epoch had ended at that moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Note {
+    pub(crate) epoch: u64,
+    /// Since 1970.
+    pub(crate) micros: u64,
+}
+
+impl Note {
+    const TAG: u8 = 2;
+
+    /// Says that an epoch has ended by now.
+    pub(crate) fn now(epoch: u64) -> Self {
+        let micros = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        Self { epoch, micros }
+    }
+
+    /// Appends the record.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let mut rows = vec![Self::TAG];
+        [self.epoch, self.micros].iter().for_each(|number| rows.extend(number.to_le_bytes()));
+        let mut draft = Draft { rows, crc: 0 };
+        draft.seal();
+        draft.write(0, out);
+    }
+
+    /// The note that a record of that TID is, if it is one.
+    pub(crate) fn read(tid: u64, rows: &[u8]) -> Option<Self> {
+        let (&tag, numbers) = rows.split_first()?;
+        let (epoch, micros) = numbers.split_first_chunk()?;
+        let is_note = tid == 0 && tag == Self::TAG;
+        let micros = u64::from_le_bytes(micros.try_into().ok().filter(|_| is_note)?);
+        Some(Self { epoch: u64::from_le_bytes(*epoch), micros })
+    }
+
+    pub(crate) fn moment(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_micros(self.micros))
+    }
 }
 
 /// The entries of a row, in bytes.
@@ -196,5 +240,20 @@ mod tests {
             while !body.is_empty() && Row::take(&mut body).is_some() {}
         }
         assert!(Entries(&[1, 200]).any(|entry| entry.is_none()));
+    }
+
+    #[test]
+    fn notes_of_the_time_are_no_rows_and_come_back() {
+        let note = Note { epoch: 77, micros: 1 << 50 };
+        let mut record = Vec::new();
+        note.write(&mut record);
+        let head = Head::read(record[..HEAD_BYTES].try_into().unwrap());
+        let mut rows = &record[HEAD_BYTES..];
+        assert!(head.fits(rows));
+        assert_eq!(Note::read(head.tid, rows), Some(note));
+        assert_eq!(Row::take(&mut rows), None);
+        let mut row = Vec::new();
+        Row { table: TableId(1), key: b"sevenbyt", value: None, entries: Entries::default() }.write(&mut row);
+        assert_eq!(Note::read(head.tid, &row), None);
     }
 }

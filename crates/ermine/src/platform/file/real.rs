@@ -7,12 +7,13 @@
 //! 3. The path is made absolute when the directory is opened: a process that changes its own later goes on here.
 //! 4. Whole pages from or to whole pages of memory go past the page cache, where the system has that (Linux: `O_DIRECT`): the
 //!    log is not read again soon, and copying it would cost as much as writing or reading it (docs/benchmarks.md).
-//! 5. Every error says which operation failed on which path, and keeps the kind and the words of the system's.
+//! 5. Directories and files are made for their owner alone.
+//! 6. Every error says which operation failed on which path, and keeps the kind and the words of the system's.
 
 use std::{
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::FileExt,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -23,6 +24,10 @@ use super::{
     Directory, File, Open,
     failure::{check_name, during},
 };
+
+/// Permissions of the directories and files that are made.
+const DIRECTORY_MODE: u32 = 0o700;
+pub(super) const FILE_MODE: u32 = 0o600;
 
 /// A directory of the file system.
 #[derive(Debug)]
@@ -48,7 +53,7 @@ impl RealDirectory {
     /// Opens a directory, and makes it first where it does not exist. Its parent must exist. It is there after a crash.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
-        match fs::create_dir(path) {
+        match fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(during("create directory", path.display())(error));
             }
@@ -71,6 +76,12 @@ impl RealDirectory {
     /// As [`lock`](Self::lock), for somebody who only looks: leaves no trace. `None`: nobody ever locked it.
     pub(crate) fn lock_to_look(&self) -> io::Result<Option<Lock>> {
         Lock::take_to_look(&self.path)
+    }
+
+    /// The directory's permissions, if others than its owner have any.
+    pub(crate) fn open_to_others(&self) -> Option<u32> {
+        let mode = self.handle.metadata().ok()?.permissions().mode() & 0o777;
+        Some(mode).filter(|mode| mode & 0o077 != 0)
     }
 
     fn path_of(&self, name: &str) -> io::Result<PathBuf> {
@@ -104,6 +115,7 @@ impl Directory for RealDirectory {
             .read(true)
             .write(how != Open::Read)
             .create_new(how == Open::Create)
+            .mode(FILE_MODE)
             .open(&path)
             .map_err(during(operation, path.display()))?;
         Ok(Arc::new(RealFile { file, direct: OnceLock::new(), writable: how != Open::Read, path }))
@@ -180,7 +192,7 @@ fn write_some_of_both(_: &fs::File, _: u64, _: &[u8], _: &[u8]) -> io::Result<us
 /// Opens a file once more, past the page cache. Not by its path: that may have become another file's.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn open_direct(file: &fs::File, writable: bool) -> Option<fs::File> {
-    use std::os::{fd::AsRawFd, unix::fs::OpenOptionsExt};
+    use std::os::fd::AsRawFd;
     let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
     OpenOptions::new()
         .read(true)

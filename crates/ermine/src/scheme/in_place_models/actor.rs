@@ -81,7 +81,7 @@ unsafe impl<P: Modelled> Send for Rows<P> {}
 
 impl<P: Modelled> Rows<P> {
     pub(super) fn new() -> Arc<Self> {
-        let pool = Pool::new();
+        let pool = Pool::unlimited();
         let mut arena = pool.arena();
         let records = [A, B, C].map(|_| {
             let record = RecordPtr::create(&mut arena, size_of::<u64>(), P::Control::default());

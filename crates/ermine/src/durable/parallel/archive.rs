@@ -1,0 +1,308 @@
+//! The archive of a single-version database: its log for ever, and what of it is complete.
+//!
+//! ```text
+//!   redo-GENERATION-SEQUENCE.DEVICE        a file of the log up to where it is whole, when nothing more is written to it
+//!   redo-GENERATION-SEQUENCE.DEVICE.part   one that is being written, as far as it was durable
+//!   history     magic 8 bytes | sum u32 | length u32 | when, in microseconds since 1970 |
+//!               spans: count, first and last epoch of each | generations: count, number and last epoch that counts of each |
+//!               files: count, generation, device, sequence, bytes, 1 for a part of each
+//! ```
+//!
+//! Numbers behind the length are varints. The files come before the history that names them, which is written under another name, synced and
+//! renamed. A *span* is a stretch of epochs for which the archive's files are complete. Each time that something is archived, everything is that
+//! is in files of the database and needed with its checkpoint: so a span grows from the checkpoint's epoch to the persistent epoch. Where the
+//! checkpoint is behind the end of the last span, the database was open without its archive, and a new span begins.
+//!
+//! Invariants
+//! 1. *Archived before freed*: a checkpoint archives the log up to its own epoch, before it begins its walk; it frees only files that have earlier
+//!    epochs alone. What cannot be archived fails the checkpoint, and all files stay.
+//! 2. *What the history names is whole*, and durable.
+//! 3. *One history*: an archive that has a later generation than the database, or more of one than the database has of it, belongs to another
+//!    one and is refused.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    super::{archive::open_directory, copy::copy_bytes, image::now_micros, store::storage},
+    files::{Places, newest_manifest, whole_to},
+    history::{History, LogFile, Place},
+};
+use crate::{
+    error::{Error, Result},
+    log::{
+        parallel::{
+            ParallelLog,
+            file::FileName,
+            pepoch::{self, Persistent},
+        },
+        record::{put_number, take_number},
+    },
+    options::Options,
+    platform::file::{Directory, Open},
+};
+
+const HISTORY: &str = "history";
+const NEW: &str = ".new";
+const PART: &str = ".part";
+const MAGIC: [u8; 8] = *b"ERMHIST1";
+const HEAD_BYTES: usize = 16;
+
+/// What an archive has.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct Contents {
+    /// When it was brought up to date: everything that had been committed by then is there.
+    pub(super) micros: u64,
+    /// Stretches of epochs that are complete, in order, each with a gap behind it.
+    pub(super) spans: Vec<(u64, u64)>,
+    pub(super) limits: BTreeMap<u32, u64>,
+    /// How long each file is, and whether that is a part.
+    files: BTreeMap<LogFile, (u64, bool)>,
+}
+
+fn name_of(file: LogFile, is_part: bool) -> String {
+    format!("{}.{:02x}{}", file.name(), file.device, if is_part { PART } else { "" })
+}
+
+impl Contents {
+    /// What the archive in a directory has; nothing where it is empty.
+    pub(super) fn read(directory: &dyn Directory) -> Result<Self> {
+        if !directory.list().map_err(storage)?.iter().any(|name| name == HISTORY) {
+            return Ok(Self::default());
+        }
+        let file = directory.open(HISTORY, Open::Read).map_err(storage)?;
+        let mut bytes = vec![0; file.length().map_err(storage)? as usize];
+        let read = file.read_at(0, &mut bytes).map_err(storage)?;
+        Self::decode(&bytes[..read]).ok_or_else(|| Error::Corrupt {
+            file: format!("{}/{HISTORY}", directory.path()),
+            offset: 0,
+            what: "it does not say what the archive has: make a new backup, with a new archive".into(),
+        })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        put_number(&mut body, self.micros);
+        put_number(&mut body, self.spans.len() as u64);
+        self.spans.iter().for_each(|(from, to)| [*from, *to].iter().for_each(|epoch| put_number(&mut body, *epoch)));
+        put_number(&mut body, self.limits.len() as u64);
+        for (generation, limit) in &self.limits {
+            [u64::from(*generation), *limit].iter().for_each(|number| put_number(&mut body, *number));
+        }
+        put_number(&mut body, self.files.len() as u64);
+        for (LogFile { generation, device, sequence }, (bytes, is_part)) in &self.files {
+            let numbers = [u64::from(*generation), (*device).into(), (*sequence).into(), *bytes, (*is_part).into()];
+            numbers.iter().for_each(|number| put_number(&mut body, *number));
+        }
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(crc32c::crc32c(&body).to_le_bytes());
+        bytes.extend((body.len() as u32).to_le_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (head, mut body) = bytes.split_at_checked(HEAD_BYTES)?;
+        let is_whole = head[..8] == MAGIC
+            && head[8..12] == crc32c::crc32c(body).to_le_bytes()
+            && head[12..] == (body.len() as u32).to_le_bytes();
+        if !is_whole {
+            return None;
+        }
+        let input = &mut body;
+        let number = |input: &mut &[u8]| u32::try_from(take_number(input)?).ok();
+        let mut contents = Self { micros: take_number(input)?, ..Self::default() };
+        for _ in 0..take_number(input)? {
+            contents.spans.push((take_number(input)?, take_number(input)?));
+        }
+        for _ in 0..take_number(input)? {
+            contents.limits.insert(number(input)?, take_number(input)?);
+        }
+        for _ in 0..take_number(input)? {
+            let (generation, device, sequence) = (number(input)?, number(input)?, number(input)?);
+            let state = (take_number(input)?, take_number(input)? == 1);
+            contents.files.insert(LogFile { generation, device, sequence }, state);
+        }
+        Some(contents)
+    }
+
+    /// Adds its files of a generation and later ones.
+    pub(super) fn add_to(&self, history: &mut History, directory: &Arc<dyn Directory>, generation: u32) {
+        for (file, (bytes, is_part)) in self.files.range(LogFile { generation, device: 0, sequence: 0 }..) {
+            let name = name_of(*file, *is_part);
+            let place = Place { directory: directory.clone(), name, bytes: *bytes, is_archived: true };
+            history.add(*file, place, self.limits.get(&file.generation).copied().unwrap_or(0));
+        }
+    }
+
+    pub(super) fn moment(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_micros(self.micros))
+    }
+
+    /// Makes a stretch complete.
+    fn extend(&mut self, from: u64, to: u64) {
+        match self.spans.last_mut() {
+            Some((_, last)) if from <= *last + 1 => *last = to.max(*last),
+            _ => self.spans.push((from, to)),
+        }
+    }
+}
+
+/// The archive of an open database.
+pub(crate) struct Archive {
+    to: Arc<dyn Directory>,
+    contents: std::sync::Mutex<Contents>,
+}
+
+impl Archive {
+    /// The one that the options name, for a database whose next generation is `generation`.
+    pub(crate) fn open(options: &Options, places: &Places, generation: u32) -> Result<Option<Self>> {
+        let to = match (&options.archive, &options.archive_in) {
+            (_, Some(to)) => to.clone(),
+            (Some(path), None) => open_directory(path)?,
+            (None, None) => return Ok(None),
+        };
+        let own = places.devices.iter().chain([&places.directory]);
+        if to.location().is_some() && own.into_iter().any(|own| own.location() == to.location()) {
+            return Err(Error::Options("the archive cannot be a directory of the database itself".into()));
+        }
+        let contents = Contents::read(&*to)?;
+        let archive = Self { to, contents: std::sync::Mutex::new(contents.clone()) };
+        for (of, limit) in &contents.limits {
+            let own = match places.directory.list().map_err(storage)?.contains(&pepoch::name_of(*of)) {
+                true => pepoch::read(&*places.directory, *of).map_err(storage)?,
+                false => None,
+            };
+            if *of >= generation || own.is_some_and(|own| own.epoch < *limit) {
+                return Err(archive.is_of_another());
+            }
+        }
+        Ok(Some(archive))
+    }
+
+    fn is_of_another(&self) -> Error {
+        let path = self.to.path();
+        Error::Storage(format!(
+            "the archive in {path} has what this database has not: a restored database, or another one, needs an archive of its own"
+        ))
+    }
+
+    /// Brings everything into the archive that is persistent in the files of the database. No file goes meanwhile.
+    pub(crate) fn keep(&self, places: &Places, log: &ParallelLog) -> Result<()> {
+        let (generation, durable) = (log.generation(), log.waiters.durable() - 1);
+        let mut contents = self.contents.lock().expect("no code panics while it archives").clone();
+        let micros = now_micros();
+        let names = places.directory.list().map_err(storage)?;
+        let manifest = newest_manifest(&*places.directory, &names)?;
+        let from = manifest.as_ref().map_or(0, |manifest| manifest.epoch);
+        let last = manifest.as_ref().map_or(0, |manifest| manifest.last_epoch);
+        let mut persistent: BTreeMap<u32, Persistent> = BTreeMap::new();
+        for of in names.iter().filter_map(|name| pepoch::generation_of(name)) {
+            persistent.extend(pepoch::read(&*places.directory, of).map_err(storage)?.map(|read| (of, read)));
+        }
+        if let Some(own) = persistent.get_mut(&generation) {
+            // It may have been read before it was synced. What it says of files was synced before.
+            own.epoch = own.epoch.min(durable);
+        }
+        let mut parts = Vec::new();
+        for (device, directory) in places.devices.iter().enumerate() {
+            for name in directory.list().map_err(storage)?.iter().filter_map(|name| FileName::parse(name)) {
+                let Some(of) = persistent.get(&name.generation) else { continue };
+                if manifest.as_ref().is_some_and(|manifest| !manifest.needs(device, name)) {
+                    continue;
+                }
+                let bytes = whole_to(places, device, name, of)?;
+                let reach = of.reach.get(device).copied().unwrap_or_default();
+                let is_part = name.generation == generation && name.sequence >= reach.sequence;
+                let file = LogFile::new(device as u32, name);
+                if bytes == 0 || contents.files.get(&file) == Some(&(bytes, is_part)) {
+                    continue;
+                }
+                self.copy(&**directory, name, file, bytes, is_part).map_err(storage)?;
+                if !is_part && contents.files.get(&file).is_some_and(|(_, was_part)| *was_part) {
+                    parts.push(name_of(file, true));
+                }
+                contents.files.insert(file, (bytes, is_part));
+            }
+        }
+        // Of generations that have files: no later one begins at an epoch that has been said to be complete.
+        persistent.retain(|of, _| contents.files.keys().any(|file| file.generation == *of));
+        let to = persistent.values().map(|persistent| persistent.epoch).fold(last, u64::max);
+        contents.limits.extend(persistent.iter().map(|(of, persistent)| (*of, persistent.epoch)));
+        contents.extend(from, to);
+        contents.micros = micros;
+        self.write(&contents).map_err(storage)?;
+        for part in parts {
+            self.to.remove(&part).map_err(storage)?;
+        }
+        *self.contents.lock().expect("no code panics while it archives") = contents;
+        Ok(())
+    }
+
+    /// The checkpoint of an epoch counts, before whose walk everything of earlier epochs has been archived: so the span reaches to it, though
+    /// nothing may have been logged in the last of them.
+    pub(crate) fn reach(&self, epoch: u64) -> Result<()> {
+        let mut contents = self.contents.lock().expect("no code panics while it archives");
+        if let Some((_, to)) = contents.spans.last_mut() {
+            *to = epoch.max(*to);
+        }
+        self.write(&contents).map_err(storage)
+    }
+
+    fn copy(&self, from: &dyn Directory, name: FileName, file: LogFile, bytes: u64, is_part: bool) -> io::Result<()> {
+        let source = from.open(&name.to_string(), Open::Read)?;
+        self.replace(&name_of(file, is_part), |target| copy_bytes(&*source, target, bytes, |_| Ok(())))
+    }
+
+    fn write(&self, contents: &Contents) -> io::Result<()> {
+        // What it names, first.
+        self.to.sync()?;
+        self.replace(HISTORY, |file| file.write_at(0, &contents.encode()))?;
+        self.to.sync()
+    }
+
+    /// Makes a file whole and durable before it gets its name.
+    fn replace(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&dyn crate::platform::file::File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let new = name.to_owned() + NEW;
+        if self.to.list()?.contains(&new) {
+            self.to.remove(&new)?;
+        }
+        let file = self.to.open(&new, Open::Create)?;
+        fill(&*file)?;
+        file.sync()?;
+        self.to.rename(&new, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_comes_back_or_is_found_out() {
+        let mut contents = Contents { micros: 1 << 50, ..Contents::default() };
+        contents.extend(0, 7);
+        contents.extend(8, 20);
+        contents.extend(15, 25);
+        contents.extend(27, 30);
+        assert_eq!(contents.spans, [(0, 25), (27, 30)]);
+        contents.limits.insert(3, 25);
+        contents.files.insert(LogFile { generation: 3, device: 1, sequence: 9 }, (1 << 33, true));
+        let bytes = contents.encode();
+        assert_eq!(Contents::decode(&bytes), Some(contents));
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            assert_eq!(Contents::decode(&flipped), None, "a flip at {at}");
+            assert_eq!(Contents::decode(&bytes[..at]), None);
+        }
+    }
+}
