@@ -51,6 +51,8 @@ pub struct Opening<'a> {
     pub process: i32,
     /// To be called now and then within statements that take long, so that they stop nobody.
     pub pause: fn(),
+    /// What runs a part of a statement that may take long at once.
+    pub aside: fn(&mut dyn FnMut()),
 }
 
 /// One client's state: its transaction, its settings.

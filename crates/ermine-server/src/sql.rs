@@ -42,6 +42,8 @@ pub struct SqlPortal {
 
 #[derive(Default)]
 struct Kept {
+    /// Where settings have changed that it is written by.
+    environment: Option<Environment>,
     columns: Vec<Column>,
     rows: KeptRows,
     tag: String,
@@ -55,6 +57,7 @@ impl Backend for SqlBackend {
     fn session(&self, opening: &Opening<'_>) -> Result<SqlSession> {
         let mut session = self.database.session(opening.user, opening.database);
         session.set_pause(opening.pause);
+        session.set_aside(opening.aside);
         for (name, value) in opening.settings {
             session.set(&name.to_lowercase(), value)?;
         }
@@ -196,6 +199,9 @@ impl Session for SqlSession {
 
 impl Kept {
     fn fetch(&mut self, limit: Option<NonZeroU32>, rows: &mut dyn Rows) -> Result<Fetched> {
+        if let Some(environment) = self.environment.take() {
+            rows.environment(&environment);
+        }
         for (severity, notice) in self.notices.drain(..) {
             rows.notice(severity, &notice);
         }
@@ -214,6 +220,10 @@ impl Kept {
 }
 
 impl Rows for Kept {
+    fn environment(&mut self, environment: &Environment) {
+        self.environment = Some(environment.clone());
+    }
+
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         self.columns = columns.to_vec();
         Ok(())

@@ -126,6 +126,8 @@ pub struct Report {
     pub context: Option<String>,
     /// Where in the statement, in characters from 1 on.
     pub position: Option<usize>,
+    /// The schema of the table, or of the type, it is about.
+    pub schema: Option<String>,
     /// The table it is about.
     pub table: Option<String>,
     /// The column it is about.
@@ -146,6 +148,7 @@ impl SqlError {
             hint: None,
             context: None,
             position: None,
+            schema: None,
             table: None,
             column: None,
             constraint: None,
@@ -187,9 +190,9 @@ impl SqlError {
         self
     }
 
-    /// With the table it is about.
-    pub fn table(mut self, table: impl Into<String>) -> Self {
-        self.0.table = Some(table.into());
+    /// With the table it is about, and its schema.
+    pub fn table(mut self, schema: impl Into<String>, table: impl Into<String>) -> Self {
+        (self.0.schema, self.0.table) = (Some(schema.into()), Some(table.into()));
         self
     }
 

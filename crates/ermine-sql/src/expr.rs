@@ -33,6 +33,8 @@ pub(crate) enum Expr {
     Outer(usize, usize),
     /// An aggregate of the query, until the grouping is known.
     Aggregate(usize),
+    /// The same of a query around this one, so many levels up.
+    OuterAggregate(usize, usize),
     Binary(Function<Binary>, Box<[Expr; 2]>),
     Prefix(Function<Prefix>, Box<Expr>),
     Call(Function<Call>, Vec<Expr>),
@@ -51,8 +53,8 @@ pub(crate) enum Expr {
     /// Conditions with what comes of them, and what otherwise.
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     Coalesce(Vec<Expr>),
-    /// The first, or NULL if both are equal.
-    NullIf(Box<[Expr; 2]>),
+    /// The first, or NULL if the function, which is `=`, holds for both.
+    NullIf(Function<Binary>, Box<[Expr; 2]>),
     /// The greatest, or the least.
     Extreme(Ordering, Vec<Expr>),
     /// Whether the first is among the others.
@@ -87,13 +89,30 @@ pub(crate) struct Function<F> {
     pub(crate) is_immutable: bool,
     /// Gives another value each time.
     pub(crate) is_volatile: bool,
+    /// Makes as much, or counts as far, as its arguments say.
+    pub(crate) grows: bool,
     pub(crate) eval: F,
     pub(crate) result: SqlType,
 }
 
+impl<F> Function<F> {
+    /// Whether it may take long because of this argument, which is not large itself.
+    fn is_long_for(&self, argument: &Value) -> bool {
+        const MANY: i64 = 10_000;
+        self.grows
+            && match argument {
+                Value::Int4(number) => i64::from(*number) > MANY,
+                Value::Int8(number) => *number > MANY,
+                Value::Numeric(_) => true,
+                _ => false,
+            }
+    }
+}
+
 impl<F> PartialEq for Function<F> {
+    /// A stable function gives one value for the same arguments within a statement, a volatile one does not.
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && self.result == other.result && self.is_immutable
+        self.name == other.name && self.result == other.result && !self.is_volatile
     }
 }
 
@@ -253,18 +272,25 @@ impl Expr {
                 }
                 Value::clone(&around.row[*at])
             }
-            Self::Aggregate(_) => unreachable!("the binder replaces aggregates"),
+            Self::Aggregate(_) | Self::OuterAggregate(..) => unreachable!("the binder replaces aggregates"),
             Self::Binary(function, operands) => {
                 let [left, right] = &**operands;
                 let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-                if left.is_null() || right.is_null() { NULL } else { (function.eval)(&left, &right, run.environment)? }
+                if left.is_null() || right.is_null() {
+                    NULL
+                } else {
+                    run.call(left.is_large() || right.is_large(), || (function.eval)(&left, &right, run.environment))?
+                }
             }
             Self::Prefix(function, operand) => {
                 let operand = operand.eval(frame, run)?;
                 if operand.is_null() { NULL } else { (function.eval)(&operand, run.environment)? }
             }
             Self::Call(function, arguments) => match arguments_of(arguments, function.is_strict, frame, run)? {
-                Some(values) => (function.eval)(&values, run.environment)?,
+                Some(values) => {
+                    let is_large = values.iter().any(|value| value.is_large() || function.is_long_for(value));
+                    run.call(is_large, || (function.eval)(&values, run.environment))?
+                }
                 None => NULL,
             },
             Self::Lookup(function, arguments) => match arguments_of(arguments, function.is_strict, frame, run)? {
@@ -317,13 +343,15 @@ impl Expr {
                 }
                 NULL
             }
-            Self::NullIf(operands) => {
+            Self::NullIf(equal, operands) => {
                 let [left, right] = &**operands;
                 let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-                if !left.is_null() && !right.is_null() && compare(&left, &right).is_eq() {
-                    NULL
-                } else {
+                if left.is_null() || right.is_null() {
                     return Ok(left);
+                }
+                match (equal.eval)(&left, &right, run.environment)? {
+                    Value::Bool(true) => NULL,
+                    _ => return Ok(left),
                 }
             }
             Self::Extreme(wanted, operands) => {
@@ -404,6 +432,7 @@ impl Expr {
                 let [number, is_called] = &**operands;
                 match (&*number.eval(frame, run)?, &*is_called.eval(frame, run)?) {
                     (Value::Int8(number), Value::Bool(is_called)) => {
+                        run.check_writes("setval()")?;
                         sequence.set(*number, *is_called)?;
                         Value::Int8(*number)
                     }
@@ -434,12 +463,13 @@ impl Expr {
             | Self::Column(_)
             | Self::Outer(..)
             | Self::Aggregate(_)
+            | Self::OuterAggregate(..)
             | Self::Next(_)
             | Self::LastGiven(_) => Vec::new(),
             Self::Binary(_, operands)
             | Self::Compare(_, operands)
             | Self::Distinct(operands)
-            | Self::NullIf(operands) => operands.iter().collect(),
+            | Self::NullIf(_, operands) => operands.iter().collect(),
             Self::Any { operands, .. } | Self::SetNext(_, operands) => operands.iter().collect(),
             Self::Prefix(_, operand)
             | Self::Cast(operand, _)
@@ -480,7 +510,7 @@ impl Expr {
             Self::Binary(function, operands) => Self::Binary(function, two(operands, change)?),
             Self::Compare(comparison, operands) => Self::Compare(comparison, two(operands, change)?),
             Self::Distinct(operands) => Self::Distinct(two(operands, change)?),
-            Self::NullIf(operands) => Self::NullIf(two(operands, change)?),
+            Self::NullIf(equal, operands) => Self::NullIf(equal, two(operands, change)?),
             Self::Any { operator, operands, all } => Self::Any { operator, operands: two(operands, change)?, all },
             Self::SetNext(sequence, operands) => Self::SetNext(sequence, two(operands, change)?),
             Self::Sleep(seconds) => Self::Sleep(Box::new(change(*seconds)?)),

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A query: rows, their order, and how many of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) body: Body,
     /// By places in the rows of the body; behind those that are shown there may be others, for this only.
@@ -34,6 +34,7 @@ impl Query {
 }
 
 /// The rows of a table behind the rows of a query.
+#[derive(Clone)]
 pub(crate) struct LockedRows {
     pub(crate) table: Arc<Table>,
     /// The place of the key in a row of the body; NULL: no row.
@@ -63,7 +64,7 @@ pub(crate) enum Wait {
     Skip,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Body {
     Select(Box<Select>),
     Values(Vec<Vec<Expr>>),
@@ -85,7 +86,7 @@ pub(crate) struct SortKey {
 }
 
 /// Rows of sources, joined by nested loops in their order; grouped or not.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Select {
     /// Conditions that depend on no source.
     pub(crate) before: Vec<Expr>,
@@ -99,7 +100,7 @@ pub(crate) struct Select {
     pub(crate) distinct: Distinct,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Distinct {
     #[default]
     No,
@@ -109,7 +110,7 @@ pub(crate) enum Distinct {
     On(Vec<usize>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) keys: Vec<Expr>,
     pub(crate) aggregates: Vec<AggregateCall>,
@@ -127,8 +128,20 @@ pub(crate) struct AggregateCall {
     pub(crate) order: Vec<(Expr, bool, bool)>,
 }
 
+impl AggregateCall {
+    /// What is evaluated on each row.
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.arguments.iter().chain(&self.filter).chain(self.order.iter().map(|key| &key.0))
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.arguments.iter_mut().chain(&mut self.filter).chain(self.order.iter_mut().map(|key| &mut key.0))
+    }
+}
+
 /// What rows are joined from: a place in the row for each of its columns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) first: usize,
     pub(crate) width: usize,
@@ -160,6 +173,7 @@ pub(crate) enum Join {
     Left,
 }
 
+#[derive(Clone)]
 pub(crate) enum SourceKind {
     Table(TableSource),
     Derived(Arc<Query>),
@@ -189,6 +203,7 @@ impl std::fmt::Debug for SourceKind {
 }
 
 /// Rows of a table.
+#[derive(Clone)]
 pub(crate) struct TableSource {
     pub(crate) table: Arc<Table>,
     pub(crate) access: Access,

@@ -1,15 +1,17 @@
 //! Where statements run, so that long ones stop nobody.
 //!
 //! Sessions are synchronous, and most statements take microseconds, less than handing them to another thread. So they run on the
-//! connection's task, on one of the runtime's threads, and four things keep long ones from getting in the way of others:
+//! connection's task, on one of the runtime's threads, and five things keep long ones from getting in the way of others:
 //!
 //! 1. A statement that is known to be long runs in `block_in_place`, which gives the thread's queue to another thread first. The backend
 //!    says so ([`crate::backend::Statement::is_long`], [`crate::backend::Backend::waits`]), or it took more than [`LONG`] the last time.
 //! 2. One that turns out to be long does the same in the middle, where the backend calls [`pause`] (see [`crate::backend::Opening`]), or where
 //!    its rows fill the output's buffer.
-//! 3. A thread that has waited for sockets and then runs a statement leaves nobody waiting for them: tokio wakes a second thread only for a
+//! 3. A part of a statement that does nothing but take long, a function of large values for one, is handed over by the backend ([`aside`])
+//!    before it begins, and runs in `block_in_place`.
+//! 4. A thread that has waited for sockets and then runs a statement leaves nobody waiting for them: tokio wakes a second thread only for a
 //!    second task. So a watchdog wakes one while statements run. Without it, one statement stops all connections, new ones too.
-//! 4. There are more threads than cores.
+//! 5. There are more threads than cores.
 //!
 //! Tried and rejected: `block_in_place` for every statement, 23 us of CPU a prepared point query instead of 10 (2026-11-22,
 //! `tests/server/cost.rs`).
@@ -93,6 +95,17 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         RUNNING.set(None);
         self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs a part of a statement that may take long at once: others have the thread's queue meanwhile.
+pub fn aside(part: &mut dyn FnMut()) {
+    match RUNNING.take() {
+        None => part(),
+        Some(running) => {
+            block_in_place(part);
+            RUNNING.set(Some(running));
+        }
     }
 }
 

@@ -68,9 +68,9 @@ impl<B: Backend> Connection<'_, B> {
         let (began, from) = (Instant::now(), self.output.bytes().len());
         let formats = Formats::default();
         let mut sink = if copying.is_simple {
-            Sink::simple(&mut self.output, &self.environment, &mut self.scratch)
+            Sink::simple(&mut self.output, &mut self.environment, &mut self.scratch)
         } else {
-            Sink::portal(&mut self.output, &self.environment, &formats, &mut self.scratch)
+            Sink::portal(&mut self.output, &mut self.environment, &formats, &mut self.scratch)
         };
         // Its commit, and whatever comes behind it in its text.
         let done = self.shared.watch.run(true, began, || self.session.copy_finish(&mut sink));

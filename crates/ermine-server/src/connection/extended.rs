@@ -132,7 +132,7 @@ impl<B: Backend> Connection<'_, B> {
         let limit = u32::try_from(rows_max).ok().and_then(NonZeroU32::new);
         let was_open = self.session.status() != Status::Idle;
         let is_long = portal.prepared.is_long() || self.shared.backend.waits();
-        let mut sink = Sink::portal(&mut self.output, &self.environment, &portal.formats, &mut self.scratch);
+        let mut sink = Sink::portal(&mut self.output, &mut self.environment, &portal.formats, &mut self.scratch);
         let fetched = self.shared.watch.run(is_long, began, || self.session.execute(inner, limit, is_last, &mut sink));
         self.has_set |= sink.has_set;
         portal.prepared.took(began.elapsed() > LONG);

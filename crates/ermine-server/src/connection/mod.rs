@@ -97,6 +97,7 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
         settings: &settings,
         process: entry.process,
         pause: aside::pause,
+        aside: aside::aside,
     };
     let mut session = match shared.backend.session(&opening) {
         Ok(session) => session,

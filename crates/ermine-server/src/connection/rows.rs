@@ -24,7 +24,7 @@ pub struct Scratch {
 /// Takes the rows of a statement.
 pub struct Sink<'a> {
     output: &'a mut Output,
-    environment: &'a Environment,
+    environment: &'a mut Environment,
     formats: &'a Formats,
     scratch: &'a mut Scratch,
     is_simple: bool,
@@ -40,7 +40,7 @@ impl<'a> Sink<'a> {
     const TEXT: &'static Formats = &Formats::All(Format::Text);
 
     /// For a text of statements, which are described as they come, and whose values are texts.
-    pub fn simple(output: &'a mut Output, environment: &'a Environment, scratch: &'a mut Scratch) -> Self {
+    pub fn simple(output: &'a mut Output, environment: &'a mut Environment, scratch: &'a mut Scratch) -> Self {
         let begin = output.mark();
         Self {
             output,
@@ -58,7 +58,7 @@ impl<'a> Sink<'a> {
     #[inline]
     pub fn portal(
         output: &'a mut Output,
-        environment: &'a Environment,
+        environment: &'a mut Environment,
         formats: &'a Formats,
         scratch: &'a mut Scratch,
     ) -> Self {
@@ -74,6 +74,10 @@ impl Rows for Sink<'_> {
         }
     }
 
+    fn environment(&mut self, environment: &Environment) {
+        self.environment.clone_from(environment);
+    }
+
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         self.scratch.types.clear();
         self.scratch.types.extend(columns.iter().map(|column| column.ty));
@@ -85,7 +89,7 @@ impl Rows for Sink<'_> {
 
     fn row(&mut self, values: &[Value]) -> Result<()> {
         let Scratch { types, text } = &mut *self.scratch;
-        let (formats, environment) = (self.formats, self.environment);
+        let (formats, environment) = (self.formats, &*self.environment);
         debug_assert_eq!(types.len(), values.len());
         backend::data_row(self.output.bytes(), values.len(), |out| {
             for (index, (value, &ty)) in values.iter().zip(&*types).enumerate() {

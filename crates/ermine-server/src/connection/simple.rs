@@ -32,7 +32,7 @@ impl<B: Backend> Connection<'_, B> {
 
     fn run_text(&mut self, text: &str) {
         let (began, from) = (Instant::now(), self.output.bytes().len());
-        let mut sink = Sink::simple(&mut self.output, &self.environment, &mut self.scratch);
+        let mut sink = Sink::simple(&mut self.output, &mut self.environment, &mut self.scratch);
         let is_long = self.simple_was_long || self.shared.backend.waits();
         let done = self.shared.watch.run(is_long, began, || self.session.simple_query(text, &mut sink));
         self.has_set |= sink.has_set;

@@ -106,12 +106,14 @@ pub fn notice(out: &mut Vec<u8>, severity: &str, notice: &SqlError) {
 }
 
 fn report(severity: &str, report: &Report) -> Vec<(u8, String)> {
-    let Report { state, message, detail, hint, context, position, table, column, constraint, other: _ } = report;
+    let Report { state, message, detail, hint, context, position, schema, table, column, constraint, other: _ } =
+        report;
     let optional = [
         (b'D', detail.clone()),
         (b'H', hint.clone()),
         (b'W', context.clone()),
         (b'P', position.map(|position| position.to_string())),
+        (b's', schema.clone()),
         (b't', table.clone()),
         (b'c', column.clone()),
         (b'n', constraint.clone()),

@@ -10,6 +10,7 @@ mod activity;
 mod anomalies;
 mod copy;
 mod cursors;
+mod functions;
 #[path = "../process/mod.rs"]
 mod process;
 mod psql;
@@ -87,8 +88,8 @@ async fn errors_say_what_happened() {
     let error = client.execute("INSERT INTO t VALUES (1, 'y')", &[]).await.unwrap_err();
     let report = error.as_db_error().unwrap();
     assert_eq!(
-        (report.code(), report.constraint(), report.table()),
-        (&SqlState::UNIQUE_VIOLATION, Some("t_pkey"), Some("t"))
+        (report.code(), report.constraint(), report.schema(), report.table()),
+        (&SqlState::UNIQUE_VIOLATION, Some("t_pkey"), Some("public"), Some("t"))
     );
     assert_eq!(report.detail(), Some("Key (a)=(1) already exists."));
     let error = client.execute("INSERT INTO t VALUES (2, NULL)", &[]).await.unwrap_err();

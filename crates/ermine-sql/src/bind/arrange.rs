@@ -14,7 +14,7 @@ use crate::{
 pub(super) fn uses_outer(query: &Query, level: usize) -> bool {
     let mut found = false;
     visit_query(query, &mut |expr| match expr {
-        Expr::Outer(levels, _) => found |= *levels >= level,
+        Expr::Outer(levels, _) | Expr::OuterAggregate(levels, _) => found |= *levels >= level,
         Expr::Subquery(subquery) => found |= uses_outer(&subquery.query, level + 1),
         _ => {}
     });
@@ -60,11 +60,7 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
     if let Some(group) = &select.group {
         group.keys.iter().chain(&group.having).for_each(|expr| expr.visit(see));
         for call in &group.aggregates {
-            call.arguments
-                .iter()
-                .chain(&call.filter)
-                .chain(call.order.iter().map(|key| &key.0))
-                .for_each(|expr| expr.visit(see));
+            call.exprs().for_each(|expr| expr.visit(see));
         }
     }
     // Of groups these are places of keys and aggregates, beside what is looked at around.
@@ -119,7 +115,8 @@ fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
         is_known &= match inner {
             Expr::Column(at) => known.iter().any(|(first, end)| (*first..*end).contains(at)),
             Expr::Subquery(subquery) => !subquery.is_correlated,
-            Expr::Next(_) | Expr::LastGiven(_) | Expr::SetNext(..) | Expr::Sleep(_) | Expr::Aggregate(_) => false,
+            Expr::Next(_) | Expr::LastGiven(_) | Expr::SetNext(..) | Expr::Sleep(_) => false,
+            Expr::Aggregate(_) | Expr::OuterAggregate(..) => false,
             Expr::Call(function, _) => !function.is_volatile,
             _ => true,
         }

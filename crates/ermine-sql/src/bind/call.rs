@@ -10,7 +10,7 @@ use super::{Binder, Typed, names};
 use crate::{
     catalog::Relation,
     error::{Result, SqlError, SqlState},
-    expr::{Comparison, Expr, Function, NextOf, SubqueryKind},
+    expr::{Expr, Function, NextOf, SubqueryKind},
     functions,
     query::AggregateCall,
     system,
@@ -40,6 +40,7 @@ impl Binder<'_> {
             is_strict: resolved.is_strict,
             is_immutable: resolved.volatility == functions::Volatility::Immutable,
             is_volatile: resolved.volatility == functions::Volatility::Volatile,
+            grows: functions::grows(name),
             eval: resolved.function,
             result: resolved.result,
         };
@@ -60,6 +61,7 @@ impl Binder<'_> {
             is_strict: resolved.is_strict,
             is_immutable: false,
             is_volatile: false,
+            grows: false,
             eval: resolved.function,
             result: resolved.result,
         };
@@ -142,11 +144,9 @@ impl Binder<'_> {
                 Ok(Typed::new(Expr::Extreme(Ordering::Less, all), ty))
             }
             ("nullif", [left, right]) => {
-                let ty = left.ty.or(right.ty).unwrap_or(SqlType::TEXT);
-                match self.compare(Comparison::Equal, left.clone(), right.clone())? {
-                    Expr::Compare(_, operands) => Ok(Typed::new(Expr::NullIf(operands), ty)),
-                    _ => Err(SqlError::unsupported("NULLIF between these types")),
-                }
+                // Of the type that `=` takes: NULLIF(1, 2.2) is numeric.
+                let (equal, operands, [ty, _]) = self.operator("=", left.clone(), right.clone())?;
+                Ok(Typed::new(Expr::NullIf(equal, operands), ty))
             }
             ("nextval", [of]) => {
                 let sequence = self.sequence(of)?;
@@ -206,25 +206,9 @@ impl Binder<'_> {
         arguments: &[&ast::Expr],
         is_star: bool,
     ) -> Result<Typed> {
-        let misplaced = |message: &str| Err(SqlError::new(SqlState::GROUPING_ERROR, message));
-        let Some(scope) = self.scopes.last_mut() else {
-            return misplaced("aggregate functions are not allowed here");
-        };
-        if scope.in_aggregate {
-            return misplaced("aggregate function calls cannot be nested");
-        }
-        if scope.aggregates.is_none() {
-            return misplaced("aggregate functions are not allowed here");
-        }
-        scope.in_aggregate = true;
-        let bound = self.aggregate_call(name, function, list, arguments, is_star);
-        let scope = self.scopes.last_mut().expect("the same as before");
-        scope.in_aggregate = false;
-        let call = bound?;
+        let call = self.aggregate_call(name, function, list, arguments, is_star)?;
         let result = call.aggregate.result;
-        let aggregates = scope.aggregates.as_mut().expect("looked at before");
-        aggregates.push(call);
-        Ok(Typed::new(Expr::Aggregate(aggregates.len() - 1), result))
+        Ok(Typed::new(self.place_aggregate(call)?, result))
     }
 
     fn aggregate_call(
@@ -267,16 +251,15 @@ impl Binder<'_> {
             for key in keys {
                 let typed = self.expr(&key.expr)?;
                 let descending = super::select::is_descending(&key.options)?;
-                order.push((self.settle(typed)?.0, descending, key.options.nulls_first.unwrap_or(descending)));
+                let (expr, ty) = self.settle(typed)?;
+                super::check_ordered(ty)?;
+                order.push((expr, descending, key.options.nulls_first.unwrap_or(descending)));
             }
         }
         let filter = function.filter.as_deref().map(|filter| self.condition(filter, "FILTER")).transpose()?;
         let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
-        // Of a query around this one, whose rows it would gather.
-        let (is_outer, is_own) =
-            (|expr: &Expr| matches!(expr, Expr::Outer(..)), |expr: &Expr| matches!(expr, Expr::Column(_)));
-        if bound.iter().any(|argument| argument.has(&is_outer)) && !bound.iter().any(|argument| argument.has(&is_own)) {
-            return Err(SqlError::unsupported(format_args!("{name} over columns of an outer query alone")));
+        if is_distinct {
+            aggregate.arguments.iter().try_for_each(|ty| super::check_ordered(*ty))?;
         }
         Ok(AggregateCall { aggregate, arguments: bound, is_distinct, filter, order })
     }

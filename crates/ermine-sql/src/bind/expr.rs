@@ -8,11 +8,17 @@ use super::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    expr::{Comparison, Elementwise, Expr, Function, Subquery, SubqueryKind},
+    expr::{self, Comparison, Elementwise, Expr, Function, Subquery, SubqueryKind},
     operators,
     system::reg::{Reg, shown},
-    types::{Numeric, SqlType, Value, cast::Context},
+    types::{
+        Array, Numeric, SqlType, Value,
+        cast::{self, Context},
+    },
 };
+
+/// The function of an operator, its operands, and their types.
+type Operation = (Function<expr::Binary>, Box<[Expr; 2]>, [SqlType; 2]);
 
 impl Binder<'_> {
     /// An expression.
@@ -224,8 +230,16 @@ impl Binder<'_> {
                         Some(source) => scope.sources[column.source] == source,
                     }
             };
-            let mut found = scope.columns.iter().filter(|column| is_meant(column));
-            let Some(column) = found.next().cloned() else { continue };
+            let mut found = scope.columns[scope.hidden..].iter().filter(|column| is_meant(column));
+            let Some(column) = found.next().cloned() else {
+                if let Some(source) = source
+                    && scope.columns[..scope.hidden].iter().any(is_meant)
+                {
+                    let message = format!("invalid reference to FROM-clause entry for table \"{source}\"");
+                    return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
+                }
+                continue;
+            };
             if found.next().is_some() {
                 let message = format!("column reference \"{name}\" is ambiguous");
                 return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
@@ -319,6 +333,7 @@ impl Binder<'_> {
             is_strict: true,
             is_immutable: true,
             is_volatile: false,
+            grows: false,
             eval: resolved.function,
             result: resolved.result,
         };
@@ -410,17 +425,48 @@ impl Binder<'_> {
         if let Some(comparison) = Comparison::parse(name) {
             return Ok(Typed::new(self.compare(comparison, left, right)?, SqlType::BOOL));
         }
+        let (function, operands, types) = self.operator(name, left, right)?;
+        let result = function.result;
+        if name == "||" && result.is_array {
+            return self.join_arrays(*operands, types);
+        }
+        Ok(Typed::new(Expr::Binary(function, operands), result))
+    }
+
+    /// `||` of arrays and elements, which takes NULL for an empty array, or for an element.
+    fn join_arrays(&mut self, operands: [Expr; 2], types: [SqlType; 2]) -> Result<Typed> {
+        let name = match types {
+            [SqlType { is_array: false, .. }, _] => "array_prepend",
+            [_, SqlType { is_array: false, .. }] => "array_append",
+            _ => "array_cat",
+        };
+        let operands = operands.into_iter().zip(types).map(|(operand, ty)| {
+            // The elements' type is known here, and nowhere later where both are NULL.
+            let empty = || Expr::Constant(Value::array(Array::new(ty.scalar, Vec::new())));
+            let operand = match ty.is_array && name != "array_cat" {
+                true => Expr::Coalesce(vec![operand, empty()]),
+                false => operand,
+            };
+            Typed::new(operand, ty)
+        });
+        let operands = operands.collect();
+        self.call_of(name, operands)
+    }
+
+    /// The function of an operator, the operands as it takes them, and their types.
+    pub(super) fn operator(&mut self, name: &str, left: Typed, right: Typed) -> Result<Operation> {
         let resolved = operators::resolve_binary(name, left.ty, right.ty)?;
-        let (left, right) = (self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?);
+        let operands = Box::new([self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?]);
         let function = Function {
             name: name.into(),
             is_strict: true,
             is_immutable: true,
             is_volatile: false,
+            grows: false,
             eval: resolved.function,
             result: resolved.result,
         };
-        Ok(Typed::new(Expr::Binary(function, Box::new([left, right])), resolved.result))
+        Ok((function, operands, [resolved.left, resolved.right]))
     }
 
     /// A comparison between two values.
@@ -452,6 +498,7 @@ impl Binder<'_> {
             is_strict: true,
             is_immutable: true,
             is_volatile: false,
+            grows: false,
             eval: resolved.function,
             result: resolved.result,
         };
@@ -482,7 +529,16 @@ impl Binder<'_> {
         for element in list {
             all.push(self.expr(element)?);
         }
-        let (mut all, _) = self.common(all, "IN")?;
+        if cast::common_type(all.iter().filter_map(|typed| typed.ty)).is_none()
+            && all.iter().any(|typed| typed.ty.is_some())
+        {
+            // Of types that have nothing in common: one comparison each.
+            let operand = all.remove(0);
+            let any = all.into_iter().map(|element| self.compare(Comparison::Equal, operand.clone(), element));
+            return Ok(Expr::Or(any.collect::<Result<_>>()?));
+        }
+        let (mut all, ty) = self.common(all, "IN")?;
+        super::check_ordered(ty)?;
         let list = all.split_off(1);
         Ok(Expr::In(Box::new(all.remove(0)), list))
     }
@@ -528,6 +584,7 @@ impl Binder<'_> {
                 is_strict: true,
                 is_immutable: true,
                 is_volatile: false,
+                grows: false,
                 eval: resolved.function,
                 result: resolved.result,
             }),
@@ -576,7 +633,22 @@ impl Binder<'_> {
 
     /// Elements of an array.
     fn element(&mut self, array: &ast::Expr, places: &[ast::AccessExpr]) -> Result<Typed> {
-        let array = self.expr(array)?;
+        // The grammar takes the column of `t.a[1]` for a field of `t`.
+        let dots = places.iter().take_while(|place| matches!(place, ast::AccessExpr::Dot(ast::Expr::Identifier(_))));
+        let (names, places) = places.split_at(dots.count());
+        let names = names.iter().filter_map(|name| match name {
+            ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(name),
+            _ => None,
+        });
+        let array = match array {
+            ast::Expr::Identifier(first) if !places.is_empty() => {
+                let mut parts: Vec<_> = [first].into_iter().chain(names).map(name_of).collect();
+                let own = parts.pop().unwrap_or_default();
+                self.column(parts.pop().as_deref(), &own)?
+            }
+            array if names.count() == 0 => self.expr(array)?,
+            array => return Err(SqlError::unsupported(format_args!("a field of {array}"))),
+        };
         let Some(element) = array.ty.and_then(SqlType::element) else {
             let name = array.ty.map_or("unknown", SqlType::name);
             let message = format!("cannot subscript type {name} because it does not support subscripting");

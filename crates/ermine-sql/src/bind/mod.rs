@@ -6,9 +6,11 @@
 mod arrange;
 mod call;
 mod expr;
+mod group;
 mod lock;
 pub(crate) mod names;
 pub(crate) mod path;
+mod rewrite;
 mod select;
 mod source;
 pub(crate) mod write;
@@ -79,12 +81,12 @@ pub(crate) struct Scope {
     columns: Vec<ScopeColumn>,
     /// Aliases of sources, in their order.
     sources: Vec<String>,
+    /// Columns before this one are not seen: those of sources beside a join, in its condition.
+    hidden: usize,
     /// Whether an expression looked at it from a query inside.
     is_looked_at: bool,
     /// Where aggregates may stand, those found so far.
     aggregates: Option<Vec<AggregateCall>>,
-    /// Inside the arguments of an aggregate.
-    in_aggregate: bool,
 }
 
 #[derive(Clone)]
@@ -202,11 +204,14 @@ impl<'a> Binder<'a> {
         }
         let conversion = Conversion { from, to, modifier, is_explicit };
         if let Expr::Constant(value) = &typed.expr {
-            let value = match value {
-                Value::Null => Value::Null,
-                value => cast::cast(value.clone(), from, to, modifier, is_explicit, self.environment)?,
+            let cast = match value {
+                Value::Null => Ok(Value::Null),
+                value => cast::cast(value.clone(), from, to, modifier, is_explicit, self.environment),
             };
-            return Ok(Expr::Constant(value));
+            // What fails does so where it is asked for, and if it is.
+            if let Ok(value) = cast {
+                return Ok(Expr::Constant(value));
+            }
         }
         Ok(Expr::Cast(Box::new(typed.expr), conversion))
     }
@@ -236,34 +241,34 @@ impl<'a> Binder<'a> {
 
     /// Two values that are to be of one type.
     pub(crate) fn common(&mut self, all: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, SqlType)> {
-        let mut ty: Option<SqlType> = None;
-        for own in all.iter().filter_map(|typed| typed.ty) {
-            ty = Some(match ty {
-                None => own,
-                Some(ty) if ty == own => ty,
-                Some(ty) if cast::context(own, ty) == Some(Context::Implicit) && !is_better(own, ty) => ty,
-                Some(ty) if cast::context(ty, own) == Some(Context::Implicit) => own,
-                Some(ty) => {
-                    let message = format!("{what} types {} and {} cannot be matched", ty.name(), own.name());
-                    return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
-                }
-            });
-        }
-        let ty = ty.unwrap_or(SqlType::TEXT);
+        let types: Vec<_> = all.iter().filter_map(|typed| typed.ty).collect();
+        let ty = match cast::common_type(types.iter().copied()) {
+            Some(ty) => ty,
+            None if types.is_empty() => SqlType::TEXT,
+            None => {
+                let other = types.iter().find(|ty| ty.category() != types[0].category()).unwrap_or(&types[0]);
+                let message = format!("{what} types {} and {} cannot be matched", types[0].name(), other.name());
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+            }
+        };
         let all = all.into_iter().map(|typed| self.coerce(typed, ty)).collect::<Result<_>>()?;
         Ok((all, ty))
     }
+}
+
+/// Fails for types whose values have no order, and cannot be told to be equal.
+pub(crate) fn check_ordered(ty: SqlType) -> Result<()> {
+    if ty.is_ordered() {
+        return Ok(());
+    }
+    let message = format!("could not identify an equality operator for type {}", ty.name());
+    Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
 }
 
 /// Whether a literal means another time each day, or each moment.
 fn depends_on_now(literal: &str) -> bool {
     let lower = literal.to_lowercase();
     ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word))
-}
-
-/// Whether the second of two types that can be cast to each other gives way to the first.
-fn is_better(own: SqlType, so_far: SqlType) -> bool {
-    (own == SqlType::TEXT && so_far != SqlType::TEXT) && cast::context(so_far, own) == Some(Context::Implicit)
 }
 
 pub(crate) use select::is_descending;

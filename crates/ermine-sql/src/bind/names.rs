@@ -111,7 +111,8 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
         DataType::Timestamp(precision, _) => Ok((SqlType::TIMESTAMPTZ, precision_modifier(*precision))),
         DataType::Interval { fields: None, precision: None | Some(6) } => plain(SqlType::INTERVAL),
         DataType::Uuid => plain(SqlType::UUID),
-        DataType::JSONB | DataType::JSON => plain(SqlType::JSONB),
+        DataType::JSONB => plain(SqlType::JSONB),
+        DataType::JSON => plain(SqlType::JSON),
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
             let (element, modifier) = type_of(element)?;
             Ok((element.array(), modifier))

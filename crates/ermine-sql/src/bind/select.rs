@@ -10,6 +10,8 @@ use sqlparser::ast::{
 use super::{
     Binder, Named, Scope, ScopeColumn, Typed,
     arrange::{arrange, need, uses_outer},
+    check_ordered,
+    group::{add_decided, grouped},
     names::name_of,
 };
 use crate::{
@@ -146,6 +148,7 @@ impl Binder<'_> {
             let at = self.output_place(&key.expr, columns)?.ok_or_else(|| {
                 SqlError::unsupported("ORDER BY of an expression after UNION, VALUES or a query in parentheses")
             })?;
+            check_ordered(columns[at].ty)?;
             bound.order.push(sort_key(at, &key.options)?);
         }
         Ok(())
@@ -200,6 +203,9 @@ impl Binder<'_> {
                         (column.ty, column.modifier) = (ty, -1);
                     }
                     column.source = (0, 0);
+                    if !all || operation != SetOperation::Union {
+                        check_ordered(column.ty)?;
+                    }
                 }
                 let width = columns.len();
                 let body = Body::Set { operation, all, sides: Box::new(sides) };
@@ -304,22 +310,29 @@ impl Binder<'_> {
 
     fn select_inside(&mut self, select: &ast::Select, keys: &[ast::OrderByExpr]) -> Result<(Query, Vec<Column>)> {
         let mut from = self.from(&select.from)?;
-        let filter = match &select.selection {
-            Some(condition) => self.condition(condition, "WHERE")?.conjuncts(),
-            None => Vec::new(),
-        };
         let scope = self.scopes.last_mut().expect("a query has a scope");
         scope.aggregates = Some(Vec::new());
         let mut output = self.projection(&select.projection)?;
         let width = output.exprs.len();
+        // Behind the results, as PostgreSQL does it, which shows in errors; aggregates have no place in it.
+        let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.take());
+        let filter = match &select.selection {
+            Some(condition) => self.condition(condition, "WHERE")?.conjuncts(),
+            None => Vec::new(),
+        };
+        self.scopes.last_mut().expect("a query has a scope").aggregates = aggregates;
         let having = select.having.as_ref().map(|having| self.condition(having, "HAVING")).transpose()?;
         let mut order = Vec::new();
         for key in keys {
             let at = match self.output_place(&key.expr, &output.columns)? {
-                Some(at) => at,
+                Some(at) => {
+                    check_ordered(output.columns[at].ty)?;
+                    at
+                }
                 None => {
                     let typed = self.expr(&key.expr)?;
-                    let (expr, _) = self.settle(typed)?;
+                    let (expr, ty) = self.settle(typed)?;
+                    check_ordered(ty)?;
                     match output.exprs.iter().position(|shown| *shown == expr) {
                         Some(at) => at,
                         None => {
@@ -338,10 +351,13 @@ impl Binder<'_> {
             true => None,
             false => {
                 self.settle_output(&mut output)?;
+                let mut keys = groups;
+                output.exprs.iter().chain(&having).try_for_each(|expr| add_decided(&mut keys, expr, &from))?;
+                let scope = self.scopes.last().expect("a query has a scope");
                 let exprs = std::mem::take(&mut output.exprs);
-                output.exprs = exprs.into_iter().map(|expr| grouped(expr, &groups)).collect::<Result<_>>()?;
-                let having = having.map(|having| grouped(having, &groups)).transpose()?;
-                Some(Group { keys: groups, aggregates, having })
+                output.exprs = exprs.into_iter().map(|expr| grouped(expr, &keys, scope)).collect::<Result<_>>()?;
+                let having = having.map(|having| grouped(having, &keys, scope)).transpose()?;
+                Some(Group { keys, aggregates, having })
             }
         };
         let (has_sets, columns) = (!output.sets.is_empty(), std::mem::take(&mut output.columns));
@@ -501,7 +517,10 @@ impl Binder<'_> {
                 let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
                 Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
             }
-            Some(AstDistinct::Distinct) => Ok(Distinct::Rows),
+            Some(AstDistinct::Distinct) => {
+                output.columns.iter().try_for_each(|column| check_ordered(column.ty))?;
+                Ok(Distinct::Rows)
+            }
             Some(AstDistinct::On(keys)) => {
                 let mut places = Vec::new();
                 for key in keys {
@@ -533,9 +552,16 @@ impl Binder<'_> {
                 key => self.expr(key).ok(),
             };
             let expr = match as_column {
-                Some(typed) => self.settle(typed)?.0,
+                Some(typed) => {
+                    let (expr, ty) = self.settle(typed)?;
+                    check_ordered(ty)?;
+                    expr
+                }
                 None => match self.output_place(key, &output.columns)? {
-                    Some(at) => output.exprs[at].clone(),
+                    Some(at) => {
+                        check_ordered(output.columns[at].ty)?;
+                        output.exprs[at].clone()
+                    }
                     None => {
                         let typed = self.expr(key)?;
                         self.settle(typed)?.0
@@ -547,24 +573,6 @@ impl Binder<'_> {
             }
         }
         Ok(bound)
-    }
-}
-
-/// The same on the rows of groups: keys, then aggregates.
-fn grouped(expr: Expr, keys: &[Expr]) -> Result<Expr> {
-    if let Some(at) = keys.iter().position(|key| *key == expr) {
-        return Ok(Expr::Column(at));
-    }
-    match expr {
-        Expr::Aggregate(at) => Ok(Expr::Column(keys.len() + at)),
-        Expr::Column(_) => {
-            let message = "a column must appear in the GROUP BY clause or be used in an aggregate function";
-            Err(SqlError::new(SqlState::GROUPING_ERROR, message))
-        }
-        Expr::Subquery(subquery) if subquery.is_correlated => {
-            Err(SqlError::unsupported("a query that looks at rows of groups"))
-        }
-        other => other.map(&mut |inner| grouped(inner, keys)),
     }
 }
 
@@ -583,31 +591,68 @@ fn sort_key(at: usize, options: &ast::OrderByOptions) -> Result<SortKey> {
 
 /// The name of a result that has no other.
 fn name_of_item(expr: &ast::Expr) -> String {
+    own_name(expr).map_or_else(|| "?column?".into(), |(name, _)| name)
+}
+
+/// The name that an expression gives its result, and whether it is one that a cast, or a CASE that it is the rest of, keeps.
+fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
+    let kept = |name: &str| Some((name.to_owned(), true));
+    let of_type = |ty: &ast::DataType| {
+        let (ty, _) = super::names::type_of(ty).ok()?;
+        Some((SqlType::scalar(ty.scalar).typname().to_owned(), false))
+    };
     match expr {
-        ast::Expr::Identifier(ident) => name_of(ident),
-        ast::Expr::CompoundIdentifier(idents) => idents.last().map(name_of).unwrap_or_default(),
-        ast::Expr::Function(function) => {
-            super::names::relation_of(&function.name).map_or_else(|_| "?column?".into(), |name| name.1)
+        ast::Expr::Identifier(ident) => kept(&name_of(ident)),
+        ast::Expr::CompoundIdentifier(idents) => kept(&idents.last().map(name_of).unwrap_or_default()),
+        ast::Expr::CompoundFieldAccess { root, access_chain } => {
+            let names = access_chain.iter().rev().find_map(|place| match place {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(name_of(name)),
+                _ => None,
+            });
+            names.map_or_else(|| own_name(root), |name| kept(&name))
         }
-        ast::Expr::Nested(inner) => name_of_item(inner),
-        ast::Expr::Cast { expr, data_type, .. } => match name_of_item(expr) {
-            name if name == "?column?" => super::names::type_of(data_type).map_or(name, |(ty, _)| ty.typname().into()),
-            name => name,
+        ast::Expr::Function(function) => kept(&super::names::relation_of(&function.name).ok()?.1),
+        ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, .. } => own_name(inner),
+        ast::Expr::Cast { expr, data_type, .. } => match own_name(expr) {
+            Some((name, true)) => kept(&name),
+            _ => of_type(data_type),
         },
-        ast::Expr::TypedString(typed) => {
-            super::names::type_of(&typed.data_type).map_or_else(|_| "?column?".into(), |(ty, _)| ty.typname().into())
-        }
-        ast::Expr::Interval(_) => "interval".into(),
-        ast::Expr::Case { .. } => "case".into(),
-        ast::Expr::Exists { .. } => "exists".into(),
-        ast::Expr::Array(_) => "array".into(),
-        ast::Expr::Extract { .. } => "extract".into(),
-        ast::Expr::Substring { .. } => "substring".into(),
-        ast::Expr::Position { .. } => "position".into(),
-        ast::Expr::Ceil { .. } => "ceil".into(),
-        ast::Expr::Floor { .. } => "floor".into(),
-        ast::Expr::Trim { .. } => "btrim".into(),
-        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Boolean(_), .. }) => "bool".into(),
-        _ => "?column?".into(),
+        ast::Expr::TypedString(typed) => of_type(&typed.data_type),
+        ast::Expr::Interval(_) => Some(("interval".into(), false)),
+        ast::Expr::Case { else_result, .. } => match else_result.as_deref().and_then(own_name) {
+            Some((name, true)) => kept(&name),
+            _ => Some(("case".into(), false)),
+        },
+        ast::Expr::Subquery(query) => name_of_query(&query.body),
+        ast::Expr::Exists { negated: false, .. } => kept("exists"),
+        ast::Expr::Array(_) => kept("array"),
+        ast::Expr::AtTimeZone { .. } => kept("timezone"),
+        ast::Expr::Extract { .. } => kept("extract"),
+        ast::Expr::Substring { shorthand: true, .. } => kept("substr"),
+        ast::Expr::Substring { .. } => kept("substring"),
+        ast::Expr::Position { .. } => kept("position"),
+        ast::Expr::Overlay { .. } => kept("overlay"),
+        ast::Expr::Ceil { .. } => kept("ceil"),
+        ast::Expr::Floor { .. } => kept("floor"),
+        ast::Expr::Trim { trim_where, .. } => kept(match trim_where {
+            Some(ast::TrimWhereField::Leading) => "ltrim",
+            Some(ast::TrimWhereField::Trailing) => "rtrim",
+            _ => "btrim",
+        }),
+        _ => None,
+    }
+}
+
+/// The name of the one result of a query.
+fn name_of_query(body: &SetExpr) -> Option<(String, bool)> {
+    match body {
+        SetExpr::Select(select) => match &select.projection[..] {
+            [SelectItem::ExprWithAlias { alias, .. }] => Some((name_of(alias), true)),
+            [SelectItem::UnnamedExpr(expr)] => own_name(expr),
+            _ => None,
+        },
+        SetExpr::Query(query) => name_of_query(&query.body),
+        SetExpr::SetOperation { left, .. } => name_of_query(left),
+        _ => None,
     }
 }

@@ -95,7 +95,12 @@ impl Binder<'_> {
         self.source(from, &join.relation, kind)?;
         let on = match constraint {
             JoinConstraint::None => Vec::new(),
-            JoinConstraint::On(condition) => self.condition(condition, "JOIN/ON")?.conjuncts(),
+            JoinConstraint::On(condition) => {
+                let outside = std::mem::replace(&mut self.scope().hidden, column);
+                let condition = self.condition(condition, "JOIN/ON");
+                self.scope().hidden = outside;
+                condition?.conjuncts()
+            }
             JoinConstraint::Using(names) => {
                 let names = names.iter().map(simple_name).collect::<Result<Vec<_>>>()?;
                 self.merge(column..before, &names, is_turned)?

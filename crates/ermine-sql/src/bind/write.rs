@@ -1,6 +1,6 @@
 //! Statements that write rows.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{
     self, AssignmentTarget, ConflictTarget, FromTable, OnConflictAction, OnInsert, SelectItem, SetExpr, TableFactor,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     catalog::{
         Table,
-        definition::{ColumnDef, DefaultDef, Identity},
+        definition::{ColumnDef, DefaultDef, Identity, TableDef},
     },
     error::{Result, SqlError, SqlState},
     expr::{Expr, NextOf},
@@ -222,7 +222,9 @@ impl Binder<'_> {
     pub(crate) fn rules(&mut self, table: &Arc<Table>) -> Result<Rules> {
         let checks =
             table.def.checks.iter().map(|check| Ok((check.name.clone(), self.on_row(table, &check.condition)?)));
-        let checks: Vec<(String, Expr)> = checks.collect::<Result<_>>()?;
+        let mut checks: Vec<(String, Expr)> = checks.collect::<Result<_>>()?;
+        // As PostgreSQL: of several that do not hold, the first by name is told.
+        checks.sort_by(|left, right| left.0.cmp(&right.0));
         if checks.iter().any(|(_, check)| check.has_query()) {
             return Err(SqlError::unsupported("a query in a CHECK constraint"));
         }
@@ -244,10 +246,25 @@ impl Binder<'_> {
 
     /// A condition on a table's rows.
     pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &str) -> Result<Expr> {
-        self.scopes.push(scope_of(&[(table, table.name())]));
+        self.condition_on(&table.def, expr, clause)
+    }
+
+    fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &str) -> Result<Expr> {
+        self.scopes.push(scope_of(&[(table, &table.name)]));
         let condition = self.condition(expr, clause);
         self.scopes.pop();
         condition
+    }
+
+    /// The columns of a table that a condition on its rows looks at, by number.
+    pub(crate) fn columns_of_check(&mut self, table: &TableDef, condition: &ast::Expr) -> Result<BTreeSet<usize>> {
+        let mut columns = BTreeSet::new();
+        self.condition_on(table, condition, "CHECK")?.visit(&mut |expr| {
+            if let Expr::Column(at) = expr {
+                columns.insert(*at);
+            }
+        });
+        Ok(columns)
     }
 
     fn on_conflict(&mut self, table: &Table, alias: Option<String>, conflict: &ast::OnConflict) -> Result<OnConflict> {
@@ -288,7 +305,7 @@ impl Binder<'_> {
             }
             OnConflictAction::DoUpdate(update) => {
                 let own = alias.as_deref().unwrap_or(table.name());
-                self.scopes.push(scope_of(&[(table, own), (table, "excluded")]));
+                self.scopes.push(scope_of(&[(&table.def, own), (&table.def, "excluded")]));
                 let bound = self.conflict_update(table, update);
                 self.scopes.pop();
                 Some(bound?)
@@ -342,7 +359,7 @@ impl Binder<'_> {
 
     fn returning_of(&mut self, table: &Table, alias: Option<String>, items: Option<&[SelectItem]>) -> Result<Returned> {
         let Some(items) = items else { return Ok((None, None)) };
-        self.scopes.push(scope_of(&[(table, alias.as_deref().unwrap_or(table.name()))]));
+        self.scopes.push(scope_of(&[(&table.def, alias.as_deref().unwrap_or(table.name()))]));
         let bound = self.returning(items);
         self.scopes.pop();
         let (exprs, columns) = bound?;
@@ -485,24 +502,24 @@ fn check_width(targets: &[usize], is_listed: bool, width: usize) -> Result<()> {
 }
 
 /// The columns of tables, one behind the other.
-fn scope_of(tables: &[(&Table, &str)]) -> Scope {
+fn scope_of(tables: &[(&TableDef, &str)]) -> Scope {
     let mut scope = Scope::default();
     let mut first = 0;
     for (source, (table, name)) in tables.iter().enumerate() {
         scope.sources.push((*name).to_owned());
-        for (at, column) in table.def.live_columns() {
+        for (at, column) in table.live_columns() {
             scope.columns.push(ScopeColumn {
                 source,
                 name: column.name.clone(),
                 at: first + at,
                 ty: column.ty,
                 modifier: column.modifier,
-                origin: (table.def.id, at as i16 + 1),
+                origin: (table.id, at as i16 + 1),
                 // What an insert would have put there is only meant where that is said.
                 is_merged: source > 0,
             });
         }
-        first += table.def.columns.len();
+        first += table.columns.len();
     }
     scope
 }

@@ -84,8 +84,7 @@ impl Session {
                         return Err(SqlError::unsupported("adding a column whose default is another one for each row")
                             .hint("Add the column without it, update the rows, then SET DEFAULT."));
                     }
-                    let run =
-                        Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
+                    let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.given());
                     let value = bound.eval(&Frame { row: &[], outer: None }, &run)?.into_owned();
                     let mut bytes = Vec::new();
                     write_row(&[value], &mut bytes);
@@ -258,7 +257,7 @@ impl Session {
         self.apply(open, vec![Change::Put(Definition::Table(def))])?;
         let new = open.catalog.table(id).expect("it has just been put there").clone();
         let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(&new)?;
-        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
+        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.given());
         let name = new.def.primary_key.as_ref().map_or("", |key| &key.name);
         move_rows(&run, &old, &new, &rules).map_err(|error| duplicated(name, error))
     }

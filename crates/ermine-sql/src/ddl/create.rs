@@ -5,7 +5,7 @@ use sqlparser::ast::{
     helpers::stmt_create_table::CreateTableBuilder,
 };
 
-use super::skip;
+use super::{free_name_of, skip};
 use crate::{
     bind::{
         Binder,
@@ -164,8 +164,7 @@ impl Session {
                 ColumnOption::Check(check) => {
                     check_enforced(check)?;
                     let own = constraint.or_else(|| check.name.as_ref().map(name_of));
-                    let own = own.unwrap_or_else(|| format!("{table_name}_{name}_check"));
-                    all.checks.push((Some(own), (*check.expr).clone()));
+                    all.checks.push((own, (*check.expr).clone()));
                 }
                 ColumnOption::Collation(collation) => check_collation(collation)?,
                 ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
@@ -186,7 +185,7 @@ impl Session {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
-        let own = self.free_name(open, schema, &[table_name, &name, "seq"], &[]);
+        let own = self.free_name(open, schema, table_name, &name, "seq", &[]);
         let mut sequence = sequence_def(self.catalog_number()?, schema, &own, Some(ty), options)?;
         sequence.owner = Some((table, at));
         def.default = Some(DefaultDef::NextOf(sequence.id));
@@ -206,17 +205,15 @@ impl Session {
             for &at in &columns {
                 def.columns[at].not_null = true;
             }
-            let name = name.unwrap_or_else(|| self.free_name(open, &def.schema, &[&def.name, "pkey"], &taken));
+            let name = name.unwrap_or_else(|| self.free_name(open, &def.schema, &def.name, "", "pkey", &taken));
             self.check_free(open, &def.schema, &name, &taken)?;
             taken.push(name.clone());
             def.primary_key = Some(KeyDef { id: self.catalog_number()?, name, columns });
         }
         for (name, columns) in unique {
             let places = columns_of(def, &columns)?;
-            let mut parts = vec![&*def.name];
-            parts.extend(columns.iter().map(|column| &**column));
-            parts.push("key");
-            let name = name.unwrap_or_else(|| self.free_name(open, &def.schema, &parts, &taken));
+            let all = columns.join("_");
+            let name = name.unwrap_or_else(|| self.free_name(open, &def.schema, &def.name, &all, "key", &taken));
             self.check_free(open, &def.schema, &name, &taken)?;
             taken.push(name.clone());
             def.indexes.push(IndexDef {
@@ -230,13 +227,26 @@ impl Session {
             });
         }
         for (name, condition) in checks {
-            let base = name.unwrap_or_else(|| format!("{}_check", def.name));
-            let mut name = base.clone();
-            let mut number = 0;
-            while def.checks.iter().any(|check| check.name == name) {
-                number += 1;
-                name = format!("{base}{number}");
-            }
+            let is_taken = |name: &str| {
+                let keys = def.primary_key.iter().map(|key| &key.name);
+                let indexes = def.indexes.iter().filter(|index| index.is_constraint).map(|index| &index.name);
+                let mut names = def.checks.iter().map(|check| &check.name).chain(keys).chain(indexes);
+                names.any(|own| own == name)
+            };
+            let name = match name {
+                Some(name) if is_taken(&name) => {
+                    let message = format!("constraint \"{name}\" for relation \"{}\" already exists", def.name);
+                    return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+                }
+                Some(name) => name,
+                // By the column, if it looks at one only.
+                None => {
+                    let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
+                    let columns: Vec<_> = binder.columns_of_check(def, &condition)?.into_iter().collect();
+                    let column = if let [one] = columns[..] { &*def.columns[one].name } else { "" };
+                    free_name_of(&def.name, column, "check", &is_taken)
+                }
+            };
             def.checks.push(CheckDef { name, condition: condition.to_string() });
         }
         Ok(())
@@ -296,12 +306,7 @@ impl Session {
         }
         let name = match &create.name {
             Some(name) => relation_of(name)?.1,
-            None => {
-                let mut parts = vec![&*def.name];
-                parts.extend(names.iter().map(|name| &**name));
-                parts.push("idx");
-                self.free_name(open, &def.schema, &parts, &[])
-            }
+            None => self.free_name(open, &def.schema, &def.name, &names.join("_"), "idx", &[]),
         };
         if open.catalog.find(&def.schema, &name).is_some() {
             let message = format!("relation \"{name}\" already exists");
@@ -330,8 +335,7 @@ impl Session {
         let table = open.catalog.table(table).ok_or_else(missing)?;
         self.check_sees_all(open, table)?;
         let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(table)?;
-        let mut run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
-        run.deadline = self.deadline();
+        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.given());
         if indexes.is_empty() {
             return check_rows(&run, table, &rules);
         }
@@ -494,6 +498,11 @@ fn columns_of(def: &TableDef, names: &[String]) -> Result<Vec<usize>> {
         let at = def.column(name).ok_or_else(|| {
             SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" named in key does not exist"))
         })?;
+        if !def.columns[at].ty.is_ordered() {
+            let name = def.columns[at].ty.name();
+            let message = format!("data type {name} has no default operator class for access method \"btree\"");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        }
         if places.contains(&at) {
             let message = format!("column \"{name}\" appears twice in the key");
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));

@@ -19,6 +19,7 @@ use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def},
     error::{Result, SqlError, SqlState},
     session::{Rows, Session, Status, transaction::Open},
+    types::NAME_LENGTH_MAX,
 };
 
 /// Such a statement.
@@ -45,6 +46,20 @@ impl Definition {
             Statement::Truncate(truncate) => Self::Truncate(Box::new(truncate.clone())),
             _ => return Ok(None),
         }))
+    }
+
+    /// What it is called in messages.
+    pub(crate) fn words(&self) -> &'static str {
+        match self {
+            Self::CreateTable(_) => "CREATE TABLE",
+            Self::CreateIndex(_) => "CREATE INDEX",
+            Self::CreateSequence(_) => "CREATE SEQUENCE",
+            Self::CreateSchema(_) => "CREATE SCHEMA",
+            Self::AlterTable(_) => "ALTER TABLE",
+            Self::Drop(_) => "DROP",
+            Self::Role(_) => "a statement about roles",
+            Self::Truncate(_) => "TRUNCATE TABLE",
+        }
     }
 }
 
@@ -123,17 +138,31 @@ impl Session {
         self.apply(open, vec![Change::Put(Def::Table(def))])
     }
 
-    /// A name that no relation of the schema has, made of others as PostgreSQL does.
-    fn free_name(&self, open: &Open, schema: &str, parts: &[&str], taken: &[String]) -> String {
-        let base = parts.join("_");
-        let is_free = |name: &str| open.catalog.find(schema, name).is_none() && !taken.iter().any(|own| own == name);
-        let mut name = base.clone();
-        let mut number = 0;
-        while !is_free(&name) {
-            number += 1;
-            name = format!("{base}{number}");
+    /// A name that no relation of the schema has: of the table, its columns, and what it is.
+    fn free_name(&self, open: &Open, schema: &str, table: &str, columns: &str, what: &str, taken: &[String]) -> String {
+        let is_taken = |name: &str| open.catalog.find(schema, name).is_some() || taken.iter().any(|own| own == name);
+        free_name_of(table, columns, what, &is_taken)
+    }
+}
+
+/// A name of two others and of what it names, as PostgreSQL makes them: with a number where it is taken, and of the two the longer one cut
+/// where it is too long.
+fn free_name_of(first: &str, second: &str, what: &str, is_taken: &dyn Fn(&str) -> bool) -> String {
+    let mut number = 0;
+    loop {
+        let what = if number == 0 { what.to_owned() } else { format!("{what}{number}") };
+        let (mut first, mut second) = (first, second);
+        let signs = if second.is_empty() { 1 } else { 2 };
+        while first.len() + second.len() + signs + what.len() > NAME_LENGTH_MAX {
+            let longer = if first.len() > second.len() { &mut first } else { &mut second };
+            *longer = &longer[..longer.floor_char_boundary(longer.len().saturating_sub(1))];
         }
-        name
+        let parts: Vec<_> = [first, second, &what].into_iter().filter(|part| !part.is_empty()).collect();
+        let name = parts.join("_");
+        if !is_taken(&name) {
+            return name;
+        }
+        number += 1;
     }
 }
 

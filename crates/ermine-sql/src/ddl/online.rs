@@ -17,7 +17,7 @@
 //!    shows all that the batches did; one that began before and has not used the table yet begins again, or fails with 40001.
 //! 4. *What fails was never there*: writers have kept to it for a while, that is all.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ermine::{KeyBuffer, OwnedReceipt, Scheme};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
@@ -99,12 +99,11 @@ impl Session {
 
     /// Runs a statement that adds something to a table. It is no transaction, but several.
     pub(crate) fn add_online(&mut self, addition: &Addition<'_>, rows: &mut dyn Rows) -> Result<Completion> {
-        let deadline = self.deadline();
-        let receipt = match self.retried(|session| session.begin_addition(addition, deadline, rows))? {
+        let receipt = match self.retried(|session| session.begin_addition(addition, rows))? {
             None => None,
             Some(begun) => {
-                let done = self.outlast_users(&begun, deadline);
-                let done = done.and_then(|()| self.go_through(&begun, deadline));
+                let done = self.outlast_users(&begun);
+                let done = done.and_then(|()| self.go_through(&begun));
                 let done = done.and_then(|()| self.retried(|session| session.finish_addition(&begun)));
                 let failed = |error| {
                     // Where that fails, too, it stays unfinished until the database is opened again.
@@ -133,14 +132,9 @@ impl Session {
     }
 
     /// Puts what is added into the definition, unfinished; `None`: there is nothing to do.
-    fn begin_addition(
-        &mut self,
-        addition: &Addition<'_>,
-        deadline: Option<Instant>,
-        rows: &mut dyn Rows,
-    ) -> Result<Option<Begun>> {
+    fn begin_addition(&mut self, addition: &Addition<'_>, rows: &mut dyn Rows) -> Result<Option<Begun>> {
         let (name, if_exists) = addition.table();
-        let Some((changing, mut open, mut def)) = self.change_online(name, if_exists, deadline)? else {
+        let Some((changing, mut open, mut def)) = self.change_online(name, if_exists)? else {
             skip_missing(rows, name);
             return Ok(None);
         };
@@ -156,17 +150,12 @@ impl Session {
     }
 
     /// A table that nobody else changes, and a transaction that sees it as it is.
-    fn change_online(
-        &mut self,
-        name: &ast::ObjectName,
-        if_exists: bool,
-        deadline: Option<Instant>,
-    ) -> Result<Option<(Changing, Open, TableDef)>> {
+    fn change_online(&mut self, name: &ast::ObjectName, if_exists: bool) -> Result<Option<(Changing, Open, TableDef)>> {
         loop {
             let open = self.open_change()?;
             let Some(table) = self.table_named(&open, name, if_exists)? else { return Ok(None) };
             drop(open);
-            let changing = Changing::begin(&table, &mut self.waiting(&table, deadline))?;
+            let changing = Changing::begin(&table, &mut self.waiting(&table))?;
             let open = self.open_change()?;
             // Another table may have that name by now.
             if let Some(now) = self.table_named(&open, name, if_exists)?
@@ -209,18 +198,18 @@ impl Session {
     }
 
     /// Waits until all have ended who use the table without knowing what is added.
-    fn outlast_users(&self, begun: &Begun, deadline: Option<Instant>) -> Result<()> {
+    fn outlast_users(&self, begun: &Begun) -> Result<()> {
         let catalog = self.catalog_now();
         let table = catalog.table(begun.table).ok_or_else(gone)?;
-        begun.changing.outlast(&mut self.waiting(table, deadline))
+        begun.changing.outlast(&mut self.waiting(table))
     }
 
     /// Goes through all rows.
-    fn go_through(&mut self, begun: &Begun, deadline: Option<Instant>) -> Result<()> {
+    fn go_through(&mut self, begun: &Begun) -> Result<()> {
         let mut next = Some(KeyBuffer::new());
         let (mut rows_max, mut attempts) = (BATCH, 0);
         while let Some(from) = &next {
-            match self.batch(begun, from, rows_max, deadline) {
+            match self.batch(begun, from, rows_max) {
                 Ok(after) => {
                     next = after;
                     (rows_max, attempts) = (BATCH.min(rows_max * 2), 0);
@@ -229,7 +218,7 @@ impl Session {
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     rows_max = (rows_max / 2).max(1);
                     attempts += 1;
-                    self.look(deadline)?;
+                    self.environment().check()?;
                     pause(attempts);
                 }
                 Err(error) => return Err(error),
@@ -239,14 +228,8 @@ impl Session {
     }
 
     /// Goes through the next rows; gives where it goes on.
-    fn batch(
-        &mut self,
-        begun: &Begun,
-        from: &[u8],
-        rows_max: usize,
-        deadline: Option<Instant>,
-    ) -> Result<Option<KeyBuffer>> {
-        self.look(deadline)?;
+    fn batch(&mut self, begun: &Begun, from: &[u8], rows_max: usize) -> Result<Option<KeyBuffer>> {
+        self.environment().check()?;
         let open = self.open_change()?;
         let table = open.catalog.table(begun.table).ok_or_else(gone)?.clone();
         let batch = match (0..table.indexes.len()).find(|at| !table.def.is_complete(*at)) {
@@ -254,8 +237,7 @@ impl Session {
             None => Batch::Check,
         };
         let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(&table)?;
-        let mut run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.cancel_flag(), self.given());
-        run.deadline = deadline;
+        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.given());
         let done = run_batch(&run, &table, &rules, batch, from, rows_max);
         if done.as_ref().is_err_and(|error| error.state() == SqlState::SERIALIZATION_FAILURE) {
             return done;

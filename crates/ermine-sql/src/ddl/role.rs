@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex_automata::meta::Regex;
 use sqlparser::{
     keywords::Keyword,
     parser::{Parser, ParserError},

@@ -81,13 +81,17 @@ fn check_old_row(run: &Run<'_>, table: &Table, rules: &Rules, row: &[Value]) -> 
             SqlState::NOT_NULL_VIOLATION => {
                 let column = report.column.as_deref().unwrap_or_default();
                 let message = format!("column \"{column}\" of relation \"{}\" contains null values", table.name());
-                SqlError::new(SqlState::NOT_NULL_VIOLATION, message).table(table.name()).column(column)
+                SqlError::new(SqlState::NOT_NULL_VIOLATION, message)
+                    .table(&*table.def.schema, table.name())
+                    .column(column)
             }
             SqlState::CHECK_VIOLATION => {
                 let name = report.constraint.as_deref().unwrap_or_default();
                 let message =
                     format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name());
-                SqlError::new(SqlState::CHECK_VIOLATION, message).table(table.name()).constraint(name)
+                SqlError::new(SqlState::CHECK_VIOLATION, message)
+                    .table(&*table.def.schema, table.name())
+                    .constraint(name)
             }
             _ => error,
         }
@@ -176,8 +180,13 @@ pub(crate) fn duplicated(index: &str, error: SqlError) -> SqlError {
     if error.state() != SqlState::UNIQUE_VIOLATION {
         return error;
     }
-    let detail = error.report().detail.as_deref().unwrap_or_default().replace("already exists", "is duplicated");
-    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{index}\"")).detail(detail)
+    let report = error.report();
+    let detail = report.detail.as_deref().unwrap_or_default().replace("already exists", "is duplicated");
+    let (schema, table) = (report.schema.clone().unwrap_or_default(), report.table.clone().unwrap_or_default());
+    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{index}\""))
+        .detail(detail)
+        .table(schema, table)
+        .constraint(index)
 }
 
 /// What was found in a table.

@@ -20,10 +20,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -34,7 +31,7 @@ use crate::{
     catalog::{Catalog, definition::ObjectId, sequence::Sequence},
     error::{Result, SqlError, SqlState},
     query::Query,
-    session::{KeptRows, Level},
+    session::{KeptRows, Level, read_only},
     system::SystemTable,
     types::{Environment, Value},
 };
@@ -56,34 +53,17 @@ pub(crate) struct GivenNumbers {
     pub(crate) last: Option<i64>,
 }
 
-/// Fails when a client wants that, or a time has come.
-#[inline]
-pub(crate) fn check_cancelled(cancel: &AtomicBool, deadline: Option<Instant>) -> Result<()> {
-    // Relaxed: nothing else is told by it.
-    if cancel.load(Ordering::Relaxed) {
-        cancel.store(false, Ordering::Relaxed);
-        return Err(SqlError::canceled("user request"));
-    }
-    if deadline.is_some_and(|deadline| Instant::now() > deadline) {
-        return Err(SqlError::canceled("statement timeout"));
-    }
-    Ok(())
-}
-
 /// One run of a statement.
 pub(crate) struct Run<'r> {
     pub(crate) txn: &'r OwnedTransaction,
     pub(crate) catalog: &'r Catalog,
     pub(crate) parameters: &'r [Value],
     pub(crate) environment: &'r Environment,
-    pub(crate) cancel: &'r AtomicBool,
     pub(crate) given: &'r RefCell<GivenNumbers>,
     /// What its transaction is promised.
     pub(crate) level: Level,
-    /// When the statement has taken too long.
-    pub(crate) deadline: Option<Instant>,
-    /// Called now and then: others may want the thread.
-    pub(crate) pause: fn(),
+    /// Whether its transaction writes nothing.
+    pub(crate) is_read_only: bool,
     /// Where somebody wants to know what comes of the parts of the plan.
     pub(crate) actuals: Option<Actuals>,
     looks: Cell<u32>,
@@ -101,7 +81,6 @@ impl<'r> Run<'r> {
         catalog: &'r Catalog,
         parameters: &'r [Value],
         environment: &'r Environment,
-        cancel: &'r AtomicBool,
         given: &'r RefCell<GivenNumbers>,
     ) -> Self {
         Self {
@@ -109,11 +88,9 @@ impl<'r> Run<'r> {
             catalog,
             parameters,
             environment,
-            cancel,
             given,
             level: Level::Serializable,
-            deadline: None,
-            pause: || {},
+            is_read_only: false,
             actuals: None,
             looks: Cell::new(0),
             remembered: RefCell::default(),
@@ -146,13 +123,14 @@ impl<'r> Run<'r> {
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         // The clock costs more than a row.
         self.looks.set(self.looks.get().wrapping_add(1));
-        if self.looks.get().is_multiple_of(64) { self.pause() } else { check_cancelled(self.cancel, None) }
+        let is_due = self.looks.get().is_multiple_of(64) || self.environment.interrupt.is_cancelled();
+        if is_due { self.environment.check() } else { Ok(()) }
     }
 
-    /// Lets others run, and fails when the statement is to end.
-    fn pause(&self) -> Result<()> {
-        (self.pause)();
-        check_cancelled(self.cancel, self.deadline)
+    /// Calls a function. One whose arguments are large is called where it holds up nothing else.
+    #[inline]
+    pub(crate) fn call(&self, is_large: bool, mut function: impl FnMut() -> Result<Value>) -> Result<Value> {
+        if is_large { self.environment.interrupt.long(function) } else { function() }
     }
 
     /// Waits for so many seconds, unless it is cancelled.
@@ -162,7 +140,7 @@ impl<'r> Run<'r> {
         let length = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         let began = Instant::now();
         loop {
-            self.pause()?;
+            self.environment.check()?;
             let left = length.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return Ok(());
@@ -189,8 +167,14 @@ impl<'r> Run<'r> {
         })
     }
 
+    /// Fails where the transaction writes nothing.
+    pub(crate) fn check_writes(&self, what: &str) -> Result<()> {
+        if self.is_read_only { Err(read_only(what)) } else { Ok(()) }
+    }
+
     /// The next number of a sequence, which the session remembers.
     pub(crate) fn next_of(&self, sequence: &Sequence) -> Result<i64> {
+        self.check_writes("nextval()")?;
         let number = sequence.next()?;
         let mut given = self.given.borrow_mut();
         given.by_sequence.insert(sequence.def.id, number);

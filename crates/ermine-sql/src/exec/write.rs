@@ -206,8 +206,9 @@ impl Run<'_> {
                     column.name,
                     table.name()
                 );
-                let error =
-                    SqlError::new(SqlState::NOT_NULL_VIOLATION, message).table(table.name()).column(&*column.name);
+                let error = SqlError::new(SqlState::NOT_NULL_VIOLATION, message)
+                    .table(&*table.def.schema, table.name())
+                    .column(&*column.name);
                 return Err(error.detail(self.failing(table, row)));
             }
         }
@@ -216,7 +217,9 @@ impl Run<'_> {
             // NULL is as good as true.
             if *check.eval(&frame, self)? == Value::Bool(false) {
                 let message = format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name());
-                let error = SqlError::new(SqlState::CHECK_VIOLATION, message).table(table.name()).constraint(&**name);
+                let error = SqlError::new(SqlState::CHECK_VIOLATION, message)
+                    .table(&*table.def.schema, table.name())
+                    .constraint(&**name);
                 return Err(error.detail(self.failing(table, row)));
             }
         }
@@ -358,7 +361,7 @@ impl Run<'_> {
         let values: Vec<_> = columns.iter().map(|at| self.shown(&row[*at], table.types[*at])).collect();
         SqlError::new(SqlState::UNIQUE_VIOLATION, format!("duplicate key value violates unique constraint \"{name}\""))
             .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
-            .table(table.name())
+            .table(&*table.def.schema, table.name())
             .constraint(name)
     }
 }

@@ -9,7 +9,11 @@ use crate::{
     },
 };
 
-use super::{Unresolved, collections::to_json, unresolved};
+use super::{
+    Unresolved,
+    collections::{to_json, write_json},
+    unresolved,
+};
 
 /// An aggregate that a call means.
 #[derive(Clone, Debug)]
@@ -33,7 +37,12 @@ enum Kind {
     Join,
     Array,
     Json,
-    Spread { is_root: bool, is_population: bool },
+    /// As the text of a `json`.
+    JsonText,
+    Spread {
+        is_root: bool,
+        is_population: bool,
+    },
 }
 
 fn kind(name: &str) -> Option<Kind> {
@@ -49,6 +58,7 @@ fn kind(name: &str) -> Option<Kind> {
         "string_agg" => Kind::Join,
         "array_agg" => Kind::Array,
         "jsonb_agg" => Kind::Json,
+        "json_agg" => Kind::JsonText,
         "stddev" | "stddev_samp" => spread(true, false),
         "stddev_pop" => spread(true, true),
         "variance" | "var_samp" => spread(false, false),
@@ -87,13 +97,14 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             (vec![ty], result)
         }
         Kind::Average | Kind::Spread { .. } => {
-            let ty = number()?;
+            // Of the types that `avg` takes one is no number.
+            let ty = if argument.is_none() && kind != Kind::Average { T::FLOAT8 } else { number()? };
             (vec![ty], if matches!(ty, T::FLOAT4 | T::FLOAT8) { T::FLOAT8 } else { T::NUMERIC })
         }
         Kind::Min | Kind::Max => {
             let ty = match argument {
                 None | Some(T::VARCHAR | T::NAME) => T::TEXT,
-                Some(T::BOOL | T::UUID | T::JSONB | T::BYTEA) => return Err(unknown()),
+                Some(T::BOOL | T::UUID | T::JSONB | T::JSON | T::BYTEA) => return Err(unknown()),
                 Some(ty) => ty,
             };
             (vec![ty], ty)
@@ -109,10 +120,12 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             Some(_) => return Err(unknown()),
         },
         Kind::Array => {
-            let ty = argument.unwrap_or(T::TEXT);
+            // Of arrays, or of what are none.
+            let ty = argument.ok_or_else(|| unresolved(Unresolved::Ambiguous, &call()))?;
             (vec![ty], ty.array())
         }
         Kind::Json => (vec![argument.unwrap_or(T::TEXT)], T::JSONB),
+        Kind::JsonText => (vec![argument.unwrap_or(T::TEXT)], T::JSON),
     };
     Ok(Aggregate { kind, arguments, result })
 }
@@ -172,7 +185,7 @@ impl Accumulator {
     /// Adds a row's arguments.
     pub fn add(&mut self, arguments: &[Value], environment: &Environment) -> Result<()> {
         let value = arguments.first();
-        let takes_null = matches!(self.kind, Kind::Array | Kind::Json);
+        let takes_null = matches!(self.kind, Kind::Array | Kind::Json | Kind::JsonText);
         if !takes_null && value.is_some_and(Value::is_null) {
             return Ok(());
         }
@@ -214,6 +227,15 @@ impl Accumulator {
                 }
                 if let State::Values(values) = &mut self.state {
                     values.push(value.clone());
+                }
+            }
+            Kind::JsonText => {
+                if let State::Empty = self.state {
+                    self.state = State::Text(String::new());
+                }
+                if let State::Text(text) = &mut self.state {
+                    text.push_str(if text.is_empty() { "[" } else { ", " });
+                    write_json(value, environment, text)?;
                 }
             }
             Kind::Json => {
@@ -322,6 +344,7 @@ impl Accumulator {
             State::Empty => Ok(Value::Null),
             State::Count(count) => Ok(Value::Int8(count)),
             State::Value(value) => Ok(value),
+            State::Text(text) if self.kind == Kind::JsonText => Ok(Value::Json((text + "]").into())),
             State::Text(text) => Ok(text.into()),
             State::Bytes(bytes) => Ok(Value::Bytea(bytes.into())),
             State::Json(values) => Json::Array(values).check_depth().map(Value::json),
@@ -379,7 +402,12 @@ fn finish_exact(kind: Kind, count: i64, sum: &Numeric, squares: &Numeric) -> Res
             }
             let freedom = Numeric::from(if is_population { count } else { count - 1 });
             let variance = dividend.divide(&count_number.multiply(&freedom)?)?;
-            Ok((if is_root { variance.sqrt()? } else { variance }).into())
+            if !is_root {
+                return Ok(variance.into());
+            }
+            // With no more digits than the variance has.
+            let (root, digits) = (variance.sqrt()?, variance.scale());
+            Ok(if root.scale() > digits { root.round(digits as i32)? } else { root }.into())
         }
         _ => Ok(Value::Null),
     }

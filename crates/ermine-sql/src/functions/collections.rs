@@ -4,7 +4,12 @@ use crate::{
     error::{Result, SqlError, SqlState},
     functions::resolution::{Outcome, Parameter, of},
     operators::{concatenate_arrays, extend_array, texts},
-    types::{Array, Environment, Json, Scalar, SqlType, Value, array::Dimension, json::path::Change, order, text},
+    types::{
+        Array, Environment, Json, Scalar, SqlType, Value,
+        array::Dimension,
+        json::{path::Change, raw},
+        order, text,
+    },
 };
 
 use super::{Table, arguments};
@@ -21,6 +26,7 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
         Value::Float4(number) if number.is_finite() => Json::Number(text_of(value, environment).parse()?),
         Value::Float8(number) if number.is_finite() => Json::Number(text_of(value, environment).parse()?),
         Value::Jsonb(json) => (**json).clone(),
+        Value::Json(text) => text.parse()?,
         Value::Array(array) => array_to_json(array, environment)?,
         // Points in time have ISO's letter here.
         Value::Timestamp(_) | Value::TimestampTz(_) => {
@@ -36,6 +42,64 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
         }
         value => Json::String(text_of(value, environment).into()),
     })
+}
+
+/// Any value as the text of a `json`.
+pub(crate) fn write_json(value: &Value, environment: &Environment, out: &mut String) -> Result<()> {
+    match value {
+        Value::Json(text) => out.push_str(text),
+        Value::Array(array) => {
+            let elements: Vec<_> = array.elements().iter().collect();
+            return write_elements(&elements, array.dimensions(), environment, out);
+        }
+        value => {
+            // Writing to a string does not fail.
+            let _ = std::fmt::Write::write_fmt(out, format_args!("{}", to_json(value, environment)?));
+        }
+    }
+    Ok(())
+}
+
+fn write_elements(
+    elements: &[&Value],
+    dimensions: &[Dimension],
+    environment: &Environment,
+    out: &mut String,
+) -> Result<()> {
+    out.push('[');
+    let size = elements.len() / dimensions.first().map_or(1, |dimension| dimension.length.max(1) as usize);
+    for (at, inner) in elements.chunks(size.max(1)).enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        match dimensions {
+            [_, rest @ ..] if !rest.is_empty() => write_elements(inner, rest, environment, out)?,
+            _ => write_json(inner[0], environment, out)?,
+        }
+    }
+    out.push(']');
+    Ok(())
+}
+
+/// `json_build_object`: keys stay in their order, and as often as they are given.
+fn build_json_object(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let mut out = String::from("{");
+    for (at, (key, value)) in pairs_of(arguments, "json_build_object", environment)?.into_iter().enumerate() {
+        out.push_str(if at > 0 { ", " } else { "" });
+        write_json(&Value::text(key), environment, &mut out)?;
+        out.push_str(" : ");
+        write_json(value, environment, &mut out)?;
+    }
+    out.push('}');
+    Ok(Value::Json(out.into()))
+}
+
+fn build_json_array(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let mut out = String::from("[");
+    for (at, value) in arguments.iter().enumerate() {
+        out.push_str(if at > 0 { ", " } else { "" });
+        write_json(value, environment, &mut out)?;
+    }
+    out.push(']');
+    Ok(Value::Json(out.into()))
 }
 
 fn text_of(value: &Value, environment: &Environment) -> String {
@@ -60,25 +124,32 @@ fn array_to_json(array: &Array, environment: &Environment) -> Result<Json> {
 }
 
 fn build_object(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let pairs = pairs_of(arguments, "jsonb_build_object", environment)?;
+    let pairs = pairs.into_iter().map(|(key, value)| Ok((key.into(), to_json(value, environment)?)));
+    Json::object(pairs.collect::<Result<_>>()?).check_depth().map(Value::json)
+}
+
+/// Keys and values that alternate.
+fn pairs_of<'v>(arguments: &'v [Value], function: &str, environment: &Environment) -> Result<Vec<(String, &'v Value)>> {
     let invalid = |message: &str| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
     let (pairs, rest) = arguments.as_chunks::<2>();
     if !rest.is_empty() {
         return Err(invalid("argument list must have even number of elements")
-            .hint("The arguments of jsonb_build_object() must consist of alternating keys and values."));
+            .hint(format!("The arguments of {function}() must consist of alternating keys and values.")));
     }
-    let mut object = Vec::with_capacity(pairs.len());
+    let mut found = Vec::with_capacity(pairs.len());
     for (at, [key, value]) in pairs.iter().enumerate() {
         let key = match key {
             Value::Null => return Err(invalid(&format!("argument {}: key must not be null", at * 2 + 1))),
-            Value::Array(_) | Value::Jsonb(_) => {
+            Value::Array(_) | Value::Jsonb(_) | Value::Json(_) => {
                 return Err(invalid("key value must be scalar, not array, composite, or json"));
             }
             Value::Bool(value) => value.to_string(),
             key => text_of(key, environment),
         };
-        object.push((key.into(), to_json(value, environment)?));
+        found.push((key, value));
     }
-    Json::object(object).check_depth().map(Value::json)
+    Ok(found)
 }
 
 fn build_array(arguments: &[Value], environment: &Environment) -> Result<Value> {
@@ -172,6 +243,61 @@ fn append(array: &Value, value: &Value, at_front: bool) -> Result<Value> {
     }
 }
 
+/// Functions of `json`.
+fn register_json_texts(table: &mut Table) {
+    use SqlType as T;
+    let (j, t) = (T::JSON, T::TEXT);
+    table.add("json_build_object", &[], j, build_json_object);
+    table.add("json_build_array", &[], j, build_json_array);
+    let builders: [(&'static str, super::ScalarFunction); 2] =
+        [("json_build_object", build_json_object), ("json_build_array", build_json_array)];
+    for (name, function) in builders {
+        table.generic(name, &[Parameter::Any], Outcome::Is(j), function).variadic().accepts_null().stable();
+    }
+    table.add(
+        "json_typeof",
+        &[j],
+        t,
+        |arguments, _| arguments!(arguments, [Value::Json(text)] => Ok(raw::type_name(text).into())),
+    );
+    table.add("json_array_length", &[j], T::INT4, |arguments, _| {
+        arguments!(arguments, [Value::Json(text)] => match raw::type_name(text) {
+            "array" => Ok(Value::Int4(raw::parts(text)?.len() as i32)),
+            "object" => Err(no_array("cannot get array length of a non-array")),
+            _ => Err(no_array("cannot get array length of a scalar")),
+        })
+    });
+    table.add("json_strip_nulls", &[j], j, |arguments, _| {
+        arguments!(arguments, [Value::Json(text)] => {
+            let mut out = String::new();
+            raw::strip_nulls(text, &mut out)?;
+            Ok(Value::Json(out.into()))
+        })
+    });
+    table
+        .add("json_extract_path", &[j, t], j, |arguments, _| match arguments {
+            [Value::Json(text), steps @ ..] => {
+                let found = path_of(steps).map(|steps| raw::follow(text, &steps)).transpose()?.flatten();
+                Ok(found.map_or(Value::Null, |text| Value::Json(text.into())))
+            }
+            _ => Err(crate::operators::mismatch()),
+        })
+        .variadic();
+    table
+        .add("json_extract_path_text", &[j, t], t, |arguments, _| match arguments {
+            [Value::Json(text), steps @ ..] => {
+                let found = path_of(steps).map(|steps| raw::follow(text, &steps)).transpose()?.flatten();
+                crate::operators::plain_json(found)
+            }
+            _ => Err(crate::operators::mismatch()),
+        })
+        .variadic();
+}
+
+fn no_array(message: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
 fn register_json(table: &mut Table) {
     use SqlType as T;
     let (j, t, path) = (T::JSONB, T::TEXT, T::TEXT.array());
@@ -179,16 +305,30 @@ fn register_json(table: &mut Table) {
     table
         .generic(
             "to_jsonb",
-            &[Parameter::Any],
+            &[Parameter::Element],
             json_outcome,
             |arguments, environment| arguments!(arguments, [value] => to_json(value, environment).map(Value::json)),
         )
         .stable();
-    // There is no json but jsonb.
-    for name in ["jsonb_build_object", "json_build_object"] {
-        table.add(name, &[], j, build_object);
-        table.generic(name, &[Parameter::Any], json_outcome, build_object).variadic().accepts_null().stable();
+    for name in ["to_json", "array_to_json"] {
+        let parameter = if name == "to_json" { Parameter::Element } else { Parameter::Array };
+        table
+            .generic(name, &[parameter], Outcome::Is(T::JSON), |arguments, environment| {
+                arguments!(arguments, [value] => {
+                    let mut out = String::new();
+                    write_json(value, environment, &mut out)?;
+                    Ok(Value::Json(out.into()))
+                })
+            })
+            .stable();
     }
+    table.add("jsonb_build_object", &[], j, build_object);
+    table
+        .generic("jsonb_build_object", &[Parameter::Any], json_outcome, build_object)
+        .variadic()
+        .accepts_null()
+        .stable();
+    register_json_texts(table);
     let subscripts = Outcome::Is(SqlType::INT4.array());
     table.generic("generate_subscripts[]", &[Parameter::Array, of(Scalar::Int4)], subscripts, subscripts_of);
     table.add("jsonb_build_array", &[], j, build_array);
@@ -297,13 +437,14 @@ fn series_of(arguments: &[Value], _: &Environment) -> Result<Value> {
 const SERIES_MAX: usize = 1_000_000;
 
 pub(super) fn register(table: &mut Table) {
+    let (common, common_array) = (Parameter::Common, Parameter::CommonArray);
     register_json(table);
     for number in [SqlType::INT4, SqlType::INT8] {
         table.add("generate_series[]", &[number, number], number.array(), series_of);
         table.add("generate_series[]", &[number, number, number], number.array(), series_of);
     }
     use SqlType as T;
-    let (array, element) = (Parameter::Array, Parameter::Element);
+    let array = Parameter::Array;
     let int = Outcome::Is(T::INT4);
     let int_parameter = Parameter::Is(T::INT4);
     table.generic("array_length", &[array, int_parameter], int, |arguments, _| bound(arguments, |_, length| length));
@@ -326,7 +467,7 @@ pub(super) fn register(table: &mut Table) {
     table
         .generic(
             "array_append",
-            &[array, element],
+            &[common_array, common],
             Outcome::Array,
             |arguments, _| arguments!(arguments, [array, value] => append(array, value, false)),
         )
@@ -334,20 +475,20 @@ pub(super) fn register(table: &mut Table) {
     table
         .generic(
             "array_prepend",
-            &[element, array],
+            &[common, common_array],
             Outcome::Array,
             |arguments, _| arguments!(arguments, [value, array] => append(array, value, true)),
         )
         .accepts_null();
     table
-        .generic("array_cat", &[array, array], Outcome::Array, |arguments, _| match arguments {
+        .generic("array_cat", &[common_array, common_array], Outcome::Array, |arguments, _| match arguments {
             [Value::Array(left), Value::Array(right)] => concatenate_arrays(left, right).map(Value::array),
             [Value::Null, other] | [other, Value::Null] => Ok(other.clone()),
             _ => Err(crate::operators::mismatch()),
         })
         .accepts_null();
     table
-        .generic("array_position", &[array, element], int, |arguments, _| match arguments {
+        .generic("array_position", &[common_array, common], int, |arguments, _| match arguments {
             [Value::Array(array), wanted] => {
                 let lower = one_dimension(array, "searching for")?;
                 let ty = SqlType::scalar(array.element);
@@ -358,7 +499,7 @@ pub(super) fn register(table: &mut Table) {
         })
         .accepts_null();
     table
-        .generic("array_remove", &[array, element], Outcome::Array, |arguments, _| match arguments {
+        .generic("array_remove", &[common_array, common], Outcome::Array, |arguments, _| match arguments {
             [Value::Array(array), wanted] => {
                 let lower = one_dimension(array, "removing")?;
                 let ty = SqlType::scalar(array.element);
@@ -371,13 +512,24 @@ pub(super) fn register(table: &mut Table) {
             _ => Ok(Value::Null),
         })
         .accepts_null();
-    table.generic("array_to_string", &[array, Parameter::Is(T::TEXT)], Outcome::Is(T::TEXT), |arguments, environment| {
-        arguments!(arguments, [Value::Array(array), Value::Text(separator)] => {
-            let texts: Vec<_> =
-                array.elements().iter().filter(|value| !value.is_null()).map(|value| text_of(value, environment)).collect();
-            Ok(texts.join(separator).into())
+    let text = Parameter::Is(T::TEXT);
+    table
+        .generic("array_to_string", &[array, text, text], Outcome::Is(T::TEXT), |arguments, environment| {
+            let (array, separator, null) = match arguments {
+                [Value::Array(array), Value::Text(separator)] => (array, separator, None),
+                [Value::Array(array), Value::Text(separator), Value::Text(null)] => (array, separator, Some(null)),
+                [Value::Array(array), Value::Text(separator), Value::Null] => (array, separator, None),
+                _ => return Ok(Value::Null),
+            };
+            let texts = array.elements().iter().filter_map(|value| match value {
+                Value::Null => null.map(|null| null.to_string()),
+                value => Some(text_of(value, environment)),
+            });
+            Ok(texts.collect::<Vec<_>>().join(separator).into())
         })
-    }).stable();
+        .optional(1)
+        .accepts_null()
+        .stable();
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn logarithm(number: f64, function: fn(f64) -> f64) -> Result<f64> {
     check_float(function(number), number.is_infinite(), number == 1.0)
 }
 
-fn square_root(number: f64) -> Result<f64> {
+pub(crate) fn square_root(number: f64) -> Result<f64> {
     if number < 0.0 {
         return Err(SqlError::new(SqlState("2201F"), "cannot take square root of a negative number"));
     }

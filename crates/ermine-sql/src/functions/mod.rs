@@ -10,6 +10,7 @@ mod encodings;
 mod formats;
 mod math;
 pub(crate) mod pattern;
+pub(crate) mod posix;
 pub(crate) mod resolution;
 mod strings;
 mod system;
@@ -26,6 +27,7 @@ use resolution::{Candidate, Outcome, Parameter, Unresolved};
 
 pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
 pub(crate) use collections::series;
+pub(crate) use math::square_root;
 pub(crate) use strings::quote_ident;
 
 /// How far a function's result may change while its arguments do not.
@@ -163,9 +165,20 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
+/// Whether a function makes as much, or counts as far, as its arguments say, however small they are.
+pub(crate) fn grows(name: &str) -> bool {
+    const NAMES: [&str; 11] =
+        ["repeat", "lpad", "rpad", "generate_series[]", "factorial", "power", "pow", "exp", "ln", "log", "sqrt"];
+    NAMES.contains(&name)
+}
+
 /// The error of a call that means no function, or several.
 pub(crate) fn unresolved(reason: Unresolved, call: &str) -> SqlError {
     match reason {
+        Unresolved::Undetermined => SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("could not determine polymorphic type of {call} because input has type unknown"),
+        ),
         Unresolved::Unknown => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {call} does not exist"))
             .hint("No function matches the given name and argument types. You might need to add explicit type casts."),
         Unresolved::Ambiguous => SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("function {call} is not unique"))

@@ -25,13 +25,17 @@ pub(crate) enum Parameter {
     Array,
     /// Any type.
     Any,
+    /// A type that those of all parameters of this kind, and the elements of `CommonArray`, can be cast to.
+    Common,
+    /// An array of that.
+    CommonArray,
 }
 
 /// What comes out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Is(SqlType),
-    /// An array of the type that `Element` is.
+    /// An array of the type that `Element` is, or `Common`.
     Array,
 }
 
@@ -57,6 +61,8 @@ pub(crate) enum Unresolved {
     Unknown,
     /// More than one does.
     Ambiguous,
+    /// One does whose types depend on those of its arguments, of which none has a type.
+    Undetermined,
 }
 
 /// The parameters of a candidate for so many arguments.
@@ -85,7 +91,8 @@ fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<
     };
     for (parameter, argument) in parameters.iter().zip(arguments) {
         let fits = match (parameter, argument) {
-            (_, None) | (Parameter::Any, Some(_)) => true,
+            (_, None) | (Parameter::Any | Parameter::Common, Some(_)) => true,
+            (Parameter::CommonArray, Some(argument)) => argument.is_array,
             (Parameter::Is(ty), Some(argument)) => cast::context(*argument, *ty) == Some(Context::Implicit),
             (Parameter::Element, Some(argument)) => agree(&mut element, *argument),
             (Parameter::NonArray, Some(argument)) => !argument.is_array && agree(&mut element, *argument),
@@ -103,23 +110,49 @@ fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<
     if has_array && element.is_some_and(|element| element.is_array) {
         return None;
     }
-    let is_polymorphic = parameters
-        .iter()
-        .any(|parameter| matches!(parameter, Parameter::Element | Parameter::NonArray | Parameter::Array));
-    if is_polymorphic && element.is_none() {
-        // All untyped: they are texts, unless one has to be an array.
-        if has_array {
+    if parameters.iter().any(|parameter| matches!(parameter, Parameter::Common | Parameter::CommonArray)) {
+        element = Some(common_element(parameters, arguments)?);
+    } else if element.is_none() {
+        // All untyped.
+        if parameters.iter().any(|parameter| matches!(parameter, Parameter::Element | Parameter::Array)) {
             return None;
         }
         element = Some(SqlType::TEXT);
     }
     let types = parameters.iter().zip(arguments).map(|(parameter, argument)| match parameter {
         Parameter::Is(ty) => Some(*ty),
-        Parameter::Element | Parameter::NonArray => element,
-        Parameter::Array => element.map(SqlType::array),
+        Parameter::Element | Parameter::NonArray | Parameter::Common => element,
+        Parameter::Array | Parameter::CommonArray => element.map(SqlType::array),
         Parameter::Any => Some(argument.unwrap_or(SqlType::TEXT)),
     });
     Some((types.collect::<Option<_>>()?, element))
+}
+
+/// What `Common` stands for: texts where nothing has a type.
+fn common_element(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<SqlType> {
+    let types = parameters.iter().zip(arguments).filter_map(|(parameter, argument)| match (parameter, argument) {
+        (Parameter::Common, Some(ty)) => Some(*ty),
+        (Parameter::CommonArray, Some(ty)) => ty.element(),
+        _ => None,
+    });
+    let types: Vec<_> = types.collect();
+    if types.is_empty() {
+        return Some(SqlType::TEXT);
+    }
+    let common = cast::common_type(types.iter().copied())?;
+    let fits = types.iter().all(|ty| cast::context(*ty, common) == Some(Context::Implicit));
+    (fits && !common.is_array).then_some(common)
+}
+
+/// Whether the parameters take the arguments but for those that their types depend on, of which none has a type.
+fn is_undetermined(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> bool {
+    let depends = |parameter: &Parameter| matches!(parameter, Parameter::Element | Parameter::Array);
+    parameters.iter().any(depends)
+        && parameters.iter().zip(arguments).all(|(parameter, argument)| match (parameter, argument) {
+            (_, None) => true,
+            (Parameter::Is(ty), Some(argument)) => cast::context(*argument, *ty) == Some(Context::Implicit),
+            (parameter, Some(_)) => !depends(parameter),
+        })
 }
 
 impl Outcome {
@@ -165,8 +198,8 @@ fn keep_best<T>(matches: &mut Vec<T>, score: impl Fn(&T) -> usize) {
 fn category(parameter: Parameter) -> (u8, bool) {
     match parameter {
         Parameter::Is(ty) => (ty.category(), ty.is_preferred()),
-        Parameter::Array => (b'A', false),
-        Parameter::Element | Parameter::NonArray | Parameter::Any => (b'P', false),
+        Parameter::Array | Parameter::CommonArray => (b'A', false),
+        Parameter::Element | Parameter::NonArray | Parameter::Any | Parameter::Common => (b'P', false),
     }
 }
 
@@ -175,9 +208,11 @@ pub(crate) fn resolve<'a, C: Candidate>(
     candidates: impl Iterator<Item = &'a C>,
     arguments: &[Option<SqlType>],
 ) -> Result<Resolved<'a, C>, Unresolved> {
+    let mut undetermined = false;
     let mut matches: Vec<Match<'a, C>> = candidates
         .filter_map(|candidate| {
             let parameters = parameters_for(candidate, arguments.len())?;
+            undetermined |= is_undetermined(&parameters, arguments);
             let (types, element) = bind(&parameters, arguments)?;
             Some(Match { candidate, parameters, types, element })
         })
@@ -194,7 +229,7 @@ pub(crate) fn resolve<'a, C: Candidate>(
     }
     let single = |matches: &mut Vec<Match<'a, C>>| if matches.len() == 1 { matches.pop() } else { None };
     if matches.is_empty() {
-        return Err(Unresolved::Unknown);
+        return Err(if undetermined { Unresolved::Undetermined } else { Unresolved::Unknown });
     }
     if let Some(found) = single(&mut matches) {
         return Ok(found.into());

@@ -14,7 +14,8 @@ use crate::{
 use super::{
     Table, arguments,
     encodings::{decode, encode},
-    pattern::{self, Flags},
+    pattern,
+    posix::{self, Flags, Posix},
 };
 
 /// No text gets longer than this: PostgreSQL's limit on any value.
@@ -428,50 +429,92 @@ fn chr(code: i32) -> Result<Value> {
         Ok(code) => char::from_u32(code)
             .map(|character| Value::text(character.to_string()))
             .ok_or_else(|| invalid(format!("requested character too large for encoding: {code}"))),
-        Err(_) => Err(invalid("character number must be positive".into())),
+        Err(_) => Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "character number must be positive")),
     }
 }
 
-fn regexp_replace(text: &str, pattern: &str, replacement: &str, flags: &str) -> Result<Value> {
+/// A text or bytes with a part replaced, as long as what replaces it, or as is said.
+fn overlay(arguments: &[Value]) -> Result<Value> {
+    let (from, length) = match arguments {
+        [_, Value::Text(new), Value::Int4(from)] => (*from, new.chars().count() as i32),
+        [_, Value::Bytea(new), Value::Int4(from)] => (*from, new.len() as i32),
+        [_, _, Value::Int4(from), Value::Int4(length)] => (*from, *length),
+        _ => return Err(crate::operators::mismatch()),
+    };
+    if from <= 0 {
+        return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+    }
+    let out_of_range = || SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range");
+    let before = from as usize - 1;
+    let behind = from.checked_add(length).ok_or_else(out_of_range)?.max(1) as usize - 1;
+    match arguments {
+        [Value::Text(text), Value::Text(new), ..] => {
+            let start: String = text.chars().take(before).collect();
+            let end: String = text.chars().skip(behind).collect();
+            Ok((start + new + &end).into())
+        }
+        [Value::Bytea(bytes), Value::Bytea(new), ..] => {
+            let (start, end) = (&bytes[..before.min(bytes.len())], &bytes[behind.min(bytes.len())..]);
+            Ok(Value::Bytea([start, new, end].concat().into()))
+        }
+        _ => Err(crate::operators::mismatch()),
+    }
+}
+
+fn regexp_replace(
+    text: &str,
+    pattern: &str,
+    replacement: &str,
+    flags: &str,
+    environment: &Environment,
+) -> Result<Value> {
     let flags = Flags::parse(flags)?;
-    let regex = pattern::compile(pattern, flags)?;
+    let regex = Posix::new(pattern, flags)?;
     let mut out = String::new();
-    let mut end = 0;
-    for captures in regex.captures_iter(text).take(if flags.global { usize::MAX } else { 1 }) {
-        let Some(found) = captures.get(0) else { break };
-        out.push_str(&text[end..found.start()]);
-        pattern::expand(replacement, &captures, &mut out);
-        end = found.end();
+    let (mut end, mut from) = (0, 0);
+    while from <= text.len()
+        && let Some(groups) = regex.find(text, from, &|| environment.check())?
+        && let Some(Some(found)) = groups.first()
+    {
+        out.push_str(&text[end..found.start]);
+        posix::expand(replacement, text, &groups, &mut out);
         if out.len() > LENGTH_MAX {
             return Err(too_long());
+        }
+        end = found.end;
+        // Behind a match without a character the next one is looked for a character further on.
+        let step = if found.is_empty() { text[end..].chars().next().map_or(1, char::len_utf8) } else { 0 };
+        from = end + step;
+        if !flags.is_global {
+            break;
         }
     }
     out.push_str(&text[end..]);
     Ok(out.into())
 }
 
-fn regexp_match(text: &str, pattern: &str, flags: &str) -> Result<Value> {
+fn regexp_match(text: &str, pattern: &str, flags: &str, environment: &Environment) -> Result<Value> {
     let flags = Flags::parse(flags)?;
-    if flags.global {
+    if flags.is_global {
         return Err(SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
             "regexp_match() does not support the \"global\" option",
         )
         .hint("Use the regexp_matches function instead."));
     }
-    let regex = pattern::compile(pattern, flags)?;
-    let Some(captures) = regex.captures(text) else { return Ok(Value::Null) };
+    let regex = Posix::new(pattern, flags)?;
+    let Some(groups) = regex.find(text, 0, &|| environment.check())? else { return Ok(Value::Null) };
     // The groups, or all of it where there are none.
-    let skipped = usize::from(captures.len() > 1);
-    let groups = captures.iter().skip(skipped).map(|group| group.map_or(Value::Null, |group| group.as_str().into()));
+    let groups = groups.into_iter().skip(usize::from(regex.groups() > 0));
+    let groups = groups.map(|group| group.map_or(Value::Null, |group| text[group].into()));
     Ok(Value::array(Array::new(Scalar::Text, groups.collect())))
 }
 
-fn substring_by_pattern(text: &str, pattern: &str) -> Result<Value> {
-    let regex = pattern::compile(pattern, Flags::default())?;
-    let Some(captures) = regex.captures(text) else { return Ok(Value::Null) };
-    let found = captures.get(usize::from(captures.len() > 1));
-    Ok(found.map_or(Value::Null, |found| found.as_str().into()))
+fn substring_by_pattern(text: &str, pattern: &str, environment: &Environment) -> Result<Value> {
+    let regex = Posix::new(pattern, Flags::default())?;
+    let Some(mut groups) = regex.find(text, 0, &|| environment.check())? else { return Ok(Value::Null) };
+    let found = groups.swap_remove(usize::from(regex.groups() > 0));
+    Ok(found.map_or(Value::Null, |found| text[found].into()))
 }
 
 pub(super) fn register(table: &mut Table) {
@@ -519,7 +562,12 @@ pub(super) fn register(table: &mut Table) {
             })
             .optional(1);
     }
-    table.add("substring", &[t, t], t, |arguments, _| two(arguments, substring_by_pattern));
+    for ty in [t, b] {
+        table.add("overlay", &[ty, ty, i, i], ty, |arguments, _| overlay(arguments)).optional(1);
+    }
+    table.add("substring", &[t, t], t, |arguments, environment| {
+        two(arguments, |text, pattern| substring_by_pattern(text, pattern, environment))
+    });
     for name in ["strpos", "position"] {
         table.add(name, &[t, t], i, |arguments, _| two(arguments, position));
     }
@@ -607,18 +655,22 @@ pub(super) fn register(table: &mut Table) {
         })
         .accepts_null();
     table
-        .add("regexp_replace", &[t, t, t, t], t, |arguments, _| match arguments {
-            [Value::Text(text), Value::Text(pattern), Value::Text(new)] => regexp_replace(text, pattern, new, ""),
+        .add("regexp_replace", &[t, t, t, t], t, |arguments, environment| match arguments {
+            [Value::Text(text), Value::Text(pattern), Value::Text(new)] => {
+                regexp_replace(text, pattern, new, "", environment)
+            }
             [Value::Text(text), Value::Text(pattern), Value::Text(new), Value::Text(flags)] => {
-                regexp_replace(text, pattern, new, flags)
+                regexp_replace(text, pattern, new, flags, environment)
             }
             _ => Err(crate::operators::mismatch()),
         })
         .optional(1);
     table
-        .add("regexp_match", &[t, t, t], t.array(), |arguments, _| match arguments {
-            [Value::Text(text), Value::Text(pattern)] => regexp_match(text, pattern, ""),
-            [Value::Text(text), Value::Text(pattern), Value::Text(flags)] => regexp_match(text, pattern, flags),
+        .add("regexp_match", &[t, t, t], t.array(), |arguments, environment| match arguments {
+            [Value::Text(text), Value::Text(pattern)] => regexp_match(text, pattern, "", environment),
+            [Value::Text(text), Value::Text(pattern), Value::Text(flags)] => {
+                regexp_match(text, pattern, flags, environment)
+            }
             _ => Err(crate::operators::mismatch()),
         })
         .optional(1);

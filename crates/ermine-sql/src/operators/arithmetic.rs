@@ -245,6 +245,12 @@ pub(super) fn register(tables: &mut Tables) {
     tables.binary(name[3], ty, ty, ty, |left, right, _| numeric(left, right, Numeric::divide));
     tables.binary(name[4], ty, ty, ty, |left, right, _| numeric(left, right, Numeric::remainder));
     tables.binary(name[5], ty, ty, ty, |left, right, _| numeric(left, right, Numeric::power));
+    tables.prefix(
+        "|/",
+        T::FLOAT8,
+        T::FLOAT8,
+        |value, _| take!(value => Value::Float8(number) => crate::functions::square_root(*number).map(Value::Float8)),
+    );
     tables.prefix("-", ty, ty, |value, _| take!(value => Value::Numeric(number) => Ok(number.negate().into())));
     tables.prefix("@", ty, ty, |value, _| take!(value => Value::Numeric(number) => Ok(number.absolute().into())));
     for ty in [T::INT2, T::INT4, T::INT8, T::FLOAT4, T::FLOAT8, T::NUMERIC] {

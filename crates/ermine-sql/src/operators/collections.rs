@@ -3,7 +3,12 @@
 use crate::{
     error::{Result, SqlError, SqlState},
     functions::resolution::{Outcome, Parameter},
-    types::{Array, Environment, Json, SqlType, Value, array::Dimension, json::path::Change, order},
+    types::{
+        Array, Environment, Json, SqlType, Value,
+        array::Dimension,
+        json::{path::Change, raw},
+        order,
+    },
 };
 
 use super::{Tables, take};
@@ -26,6 +31,46 @@ fn element(json: &Json, at: i32) -> Option<&Json> {
     if json.is_scalar() && matches!(at, 0 | -1) { Some(json) } else { json.element(at.into()) }
 }
 
+/// The text of a part of a `json` without quotes; NULL where it is not there, or null.
+pub(crate) fn plain_json(part: Option<&str>) -> Result<Value> {
+    match part {
+        Some(text) if raw::type_name(text) != "null" => raw::plain(text).map(Value::text),
+        _ => Ok(Value::Null),
+    }
+}
+
+/// `->` and its like, of `json`: parts of its text.
+fn register_json_texts(tables: &mut Tables) {
+    use SqlType as T;
+    tables.binary("->", T::JSON, T::TEXT, T::JSON, |left, right, _| {
+        take!(left => Value::Json(text), right => Value::Text(key) => Ok(json_part(raw::get(text, key)?)))
+    });
+    tables.binary("->", T::JSON, T::INT4, T::JSON, |left, right, _| {
+        take!(left => Value::Json(text), right => Value::Int4(at) => Ok(json_part(raw::element(text, (*at).into())?)))
+    });
+    tables.binary("->>", T::JSON, T::TEXT, T::TEXT, |left, right, _| {
+        take!(left => Value::Json(text), right => Value::Text(key) => plain_json(raw::get(text, key)?))
+    });
+    tables.binary("->>", T::JSON, T::INT4, T::TEXT, |left, right, _| {
+        take!(left => Value::Json(text), right => Value::Int4(at) => plain_json(raw::element(text, (*at).into())?))
+    });
+    tables.binary("#>", T::JSON, T::TEXT.array(), T::JSON, |left, right, _| {
+        take!(left => Value::Json(text), right => Value::Array(path) => Ok(json_part(follow_text(text, path)?)))
+    });
+    tables.binary("#>>", T::JSON, T::TEXT.array(), T::TEXT, |left, right, _| {
+        take!(left => Value::Json(text), right => Value::Array(path) => plain_json(follow_text(text, path)?))
+    });
+}
+
+fn json_part(part: Option<&str>) -> Value {
+    part.map_or(Value::Null, |text| Value::Json(text.into()))
+}
+
+/// What a path leads to; a path with NULL leads nowhere.
+fn follow_text<'t>(text: &'t str, path: &Array) -> Result<Option<&'t str>> {
+    if path.elements().iter().any(Value::is_null) { Ok(None) } else { raw::follow(text, &texts(path)) }
+}
+
 fn text_or_null(json: Option<&Json>) -> Value {
     json.and_then(Json::to_plain_text).map_or(Value::Null, Value::text)
 }
@@ -38,15 +83,26 @@ pub(crate) fn follow<'a>(json: &'a Json, path: &Array) -> Option<&'a Json> {
     json.follow(texts(path))
 }
 
-fn contains(left: &Value, right: &Value) -> Result<Value> {
+fn contains(left: &Value, right: &Value, environment: &Environment) -> Result<Value> {
     match (left, right) {
         (Value::Jsonb(left), Value::Jsonb(right)) => Ok(Value::Bool(left.contains(right))),
         (Value::Array(left), Value::Array(right)) => {
             let element = SqlType::scalar(left.element);
-            Ok(Value::Bool(right.elements().iter().all(|wanted| has_element(left, wanted, element))))
+            for wanted in right.elements() {
+                check_large(left, environment)?;
+                if !has_element(left, wanted, element) {
+                    return Ok(Value::Bool(false));
+                }
+            }
+            Ok(Value::Bool(true))
         }
         _ => Err(super::mismatch()),
     }
+}
+
+/// Before all elements are looked at once more.
+fn check_large(array: &Array, environment: &Environment) -> Result<()> {
+    if array.elements().len() > 100 { environment.check() } else { Ok(()) }
 }
 
 /// NULL is no element.
@@ -55,10 +111,16 @@ fn has_element(array: &Array, wanted: &Value, element: SqlType) -> bool {
         && array.elements().iter().any(|found| !found.is_null() && order::compare(found, wanted, element).is_eq())
 }
 
-fn overlap(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
+fn overlap(left: &Value, right: &Value, environment: &Environment) -> Result<Value> {
     take!(left => Value::Array(left), right => Value::Array(right) => {
         let element = SqlType::scalar(left.element);
-        Ok(Value::Bool(right.elements().iter().any(|wanted| has_element(left, wanted, element))))
+        for wanted in right.elements() {
+            check_large(left, environment)?;
+            if has_element(left, wanted, element) {
+                return Ok(Value::Bool(true));
+            }
+        }
+        Ok(Value::Bool(false))
     })
 }
 
@@ -131,6 +193,7 @@ fn concatenate(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
 pub(super) fn register(tables: &mut Tables) {
     use SqlType as T;
     let (json, texts_type) = (T::JSONB, T::TEXT.array());
+    register_json_texts(tables);
     tables.binary("->", json, T::TEXT, json, |left, right, _| {
         take!(left => Value::Jsonb(json), right => Value::Text(key) => Ok(json_or_null(json.get(key))))
     });
@@ -149,8 +212,8 @@ pub(super) fn register(tables: &mut Tables) {
     tables.binary("#>>", json, texts_type, T::TEXT, |left, right, _| {
         take!(left => Value::Jsonb(json), right => Value::Array(path) => Ok(text_or_null(follow(json, path))))
     });
-    tables.binary("@>", json, json, T::BOOL, |left, right, _| contains(left, right));
-    tables.binary("<@", json, json, T::BOOL, |left, right, _| contains(right, left));
+    tables.binary("@>", json, json, T::BOOL, contains);
+    tables.binary("<@", json, json, T::BOOL, |left, right, environment| contains(right, left, environment));
     tables.binary("?", json, T::TEXT, T::BOOL, |left, right, _| {
         take!(left => Value::Jsonb(json), right => Value::Text(key) => Ok(Value::Bool(json.has_key(key))))
     });
@@ -179,12 +242,16 @@ pub(super) fn register(tables: &mut Tables) {
     });
     tables.binary("||", json, json, json, concatenate);
     let boolean = Outcome::Is(T::BOOL);
-    tables.add("@>", Parameter::Array, Parameter::Array, boolean, |left, right, _| contains(left, right));
-    tables.add("<@", Parameter::Array, Parameter::Array, boolean, |left, right, _| contains(right, left));
+    tables.add("@>", Parameter::Array, Parameter::Array, boolean, |left, right, environment| {
+        contains(left, right, environment)
+    });
+    tables.add("<@", Parameter::Array, Parameter::Array, boolean, |left, right, environment| {
+        contains(right, left, environment)
+    });
     tables.add("&&", Parameter::Array, Parameter::Array, boolean, overlap);
-    tables.add("||", Parameter::Array, Parameter::Array, Outcome::Array, concatenate);
-    tables.add("||", Parameter::Array, Parameter::Element, Outcome::Array, concatenate);
-    tables.add("||", Parameter::Element, Parameter::Array, Outcome::Array, concatenate);
+    tables.add("||", Parameter::CommonArray, Parameter::CommonArray, Outcome::Array, concatenate);
+    tables.add("||", Parameter::CommonArray, Parameter::Common, Outcome::Array, concatenate);
+    tables.add("||", Parameter::Common, Parameter::CommonArray, Outcome::Array, concatenate);
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(crate) use arithmetic::{check_float, power_f64};
-pub(crate) use collections::{concatenate_arrays, extend_array, texts};
+pub(crate) use collections::{concatenate_arrays, extend_array, plain_json, texts};
 
 /// What a binary operator does with two values that are not NULL.
 pub type BinaryFunction = fn(&Value, &Value, &Environment) -> Result<Value>;
@@ -109,6 +109,10 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
 
 fn unresolved(reason: Unresolved, call: &str) -> SqlError {
     match reason {
+        Unresolved::Undetermined => SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("could not determine polymorphic type of {call} because input has type unknown"),
+        ),
         Unresolved::Unknown => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("operator does not exist: {call}"))
             .hint("No operator matches the given name and argument types. You might need to add explicit type casts."),
         Unresolved::Ambiguous => SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {call}"))
@@ -243,7 +247,7 @@ mod tests {
                     let ty = *random.choice(&all).unwrap();
                     let mut value = |parameter: &Parameter| match parameter {
                         Parameter::Is(ty) => random_value(*ty, &mut random),
-                        Parameter::Array => random_value(ty.array(), &mut random),
+                        Parameter::Array | Parameter::CommonArray => random_value(ty.array(), &mut random),
                         _ => random_value(SqlType::scalar(ty.scalar), &mut random),
                     };
                     let (left, right) = (value(&entry.parameters[0]), value(&entry.parameters[1]));

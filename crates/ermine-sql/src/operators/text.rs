@@ -3,7 +3,8 @@
 use crate::{
     error::Result,
     functions::{
-        pattern::{self, Flags},
+        pattern,
+        posix::{Flags, Posix},
         resolution::{Outcome, Parameter, of},
     },
     types::{Environment, Scalar, SqlType, Value, text},
@@ -14,7 +15,11 @@ use super::{Tables, take};
 fn concatenate(left: &Value, right: &Value, environment: &Environment) -> Result<Value> {
     let mut out = String::new();
     for value in [left, right] {
-        text::write(value, value.natural_type().unwrap_or(SqlType::TEXT), environment, &mut out);
+        match value {
+            // As casts to text have it, not as results are shown.
+            Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
+            value => text::write(value, value.natural_type().unwrap_or(SqlType::TEXT), environment, &mut out),
+        }
     }
     Ok(out.into())
 }
@@ -30,7 +35,7 @@ fn matches(left: &Value, right: &Value, test: impl FnOnce(&str, &str) -> Result<
 const ESCAPE: Option<char> = Some('\\');
 
 fn is_match(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
-    Ok(pattern::compile(pattern, Flags { ignore_case, ..Flags::default() })?.is_match(text))
+    Ok(Posix::new(pattern, Flags { ignore_case, ..Flags::default() })?.is_match(text))
 }
 
 pub(super) fn register(tables: &mut Tables) {
@@ -41,13 +46,13 @@ pub(super) fn register(tables: &mut Tables) {
     tables.binary("||", T::BYTEA, T::BYTEA, T::BYTEA, concatenate_bytes);
     // char(n) counts with its padding here, unlike where it is compared, and so has its own rows.
     for ty in [T::TEXT, T::CHAR, T::NAME] {
-        tables.binary("~~", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| pattern::like(l, r, ESCAPE)));
-        tables.binary("!~~", ty, T::TEXT, T::BOOL, |l, r, _| {
-            matches(l, r, |l, r| pattern::like(l, r, ESCAPE).map(|found| !found))
+        tables.binary("~~", ty, T::TEXT, T::BOOL, |l, r, e| matches(l, r, |l, r| pattern::like(l, r, ESCAPE, e)));
+        tables.binary("!~~", ty, T::TEXT, T::BOOL, |l, r, e| {
+            matches(l, r, |l, r| pattern::like(l, r, ESCAPE, e).map(|found| !found))
         });
-        tables.binary("~~*", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE)));
-        tables.binary("!~~*", ty, T::TEXT, T::BOOL, |l, r, _| {
-            matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE).map(|found| !found))
+        tables.binary("~~*", ty, T::TEXT, T::BOOL, |l, r, e| matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE, e)));
+        tables.binary("!~~*", ty, T::TEXT, T::BOOL, |l, r, e| {
+            matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE, e).map(|found| !found))
         });
         tables.binary("~", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| is_match(l, r, false)));
         tables.binary("~*", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| is_match(l, r, true)));

@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,17 +15,13 @@ use super::{
 use crate::{
     catalog::{Catalog, Change, Table, definition::RoleDef},
     error::Result,
-    exec::{GivenNumbers, check_cancelled, sees_all},
+    exec::{GivenNumbers, sees_all},
     failure::of_engine,
 };
 
 impl Session {
     pub(crate) fn search_path(&self) -> &[String] {
         &self.search_path
-    }
-
-    pub(crate) fn cancel_flag(&self) -> &AtomicBool {
-        &self.cancel
     }
 
     pub(crate) fn given(&self) -> &RefCell<GivenNumbers> {
@@ -106,17 +102,11 @@ impl Session {
         (millis > 0).then(|| Instant::now() + Duration::from_millis(millis))
     }
 
-    /// To be called now and then by what takes long: fails when the client, or a time limit, wants that.
-    pub(crate) fn look(&self, deadline: Option<Instant>) -> Result<()> {
-        (self.pause)();
-        check_cancelled(&self.cancel, deadline)
-    }
-
     /// To be called by what waits for others who use a table: fails when the client, or a time limit, wants that.
-    pub(crate) fn waiting(&self, table: &Table, deadline: Option<Instant>) -> impl FnMut() -> Result<()> {
+    pub(crate) fn waiting(&self, table: &Table) -> impl FnMut() -> Result<()> {
         let (since, millis) = (Instant::now(), self.settings.millis("lock_timeout"));
         move || {
-            self.look(deadline)?;
+            self.environment.check()?;
             if millis > 0 && since.elapsed() > Duration::from_millis(millis) {
                 return Err(locked(table, "in use"));
             }
@@ -137,7 +127,7 @@ impl Session {
         }
         let newest = TxnOptions::read_only().isolation(Isolation::Snapshot);
         let newest = self.shared.database.begin_owned(newest).map_err(of_engine)?;
-        let check = || check_cancelled(self.cancel_flag(), self.deadline());
+        let check = || self.environment.check();
         match sees_all(&open.txn, &newest, table, &check)? {
             true => Ok(()),
             false => Err(changed(table.name())),

@@ -39,8 +39,8 @@ impl Session {
     fn verify(&mut self) -> Result<SqlVerification> {
         let mut found = self.retried(|session| {
             let open = session.open_change()?;
-            let (environment, cancel) = (session.environment(), session.cancel_flag());
-            let run = Run::new(&open.txn, &open.catalog, &[], environment, cancel, session.given());
+            let environment = session.environment();
+            let run = Run::new(&open.txn, &open.catalog, &[], environment, session.given());
             let mut found = SqlVerification::default();
             for table in open.catalog.tables() {
                 let rules = Binder::new(&open.catalog, environment, session.search_path(), &[]).rules(table)?;

@@ -2,7 +2,7 @@
 //!
 //! It is in a block always, in one of its own where there is none ([`Session::begin_implicit`]). So whatever ends the transaction ends it, too.
 
-use std::{collections::VecDeque, sync::Arc, time::Instant};
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{Completion, Prepared, Rows, Session, State, parse::Tree};
 use crate::{
@@ -15,7 +15,6 @@ use crate::{
 /// A COPY FROM STDIN that goes on.
 pub(super) struct Copying {
     insertion: Insertion,
-    deadline: Option<Instant>,
     /// Whether its block is its own.
     is_alone: bool,
     /// The statements that come behind it, where it is one of a text.
@@ -23,8 +22,8 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    pub(super) fn new(from: Arc<CopyFrom>, deadline: Option<Instant>) -> Self {
-        Self { insertion: Insertion::new(from), deadline, is_alone: false, rest: None }
+    pub(super) fn new(from: Arc<CopyFrom>) -> Self {
+        Self { insertion: Insertion::new(from), is_alone: false, rest: None }
     }
 }
 
@@ -93,8 +92,7 @@ impl Session {
         let State::Block { open: Some(open), .. } = &self.state else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a COPY without a transaction"));
         };
-        let mut run = Run::new(&open.txn, &open.catalog, &[], &self.environment, &self.cancel, &self.given);
-        run.deadline = copying.deadline;
+        let run = Run::new(&open.txn, &open.catalog, &[], &self.environment, &self.given);
         each(&mut copying.insertion, &run).map_err(|error| self.named(error))
     }
 

@@ -30,11 +30,8 @@ mod waits;
 
 use std::{
     cell::RefCell,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use hashbrown::HashMap;
@@ -148,26 +145,24 @@ impl SqlDatabase {
             schema: PUBLIC.into(),
             ..Environment::default()
         };
-        let cancel = Arc::<AtomicBool>::default();
+        let cancel = environment.interrupt.cancel.clone();
         let sessions = self.0.catalog.current().sessions.clone();
         let (user, database) = (environment.user.clone(), environment.database.clone());
         Session {
-            registered: sessions.register(user, database, now(), cancel.clone()),
+            registered: sessions.register(user, database, now(), cancel),
             shared: self.0.clone(),
             own: ermine::Session::default(),
             settings,
             search_path: vec![PUBLIC.into()],
             settings_changed: 0,
+            settings_told: 0,
             is_simple: false,
             environment,
             state: State::Idle,
             plans: HashMap::new(),
             named: HashMap::new(),
             copying: None,
-            cancel,
-            pause: || {},
             given: RefCell::default(),
-            deadline: None,
         }
     }
 }
@@ -181,9 +176,11 @@ pub struct Session {
     search_path: Vec<String>,
     /// How often the search path or the time zone has become another one.
     settings_changed: u64,
+    /// How often it had when rows were last told of it.
+    settings_told: u64,
     /// Of a text, whose columns nobody was told of before.
     is_simple: bool,
-    environment: Environment,
+    pub(crate) environment: Environment,
     state: State,
     /// Plans of texts without parameters.
     plans: HashMap<Box<str>, Arc<Prepared>>,
@@ -191,12 +188,7 @@ pub struct Session {
     named: HashMap<String, Arc<Prepared>>,
     /// A COPY FROM STDIN that goes on, in the block of `state`.
     copying: Option<Box<Copying>>,
-    cancel: Arc<AtomicBool>,
     given: RefCell<GivenNumbers>,
-    /// When the statement that runs has taken too long.
-    deadline: Option<Instant>,
-    /// Called now and then by what takes long.
-    pause: fn(),
     /// What others see of it.
     registered: Registered,
 }
@@ -362,6 +354,10 @@ impl Session {
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
         }
         self.check_not_copying()?;
+        if self.settings_told != self.settings_changed {
+            rows.environment(&self.environment);
+            self.settings_told = self.settings_changed;
+        }
         if prepared.tree.is_none() {
             rows.nothing()?;
             return Ok(Completion::default());
@@ -377,7 +373,7 @@ impl Session {
             return self.copy_alone(prepared, parameters, rows);
         }
         self.environment.statement_began = now();
-        self.deadline = self.deadline();
+        self.environment.interrupt.deadline = self.deadline();
         match std::mem::replace(&mut self.state, State::Idle) {
             failed @ State::Failed { .. } => {
                 self.state = failed;
@@ -407,6 +403,8 @@ impl Session {
             Some(open) => open,
             None => open.insert(Box::new(self.open(modes)?)),
         };
+        // SET TRANSACTION READ ONLY may have come since.
+        current.set_read_only(modes.read_only);
         if current.renews() {
             return self.run_read_committed(current, is_new, prepared, parameters, rows);
         }
@@ -463,13 +461,7 @@ impl Session {
 
     /// Waits before a statement is tried again that lost `conflict`; fails when that has taken too long.
     fn wait_for_others(&self, patience: &mut Patience, conflict: SqlError) -> Result<()> {
-        (self.pause)();
-        if self.cancel.swap(false, Ordering::Relaxed) {
-            return Err(SqlError::canceled("user request"));
-        }
-        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return Err(SqlError::canceled("statement timeout"));
-        }
+        self.environment.check()?;
         if patience.wait() {
             return Ok(());
         }
@@ -506,6 +498,9 @@ impl Session {
         parameters: &[Value],
         rows: &mut dyn Rows,
     ) -> Result<Completion> {
+        if self.modes().read_only {
+            check_reads(&prepared.bound.plan)?;
+        }
         if let Plan::Definition(definition) = &prepared.bound.plan
             && let Some(addition) = definition.addition()
             && self.adds_online()
@@ -586,7 +581,10 @@ impl Session {
             }
             &again
         };
-        if !open.share(&bound.tables, self.patience(), self.pause)? {
+        if open.is_read_only() {
+            check_reads(&bound.plan)?;
+        }
+        if !open.share(&bound.tables, self.patience(), self.environment.interrupt.pause)? {
             return if may_begin_again {
                 Ok(false)
             } else {
@@ -600,11 +598,11 @@ impl Session {
         }
         if let Plan::CopyFrom(from) = &bound.plan {
             rows.copy_in(from.format())?;
-            self.copying = Some(Box::new(Copying::new(from.clone(), self.deadline)));
+            self.copying = Some(Box::new(Copying::new(from.clone())));
             return Ok(true);
         }
-        let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
-        (run.deadline, run.level, run.pause) = (self.deadline, open.level, self.pause);
+        let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.given);
+        (run.level, run.is_read_only) = (open.level, open.is_read_only());
         run.actuals = bound.plan.is_analyzed().then(Actuals::default);
         if let Plan::Declare(declare) = &bound.plan {
             let kept = declare.run(&open.cursors, &run)?;
@@ -758,12 +756,17 @@ impl Session {
 
     /// Set it to true, from any thread, to have what runs, or else what runs next, fail with `57014`; it is false again then.
     pub fn cancel(&self) -> Arc<AtomicBool> {
-        self.cancel.clone()
+        self.environment.interrupt.cancel.clone()
     }
 
     /// What is called some thousand times a second while a statement runs that takes long, so that others may have its thread.
     pub fn set_pause(&mut self, pause: fn()) {
-        self.pause = pause;
+        self.environment.interrupt.pause = pause;
+    }
+
+    /// What runs a part of a statement that may take long at once, where it holds up nothing else.
+    pub fn set_aside(&mut self, aside: fn(&mut dyn FnMut())) {
+        self.environment.interrupt.aside = aside;
     }
 
     /// A setting, like `server_version`.
@@ -780,6 +783,17 @@ impl Session {
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
+}
+
+/// Fails for what a read-only transaction does not do, whether there is anything to write or not.
+fn check_reads(plan: &Plan) -> Result<()> {
+    plan.writes().map_or(Ok(()), |what| Err(read_only(what)))
+}
+
+/// What a statement or function fails with that writes in a read-only transaction.
+pub(crate) fn read_only(what: &str) -> SqlError {
+    let message = format!("cannot execute {what} in a read-only transaction");
+    SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)
 }
 
 fn in_failed() -> SqlError {

@@ -9,7 +9,7 @@ use sqlparser::{
     dialect::PostgreSqlDialect,
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::{Token, TokenWithSpan, Tokenizer},
+    tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
 use super::{
@@ -125,6 +125,7 @@ fn parser(text: &str) -> Result<Parser<'static>> {
     check_chains(&tokens)?;
     check_words(&tokens)?;
     strengthen_locks(&mut tokens);
+    join_literals(&mut tokens)?;
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }
 
@@ -163,6 +164,56 @@ fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
         at += 1;
         needless.binary_search(&(at - 1)).is_err()
     });
+}
+
+/// Literals with nothing but blanks and an end of line between them are one, as in SQL's standard; on one line they are not. The first one
+/// says whether the others have escapes.
+fn join_literals(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
+    let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // How many tokens behind the literal are blanks, and whether a line ended there.
+    let (mut blanks, mut has_ended) = (0, false);
+    for token in tokens.drain(..) {
+        match &token.token {
+            Token::Whitespace(Whitespace::MultiLineComment(_)) => (blanks, has_ended) = (0, false),
+            Token::Whitespace(blank) => {
+                has_ended |= matches!(blank, Whitespace::Newline | Whitespace::SingleLineComment { .. });
+                blanks += 1;
+            }
+            Token::SingleQuotedString(more) if blanks > 0 && joined.len() > blanks => {
+                let at = joined.len() - 1 - blanks;
+                match &mut joined[at].token {
+                    // The parser would take it for a name.
+                    Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) if !has_ended => {
+                        let message = format!("syntax error at or near \"{}\"", token.token);
+                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                    }
+                    Token::SingleQuotedString(text) => text.push_str(more),
+                    Token::EscapedStringLiteral(text) => text.push_str(&unescaped(more)),
+                    _ => {
+                        (blanks, has_ended) = (0, false);
+                        joined.push(token);
+                        continue;
+                    }
+                }
+                joined.truncate(at + 1);
+                (blanks, has_ended) = (0, false);
+                continue;
+            }
+            _ => (blanks, has_ended) = (0, false),
+        }
+        joined.push(token);
+    }
+    *tokens = joined;
+    Ok(())
+}
+
+/// The text of a literal that goes on with one with escapes; what is no escape stays.
+fn unescaped(text: &str) -> String {
+    let quoted = format!("E'{}'", text.replace('\'', "''"));
+    match Tokenizer::new(DIALECT, &quoted).tokenize().as_deref() {
+        Ok([Token::EscapedStringLiteral(text)]) => text.clone(),
+        _ => text.to_owned(),
+    }
 }
 
 /// The name of an object, in a literal.

@@ -75,6 +75,26 @@ impl Plan {
         matches!(self, Self::Explain { analyze: true, .. })
     }
 
+    /// What it is called where it writes, or locks, which no read-only transaction does.
+    pub(crate) fn writes(&self) -> Option<&'static str> {
+        match self {
+            Self::Insert(_) => Some("INSERT"),
+            Self::Update(_) => Some("UPDATE"),
+            Self::Delete(_) => Some("DELETE"),
+            Self::CopyFrom(_) => Some("COPY FROM"),
+            Self::Query(query) if query.locks.iter().any(|locked| !locked.lock.is_shared) => Some("SELECT FOR UPDATE"),
+            Self::Query(query) if !query.locks.is_empty() => Some("SELECT FOR SHARE"),
+            Self::Explain { plan, analyze: true } => plan.writes(),
+            Self::Definition(definition) => Some(definition.words()),
+            Self::Query(_)
+            | Self::CopyTo(_)
+            | Self::Declare(_)
+            | Self::Explain { .. }
+            | Self::Control
+            | Self::Nothing => None,
+        }
+    }
+
     /// Whether PREPARE takes it.
     pub(crate) fn is_preparable(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))

@@ -25,6 +25,10 @@ pub struct Column {
 pub trait Rows {
     /// What comes up to [`Rows::complete`] is fetched from a binary cursor: values are wanted in binary where nothing was said.
     fn binary(&mut self) {}
+    /// Settings have changed that values are written by: those of this environment count from here on.
+    fn environment(&mut self, environment: &Environment) {
+        let _ = environment;
+    }
     /// The columns of what comes now, before the first row.
     fn columns(&mut self, columns: &[Column]) -> Result<()>;
     /// A row.
@@ -164,6 +168,10 @@ pub(super) struct Tagged<'r> {
 impl Rows for Tagged<'_> {
     fn binary(&mut self) {
         self.rows.binary();
+    }
+
+    fn environment(&mut self, environment: &Environment) {
+        self.rows.environment(environment);
     }
 
     fn columns(&mut self, columns: &[Column]) -> Result<()> {

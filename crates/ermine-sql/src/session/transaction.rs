@@ -189,6 +189,16 @@ impl Open {
         Self::begin(store, database, modes, Following::default())
     }
 
+    /// Whether statements that write are refused.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.modes.read_only
+    }
+
+    /// Refuses statements that write from here on, or no more.
+    pub(crate) fn set_read_only(&mut self, read_only: bool) {
+        self.modes.read_only = read_only;
+    }
+
     /// Whether what it reads is certified.
     pub(crate) fn is_serializable(&self) -> bool {
         self.level == Level::Serializable

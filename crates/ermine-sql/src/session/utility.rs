@@ -408,7 +408,7 @@ impl Session {
         }
         let modes = Modes { read_only: true, ..self.modes() };
         let open = Open::begin(&self.shared.catalog, &self.shared.database, modes, self.following())?;
-        let run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.cancel, &self.given);
+        let run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.given);
         let mut values = Vec::new();
         for (expr, ty) in given.iter().zip(&named.bound.parameters) {
             let mut binder = Binder::new(&open.catalog, &self.environment, &self.search_path, &[]);

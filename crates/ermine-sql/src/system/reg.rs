@@ -133,8 +133,15 @@ pub(crate) fn named(query: Query, columns: &mut [Column]) -> Query {
         None => Expr::Column(at),
         Some(Resolved { result, is_strict, function: eval, .. }) => {
             (column.ty, column.modifier) = (result, -1);
-            let function =
-                Function { name: "text".into(), is_strict, is_immutable: false, is_volatile: false, eval, result };
+            let function = Function {
+                name: "text".into(),
+                is_strict,
+                is_immutable: false,
+                is_volatile: false,
+                grows: false,
+                eval,
+                result,
+            };
             Expr::Lookup(function, vec![Expr::Column(at)])
         }
     });

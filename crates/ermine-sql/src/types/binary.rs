@@ -5,7 +5,7 @@ use crate::error::{Result, SqlError, SqlState};
 use super::{
     Array, Json, Numeric, Scalar, SqlType, Value,
     array::{DIMENSIONS_MAX, Dimension, ELEMENTS_MAX, too_large},
-    cast,
+    cast, json,
     order::MICROS_PER_DAY,
 };
 
@@ -62,6 +62,7 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8]) -> Result<Value> {
                 ));
             }
         },
+        Scalar::Json => Value::Json(json::raw::checked(text(bytes)?)?.into()),
         Scalar::Oid => Value::Oid(u32::from_be_bytes(exact(bytes)?)),
     };
     cast::with_modifier(value, ty, modifier, false)
@@ -117,6 +118,7 @@ pub fn write(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
         Value::Numeric(value) => value.write_binary(out),
         Value::Text(value) => out.extend_from_slice(value.as_bytes()),
         Value::Bytea(value) => out.extend_from_slice(value),
+        Value::Json(value) => out.extend_from_slice(value.as_bytes()),
         Value::Interval { months, days, micros } => {
             out.extend_from_slice(&micros.to_be_bytes());
             out.extend_from_slice(&days.to_be_bytes());

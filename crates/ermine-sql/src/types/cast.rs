@@ -26,8 +26,8 @@ pub enum Context {
 pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
     use Context::{Assignment, Explicit, Implicit};
     use Scalar::{
-        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Jsonb, Name, Numeric, Oid, Text, Time, Timestamp,
-        TimestampTz, Varchar,
+        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text, Time,
+        Timestamp, TimestampTz, Varchar,
     };
     if from == to {
         return Some(Implicit);
@@ -59,12 +59,34 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
         | (Oid, Int4 | Int8)
         | (Timestamp, Date | Time)
         | (TimestampTz, Date | Time | Timestamp)
-        | (Interval, Time) => Some(Assignment),
+        | (Interval, Time)
+        | (Json, Jsonb)
+        | (Jsonb, Json) => Some(Assignment),
         (Bool, Int4) | (Int4, Bool) | (Jsonb, Bool | Int2 | Int4 | Int8 | Numeric | Float4 | Float8) => Some(Explicit),
         _ if to.is_text() => Some(Assignment),
         _ if from.is_text() => Some(Explicit),
         _ => None,
     }
+}
+
+/// The type that values of several types become where they have to be of one; `None`: they are of different kinds. Whether all can be cast to it
+/// is another question.
+pub(crate) fn common_type(types: impl IntoIterator<Item = SqlType>) -> Option<SqlType> {
+    let mut types = types.into_iter();
+    let mut common = types.next()?;
+    for ty in types {
+        if ty == common {
+            continue;
+        }
+        if ty.category() != common.category() {
+            return None;
+        }
+        let becomes = |from, to| context(from, to) == Some(Context::Implicit);
+        if !common.is_preferred() && becomes(common, ty) && !becomes(ty, common) {
+            common = ty;
+        }
+    }
+    Some(common)
 }
 
 /// What a cast that does not exist fails with.
@@ -180,6 +202,8 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
             return Ok(Value::Text(if kept.len() == content.len() { content } else { kept.into() }));
         }
         (Value::Text(content), _) => Some(text::parse(to, -1, content, environment)),
+        (Value::Jsonb(json), Scalar::Json) => Some(Ok(Value::Json(json.to_string().into()))),
+        (Value::Json(text), Scalar::Jsonb) => Some(text.parse().map(Value::json)),
         (Value::Jsonb(json), _) => convert_json(json, to),
         _ => convert_datetime(&value, to, environment),
     };

@@ -68,6 +68,8 @@ fn write_value(value: &Value, scalar: Scalar, out: &mut KeyBuffer) {
         }
         Value::Numeric(value) => write_numeric(value, out),
         Value::Text(value) if scalar == Scalar::Char => AsKey::<String>::encode(without_padding(value), out),
+        // Only to tell texts apart: the type has no order.
+        Value::Json(value) => AsKey::<String>::encode(&**value, out),
         Value::Text(value) => AsKey::<String>::encode(&**value, out),
         Value::Bytea(value) => AsKey::<Vec<u8>>::encode(&**value, out),
         Value::Interval { months, days, micros } => interval_length(*months, *days, *micros).encode(out),

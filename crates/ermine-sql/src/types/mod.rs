@@ -28,7 +28,17 @@ pub use json::Json;
 pub use numeric::Numeric;
 pub use value::Value;
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
 use serde::{Deserialize, Serialize};
+
+use crate::error::{Result, SqlError};
 
 /// A type of one value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -73,6 +83,8 @@ pub enum Scalar {
     Oid,
     /// `name`, of the system's tables
     Name,
+    /// `json`, which keeps its text
+    Json,
 }
 
 /// A type: of one value, or an array of such.
@@ -142,6 +154,7 @@ types! {
     Jsonb JSONB 3802 3807 "jsonb" "jsonb" -1
     Oid OID 26 1028 "oid" "oid" 4
     Name NAME 19 1003 "name" "name" 64
+    Json JSON 114 199 "json" "json" -1
 }
 
 /// How much longer PostgreSQL's modifiers are than the length they stand for.
@@ -291,6 +304,11 @@ impl SqlType {
         !self.is_array && matches!(self.scalar, Char | Varchar | Text | Name)
     }
 
+    /// Whether its values are equal or not, and come in an order. Those of `json` are texts that mean the same in many ways.
+    pub const fn is_ordered(self) -> bool {
+        !matches!(self.scalar, Scalar::Json)
+    }
+
     /// Whether it is a day, a time of day or both.
     pub const fn is_datetime(self) -> bool {
         use Scalar::{Date, Time, Timestamp, TimestampTz};
@@ -309,7 +327,7 @@ impl SqlType {
             Char | Varchar | Text | Name => b'S',
             Date | Time | Timestamp | TimestampTz => b'D',
             Interval => b'T',
-            Bytea | Uuid | Jsonb => b'U',
+            Bytea | Uuid | Jsonb | Json => b'U',
         }
     }
 
@@ -336,17 +354,76 @@ pub struct Environment {
     /// When the statement began.
     pub statement_began: i64,
     /// Who asks.
-    pub user: std::sync::Arc<str>,
+    pub user: Arc<str>,
     /// The database's name.
-    pub database: std::sync::Arc<str>,
+    pub database: Arc<str>,
     /// The first schema of the search path.
-    pub schema: std::sync::Arc<str>,
+    pub schema: Arc<str>,
     /// Schemas in which names are looked for, in this order.
-    pub search_path: std::sync::Arc<[String]>,
+    pub search_path: Arc<[String]>,
     /// The number of who asks, among those that do at this time.
     pub process: i32,
     /// Settings by their names, as they are now.
-    pub settings: std::sync::Arc<[(String, String)]>,
+    pub settings: Arc<[(String, String)]>,
+    /// What may come between.
+    pub interrupt: Interrupt,
+}
+
+/// What ends a statement before its time, and how one that takes long lets others run.
+#[derive(Clone, Debug)]
+pub struct Interrupt {
+    /// Set by whoever wants the statement to end; it is false again when the statement has noticed.
+    pub cancel: Arc<AtomicBool>,
+    /// When the statement has taken too long.
+    pub deadline: Option<Instant>,
+    /// Called some thousand times a second by what takes long.
+    pub pause: fn(),
+    /// Runs a part of a statement that may take long at once, where it holds up nothing else.
+    pub aside: fn(&mut dyn FnMut()),
+}
+
+impl Default for Interrupt {
+    fn default() -> Self {
+        Self { cancel: Arc::default(), deadline: None, pause: || {}, aside: |part| part() }
+    }
+}
+
+impl Interrupt {
+    /// Fails when the statement is to end.
+    pub fn check(&self) -> Result<()> {
+        (self.pause)();
+        // Relaxed: nothing else is told by it.
+        if self.cancel.load(Ordering::Relaxed) {
+            self.cancel.store(false, Ordering::Relaxed);
+            return Err(SqlError::canceled("user request"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(SqlError::canceled("statement timeout"));
+        }
+        Ok(())
+    }
+
+    /// Whether somebody wants the statement to end.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Runs what may take long, and fails when the statement is to end.
+    pub(crate) fn long<T>(&self, mut part: impl FnMut() -> Result<T>) -> Result<T> {
+        self.check()?;
+        let mut done = None;
+        (self.aside)(&mut || done = Some(part()));
+        self.check()?;
+        done.unwrap_or_else(part)
+    }
+}
+
+impl Environment {
+    /// Lets others run, and fails when the statement is to end: called now and then by functions that may take long.
+    pub fn check(&self) -> Result<()> {
+        self.interrupt.check()
+    }
 }
 
 impl Default for Environment {
@@ -362,6 +439,7 @@ impl Default for Environment {
             search_path: ["public".to_owned()].into(),
             process: 0,
             settings: [].into(),
+            interrupt: Interrupt::default(),
         }
     }
 }

@@ -30,7 +30,7 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
 /// Compares two values of a type. NULL, which no operator gets to see, comes last.
 pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
     use Value::{
-        Bool, Bytea, Date, Float4, Float8, Int2, Int4, Int8, Interval, Jsonb, Null, Numeric, Oid, Text, Time,
+        Bool, Bytea, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Null, Numeric, Oid, Text, Time,
         Timestamp, TimestampTz, Uuid,
     };
     match (left, right) {
@@ -54,6 +54,7 @@ pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
         ) => interval_length(*months, *days, *micros).cmp(&interval_length(*other_months, *other_days, *other_micros)),
         (Uuid(left), Uuid(right)) => left.cmp(right),
         (Jsonb(left), Jsonb(right)) => left.order(right),
+        (Json(left), Json(right)) => left.cmp(right),
         (Oid(left), Oid(right)) => left.cmp(right),
         (Value::Array(left), Value::Array(right)) => compare_arrays(left, right),
         (Null, Null) => Ordering::Equal,

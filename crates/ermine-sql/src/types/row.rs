@@ -71,6 +71,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         Value::Numeric(value) => write_numeric(value, out),
         Value::Text(value) => write_bytes(value.as_bytes(), out),
         Value::Bytea(value) => write_bytes(value, out),
+        Value::Json(value) => write_bytes(value.as_bytes(), out),
         Value::Interval { months, days, micros } => {
             out.extend_from_slice(&months.to_le_bytes());
             out.extend_from_slice(&days.to_le_bytes());
@@ -260,8 +261,8 @@ impl<'a> Input<'a> {
 
     fn skip(&mut self, ty: SqlType) -> Result<()> {
         use Scalar::{
-            Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Jsonb, Name, Numeric, Oid, Text, Time,
-            Timestamp, TimestampTz, Uuid, Varchar,
+            Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text,
+            Time, Timestamp, TimestampTz, Uuid, Varchar,
         };
         if ty.is_array {
             return self.bytes().map(drop);
@@ -272,7 +273,7 @@ impl<'a> Input<'a> {
             Int4 | Float4 | Date | Oid => 4,
             Int8 | Float8 | Time | Timestamp | TimestampTz => 8,
             Interval | Uuid => 16,
-            Char | Varchar | Text | Name | Bytea | Jsonb => return self.bytes().map(drop),
+            Char | Varchar | Text | Name | Bytea | Json | Jsonb => return self.bytes().map(drop),
             Numeric => match self.varint()? {
                 ..FIRST_SCALE => 0,
                 head if (head - FIRST_SCALE).is_multiple_of(2) => return self.varint().map(drop),
@@ -301,6 +302,7 @@ impl<'a> Input<'a> {
             Scalar::Numeric => Value::Numeric(self.numeric()?),
             Scalar::Char | Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(self.text()?),
             Scalar::Bytea => Value::Bytea(self.bytes()?.into()),
+            Scalar::Json => Value::Json(self.text()?.into()),
             Scalar::Date => Value::Date(i32::from_le_bytes(self.array()?)),
             Scalar::Time => Value::Time(i64::from_le_bytes(self.array()?)),
             Scalar::Timestamp => Value::Timestamp(i64::from_le_bytes(self.array()?)),

@@ -52,6 +52,8 @@ pub enum Value {
     Uuid([u8; 16]),
     /// `jsonb`
     Jsonb(Box<Json>),
+    /// `json`
+    Json(Box<str>),
     /// `oid`
     Oid(u32),
     /// An array of any of the others.
@@ -97,9 +99,30 @@ impl Value {
                 Self::Text(text) => text.len(),
                 Self::Bytea(bytes) => bytes.len(),
                 Self::Jsonb(json) => of_json(json),
+                Self::Json(text) => text.len(),
                 Self::Array(array) => size_of::<Array>() + array.elements().iter().map(Self::bytes).sum::<usize>(),
                 _ => 0,
             }
+    }
+
+    /// Whether functions of it may take long. Looks at no more than its outside.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        const BYTES: usize = 32 << 10;
+        const ELEMENTS: usize = 1000;
+        match self {
+            Self::Text(text) => text.len() > BYTES,
+            Self::Bytea(bytes) => bytes.len() > BYTES,
+            Self::Json(text) => text.len() > BYTES,
+            Self::Array(array) => array.elements().len() > ELEMENTS,
+            Self::Jsonb(json) => match &**json {
+                Json::Array(elements) => elements.len() > ELEMENTS,
+                Json::Object(pairs) => pairs.len() > ELEMENTS,
+                _ => false,
+            },
+            Self::Numeric(number) => number.is_long(),
+            _ => false,
+        }
     }
 
     /// The type that a value of this kind has; all texts are `text` here, NULL has none.
@@ -122,6 +145,7 @@ impl Value {
             Self::Interval { .. } => SqlType::INTERVAL,
             Self::Uuid(_) => SqlType::UUID,
             Self::Jsonb(_) => SqlType::JSONB,
+            Self::Json(_) => SqlType::JSON,
             Self::Oid(_) => SqlType::OID,
             Self::Array(array) => SqlType::scalar(array.element).array(),
         })
@@ -284,6 +308,7 @@ pub(crate) mod tests {
                 Value::Uuid(uuid)
             }
             Scalar::Jsonb => Value::json(random_json(random, 0)),
+            Scalar::Json => Value::Json(random_json(random, 0).to_string().into()),
             Scalar::Oid => Value::Oid(random_integer(random) as u32),
         }
     }

@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Instant,
 };
 
 use ermine::{Database, Options, Scheme};
@@ -47,7 +48,7 @@ fn run(session: &mut Session, text: &str) -> Result<Vec<Vec<String>>, &'static s
 fn begin(session: &mut Session, text: &str) -> Begun {
     let Tree::Plain(statement) = parse::statements(text).unwrap().remove(0) else { panic!("{text}") };
     let definition = Definition::of(&statement).unwrap().unwrap();
-    let begun = session.begin_addition(&definition.addition().unwrap(), None, &mut Gathered::default());
+    let begun = session.begin_addition(&definition.addition().unwrap(), &mut Gathered::default());
     begun.unwrap().unwrap()
 }
 
@@ -127,13 +128,15 @@ fn without_waiting_for_users_an_index_lacks_entries() {
         run(&mut other, "BEGIN; INSERT INTO t VALUES (3, 3)").unwrap();
         let begun = begin(&mut own, "CREATE INDEX i ON t (a)");
         if waits {
-            let waited = own.outlast_users(&begun, Some(Instant::now() + Duration::from_millis(20)));
+            own.environment.interrupt.deadline = Some(Instant::now() + Duration::from_millis(20));
+            let waited = own.outlast_users(&begun);
+            own.environment.interrupt.deadline = None;
             assert_eq!(waited.unwrap_err().state(), SqlState::QUERY_CANCELED);
             run(&mut other, "COMMIT").unwrap();
-            own.outlast_users(&begun, None).unwrap();
-            own.go_through(&begun, None).unwrap();
+            own.outlast_users(&begun).unwrap();
+            own.go_through(&begun).unwrap();
         } else {
-            own.go_through(&begun, None).unwrap();
+            own.go_through(&begun).unwrap();
             run(&mut other, "COMMIT").unwrap();
         }
         drop(own.finish_addition(&begun).unwrap());
@@ -156,9 +159,9 @@ fn without_waiting_for_users_a_constraint_does_not_hold() {
             let begun = begin(&mut own, text);
             if waits {
                 run(&mut other, "COMMIT").unwrap();
-                own.outlast_users(&begun, None).unwrap();
+                own.outlast_users(&begun).unwrap();
             }
-            let holds = own.go_through(&begun, None).map_err(|error| error.state());
+            let holds = own.go_through(&begun).map_err(|error| error.state());
             if waits {
                 assert!(matches!(holds, Err(SqlState::CHECK_VIOLATION | SqlState::NOT_NULL_VIOLATION)), "{text}");
                 drop(own.take_away(&begun).unwrap());
@@ -177,12 +180,12 @@ fn a_row_without_entry_takes_none_away() {
     let (mut own, mut other) = (session(&database), session(&database));
     run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (0, 0), (5, 1), (6, 2)").unwrap();
     let begun = begin(&mut own, "CREATE UNIQUE INDEX i ON t (a)");
-    own.outlast_users(&begun, None).unwrap();
-    let behind_first = own.batch(&begun, &[], 1, None).unwrap().unwrap();
+    own.outlast_users(&begun).unwrap();
+    let behind_first = own.batch(&begun, &[], 1).unwrap().unwrap();
     run(&mut other, "INSERT INTO t VALUES (-2, 1), (-1, 2)").unwrap();
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, 1)"), Err("23505"), "those that have entries are unique");
     run(&mut other, "DELETE FROM t WHERE id = 5; UPDATE t SET a = 3 WHERE id = 6").unwrap();
-    assert_eq!(own.batch(&begun, &behind_first, 10, None).unwrap(), None);
+    assert_eq!(own.batch(&begun, &behind_first, 10).unwrap(), None);
     drop(own.finish_addition(&begun).unwrap());
     drop(begun);
     assert_eq!(own.disagreements().unwrap(), [""; 0]);
@@ -198,7 +201,7 @@ fn what_is_unfinished_is_not_relied_on() {
     let begun = begin(&mut own, "ALTER TABLE t ALTER a SET NOT NULL");
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, NULL)"), Err("23502"));
     assert_eq!(run(&mut other, "SELECT id FROM t ORDER BY a NULLS FIRST").unwrap(), [["2"], ["1"]]);
-    assert_eq!(own.go_through(&begun, None).unwrap_err().state(), SqlState::NOT_NULL_VIOLATION);
+    assert_eq!(own.go_through(&begun).unwrap_err().state(), SqlState::NOT_NULL_VIOLATION);
     drop(own.take_away(&begun).unwrap());
     drop(begun);
     run(&mut other, "INSERT INTO t VALUES (3, NULL)").unwrap();
@@ -214,8 +217,8 @@ fn what_is_unfinished_is_not_relied_on() {
         .unwrap(),
         [["f"]]
     );
-    own.outlast_users(&begun, None).unwrap();
-    own.go_through(&begun, None).unwrap();
+    own.outlast_users(&begun).unwrap();
+    own.go_through(&begun).unwrap();
     drop(own.finish_addition(&begun).unwrap());
     drop(begun);
     run(&mut other, "INSERT INTO t VALUES (4, 1) ON CONFLICT (a) DO NOTHING").unwrap();
@@ -273,8 +276,8 @@ fn unfinished_additions_go_when_the_database_is_opened() {
         run(&mut own, "CREATE TABLE IF NOT EXISTS t (id int PRIMARY KEY, a int)").unwrap();
         run(&mut own, "DELETE FROM t; INSERT INTO t SELECT 10 + n, n FROM generate_series(1, 200) n").unwrap();
         let begun = begin(&mut own, text);
-        own.outlast_users(&begun, None).unwrap();
-        own.batch(&begun, &[], 100, None).unwrap();
+        own.outlast_users(&begun).unwrap();
+        own.batch(&begun, &[], 100).unwrap();
         run(&mut own, "INSERT INTO t VALUES (-1, 1000)").unwrap();
         drop((begun, own, database));
 

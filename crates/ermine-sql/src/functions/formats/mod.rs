@@ -5,6 +5,7 @@ mod time;
 
 use crate::types::{Numeric, SqlType, Value};
 
+use self::number::Number;
 use super::{Table, arguments};
 
 pub(super) use time::to_char_timestamp;
@@ -26,11 +27,11 @@ pub(super) fn register(table: &mut Table) {
             .add("to_char", &[ty, t], t, |arguments, _| {
                 let [value, Value::Text(pattern)] = arguments else { return Err(crate::operators::mismatch()) };
                 let number = match value {
-                    Value::Int4(number) => Numeric::from(*number),
-                    Value::Int8(number) => Numeric::from(*number),
-                    Value::Numeric(number) => number.clone(),
-                    Value::Float4(number) => Numeric::from_f32(*number),
-                    Value::Float8(number) => Numeric::from_f64(*number),
+                    Value::Int4(number) => Number::Exact(Numeric::from(*number)),
+                    Value::Int8(number) => Number::Exact(Numeric::from(*number)),
+                    Value::Numeric(number) => Number::Exact(number.clone()),
+                    Value::Float4(number) => Number::Float(f64::from(*number), 6),
+                    Value::Float8(number) => Number::Float(*number, 15),
                     _ => return Err(crate::operators::mismatch()),
                 };
                 number::to_char(&number, pattern).map(Value::from)

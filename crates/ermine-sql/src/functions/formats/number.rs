@@ -1,4 +1,12 @@
-//! Numbers by patterns of `9`, `0`, `.`, `,`, `S`, `MI`, `PL`, `PR`, `FM`, `TH`, and texts between.
+//! Numbers by patterns of `9`, `0`, `.`, `,`, `S`, `MI`, `PL`, `SG`, `PR`, `V`, `EEEE`, `RN`, `FM`, `TH`, and texts between.
+//!
+//! The digits of a pattern are places; the number fills them from the point to both sides. What is written at a place depends on where it lies:
+//!
+//! ```text
+//!   places   9 9 0 9 . 9 9        the first digits that the number does not have are blanks (nothing with FM),
+//!   number       1 2 . 5 0        from the first 0 of the pattern on they are zeros;
+//!   written    _ 0 1 2 . 5 0      the sign stands before the first that is neither, behind the last where the pattern says so
+//! ```
 
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -8,238 +16,523 @@ use crate::{
 /// So many digits a pattern may have.
 const DIGITS_MAX: usize = 1000;
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Piece {
-    /// 9 or 0.
-    Digit,
+    Nine,
+    Zero,
     Point,
+    /// `,` and `G`
     Comma,
-    /// `S`
+    Currency,
+    /// `S`: written with the digits.
     Sign,
     Minus,
     Plus,
+    /// `SG`
+    AnySign,
     Ordinal {
         lower: bool,
     },
+    Roman {
+        lower: bool,
+    },
+    /// It changes the number, or how others are written.
+    Silent,
     Text(char),
 }
 
-#[derive(Default)]
+/// Where `S` puts the sign.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Side {
+    Before,
+    Behind,
+}
+
+#[derive(Default, Debug)]
 struct Pattern {
     pieces: Vec<Piece>,
     /// Digits before the point, and behind it.
     whole: usize,
     fraction: usize,
-    /// From which digit on, counted from the first, zeros are written.
-    first_zero: Option<usize>,
-    /// Up to which digit behind the point zeros are kept even without filling.
+    /// Digits behind `V`.
+    shift: usize,
+    has_point: bool,
+    has_shift: bool,
+    /// The place of the first zero before the point, from 1 on; 0: there is none.
+    first_zero: usize,
+    /// The place of the last zero.
     last_zero: usize,
     is_bare: bool,
-    has_sign: bool,
+    sign: Option<Side>,
+    /// How many digits were before `S`.
+    sign_at: usize,
     has_minus: bool,
+    has_plus: bool,
     in_brackets: bool,
+    is_scientific: bool,
+    is_roman: bool,
 }
 
 fn syntax_error(message: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, message)
 }
 
+const WORDS: [(&str, Piece); 19] = [
+    (",", Piece::Comma),
+    (".", Piece::Point),
+    ("0", Piece::Zero),
+    ("9", Piece::Nine),
+    ("B", Piece::Silent),
+    ("D", Piece::Point),
+    ("EEEE", Piece::Silent),
+    ("FM", Piece::Silent),
+    ("G", Piece::Comma),
+    ("L", Piece::Currency),
+    ("MI", Piece::Minus),
+    ("PL", Piece::Plus),
+    ("PR", Piece::Silent),
+    ("RN", Piece::Roman { lower: false }),
+    ("SG", Piece::AnySign),
+    ("S", Piece::Sign),
+    ("TH", Piece::Ordinal { lower: false }),
+    ("V", Piece::Silent),
+    ("C", Piece::Silent),
+];
+
 fn parse(pattern: &str) -> Result<Pattern> {
     let mut parsed = Pattern::default();
     let mut rest = pattern;
-    let mut has_point = false;
     while let Some(first) = rest.chars().next() {
-        let two = rest.get(..2).unwrap_or("").to_ascii_uppercase();
-        let length = match (first.to_ascii_uppercase(), two.as_str()) {
-            (_, "FM") => {
-                parsed.is_bare = true;
-                2
-            }
-            (_, "MI") => {
-                parsed.has_minus = true;
-                parsed.pieces.push(Piece::Minus);
-                2
-            }
-            (_, "PL") => {
-                parsed.pieces.push(Piece::Plus);
-                2
-            }
-            (_, "SG") => {
-                parsed.has_sign = true;
-                parsed.pieces.push(Piece::Sign);
-                2
-            }
-            (_, "PR") => {
-                parsed.in_brackets = true;
-                2
-            }
-            (_, "TH") => {
-                parsed.pieces.push(Piece::Ordinal { lower: first == 't' });
-                2
-            }
-            (_, "RN" | "EE") | ('V', _) => {
-                return Err(SqlError::unsupported(format!("the pattern \"{two}\"")));
-            }
-            ('9' | '0', _) => {
-                if first == '0' && !has_point && parsed.first_zero.is_none() {
-                    parsed.first_zero = Some(parsed.whole);
-                }
-                if has_point {
-                    parsed.fraction += 1;
-                    if first == '0' {
-                        parsed.last_zero = parsed.fraction;
+        let found =
+            WORDS.iter().find(|(word, _)| rest.get(..word.len()).is_some_and(|own| own.eq_ignore_ascii_case(word)));
+        // Letters of the ordinal are as they are to be written; others mean the same in both cases.
+        if let Some((word, piece)) = found {
+            let piece = match *piece {
+                Piece::Ordinal { .. } if &rest[..2] == "th" => Piece::Ordinal { lower: true },
+                Piece::Roman { .. } if &rest[..2] == "rn" => Piece::Roman { lower: true },
+                piece => piece,
+            };
+            parsed.add(word, piece)?;
+            rest = &rest[word.len()..];
+            continue;
+        }
+        rest = match first {
+            '"' => {
+                // Up to the next one; what is behind a backslash is taken as it is.
+                let mut characters = rest[1..].chars();
+                loop {
+                    match characters.next() {
+                        None | Some('"') => break,
+                        Some('\\') => parsed.pieces.extend(characters.next().map(Piece::Text)),
+                        Some(character) => parsed.pieces.push(Piece::Text(character)),
                     }
-                } else {
-                    parsed.whole += 1;
                 }
-                parsed.pieces.push(Piece::Digit);
-                1
+                characters.as_str()
             }
-            ('.' | 'D', _) => {
-                if has_point {
-                    return Err(syntax_error("multiple decimal points"));
-                }
-                has_point = true;
-                parsed.pieces.push(Piece::Point);
-                1
+            '\\' if rest[1..].starts_with('"') => {
+                parsed.pieces.push(Piece::Text('"'));
+                &rest[2..]
             }
-            (',' | 'G', _) => {
-                parsed.pieces.push(Piece::Comma);
-                1
-            }
-            ('S', _) => {
-                parsed.has_sign = true;
-                parsed.pieces.push(Piece::Sign);
-                1
-            }
-            ('"', _) => {
-                let inner = &rest[1..];
-                let end = inner.find('"').unwrap_or(inner.len());
-                parsed.pieces.extend(inner[..end].chars().map(Piece::Text));
-                (end + 2).min(rest.len())
-            }
-            _ => {
-                parsed.pieces.push(Piece::Text(first));
-                first.len_utf8()
+            other => {
+                parsed.pieces.push(Piece::Text(other));
+                &rest[other.len_utf8()..]
             }
         };
-        rest = &rest[length..];
     }
-    if parsed.whole + parsed.fraction > DIGITS_MAX {
+    if parsed.whole + parsed.fraction + parsed.shift > DIGITS_MAX {
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "number pattern is too long"));
     }
     Ok(parsed)
 }
 
+impl Pattern {
+    fn add(&mut self, word: &str, piece: Piece) -> Result<()> {
+        let not_together =
+            |one: &str, others: &str| Err(syntax_error(&format!("cannot use {one} and {others} together")));
+        let all_signs = "\"PL\"/\"MI\"/\"SG\"/\"PR\"";
+        if self.is_scientific && word != "EEEE" {
+            return Err(syntax_error("\"EEEE\" must be the last pattern used"));
+        }
+        match word {
+            "9" | "0" if self.in_brackets => {
+                return Err(syntax_error(&format!("\"{word}\" must be ahead of \"PR\"")));
+            }
+            "9" if self.has_shift => self.shift += 1,
+            "9" if self.has_point => self.fraction += 1,
+            "9" => self.whole += 1,
+            "0" => {
+                if self.first_zero == 0 && !self.has_point {
+                    self.first_zero = self.whole + 1;
+                }
+                *(if self.has_point { &mut self.fraction } else { &mut self.whole }) += 1;
+                self.last_zero = self.whole + self.fraction;
+            }
+            "." | "D" if self.has_point => return Err(syntax_error("multiple decimal points")),
+            "." | "D" if self.has_shift => return not_together("\"V\"", "decimal point"),
+            "." | "D" => self.has_point = true,
+            "FM" => self.is_bare = true,
+            "S" if self.sign.is_some() => return Err(syntax_error("cannot use \"S\" twice")),
+            "S" if self.has_plus || self.has_minus || self.in_brackets => return not_together("\"S\"", all_signs),
+            "S" if self.has_point => self.sign = Some(Side::Behind),
+            "S" => (self.sign, self.sign_at) = (Some(Side::Before), self.whole),
+            "MI" if self.sign.is_some() => return not_together("\"S\"", "\"MI\""),
+            "MI" => self.has_minus = true,
+            "PL" if self.sign.is_some() => return not_together("\"S\"", "\"PL\""),
+            "PL" => self.has_plus = true,
+            "SG" if self.sign.is_some() => return not_together("\"S\"", "\"SG\""),
+            "SG" => (self.has_minus, self.has_plus) = (true, true),
+            "PR" if self.sign.is_some() || self.has_plus || self.has_minus => {
+                return not_together("\"PR\"", "\"S\"/\"PL\"/\"MI\"/\"SG\"");
+            }
+            "PR" => self.in_brackets = true,
+            "RN" => self.is_roman = true,
+            "V" if self.has_point => return not_together("\"V\"", "decimal point"),
+            "V" => self.has_shift = true,
+            "EEEE" if self.is_scientific => return Err(syntax_error("cannot use \"EEEE\" twice")),
+            "EEEE" => {
+                let is_alone = !self.is_bare
+                    && self.sign.is_none()
+                    && !(self.has_plus || self.has_minus || self.in_brackets || self.is_roman || self.has_shift);
+                if !is_alone {
+                    return Err(syntax_error("\"EEEE\" is incompatible with other formats"));
+                }
+                self.is_scientific = true;
+            }
+            _ => {}
+        }
+        self.pieces.push(piece);
+        Ok(())
+    }
+}
+
+/// What is written: a number whose digits are found when the pattern says how many are wanted.
+pub(super) enum Number {
+    Exact(Numeric),
+    /// A float, and how many digits of it mean something.
+    Float(f64, usize),
+}
+
 /// `to_char` of a number.
-pub(super) fn to_char(number: &Numeric, pattern: &str) -> Result<String> {
-    let parsed = parse(pattern)?;
-    let rounded = number.round(parsed.fraction as i32)?;
-    let negative = rounded.signum() < 0;
-    let text = rounded.absolute().to_string();
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    // A lone zero before the point is not written unless the pattern wants it.
-    let whole = if whole == "0" && parsed.fraction > 0 { "" } else { whole };
-    let overflows = whole.len() > parsed.whole || !rounded.is_finite();
-    let last = if parsed.is_bare && !overflows {
-        fraction.trim_end_matches('0').len().max(parsed.last_zero)
+pub(super) fn to_char(number: &Number, pattern: &str) -> Result<String> {
+    let mut parsed = parse(pattern)?;
+    if parsed.pieces.is_empty() {
+        return Ok(String::new());
+    }
+    if parsed.is_scientific {
+        return scientific(number, &parsed);
+    }
+    let (is_negative, digits) = if parsed.is_roman {
+        let roman = roman(number)?;
+        parsed = Pattern { pieces: parsed.pieces, is_bare: parsed.is_bare, is_roman: true, ..Pattern::default() };
+        (false, roman)
     } else {
-        parsed.fraction
+        digits_of(number, &mut parsed)?
+    };
+    Ok(Writer::new(&parsed, is_negative, &digits).write())
+}
+
+/// The sign, and the digits with as many behind the point as are wanted.
+fn digits_of(number: &Number, parsed: &mut Pattern) -> Result<(bool, String)> {
+    let text = match number {
+        Number::Exact(number) => {
+            let shifted = match parsed.shift {
+                0 => number.clone(),
+                shift => number.multiply(&format!("1e{shift}").parse()?)?,
+            };
+            shifted.round(parsed.fraction as i32)?.to_string()
+        }
+        Number::Float(number, _) if !number.is_finite() => Numeric::from_f64(*number).to_string(),
+        Number::Float(number, digits) => {
+            let number = number * 10f64.powi(parsed.shift as i32);
+            let whole = format!("{:.0}", number.abs()).len();
+            parsed.fraction = parsed.fraction.min(digits.saturating_sub(whole));
+            format!("{number:.*}", parsed.fraction)
+        }
+    };
+    parsed.whole += parsed.shift;
+    let is_negative = text.starts_with('-');
+    let digits = text.trim_start_matches('-');
+    let whole = digits.split('.').next().unwrap_or_default().len();
+    Ok((is_negative, if whole > parsed.whole { hashes(parsed) } else { digits.to_owned() }))
+}
+
+/// Of a number with more digits than there are places.
+fn hashes(parsed: &Pattern) -> String {
+    format!("{}.{}", "#".repeat(parsed.whole), "#".repeat(parsed.fraction))
+}
+
+fn scientific(number: &Number, parsed: &Pattern) -> Result<String> {
+    let exact = match number {
+        Number::Exact(number) => number.clone(),
+        Number::Float(number, _) => Numeric::from_f64(*number),
+    };
+    if !exact.is_finite() {
+        let (before, behind) = ("#".repeat(parsed.whole), "#".repeat(parsed.fraction + 4));
+        return Ok(format!(" {before}.{behind}"));
+    }
+    let text = exact.absolute().to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let all = format!("{whole}{fraction}");
+    let mut exponent = match all.find(|digit| digit != '0') {
+        None => 0,
+        Some(first) => whole.len() as i32 - 1 - first as i32,
+    };
+    let scaled = |exponent: i32| -> Result<Numeric> {
+        // Exact: a power of ten moves the point only.
+        let digits: Numeric = format!("{text}e{}", -exponent).parse()?;
+        digits.round(parsed.fraction as i32)
+    };
+    let mut mantissa = scaled(exponent)?;
+    if mantissa.to_string().split('.').next().is_some_and(|whole| whole.len() > 1) {
+        exponent += 1;
+        mantissa = scaled(exponent)?;
+    }
+    let sign = if exact.signum() < 0 { '-' } else { ' ' };
+    let direction = if exponent < 0 { '-' } else { '+' };
+    Ok(format!("{sign}{mantissa}e{direction}{:02}", exponent.abs()))
+}
+
+fn roman(number: &Number) -> Result<String> {
+    const NUMERALS: [(u32, &str); 13] = [
+        (1000, "M"),
+        (900, "CM"),
+        (500, "D"),
+        (400, "CD"),
+        (100, "C"),
+        (90, "XC"),
+        (50, "L"),
+        (40, "XL"),
+        (10, "X"),
+        (9, "IX"),
+        (5, "V"),
+        (4, "IV"),
+        (1, "I"),
+    ];
+    let whole = match number {
+        Number::Exact(number) => number.round(0)?.to_string(),
+        Number::Float(number, _) => number.round_ties_even().to_string(),
+    };
+    let mut left = match whole.parse::<u32>() {
+        Ok(number @ 1..=3999) => number,
+        _ => return Ok("#".repeat(15)),
     };
     let mut out = String::new();
-    let mut sign_done = parsed.has_sign || parsed.has_minus;
-    let sign = |out: &mut String, done: &mut bool| {
-        if !*done {
-            *done = true;
-            match (negative, parsed.in_brackets) {
-                (true, true) => out.push('<'),
-                (true, false) => out.push('-'),
-                (false, _) if !parsed.is_bare => out.push(' '),
-                _ => {}
-            }
+    for (value, numeral) in NUMERALS {
+        while left >= value {
+            out.push_str(numeral);
+            left -= value;
         }
-    };
-    let missing = parsed.whole.saturating_sub(whole.len());
-    let starts_at = parsed.first_zero.unwrap_or(usize::MAX).min(missing);
-    let (mut before, mut behind) = (0, 0);
-    let mut is_behind = false;
-    // An S at the front stands right before the first digit.
-    let leading_sign = parsed.pieces.iter().position(|piece| *piece == Piece::Sign)
-        < parsed.pieces.iter().position(|piece| *piece == Piece::Digit);
-    let mut pending_sign = parsed.has_sign && leading_sign;
-    for piece in &parsed.pieces {
-        match piece {
-            Piece::Digit if !is_behind => {
-                if before < starts_at {
-                    out.push_str(if parsed.is_bare { "" } else { " " });
-                } else {
-                    sign(&mut out, &mut sign_done);
-                    if std::mem::take(&mut pending_sign) {
-                        out.push(if negative { '-' } else { '+' });
-                    }
-                    out.push(match before.checked_sub(missing) {
-                        _ if overflows => '#',
-                        None => '0',
-                        Some(at) => whole.as_bytes().get(at).map_or('0', |digit| char::from(*digit)),
-                    });
-                }
-                before += 1;
-            }
-            Piece::Digit => {
-                if behind < last {
-                    out.push(match fraction.as_bytes().get(behind) {
-                        _ if overflows => '#',
-                        Some(digit) => char::from(*digit),
-                        None => '0',
-                    });
-                }
-                behind += 1;
-            }
-            Piece::Point => {
-                sign(&mut out, &mut sign_done);
-                if std::mem::take(&mut pending_sign) {
-                    out.push(if negative { '-' } else { '+' });
-                }
-                is_behind = true;
-                out.push('.');
-            }
-            Piece::Comma if before > starts_at => out.push(','),
-            Piece::Comma => out.push_str(if parsed.is_bare { "" } else { " " }),
-            Piece::Sign if leading_sign => {}
-            Piece::Sign => out.push(if negative { '-' } else { '+' }),
-            Piece::Minus if negative => out.push('-'),
-            Piece::Minus => out.push_str(if parsed.is_bare { "" } else { " " }),
-            Piece::Plus if !negative => out.push('+'),
-            Piece::Plus => out.push_str(if parsed.is_bare { "" } else { " " }),
-            Piece::Ordinal { lower } => {
-                let last_two: u32 = whole[whole.len().saturating_sub(2)..].parse().unwrap_or(0);
-                let suffix = match (last_two, last_two % 10) {
-                    (11..=13, _) => "th",
-                    (_, 1) => "st",
-                    (_, 2) => "nd",
-                    (_, 3) => "rd",
-                    _ => "th",
-                };
-                if !negative && parsed.fraction == 0 {
-                    out.push_str(&if *lower { suffix.to_owned() } else { suffix.to_uppercase() });
-                }
-            }
-            Piece::Text(character) => out.push(*character),
-        }
-    }
-    if parsed.in_brackets {
-        out.push_str(match negative {
-            true => ">",
-            false if parsed.is_bare => "",
-            false => " ",
-        });
     }
     Ok(out)
+}
+
+/// Writes a number place by place.
+struct Writer<'p> {
+    pattern: &'p Pattern,
+    is_negative: bool,
+    /// With its point.
+    digits: &'p [u8],
+    /// Which of them comes next.
+    next: usize,
+    /// Places before the first digit.
+    blanks: usize,
+    /// The place that comes next, from 0 on.
+    place: usize,
+    places: usize,
+    /// With FM: the last digit behind the point that is written, or the point itself.
+    last: Option<usize>,
+    sign: Option<Side>,
+    in_brackets: bool,
+    sign_done: bool,
+    /// Whether the last place was a digit.
+    in_number: bool,
+    out: String,
+}
+
+impl<'p> Writer<'p> {
+    fn new(pattern: &'p Pattern, is_negative: bool, digits: &'p str) -> Self {
+        let point = digits.find('.').unwrap_or(digits.len());
+        let blanks = if pattern.is_roman { 0 } else { pattern.whole.saturating_sub(point) };
+        let has_own_sign = pattern.has_plus || pattern.has_minus;
+        let sign_done = match has_own_sign {
+            true => !pattern.has_plus || pattern.has_minus,
+            false => !is_negative && pattern.is_bare && pattern.sign.is_none(),
+        };
+        let sign = match pattern.sign {
+            Some(Side::Before) if !has_own_sign && pattern.whole == pattern.sign_at => Some(Side::Behind),
+            sign => sign,
+        };
+        let mut last = None;
+        if pattern.is_bare && pattern.has_point && point < digits.len() {
+            let behind = digits.bytes().rposition(|digit| digit != b'0').unwrap_or(point);
+            let mut kept = behind.max(point);
+            if pattern.last_zero > blanks {
+                kept = kept.max((digits.len() - 1).min(pattern.last_zero - blanks));
+            }
+            last = Some(kept);
+        }
+        let mut places = (pattern.fraction + pattern.whole) as isize - 1;
+        if !sign_done && blanks == 0 {
+            places += 1;
+        }
+        Self {
+            pattern,
+            is_negative,
+            digits: digits.as_bytes(),
+            next: 0,
+            blanks,
+            place: 0,
+            places: places.max(0) as usize,
+            last,
+            sign,
+            in_brackets: pattern.in_brackets && (is_negative || !pattern.is_bare),
+            sign_done,
+            in_number: false,
+            out: String::new(),
+        }
+    }
+
+    fn write(mut self) -> String {
+        let pattern = self.pattern;
+        for piece in &pattern.pieces {
+            match *piece {
+                Piece::Nine | Piece::Zero | Piece::Point => self.place(*piece),
+                Piece::Comma if self.in_number => self.out.push(','),
+                Piece::Comma | Piece::Currency => self.blank(*piece == Piece::Currency),
+                Piece::Minus if self.is_negative => self.out.push('-'),
+                Piece::Minus => self.blank(false),
+                Piece::Plus if !self.is_negative => self.out.push('+'),
+                Piece::Plus => self.blank(false),
+                Piece::AnySign => self.out.push(if self.is_negative { '-' } else { '+' }),
+                Piece::Roman { lower } => {
+                    let numeral = String::from_utf8_lossy(self.digits);
+                    let numeral = if lower { numeral.to_lowercase() } else { numeral.into_owned() };
+                    let width = if pattern.is_bare { 0 } else { 15 };
+                    self.out.push_str(&format!("{numeral:>width$}"));
+                }
+                Piece::Ordinal { lower } => {
+                    let is_plain = !pattern.is_roman && !self.is_negative && !pattern.has_point;
+                    if is_plain && self.digits.first() != Some(&b'#') {
+                        let suffix = ordinal(self.digits);
+                        self.out.push_str(&if lower { suffix.to_owned() } else { suffix.to_uppercase() });
+                    }
+                }
+                Piece::Sign | Piece::Silent => {}
+                Piece::Text(character) => self.out.push(character),
+            }
+        }
+        // What would be written behind the last digit ends the text.
+        self.out.split('\0').next().unwrap_or_default().to_owned()
+    }
+
+    fn blank(&mut self, always: bool) {
+        if always || !self.pattern.is_bare {
+            self.out.push(' ');
+        }
+    }
+
+    /// Whether a zero stands next that is alone before the point, and is not wanted.
+    fn is_lone_zero(&self) -> bool {
+        self.pattern.first_zero == 0
+            && self.next == 0
+            && self.digits.first() == Some(&b'0')
+            && self.pattern.fraction != 0
+    }
+
+    fn ends_at_point(&self) -> bool {
+        self.last.is_some_and(|last| self.digits[last] == b'.')
+    }
+
+    fn place(&mut self, piece: Piece) {
+        let pattern = self.pattern;
+        self.in_number = false;
+        let is_zero_place = pattern.first_zero > 0 && pattern.first_zero <= self.place + 1;
+        let begins = self.place >= self.blanks || (pattern.first_zero > 0 && pattern.first_zero == self.place + 1);
+        if !self.sign_done && begins && (!self.is_lone_zero() || self.ends_at_point()) {
+            self.write_sign();
+        }
+        if self.place < self.blanks && !is_zero_place {
+            self.blank(false);
+        } else if self.place < self.blanks {
+            self.out.push('0');
+            self.in_number = true;
+        } else {
+            self.digit(piece);
+        }
+        let mut end = self.places + usize::from(self.blanks > 0) + usize::from(pattern.has_point);
+        if self.last == Some(self.next) {
+            end = self.place;
+        }
+        if self.place + 1 == end {
+            if self.sign_done && self.in_brackets {
+                self.out.push(if self.is_negative { '>' } else { ' ' });
+            } else if self.sign == Some(Side::Behind) {
+                self.out.push(if self.is_negative { '-' } else { '+' });
+            }
+        }
+        self.place += 1;
+    }
+
+    fn write_sign(&mut self) {
+        match self.sign {
+            Some(Side::Before) => {
+                self.out.push(if self.is_negative { '-' } else { '+' });
+                self.sign_done = true;
+            }
+            Some(Side::Behind) => {}
+            None => {
+                match (self.in_brackets, self.is_negative) {
+                    (true, true) => self.out.push('<'),
+                    (true, false) => self.out.push(' '),
+                    (false, true) => self.out.push('-'),
+                    (false, false) => self.blank(false),
+                }
+                self.sign_done = true;
+            }
+        }
+    }
+
+    fn digit(&mut self, piece: Piece) {
+        let digit = self.digits.get(self.next).copied();
+        if digit == Some(b'.') {
+            if !self.ends_at_point() || self.pattern.is_bare {
+                self.out.push('.');
+            }
+        } else if self.last.is_some_and(|last| self.next > last) && piece != Piece::Zero {
+            // FM leaves it out.
+        } else if self.is_lone_zero() {
+            if !self.pattern.is_bare {
+                self.out.push(' ');
+            } else if self.ends_at_point() {
+                self.out.push('0');
+            }
+        } else {
+            self.out.push(digit.map_or('\0', char::from));
+            self.in_number = true;
+        }
+        self.next += usize::from(digit.is_some());
+    }
+}
+
+/// What stands behind an ordinal number.
+fn ordinal(digits: &[u8]) -> &'static str {
+    let (last, tens) = (digits.last().copied(), digits.len().checked_sub(2).map(|at| digits[at]));
+    match (tens, last) {
+        (Some(b'1'), _) => "th",
+        (_, Some(b'1')) => "st",
+        (_, Some(b'2')) => "nd",
+        (_, Some(b'3')) => "rd",
+        _ => "th",
+    }
 }
 
 /// `to_number`
 pub(super) fn to_number(text: &str, pattern: &str) -> Result<Numeric> {
     let parsed = parse(pattern)?;
+    if parsed.is_scientific || parsed.is_roman {
+        let what = if parsed.is_roman { "RN" } else { "EEEE" };
+        return Err(SqlError::unsupported(format_args!("\"{what}\" for input")));
+    }
     let mut number = String::new();
     let trimmed = text.trim();
     let negative = trimmed.contains('-') || (parsed.in_brackets && trimmed.starts_with('<'));

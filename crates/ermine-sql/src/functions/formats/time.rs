@@ -52,8 +52,16 @@ fn word(pattern: &str) -> Option<&'static str> {
 
 /// A piece of a pattern.
 enum Piece<'a> {
-    Word { word: &'static str, fill: bool, suffix: bool },
+    Word { word: &'static str, fill: bool, suffix: Suffix },
     Text(&'a str),
+}
+
+/// What stands behind a number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Suffix {
+    None,
+    Lower,
+    Upper,
 }
 
 fn pieces(pattern: &str) -> Vec<Piece<'_>> {
@@ -66,15 +74,30 @@ fn pieces(pattern: &str) -> Vec<Piece<'_>> {
             rest = quoted.get(end + 1..).unwrap_or("");
             continue;
         }
-        let bare = rest.strip_prefix("FM").or_else(|| rest.strip_prefix("fm"));
-        let after = bare.unwrap_or(rest);
+        if rest.starts_with("\\\"") {
+            pieces.push(Piece::Text("\""));
+            rest = &rest[2..];
+            continue;
+        }
+        // FX says how texts are read, TM that names are those of a language: English ones, which are not filled.
+        let (mut after, mut fill) = (rest, true);
+        while let Some(prefix) = after.get(..2).filter(|prefix| ["FM", "fm", "FX", "fx", "TM", "tm"].contains(prefix)) {
+            fill &= prefix.eq_ignore_ascii_case("fx");
+            after = &after[2..];
+        }
         if let Some(word) = word(after) {
             rest = &after[word.len()..];
-            let suffix = rest.get(..2).is_some_and(|suffix| suffix.eq_ignore_ascii_case("th"));
-            if suffix {
+            let suffix = match rest.get(..2) {
+                Some("th") => Suffix::Lower,
+                Some("TH") => Suffix::Upper,
+                _ => Suffix::None,
+            };
+            if suffix != Suffix::None {
                 rest = &rest[2..];
             }
-            pieces.push(Piece::Word { word, fill: bare.is_none(), suffix });
+            pieces.push(Piece::Word { word, fill, suffix });
+        } else if after.len() < rest.len() {
+            rest = after;
         } else {
             let length = first.len_utf8();
             pieces.push(Piece::Text(&rest[..length]));
@@ -186,11 +209,11 @@ pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environ
         let width = if fill { width } else { 0 };
         let sign = if number < 0 { "-" } else { "" };
         let _ = write!(out, "{sign}{:0width$}", number.abs());
-        out.push_str(match suffix {
-            true if word.chars().all(char::is_lowercase) => ordinal_suffix(number),
-            true => ordinal_suffix(number),
-            false => "",
-        });
+        match suffix {
+            Suffix::None => {}
+            Suffix::Lower => out.push_str(ordinal_suffix(number)),
+            Suffix::Upper => out.push_str(&ordinal_suffix(number).to_uppercase()),
+        }
     }
     Ok(Some(out))
 }
@@ -396,7 +419,7 @@ fn parse(text: &str, pattern: &str) -> Result<Fields> {
             }
         }
         rest = &rest[length..];
-        if suffix {
+        if suffix != Suffix::None {
             rest = rest.get(2..).unwrap_or("");
         }
     }

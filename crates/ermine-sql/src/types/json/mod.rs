@@ -9,6 +9,7 @@
 
 mod parse;
 pub(crate) mod path;
+pub(crate) mod raw;
 pub(crate) mod write;
 
 use std::cmp::Ordering;

@@ -130,6 +130,11 @@ impl Numeric {
     }
 
     /// The number taken apart.
+    /// Whether it has so many digits that reckoning with it may take long.
+    pub(crate) fn is_long(&self) -> bool {
+        matches!(&self.0, Repr::Large(large) if large.coefficient.bits() > 4096)
+    }
+
     pub(crate) fn parts(&self) -> Parts<'_> {
         match &self.0 {
             Repr::Small { coefficient, scale } => Parts::Small(*coefficient, *scale),

@@ -45,6 +45,7 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
         Scalar::Interval => datetime::parse_interval(text)?,
         Scalar::Uuid => Value::Uuid(bytes::parse_uuid(text)?),
         Scalar::Jsonb => Value::json(text.parse::<Json>()?),
+        Scalar::Json => Value::Json(super::json::raw::checked(text)?.into()),
         Scalar::Oid => Value::Oid(number::parse_oid(text)?),
     };
     cast::with_modifier(value, ty, modifier, false)
@@ -77,6 +78,7 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut St
         Value::Float8(value) => write_f64(*value, out),
         Value::Numeric(value) => write!(out, "{value}"),
         Value::Text(value) => out.write_str(value),
+        Value::Json(value) => out.write_str(value),
         Value::Bytea(value) => bytes::write(value, out),
         Value::Date(value) => datetime::write_date(*value, out),
         Value::Time(value) => datetime::write_time(*value, out),

@@ -1,0 +1,198 @@
+//! Compares what statements give with what they give in a PostgreSQL server: random statements over random schemas, the same in both.
+//!
+//! ```text
+//! compare --ours 'host=.. port=.. user=..' --theirs '..' [--seed N] [--statements N] [--shown N]
+//! ```
+//!
+//! Statements come in rounds of 100, each with a schema of its own, made from a seed of its own. A round that disagrees says its seed; `--seed` with
+//! it and `--statements 100` is that round again. (The seed of round n is the first one plus n.)
+//!
+//! Compared are names and types of columns, rows (in their order where the statement says one to the end), tags, codes of errors, and of violated
+//! constraints also the names of schema, table, column and constraint. What a statement changed is compared by reading its table, within a
+//! transaction that is rolled back where the two differ, so that one difference does not make others. Some statements have parameters, whose types both have to find out alike,
+//! and whose results come in binary.
+//!
+//! A statement that is not there in Ermine (0A000) is counted apart, and what is told as missing is listed. So is what may differ, where several rows fail in several ways. Everything
+//! else has to agree, or the exit status is 1.
+
+mod generate;
+mod run;
+mod templates;
+
+use std::{collections::BTreeMap, env, process::ExitCode};
+
+use generate::{Generator, Kind};
+use run::{Outcome, Server};
+
+/// Statements of a round.
+const ROUND: u64 = 100;
+
+#[derive(Default)]
+struct Counts {
+    statements: u64,
+    rows: u64,
+    errors: u64,
+    missing: BTreeMap<String, u64>,
+    /// Both failed, on values, and in other ways.
+    in_other_ways: u64,
+    differences: BTreeMap<String, u64>,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let option = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).cloned()
+    };
+    let number = |name: &str, default: u64| option(name).map_or(default, |text| text.parse().expect("a number"));
+    let (Some(ours), Some(theirs)) = (option("--ours"), option("--theirs")) else {
+        eprintln!("compare --ours CONNECTION --theirs CONNECTION [--seed N] [--statements N] [--shown N]");
+        return ExitCode::from(2);
+    };
+    let seed = number("--seed", fastrand::u64(..1_000_000_000));
+    let (statements, shown) = (number("--statements", 10_000), number("--shown", 3));
+    println!("seed {seed}, {statements} statements");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let counts = runtime.block_on(compare(&ours, &theirs, seed, statements, shown));
+    println!(
+        "\n{} statements: {} rows agree, {} errors agree, {} failed in both on other rows first",
+        counts.statements, counts.rows, counts.errors, counts.in_other_ways
+    );
+    let missing: u64 = counts.missing.values().sum();
+    println!("{missing} are not there (0A000):");
+    let mut all: Vec<_> = counts.missing.iter().collect();
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    all.iter().take(25).for_each(|(what, count)| println!("  {count:>6} {what}"));
+    let differences: u64 = counts.differences.values().sum();
+    println!("{differences} differences:");
+    counts.differences.iter().for_each(|(what, count)| println!("  {count:>6} {what}"));
+    if differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn compare(ours: &str, theirs: &str, first: u64, statements: u64, shown: u64) -> Counts {
+    let (mut ours, mut theirs) = (Server::connect(ours).await, Server::connect(theirs).await);
+    let mut counts = Counts::default();
+    for round in 0..statements.div_ceil(ROUND) {
+        let seed = first + round;
+        let mut generator = Generator::new(seed);
+        let zone = ["UTC", "Europe/Berlin", "America/New_York"][(seed % 3) as usize];
+        let mut setup = vec![
+            "drop schema if exists compare cascade".to_owned(),
+            "create schema compare".to_owned(),
+            "set search_path = compare".to_owned(),
+            format!("set timezone = '{zone}'"),
+        ];
+        setup.extend(generator.schema());
+        for text in setup {
+            let (one, other) = (ours.simple(&text).await, theirs.simple(&text).await);
+            if !note(&mut counts, seed, shown, &text, &one, &other, false, true) && !text.starts_with("insert") {
+                eprintln!("round {seed}: the schema is not the same in both");
+            }
+        }
+        for _ in 0..ROUND.min(statements - round * ROUND) {
+            let statement = generator.statement();
+            counts.statements += 1;
+            let is_change = matches!(statement.kind, Kind::Change(_));
+            if is_change {
+                let _ = (ours.simple("begin").await, theirs.simple("begin").await);
+            }
+            let with_parameters = !statement.parameters.is_empty() || statement.text.len().is_multiple_of(7);
+            let (one, other) = match with_parameters {
+                true => {
+                    let parameters = &statement.parameters;
+                    (
+                        ours.extended(&statement.text, parameters).await,
+                        theirs.extended(&statement.text, parameters).await,
+                    )
+                }
+                false => (ours.simple(&statement.text).await, theirs.simple(&statement.text).await),
+            };
+            let mut agrees =
+                note(&mut counts, seed, shown, &statement.text, &one, &other, statement.is_ordered, statement.has_rows);
+            if let Kind::Change(table) = statement.kind {
+                if agrees && matches!(one, Outcome::Rows { .. }) {
+                    let text = format!("select * from {}", generator.tables[table].name);
+                    let (one, other) = (ours.simple(&text).await, theirs.simple(&text).await);
+                    let what = format!("{} ; {text}", statement.text);
+                    agrees = note(&mut counts, seed, shown, &what, &one, &other, false, true);
+                }
+                let end = if agrees { "commit" } else { "rollback" };
+                let _ = (ours.simple(end).await, theirs.simple(end).await);
+            }
+        }
+        if (round + 1).is_multiple_of(50) {
+            let differences: u64 = counts.differences.values().sum();
+            println!("{} statements, {differences} differences", counts.statements);
+        }
+    }
+    counts
+}
+
+/// Counts what came of a statement; whether both did the same.
+#[expect(clippy::too_many_arguments, reason = "what a statement is, what came of it, and where that is counted")]
+fn note(
+    counts: &mut Counts,
+    seed: u64,
+    shown: u64,
+    text: &str,
+    ours: &Outcome,
+    theirs: &Outcome,
+    is_ordered: bool,
+    has_rows: bool,
+) -> bool {
+    let difference = match (ours, theirs) {
+        (Outcome::Error { code, message, .. }, Outcome::Error { code: other, .. })
+            if code == "0A000" && other != "0A000" =>
+        {
+            *counts.missing.entry(message.clone()).or_default() += 1;
+            return false;
+        }
+        (Outcome::Error { code, message, .. }, Outcome::Rows { .. }) if code == "0A000" => {
+            *counts.missing.entry(message.clone()).or_default() += 1;
+            return false;
+        }
+        (Outcome::Error { code, about, .. }, Outcome::Error { code: other, about: other_about, .. }) => {
+            if code == other && about == other_about {
+                counts.errors += 1;
+                return true;
+            }
+            // Of several rows, or several values of one, another may come first.
+            if code != other && code.starts_with("22") && other.starts_with("22") {
+                counts.in_other_ways += 1;
+                return false;
+            }
+            if code == other { "other names in an error".to_owned() } else { format!("{code} instead of {other}") }
+        }
+        (Outcome::Error { code, .. }, Outcome::Rows { .. }) => format!("{code} instead of rows"),
+        (Outcome::Rows { .. }, Outcome::Error { code, .. }) => format!("rows instead of {code}"),
+        (
+            Outcome::Rows { columns, rows, tag },
+            Outcome::Rows { columns: other_columns, rows: others, tag: other_tag },
+        ) => {
+            let sorted = |rows: &Vec<Vec<Option<Vec<u8>>>>| {
+                let mut rows = rows.clone();
+                rows.sort();
+                rows
+            };
+            if columns != other_columns {
+                "other columns".to_owned()
+            } else if tag != other_tag {
+                "another number of rows".to_owned()
+            } else if sorted(rows) != sorted(others) {
+                "other rows".to_owned()
+            } else if is_ordered && rows != others {
+                "rows in another order".to_owned()
+            } else {
+                counts.rows += rows.len() as u64;
+                return true;
+            }
+        }
+    };
+    let _ = has_rows;
+    let count = counts.differences.entry(difference.clone()).or_default();
+    *count += 1;
+    if *count <= shown {
+        println!("\nround {seed}: {difference}\n  {text}\n  ours:   {ours}\n  theirs: {theirs}");
+    }
+    false
+}

@@ -1,0 +1,86 @@
+//! Changes expressions that are bound already, those of the queries in them too.
+
+use std::{mem, sync::Arc};
+
+use crate::{
+    error::Result,
+    expr::{Expr, Subquery},
+    query::{Body, Query, Select, SourceKind},
+};
+
+/// Gives the expression that takes the place of another one, which stands so many queries deep.
+pub(super) type Change<'c> = dyn FnMut(Expr, usize) -> Result<Expr> + 'c;
+
+/// Changes an expression from its leaves up. `depth`: how many queries lie between it and the rows that are meant.
+pub(super) fn rewrite(expr: Expr, depth: usize, change: &mut Change<'_>) -> Result<Expr> {
+    let expr = expr.map(&mut |inner| rewrite(inner, depth, change))?;
+    let expr = inside(expr, depth, change)?;
+    change(expr, depth)
+}
+
+/// Changes what is in the query of an expression; the rows that are meant are those around it.
+pub(super) fn rewrite_inside(expr: Expr, change: &mut Change<'_>) -> Result<Expr> {
+    inside(expr, 0, change)
+}
+
+fn inside(mut expr: Expr, depth: usize, change: &mut Change<'_>) -> Result<Expr> {
+    if let Expr::Subquery(Subquery { query, is_correlated: true, .. }) = &mut expr {
+        rewrite_query(own(query), depth + 1, change)?;
+    }
+    Ok(expr)
+}
+
+/// The query alone: what else holds it keeps it as it was.
+fn own(query: &mut Arc<Query>) -> &mut Query {
+    Arc::make_mut(query)
+}
+
+fn rewrite_query(query: &mut Query, depth: usize, change: &mut Change<'_>) -> Result<()> {
+    let mut one = |expr: &mut Expr| -> Result<()> {
+        *expr = rewrite(mem::replace(expr, Expr::TRUE), depth, change)?;
+        Ok(())
+    };
+    query.limit.iter_mut().chain(&mut query.offset).try_for_each(&mut one)?;
+    match &mut query.body {
+        Body::Select(select) => rewrite_select(select, depth, change),
+        Body::Values(rows) => rows.iter_mut().flatten().try_for_each(one),
+        Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| rewrite_query(side, depth, change)),
+    }
+}
+
+fn rewrite_select(select: &mut Select, depth: usize, change: &mut Change<'_>) -> Result<()> {
+    for source in &mut select.sources {
+        match &mut source.kind {
+            // What looks at nothing around stays shared: a query that is run once is known by its address.
+            SourceKind::Derived(query) | SourceKind::Once(query) if super::arrange::uses_outer(query, 1) => {
+                rewrite_query(own(query), depth, change)?;
+            }
+            _ => {}
+        }
+    }
+    let mut one = |expr: &mut Expr| -> Result<()> {
+        *expr = rewrite(mem::replace(expr, Expr::TRUE), depth, change)?;
+        Ok(())
+    };
+    for source in &mut select.sources {
+        source.on.iter_mut().chain(&mut source.filter).try_for_each(&mut one)?;
+        match &mut source.kind {
+            SourceKind::Table(table) => {
+                let access = &mut table.access;
+                let sides = [&mut access.lower, &mut access.upper].into_iter().flatten().map(|(_, bound)| bound);
+                access.equal.iter_mut().chain(sides).try_for_each(|bound| one(&mut bound.value))?;
+            }
+            SourceKind::Series(bounds) => bounds.iter_mut().try_for_each(&mut one)?,
+            SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => one(expr)?,
+            SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
+        }
+    }
+    select.before.iter_mut().try_for_each(&mut one)?;
+    if let Some(group) = &mut select.group {
+        group.keys.iter_mut().chain(&mut group.having).try_for_each(&mut one)?;
+        for call in &mut group.aggregates {
+            call.exprs_mut().try_for_each(&mut one)?;
+        }
+    }
+    select.output.iter_mut().try_for_each(one)
+}
