@@ -26,9 +26,14 @@ impl Store {
     fn new(db: Database, kind: IndexKind) -> Self {
         let rows = db.table_with("rows", TableOptions::default().index(kind)).unwrap();
         let ordered = if kind == IndexKind::Hash { IndexKind::BTree } else { kind };
-        let halves = db
-            .index_with(&rows, "halves", IndexOptions::new(Uniqueness::NonUnique).kind(ordered), |key: &u64, _| key / 2)
-            .unwrap();
+        let options = IndexOptions::new(Uniqueness::NonUnique).kind(ordered);
+        let halves = loop {
+            match db.index_with(&rows, "halves", options.clone(), |key: &u64, _| key / 2) {
+                // Where memory is refused at random.
+                Err(Error::OutOfMemory { .. }) => {}
+                opened => break opened.unwrap(),
+            }
+        };
         Self { db, rows, halves }
     }
 

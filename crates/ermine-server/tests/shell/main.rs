@@ -273,6 +273,7 @@ fn a_directory_is_used_by_one_process() {
 #[test]
 fn users_say_who_they_are() {
     let directory = Directory::new("shell-users");
+    output(&["init", directory.path()], "");
     output(&["user", "add", "ann", directory.path()], "pencil\n");
     let serving = Serving::start(&directory.0, &[]);
     let place = Place::There(&serving);

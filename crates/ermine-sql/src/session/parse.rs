@@ -184,7 +184,8 @@ fn join_literals(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
                 match &mut joined[at].token {
                     // The parser would take it for a name.
                     Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) if !has_ended => {
-                        let message = format!("syntax error at or near \"{}\"", token.token);
+                        // Without the literal: it may be a password.
+                        let message = "syntax error: a literal behind another one on the same line";
                         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
                     }
                     Token::SingleQuotedString(text) => text.push_str(more),

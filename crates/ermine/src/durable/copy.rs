@@ -16,7 +16,7 @@ use crate::{
     error::{Error, Result},
     log::{
         block::{HEADER_BYTES, Sealed},
-        identity::{IDENTITY, Identity, IdentityFile, Label, Said},
+        identity::{self, IDENTITY, Identity, IdentityFile, Label, Said},
         space::Span,
     },
     platform::file::{Directory, File, Open, real},
@@ -195,7 +195,7 @@ impl<'a> Filling<'a> {
 
     fn complete(&mut self, marker: Option<Marker>) -> io::Result<()> {
         if let Some(said) = self.said.take() {
-            self.made.push(IDENTITY.into());
+            self.made.extend([identity::UNFINISHED.into(), IDENTITY.into()]);
             IdentityFile::create(self.to, said)?;
         }
         self.to.sync()?;

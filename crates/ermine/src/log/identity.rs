@@ -33,7 +33,8 @@ use crate::platform::file::{Directory, File, Open};
 
 /// The name of the file.
 pub(crate) const IDENTITY: &str = "IDENTITY";
-const UNFINISHED: &str = "IDENTITY.new";
+/// Its name until it is whole.
+pub(crate) const UNFINISHED: &str = "IDENTITY.new";
 
 const MAGIC: [u8; 8] = *b"ERMIDEN1";
 const LABEL_MAGIC: [u8; 8] = *b"ERMLABE1";

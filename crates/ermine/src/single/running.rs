@@ -196,7 +196,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
             self.engine.close_snapshot(snapshot, &mut worker);
         }
         let state = worker.state.get_mut();
-        state.footprint.clear();
+        state.footprint.clear(self.engine.budget.is_tight());
         drop(state.savepoints.end());
         state.positions.clear();
         state.copies.clear();

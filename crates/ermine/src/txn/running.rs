@@ -210,7 +210,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
             state.retire_version(self.engine, version);
         }
         state.certifier.end(&state.reader);
-        state.footprint.clear();
+        state.footprint.clear(self.engine.budget.is_tight());
         state.kept.set(0, &self.engine.budget);
         state.doomed = None;
         worker.slot.leave();

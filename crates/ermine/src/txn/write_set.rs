@@ -162,9 +162,10 @@ impl<W, D> Footprint<W, D> {
             + self.discarded.capacity() * size_of::<D>()
     }
 
-    /// A new transaction. What a very large one needed is given back.
-    pub(crate) fn clear(&mut self) {
-        if self.bytes() > KEPT_BYTES {
+    /// A new transaction. What a very large one needed is given back; all of it, where memory `is_tight`: the next transaction would
+    /// have to ask for what it finds here.
+    pub(crate) fn clear(&mut self, is_tight: bool) {
+        if self.bytes() > if is_tight { 0 } else { KEPT_BYTES } {
             *self = Self::default();
         }
         self.writes.clear();

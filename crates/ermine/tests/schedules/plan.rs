@@ -169,7 +169,7 @@ impl Draft<'_> {
             1 => TxnOptions::read_only(),
             _ => TxnOptions::snapshot(),
         };
-        Script { options, operations, end: End::Commit }
+        Script { options, operations, end: End::Commit, declares: false }
     }
 
     fn threads(&mut self, most: usize, each: usize, mut script: impl FnMut(&mut Self) -> Script) -> Vec<Vec<Script>> {
