@@ -381,7 +381,7 @@ fn a_safe_snapshot_is_handed_out_again_for_its_interval_to_those_who_accept_an_o
 
 /// One takes the number of the open batch, a client closes the batch and is told so, then reports on it, and a receipt comes into the
 /// batch before the report commits. Only time says that the report comes after the closing.
-fn report_after_close(scheme: Scheme, closing: TxnOptions, report: TxnOptions) -> Result<(), Abort> {
+fn report_after_close(scheme: Scheme, closing: TxnOptions, report: TxnOptions) -> Result<(), Box<Abort>> {
     let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
     let table = filled(&db);
     let adding = db.begin(TxnOptions::default()).unwrap();
@@ -391,7 +391,7 @@ fn report_after_close(scheme: Scheme, closing: TxnOptions, report: TxnOptions) -
     report.get(&table, &1).unwrap();
     adding.put(&table, &1, &109).unwrap();
     adding.commit().unwrap();
-    report.commit().map(drop).map_err(|error| error.as_abort().expect("a lost conflict").clone())
+    report.commit().map(drop).map_err(|error| error.as_abort().expect("a lost conflict").clone().into())
 }
 
 #[test]

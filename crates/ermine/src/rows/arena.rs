@@ -653,11 +653,8 @@ mod tests {
             // Nothing that is in use has been given away.
             for (block, bytes) in &blocks {
                 // SAFETY: in use, and as long as this.
-                assert!(
-                    unsafe { std::slice::from_raw_parts(block.as_ptr(), *bytes) }
-                        .iter()
-                        .all(|byte| *byte == size as u8)
-                );
+                let content = unsafe { std::slice::from_raw_parts(block.as_ptr(), *bytes) };
+                assert!(content.iter().all(|byte| *byte == size as u8));
             }
         }
         (pool.bytes(), most)
