@@ -31,7 +31,7 @@ mod waits;
 use std::{
     cell::RefCell,
     sync::{Arc, atomic::AtomicBool},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use hashbrown::HashMap;
@@ -521,6 +521,8 @@ impl Session {
         let modes = self.modes();
         let mut attempts = 0;
         let mut patience = Patience::new(self.patience());
+        // Each attempt may have waited in the engine for a row that a prepared transaction holds.
+        let until = Instant::now() + self.patience();
         loop {
             attempts += 1;
             let mut open = self.open(modes)?;
@@ -548,7 +550,10 @@ impl Session {
                     self.wait_for_others(&mut patience, error)?;
                 }
                 Err(error)
-                    if error.state() == SqlState::SERIALIZATION_FAILURE && attempts < ATTEMPTS && rows.take_back() =>
+                    if error.state() == SqlState::SERIALIZATION_FAILURE
+                        && attempts < ATTEMPTS
+                        && Instant::now() < until
+                        && rows.take_back() =>
                 {
                     std::thread::sleep(Duration::from_micros(u64::from(attempts.min(20)) * 10 * fastrand::u64(0..10)));
                 }

@@ -17,7 +17,10 @@ mod judge;
 mod sessions;
 mod world;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ermine::{
     Database, Options, Scheme,
@@ -62,7 +65,8 @@ impl Setting {
 
     fn open(&self, directory: &FaultyDirectory) -> (Arc<Database>, SqlDatabase) {
         let options = Options::default().scheme(self.scheme).log_buffer_bytes(64 << 10);
-        let options = options.segment_bytes(self.segment_bytes);
+        // What a prepared transaction holds is not waited for: nothing ends it meanwhile.
+        let options = options.segment_bytes(self.segment_bytes).wait_max(Duration::from_millis(1));
         let engine = Database::open_in(Arc::new(directory.clone()), options);
         let engine = Arc::new(engine.unwrap_or_else(|error| panic!("it does not open: {error}")));
         let sql = SqlDatabase::open(engine.clone()).unwrap_or_else(|error| panic!("SQL does not open: {error}"));
