@@ -88,7 +88,7 @@ fn show_file(
     let (mut sum, mut records) = (Sum::default(), log.records(file)?);
     for record in &mut records {
         let LogRecord { position, bytes, epoch, tid, rows, moment, .. } = record?;
-        // A note of the time is nobody's.
+        // A note of the time belongs to no transaction.
         if moment.is_some() {
             continue;
         }

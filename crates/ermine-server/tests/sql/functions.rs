@@ -1,4 +1,4 @@
-//! Functions that take long: they end when they are to, and hold up nobody.
+//! Functions that take long: they end when they are to, and hold up no other client.
 
 use tokio_postgres::{Client, SimpleQueryMessage, error::SqlState};
 

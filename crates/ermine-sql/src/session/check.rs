@@ -23,7 +23,7 @@ pub struct SqlVerification {
 
 impl SqlDatabase {
     /// Decodes every row, holds the entries of all indexes against the rows and the rows against the entries, and definitions against
-    /// storage and names. Nobody changes anything meanwhile.
+    /// storage and names. No other session may change anything meanwhile.
     pub fn verify(&self) -> Result<SqlVerification> {
         self.session("verify", "verify").verify()
     }

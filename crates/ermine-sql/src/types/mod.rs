@@ -372,7 +372,7 @@ pub struct Environment {
 /// What ends a statement before its time, and how one that takes long lets others run.
 #[derive(Clone, Debug)]
 pub struct Interrupt {
-    /// Set by whoever wants the statement to end; it is false again when the statement has noticed.
+    /// Set by a request to end the statement; false again when the statement has noticed.
     pub cancel: Arc<AtomicBool>,
     /// When the statement has taken too long.
     pub deadline: Option<Instant>,
@@ -403,7 +403,7 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Whether somebody wants the statement to end.
+    /// Whether the statement is asked to end.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)

@@ -1,6 +1,6 @@
 //! JSON as `json` keeps it: the text itself, in which parts are found by looking through it.
 //!
-//! Whoever has a text of this kind has it from [`checked`], or put together from such texts.
+//! A text of this kind comes from [`checked`], or is put together from such texts.
 
 use super::{DEPTH_MAX, too_deep};
 use crate::error::{Result, SqlError, SqlState};
