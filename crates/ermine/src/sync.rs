@@ -73,7 +73,8 @@ pub(crate) fn home_of_thread() -> usize {
     }
 }
 
-/// Waits for another thread to make a short step: a few busy turns, then the core is handed over.
+/// Waits for another thread to make a short step: a few busy turns, then the core is handed over. A wait that becomes long, for a
+/// transaction that stays open, sleeps: it must not take a core from the transactions that run.
 ///
 /// Handing it over matters: there are more threads than cores in ordinary use, and the thread waited for may be one
 /// that is not running.
@@ -85,6 +86,11 @@ pub(crate) struct Spin {
 impl Spin {
     #[cfg(not(shuttle))]
     const BUSY_TURNS: u32 = 6;
+    /// After these, some milliseconds, the wait is long.
+    #[cfg(not(any(loom, shuttle)))]
+    const SHORT_TURNS: u32 = 1 << 10;
+    #[cfg(not(any(loom, shuttle)))]
+    const SLEEP: std::time::Duration = std::time::Duration::from_micros(50);
     #[cfg(loom)]
     const TURNS_EXPLORED: u32 = 8;
 
@@ -105,8 +111,10 @@ impl Spin {
             for _ in 0..1 << self.turns {
                 std::hint::spin_loop();
             }
-        } else {
+        } else if self.turns < Self::SHORT_TURNS {
             std::thread::yield_now();
+        } else {
+            std::thread::sleep(Self::SLEEP);
         }
         self.turns = self.turns.saturating_add(1);
     }
