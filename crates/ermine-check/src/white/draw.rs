@@ -135,6 +135,11 @@ impl Seen {
         &self.touched[self.run..]
     }
 
+    /// Whether the transaction's own write hides what others do to a row.
+    pub(super) fn hides(&self, me: u32, row: Item) -> bool {
+        row != Item::NONE && self.by_row[row.at()].written_by == me
+    }
+
     /// The newest version of a row that this transaction read so far, by its stamp.
     pub(super) fn newest_read(&self, me: u32, row: Item) -> Option<Stamp> {
         let seen = &self.by_row[row.at()];
@@ -180,7 +185,7 @@ impl Pen<'_> {
         let stamp = transaction.stamp().expect("it committed");
         let snapshot = transaction.terms().snapshot.then_some(transaction.begin());
         self.seen.begin();
-        ranges.begin(me);
+        ranges.begin(me, stamp);
         for (operation, &item) in transaction.operations().zip(items) {
             match operation {
                 Operation::Read { version, value, .. } => {

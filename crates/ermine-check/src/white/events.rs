@@ -134,8 +134,13 @@ impl Events {
 
     /// The first event of an entry at a stamp or above.
     pub(super) fn first_from(&self, rank: Rank, at: Stamp) -> Option<&Event> {
+        self.from(rank, at).next()
+    }
+
+    /// The events of an entry at a stamp or above.
+    pub(super) fn from(&self, rank: Rank, at: Stamp) -> impl Iterator<Item = &Event> {
         let (events, before) = self.of_entry(rank, at);
-        events.get(before).map(|&event| &self.list[event as usize])
+        events[before..].iter().map(|&event| &self.list[event as usize])
     }
 
     /// The numbers of an entry's events, and how many of them are below a stamp.

@@ -19,7 +19,9 @@
 //!    looked at one by one. So nobody reaches himself over auxiliary nodes.
 //! 2. A death that the range's own reads deny is none: without a snapshot, a scan may read a row as it was before a
 //!    deletion that committed just below `at`.
-//! 3. What follows from the edges of rows is left out where that is free. The first birth of an entry stands for the later
+//! 3. A birth of a row that the transaction has written itself draws no edge: the range shows its own row there, whatever
+//!    others did before it committed. Such births stand beside those of invariant 1.
+//! 4. What follows from the edges of rows is left out where that is free. The first birth of an entry stands for the later
 //!    ones, which overwrite it.
 
 use std::{mem, ops::Range};
@@ -66,6 +68,8 @@ pub(super) struct Ranges<'h> {
     deaths_wanted: Vec<Request>,
     /// The transaction that is walked over.
     me: u32,
+    /// When it committed.
+    stamp: Stamp,
     /// The ranks of what it wrote, sorted, once somebody has asked.
     own: Option<Vec<Rank>>,
     /// By item: the last stretch that it was counted in.
@@ -96,6 +100,7 @@ impl<'h> Ranges<'h> {
             births_wanted: Vec::new(),
             deaths_wanted: Vec::new(),
             me: 0,
+            stamp: Stamp::ZERO,
             own: None,
             counted,
             stretches: 0,
@@ -107,8 +112,8 @@ impl<'h> Ranges<'h> {
     }
 
     /// The next transaction.
-    pub(super) fn begin(&mut self, me: u32) {
-        self.me = me;
+    pub(super) fn begin(&mut self, me: u32, stamp: Stamp) {
+        (self.me, self.stamp) = (me, stamp);
         self.own = None;
     }
 
@@ -214,6 +219,9 @@ impl<'h> Ranges<'h> {
         self.cuts.clear();
         self.cuts.extend(own[first..].iter().take_while(|&&rank| rank < stretch.ranks.end));
         self.own = Some(own);
+        for &row in seen.touched.iter().filter(|&&row| seen.hides(self.me, row)) {
+            self.entries.born_within(row, stretch.index, stretch.at, self.stamp, &mut self.cuts);
+        }
         if seen.highest >= stretch.at {
             for &row in &seen.touched {
                 if let Some(newest) = seen.newest_read(self.me, row).filter(|&newest| newest >= stretch.at) {
@@ -251,7 +259,8 @@ impl<'h> Ranges<'h> {
             return;
         }
         for &rank in &self.cuts {
-            if let Some(event) = events.first_from(rank, stretch.at) {
+            let shown = |event: &&Event| !seen.hides(self.me, event.row);
+            if let Some(event) = events.from(rank, stretch.at).find(shown) {
                 self.birth(event, seen, drawing);
             }
         }
@@ -262,10 +271,11 @@ impl<'h> Ranges<'h> {
         self.births_wanted.extend(wanted.map(|&piece| Request { piece, by: self.me }));
     }
 
-    /// What a transaction read of a row is told by the row's own edges.
+    /// What a transaction read of a row is told by the row's own edges, and what it wrote hides what others do.
     fn birth(&self, event: &Event, seen: &Seen, drawing: &mut Drawing) {
         let is_read = event.row != Item::NONE && seen.newest_read(self.me, event.row).is_some();
-        if event.writer != Writer::INITIAL && event.writer.0 != self.me && !is_read {
+        let is_seen = is_read || seen.hides(self.me, event.row);
+        if event.writer != Writer::INITIAL && event.writer.0 != self.me && !is_seen {
             drawing.edge(Node(self.me), Node(event.writer.0), Kind::PredicateReadWrite);
         }
     }

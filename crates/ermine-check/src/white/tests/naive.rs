@@ -27,6 +27,18 @@ struct Event {
     row: Row,
 }
 
+/// What a transaction has seen and done so far.
+#[derive(Default)]
+struct Seen {
+    /// When it commits.
+    end: Stamp,
+    newest: BTreeMap<Row, Stamp>,
+    touched: BTreeSet<Row>,
+    written: BTreeSet<Row>,
+    /// The reads since anything else: those of a range are among them.
+    run: BTreeSet<Row>,
+}
+
 /// What it finds.
 pub(super) struct Naive {
     /// Edges that must be there.
@@ -73,34 +85,32 @@ impl Naive {
     }
 
     fn transaction(&mut self, history: &History, me: usize) {
-        let mut newest: BTreeMap<Row, Stamp> = BTreeMap::new();
-        let mut touched: BTreeSet<Row> = BTreeSet::new();
-        // The reads since anything else: those of a range are among them.
-        let mut run: BTreeSet<Row> = BTreeSet::new();
+        let mut seen = Seen { end: history.transaction(me).stamp().unwrap(), ..Seen::default() };
         for operation in history.transaction(me).operations() {
             match operation {
                 Operation::Read { table, key, version, .. } => {
                     let row = (table, key.to_vec());
-                    touched.insert(row.clone());
-                    run.insert(row.clone());
+                    seen.touched.insert(row.clone());
+                    seen.run.insert(row.clone());
                     if version != ReadVersion::Own {
                         let stamp = self.read(me as u32, &row, version);
-                        let known = newest.entry(row).or_insert(stamp);
+                        let known = seen.newest.entry(row).or_insert(stamp);
                         *known = stamp.max(*known);
                     }
                 }
                 Operation::Write { table, key, .. } => {
-                    touched.insert((table, key.to_vec()));
-                    run.clear();
+                    seen.touched.insert((table, key.to_vec()));
+                    seen.written.insert((table, key.to_vec()));
+                    seen.run.clear();
                 }
                 Operation::Entry { .. } => {}
                 Operation::Range { index, lower, upper, at } => {
                     let inside = |entry: &[u8]| entry >= lower && upper.is_none_or(|upper| entry < upper);
                     let all = self.entries.clone();
                     for ((_, _), events) in all.iter().filter(|((of, entry), _)| *of == index && inside(entry)) {
-                        self.entry(me as u32, events, at, &newest, &touched, &run);
+                        self.entry(me as u32, events, at, &seen);
                     }
-                    run.clear();
+                    seen.run.clear();
                 }
             }
         }
@@ -132,21 +142,16 @@ impl Naive {
         seen.map_or(Stamp::ZERO, |seen| versions[seen].stamp)
     }
 
-    fn entry(
-        &mut self,
-        me: u32,
-        events: &[Event],
-        at: Stamp,
-        newest: &BTreeMap<Row, Stamp>,
-        touched: &BTreeSet<Row>,
-        run: &BTreeSet<Row>,
-    ) {
+    fn entry(&mut self, me: u32, events: &[Event], at: Stamp, seen: &Seen) {
+        let Seen { end, newest, touched, written, run } = seen;
         let mut first = true;
         for event in events.iter().filter(|event| event.birth && event.stamp >= at) {
             let Some(writer) = event.writer else { continue };
             let read = newest.get(&event.row);
-            if read.is_none_or(|&read| read < event.stamp) {
-                self.add(me, writer, Kind::PredicateReadWrite, first && read.is_none());
+            // The transaction's own write hides the row; what comes after that write follows from it.
+            let hidden = written.contains(&event.row);
+            if read.is_none_or(|&read| read < event.stamp) && !(hidden && event.stamp < *end) {
+                self.add(me, writer, Kind::PredicateReadWrite, first && read.is_none() && !hidden);
             }
             first = false;
         }
