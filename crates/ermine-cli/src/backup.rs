@@ -64,7 +64,7 @@ pub fn backup(arguments: &Arguments) -> Result<bool> {
 fn explain(error: Error) -> Failure {
     match error {
         Error::Storage(what) if what.contains(" is in use by ") => usage(format!(
-            "{what}: the process that has it open makes the backup, with Database::backup"
+            "{what}: the process that has it open makes the backup (a server, with BACKUP TO 'directory')"
         )),
         error => error.into(),
     }

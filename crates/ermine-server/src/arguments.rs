@@ -46,6 +46,16 @@ pub struct Serve {
     pub listen: Vec<SocketAddr>,
     #[command(flatten)]
     pub engine: Engine,
+    /// Bytes of log after which a checkpoint is made [default: 1 GiB, or more where the last checkpoint is large]
+    ///
+    /// A statement CHECKPOINT makes one at once.
+    #[arg(long, value_name = "BYTES")]
+    pub checkpoint_after: Option<u64>,
+    /// Directory below which clients may make backups
+    ///
+    /// BACKUP TO 'monday' then makes the directory `monday` there. Without it, clients make none.
+    #[arg(long, value_name = "DIR")]
+    pub backup_dir: Option<PathBuf>,
     /// Clients that may be there at the same time
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
@@ -90,6 +100,15 @@ impl Serve {
         options
     }
 
+    /// How the database is opened.
+    pub fn engine_options(&self) -> Options {
+        let mut options = self.engine.options();
+        if let Some(bytes) = self.checkpoint_after {
+            options.checkpoint_after = bytes;
+        }
+        options
+    }
+
     /// Whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
         self.listen.iter().all(|address| address.ip().is_loopback())
@@ -110,12 +129,18 @@ pub struct Engine {
     /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
     #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
     pub durability: Durability,
+    /// Archive of the log: files of the log come there before they are freed
+    ///
+    /// With a backup, `ermine restore` goes on from there to any later moment. Name it whenever the database is opened.
+    #[arg(long, value_name = "DIR")]
+    pub archive: Option<PathBuf>,
 }
 
 impl Engine {
     /// What the engine is told.
     pub fn options(&self) -> Options {
-        Options::default().scheme(self.scheme).order(self.order).durability(self.durability)
+        let options = Options::default().scheme(self.scheme).order(self.order).durability(self.durability);
+        self.archive.iter().fold(options, |options, archive| options.archive(archive))
     }
 }
 
@@ -131,7 +156,7 @@ pub struct Shell {
     /// What is left open is in PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGOPTIONS, PGAPPNAME and PGCONNECT_TIMEOUT. The connection has TLS where the server
     /// does; sslmode or PGSSLMODE says whether it has to (disable, prefer, require). Who the server is, is verified if PGSSLROOTCERT names
     /// a file of certificates.
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["scheme", "order", "durability"])]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["scheme", "order", "durability", "archive"])]
     pub connect: Option<String>,
     /// Run this and end; may be given more than once
     ///

@@ -27,7 +27,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     match tree {
         Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
-        Tree::Copy(_) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Role(_) => false,
+        Tree::Copy(_) | Tree::Fetch(_) | Tree::Maintenance(_) | Tree::Modes(_) | Tree::Role(_) => false,
     }
 }
 
@@ -85,6 +85,7 @@ impl Session {
         let statement = match tree {
             Tree::Plain(statement) => &**statement,
             Tree::TwoPhase(what, gid) => return self.two_phase(*what, gid, rows),
+            Tree::Maintenance(what) => return self.maintain(what, prepared.columns(), rows),
             Tree::Fetch(fetch) => {
                 self.fetch(fetch, prepared.columns(), rows)?;
                 return Ok(Completion::default());
