@@ -256,7 +256,7 @@ impl Session {
             database: self.environment.database.to_string(),
             prepared: now(),
         });
-        let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, open, about, self.patience()));
+        let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, open, about));
         // What was not prepared is rolled back, and the block is over.
         self.end_settings(prepared.is_ok());
         prepared
