@@ -27,7 +27,8 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn reads(&self, each: &mut OwnRead<'_>) -> Result<()> {
         let operation = self.operation()?;
         let reads = operation.state.tid.and_then(|tid| self.engine.shared.promises.reads(tid));
-        let show = |table, lower: Bound<&[u8]>, upper: Bound<&[u8]>| each(&self.engine.table(table).name(), lower, upper);
+        let show =
+            |table, lower: Bound<&[u8]>, upper: Bound<&[u8]>| each(&self.engine.table(table).name(), lower, upper);
         reads.map_or(Ok(()), |reads| reads.for_each(show))
     }
 }
