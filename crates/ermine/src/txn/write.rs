@@ -128,6 +128,9 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         let operation = self.operation()?;
         let table = self.engine.live_table(table)?;
+        if operation.promise_on(table.id, key).is_some() {
+            return Ok(RowLock::Held);
+        }
         let Some(row) = table.primary.get(&operation.entered.nodes, key).row else { return Ok(RowLock::Free) };
         let mut spin = Spin::default();
         loop {
@@ -158,6 +161,12 @@ impl<S: Scheme> Txn<'_, S> {
                     *kept.insert(place.map_err(|error| operation.fail_write(error))?)
                 }
             };
+            if operation.state.promised.is_none()
+                && let Some(holder) = operation.promise_on(table.id, key)
+            {
+                // It would lose at its commit, if the other one is not over by then.
+                return Err(operation.lose(Conflict::promised(place, holder)));
+            }
             let tried = operation.write(table, key, place, content, how);
             operation.state.arena.give_back_provided();
             match tried.map_err(|error| operation.fail_write(error))? {
@@ -294,6 +303,12 @@ impl<S: Scheme> Operation<'_, S> {
                 Head::Moving | Head::Held(_) => unreachable!("handled above"),
             },
         }
+    }
+
+    /// Who else has promised to commit and has read a key.
+    fn promise_on(&self, table: TableId, key: &[u8]) -> Option<Tid> {
+        let promises = &self.engine.shared.promises;
+        if promises.any() { promises.holder(table, key, self.state.tid) } else { None }
     }
 
     /// What is at the head of a row decides that nothing is written: the transaction has read that.
