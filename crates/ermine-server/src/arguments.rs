@@ -25,7 +25,7 @@ pub enum Command {
     /// Open a database and serve it
     ///
     /// Ends after SIGTERM or SIGINT: clients outside of transactions are sent away at once, transactions may go on for a while. A second
-    /// signal ends them too.
+    /// signal ends them too. Ends with status 1 when the log can no longer be written, after a sync that failed: started again, it recovers.
     Serve(Box<Serve>),
     /// Run SQL: what is typed, or a script
     ///

@@ -1,6 +1,11 @@
 //! `ermined serve`.
 
-use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, sync::Arc, time::Duration};
+use std::{
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt as _,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
 
 use ermine::Database;
 use ermine_server::{
@@ -31,6 +36,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
     let database = Arc::new(Database::open(&arguments.dir, arguments.engine_options()).map_err(failed)?);
+    let watched = Arc::downgrade(&database);
     let database = SqlDatabase::open(database).map_err(failed)?;
     database.confine_backups(backup_dir);
     let backend = SqlBackend::new(database, arguments.engine.scheme.waits());
@@ -40,11 +46,13 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     }
     raise_file_limit();
     let runtime = options.runtime().map_err(failed)?;
+    let failure = Arc::new(OnceLock::new());
     let served = runtime.block_on(async {
         let server = Server::listen(backend, options, tls, &arguments.listen)?;
         // Before anybody is told whom to end.
         let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
         tokio::spawn(end_at_signals(signals, server.control()));
+        tokio::spawn(end_at_failure(watched, server.control(), failure.clone()));
         for address in server.addresses()? {
             log::info!("{} is served on {address}", arguments.dir.display());
         }
@@ -53,7 +61,11 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     });
     // Sessions that are still there hold the database open; without them it is closed here, and all of it is durable.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    served.map_err(failed)
+    served.map_err(failed)?;
+    match failure.get() {
+        None => Ok(()),
+        Some(why) => Err(Failure::Failed(format!("the server ended because its database failed: {why}"))),
+    }
 }
 
 /// Each connection is a file.
@@ -61,6 +73,23 @@ fn raise_file_limit() {
     let limits = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits }) {
         log::warn!("the number of open files stays at {:?}: {error}", limits.current);
+    }
+}
+
+/// Ends the server when nothing can be committed any more: whoever looks after the process starts it again, which recovers.
+async fn end_at_failure(database: Weak<Database>, control: Control, failure: Arc<OnceLock<String>>) {
+    const INTERVAL: Duration = Duration::from_millis(200);
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let Some(failed) = database.upgrade().map(|database| database.failure()) else { return };
+        if let Some(why) = failed {
+            log::error!("the server ends: {why}");
+            let _ = failure.set(why.to_string());
+            // Transactions that are open cannot commit.
+            control.end();
+            control.end();
+            return;
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) fn of_engine(error: Error) -> SqlError {
         Error::Poisoned(why) => SqlError::new(SqlState::IO_ERROR, format!("the log can no longer be written: {why}"))
             .hint("Mend the cause and start the server again; whether the last transactions happened shows then."),
         Error::Corrupt { .. } | Error::Decode { .. } => SqlError::new(SqlState::DATA_CORRUPTED, error.to_string()),
+        Error::DiskFull(why) => SqlError::new(SqlState::DISK_FULL, format!("no room is left on the device: {why}"))
+            .hint("Rows can be read and deleted, and writing goes on when there is room again: free some, or delete rows."),
         Error::Storage(why) => SqlError::new(SqlState::IO_ERROR, why),
         other => SqlError::new(SqlState::INTERNAL_ERROR, other.to_string()),
     }

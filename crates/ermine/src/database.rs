@@ -214,6 +214,12 @@ impl Database {
         Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
+    /// Why nothing can be committed any more, if that is so: [`Error::Poisoned`]. Readers go on, but a program that serves others ends
+    /// best, and opens the database again.
+    pub fn failure(&self) -> Option<Error> {
+        with_engine!(&*self.engine, engine => engine.failure())
+    }
+
     /// What was found when the database was opened, and how long that took.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery

@@ -13,7 +13,7 @@ use crate::{
         store::Store,
     },
     epoch::EpochManager,
-    error::Result,
+    error::{Error, Result},
     gate::Gate,
     ids::{DatabaseId, TableId, Tid},
     log::Log,
@@ -261,6 +261,11 @@ impl<S: Scheme> Engine<S> {
     pub(crate) fn chores(&self) -> Chores {
         let unloaded = self.store.as_ref().is_some_and(|store| store.unloaded() > 0);
         Chores { checkpoints: self.log.is_some(), loading: unloaded }
+    }
+
+    /// Why nothing can be committed any more, if that is so.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.log.as_ref().and_then(|log| log.check().err())
     }
 
     /// Waits until everything that has been committed is durable.

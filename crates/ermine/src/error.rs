@@ -98,6 +98,9 @@ pub enum Error {
     /// safe: close the database, mend the cause, and open it again. A transaction that ended with this error may have
     /// happened.
     Poisoned(Arc<str>),
+    /// The device has no room for what a transaction writes; the text says where. Rows can be read and deleted meanwhile, and writing
+    /// goes on by itself as soon as there is room: free some, or delete rows and wait for the next checkpoint.
+    DiskFull(String),
     /// The files of a database cannot be used; the text says which, why, and what to do.
     Storage(String),
     /// A restore to a place before the earliest that the backup can be restored to: take an older backup.
@@ -255,6 +258,10 @@ impl fmt::Display for Error {
             Self::Poisoned(why) => write!(
                 f,
                 "the log cannot be written any more: {why}; what was acknowledged is safe: close the database and open it again"
+            ),
+            Self::DiskFull(what) => write!(
+                f,
+                "no room is left on the device: {what}; rows can be read and deleted, and writing goes on when there is room again"
             ),
             Self::Storage(what) => what.fmt(f),
             Self::TooEarly { lsn, moment } => {

@@ -1,5 +1,5 @@
-//! The background threads of a database: one lets epochs go on and frees what idle workers left behind, one makes checkpoints,
-//! and one reads what is in files only.
+//! The background threads of a database: one lets epochs go on and frees what idle workers left behind, one keeps room on the device,
+//! one makes checkpoints, and one reads what is in files only.
 //!
 //! The schedule explorer runs none: its tests call `Database::maintain` from a task of theirs.
 
@@ -51,6 +51,11 @@ mod background {
             })?;
             let chores = with_engine!(&**engine, engine => engine.chores());
             if chores.checkpoints {
+                // Beside checkpoints, which take long.
+                helpers.repeat("ermine-room", engine, |engine| {
+                    with_engine!(engine, engine => engine.keep_room());
+                    Self::IDLE_INTERVAL
+                })?;
                 helpers.repeat("ermine-checkpoint", engine, |engine| {
                     let made = with_engine!(engine, engine => engine.checkpoint_if_due());
                     if made.is_ok() { Self::IDLE_INTERVAL } else { Self::RETRY_INTERVAL }

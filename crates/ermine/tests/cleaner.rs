@@ -261,7 +261,7 @@ fn a_checkpoint_that_fails_leaves_nothing_and_the_next_one_works() {
             written.store(0, SeqCst);
             room.store(bytes, SeqCst);
             let failed = cleaned.db.checkpoint();
-            assert!(matches!(&failed, Err(Error::Storage(_))), "{shape:?}, room for {bytes}: {failed:?}");
+            assert!(matches!(&failed, Err(Error::DiskFull(_))), "{shape:?}, room for {bytes}: {failed:?}");
             let left = unfinished(&directory, &before);
             assert!(left.is_empty(), "{shape:?}, room for {bytes}: {left:?}");
             cleaned.check();

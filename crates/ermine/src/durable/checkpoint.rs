@@ -111,6 +111,12 @@ impl Checkpoints {
         self.state.lock().expect("no code panics while it makes a checkpoint").newest.is_some()
     }
 
+    /// Bytes of the newest one, where none is being made.
+    #[cfg(not(shuttle))]
+    pub(crate) fn image_bytes(&self) -> u64 {
+        self.state.try_lock().ok().and_then(|state| state.newest).map_or(0, |(_, bytes)| bytes)
+    }
+
     /// Bytes of log since the newest one began, and its size.
     pub(crate) fn distance(&self, now: u64) -> (u64, u64) {
         let state = self.state.lock().expect("no code panics while it makes a checkpoint");
@@ -182,10 +188,22 @@ impl<S: Scheme> Engine<S> {
         // Of a large database less often, so that what checkpoints write stays in proportion.
         // Recovery keeps the keys of what it replays in memory.
         let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
-        if distance < after.max(2 * size) && !log.is_crowded() && !self.tables.are_drops_due() {
+        let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.are_drops_due();
+        if !is_due && !(distance > 0 && log.room.is_short() && store.checkpoints.upkeep.may_try_for_room()) {
             return Ok(());
         }
         store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
+    }
+
+    /// Has room in reserve, for the next segment and the next checkpoint, once there is something worth it in the log.
+    #[cfg(not(shuttle))]
+    pub(crate) fn keep_room(&self) {
+        let (Some(log), Some(store)) = (&self.log, &self.store) else { return };
+        let segment = self.options.segment_bytes;
+        if log.written().0 >= segment / 4 || log.segments().len() > 1 {
+            log.room.want_for_checkpoint(segment + store.checkpoints.image_bytes() * 5 / 4);
+            log.room.keep();
+        }
     }
 
     /// Makes a checkpoint and frees what it makes free. One at a time; a second caller waits, and makes another.
@@ -201,6 +219,7 @@ impl<S: Scheme> Engine<S> {
             return Ok(CheckpointReport::default());
         }
         store.cold.mend().map_err(storage)?;
+        let _lent = log.room.lend();
         let segments = log.segments();
         let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT);
         let log_floor = segments[oldest_kept].start.min(begin);
@@ -324,7 +343,7 @@ impl<S: Scheme> Walk<'_, S> {
         check_span(self.segments[0].start, walked)?;
         self.cold.finish().map_err(storage)?;
         // What addresses point to in the log.
-        self.log.wait(walked - GRANULE)?;
+        self.log.wait_or_fail(walked - GRANULE)?;
         self.store.cold.set_live(&self.live);
         let is_waste = |file: &ColdFile| self.waste.iter().any(|waste| waste.start == file.start);
         let kept: Vec<_> =
@@ -514,7 +533,7 @@ impl<S: Scheme> Walk<'_, S> {
     /// Reads a record that may just have been committed.
     fn read_new(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRecord> {
         if address.space() == Space::Log {
-            self.log.wait(address.lsn(self.segments[0].start).offset())?;
+            self.log.wait_or_fail(address.lsn(self.segments[0].start).offset())?;
         }
         self.store.read_raw(&self.segments, address, table, row)
     }

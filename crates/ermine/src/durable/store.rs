@@ -22,6 +22,7 @@ use crate::{
         block::HEADER_BYTES,
         lsn::{Address, Lsn, Space},
         record::{BlobRef, Payload, Record, find_row},
+        room::is_full,
         scan::{Extent, read_block},
         segment::{SegmentFiles, name_of},
         space::Span,
@@ -40,7 +41,7 @@ use crate::{
 
 /// An error of an operation on files, in words.
 pub(crate) fn storage(error: io::Error) -> Error {
-    Error::Storage(error.to_string())
+    if is_full(&error) { Error::DiskFull(error.to_string()) } else { Error::Storage(error.to_string()) }
 }
 
 /// A record of a row as it was read.

@@ -1,8 +1,13 @@
 //! What is known of checkpoints from one to the next, whatever they are made of.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+#[cfg(not(shuttle))]
+use std::time::Duration;
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 #[cfg(not(shuttle))]
@@ -14,6 +19,8 @@ pub(crate) struct Upkeep {
     hurry: AtomicBool,
     made: AtomicU64,
     failure: Mutex<Option<String>>,
+    /// When one was last tried because room was short.
+    tried_for_room: Mutex<Option<Instant>>,
 }
 
 impl Upkeep {
@@ -25,6 +32,18 @@ impl Upkeep {
     /// Whether somebody waits for the one that is being made.
     pub(crate) fn is_hurried(&self) -> bool {
         self.hurry.load(Ordering::Relaxed)
+    }
+
+    /// Whether one may be tried for the room that it frees: now and then.
+    #[cfg(not(shuttle))]
+    pub(crate) fn may_try_for_room(&self) -> bool {
+        const PAUSE: Duration = Duration::from_secs(1);
+        let mut tried = self.tried_for_room.lock().expect("no code panics while it looks at the time");
+        let may = tried.is_none_or(|tried| tried.elapsed() >= PAUSE);
+        if may {
+            *tried = Some(Instant::now());
+        }
+        may
     }
 
     /// One has been made.

@@ -2,6 +2,7 @@
 
 use std::{
     sync::{Arc, OnceLock, atomic::AtomicBool},
+    task::Waker,
     thread::{self, JoinHandle},
     time::{Duration, SystemTime},
 };
@@ -13,6 +14,7 @@ use super::{
     flusher::{Flusher, Moment},
     lsn::{GRANULE, Lsn, SEGMENTS},
     ring::Ring,
+    room::Room,
     segment::SegmentFiles,
     space::{Filling, LogSpace, PAGE_BYTES, Piece, SEGMENT_BYTES_MAX, Span},
     waiters::Waiters,
@@ -31,6 +33,7 @@ pub(crate) struct Log {
     pub(super) files: Arc<SegmentFiles>,
     pub(super) waiters: Waiters,
     pub(crate) chains: Chains,
+    pub(crate) room: Room,
     /// The announcements of the flusher itself.
     pub(super) clock_filling: Arc<Filling>,
     /// The announcements of those who note the time because somebody asked for it.
@@ -74,6 +77,7 @@ impl Log {
             moment_filling: Mutex::new(space.join()),
             space,
             ring,
+            room: Room::new(files.directory().clone()),
             files,
             waiters: Waiters::new(from),
             chains: Chains::new(),
@@ -83,6 +87,8 @@ impl Log {
             failure: OnceLock::new(),
             thread: Mutex::new(None),
         });
+        log.room.want_for_log(log.next_file_bytes());
+        log.room.want_for_checkpoint(segment_bytes);
         let flusher = Flusher::new(log.clone());
         let thread = thread::Builder::new().name("ermine-log".into()).spawn(move || flusher.run());
         let thread = thread.map_err(|_| Error::Limit("threads: the log's flusher could not start"))?;
@@ -164,6 +170,16 @@ impl Log {
         }
     }
 
+    /// Whether it is to end: then nothing waits for room.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of the next segment's file, about.
+    pub(crate) fn next_file_bytes(&self) -> u64 {
+        self.space.next_bytes() + 2 * PAGE_BYTES
+    }
+
     /// Fails when the log is broken.
     pub(crate) fn check(&self) -> Result<()> {
         if self.failure.get().is_some() { Err(self.broken()) } else { Ok(()) }
@@ -183,14 +199,31 @@ impl Log {
         self.waiters.wake_all();
     }
 
+    /// As [`Log::wait`], but fails while the log waits for room on the device: the caller may free some.
+    pub(crate) fn wait_or_fail(&self, offset: u64) -> Result<()> {
+        if !self.is_durable(offset) {
+            // Somebody waits: the flusher need not know who.
+            self.waiters.enlist(offset, Waker::noop().clone());
+        }
+        while !self.is_durable(offset) {
+            self.check()?;
+            self.room.check_waiting()?;
+            self.wake_flusher();
+            thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
     /// Waits for room in the buffer, before others can come to wait for the transaction.
-    fn wait_for_room(&self, bytes: u64) {
+    fn wait_for_room(&self, bytes: u64) -> Result<()> {
         // Half of it, so that the rest of a page that is written again fits, and that a block finds room under load, too.
         assert!(bytes <= self.ring.bytes() / 2, "a block of {bytes} bytes: long values go to files of their own");
         while self.space.now() + bytes > self.ring.free_to() && self.failure.get().is_none() {
+            self.room.check_waiting()?;
             self.wake_flusher();
             thread::sleep(Duration::from_micros(50));
         }
+        Ok(())
     }
 
     /// Whether a segment had a file when the log was started.
@@ -273,23 +306,24 @@ pub(crate) struct Position {
 
 impl Position {
     /// Hands the full block out as an overflow block.
-    pub(crate) fn spill(&mut self, log: &Log) {
+    pub(crate) fn spill(&mut self, log: &Log) -> Result<()> {
         if !self.draft.is_chain() {
             log.chains.open(self.owner(), log.space.offset());
         }
         self.draft.chain();
         let body = self.draft.body(BlockKind::Overflow);
-        log.wait_for_room(body.size());
+        log.wait_for_room(body.size())?;
         let lsn = log.append(&self.filling, body);
         self.draft.spilled(lsn);
+        Ok(())
     }
 
     /// The draft is complete; waits for room.
-    pub(crate) fn seal(&mut self, log: &Log) {
+    pub(crate) fn seal(&mut self, log: &Log) -> Result<()> {
         self.draft.chain();
         let body = self.draft.body(BlockKind::Commit);
         self.sealed = Some(body.seal());
-        log.wait_for_room(body.size());
+        log.wait_for_room(body.size())
     }
 
     /// Takes the place of the commit block, and with it the transaction's stamp.

@@ -13,7 +13,8 @@
 //!    what the failed one left behind is not known (a sync that fails may have dropped what it was to write). The thread ends
 //!    with the first failure, also with a panic of its own, and all who wait are told.
 //! 4. *It waits for nobody.* All wait for it. What it puts into the log itself therefore takes a place only where that needs
-//!    neither room in the ring nor a new segment, and else is left for the next round.
+//!    neither room in the ring nor a new segment, and else is left for the next round. Only for a device that is full it waits
+//!    (`room`): what was not written then is written later, and nobody begins a commit meanwhile.
 //! 5. *A clean stop ends with a proof.* The last block of a log that was stopped says that everything before it is durable:
 //!    what is damaged later is not taken for torn.
 
@@ -223,7 +224,8 @@ impl Flusher {
             let bytes = unsafe { self.log.ring.filled(at, whole.min(at + WRITE_BYTES)) };
             let next = at + bytes.len() as u64;
             let rest = if next == whole { rest } else { &[] };
-            file.write_both_at(span.position(at), &bytes, rest)?;
+            let (log, position) = (&self.log, span.position(at));
+            log.room.until_there_is(|| log.is_stopping(), || file.write_both_at(position, &bytes, rest))?;
             self.log.ring.wrote(next);
             at = next;
             if at == whole {
@@ -240,7 +242,19 @@ impl Flusher {
             }
             file.sync()?;
         }
-        let file = if self.log.existed(&span) { self.log.files.get(&span)? } else { self.log.files.create(&span)? };
+        let log = &self.log;
+        let file = match log.existed(&span) {
+            true => log.files.get(&span)?,
+            false => {
+                let file = log.room.until_there_is(|| log.is_stopping(), || log.files.create(&span))?;
+                if log.space.segments().len() > 1 {
+                    // At once: if it cannot be had, nobody must begin what needs another one.
+                    log.room.want_for_log(log.next_file_bytes());
+                    log.room.keep();
+                }
+                file
+            }
+        };
         self.current = Some((span, file.clone()));
         Ok(file)
     }

@@ -28,7 +28,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::space::{PAGE_BYTES, Span};
+use super::{
+    room::is_final,
+    space::{PAGE_BYTES, Span},
+};
 use crate::platform::file::{Directory, File, Open};
 
 /// The name of the file.
@@ -198,7 +201,7 @@ impl IdentityFile {
         let mut state = self.state();
         let (serial, said) = (state.0 + 1, Said { newest, durable, ..state.1 });
         self.file.write_at(serial % 2 * SLOT_DISTANCE, &encode(serial, &said))?;
-        self.file.sync()?;
+        self.file.sync().map_err(is_final)?;
         *state = (serial, said);
         Ok(())
     }

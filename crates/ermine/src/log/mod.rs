@@ -16,6 +16,7 @@
 //! | `ring` | the log buffer |
 //! | `flusher`, `waiters` | group commit |
 //! | `segment`, `scan` | the files, and reading them |
+//! | `room` | what is kept of a device that becomes full |
 //! | `identity` | whose a file is, and how far the log has come |
 //!
 //! Beside it there is the parallel log of single-version schemes (`parallel`); they share varints, those who wait, and receipts.
@@ -39,6 +40,8 @@ pub(crate) mod lsn;
 pub(crate) mod parallel;
 pub(crate) mod record;
 pub(crate) mod ring;
+#[cfg(not(loom))]
+pub(crate) mod room;
 pub(crate) mod space;
 pub(crate) mod waiters;
 

@@ -14,6 +14,7 @@ use std::{
 use super::{
     identity::{IdentityFile, Label},
     lsn::{GRANULE, OFFSET_MAX},
+    room::{is_final, is_full},
     space::{PAGE_BYTES, SEGMENT_BYTES_MAX, Span},
 };
 use crate::platform::file::{Directory, File, Open};
@@ -58,6 +59,11 @@ impl SegmentFiles {
         Self { directory, how: Open::Read, open: Mutex::default(), identity: OnceLock::new() }
     }
 
+    /// Where they are.
+    pub(crate) fn directory(&self) -> &Arc<dyn Directory> {
+        &self.directory
+    }
+
     /// New segments get labels from now on, and are noted there.
     pub(crate) fn label(&self, identity: Arc<IdentityFile>) {
         assert!(self.identity.set(identity).is_ok(), "a database has one identity");
@@ -82,14 +88,25 @@ impl SegmentFiles {
     /// Makes the file of a new segment, with its whole length, so that later writes change no length. The name is durable, and
     /// it is noted that there is the segment, when this returns: nothing in the segment counts before. Everything in front of
     /// it is durable.
+    ///
+    /// What has failed for want of room is taken back, and can be tried again.
     pub(crate) fn create(&self, span: &Span) -> io::Result<Arc<dyn File>> {
+        let created = self.try_create(span);
+        if created.as_ref().is_err_and(is_full) {
+            // Where it stays, the next attempt fails for good.
+            let _ = self.directory.remove(&name_of(span));
+        }
+        created
+    }
+
+    fn try_create(&self, span: &Span) -> io::Result<Arc<dyn File>> {
         let file = self.directory.open(&name_of(span), Open::Create)?;
         file.set_length(span.position(span.end).next_multiple_of(PAGE_BYTES))?;
         if let Some(identity) = self.identity.get() {
             Label { identity: identity.identity(), span: *span, whole: span.start }.write(&*file)?;
             file.sync()?;
         }
-        self.directory.sync()?;
+        self.directory.sync().map_err(is_final)?;
         if let Some(identity) = self.identity.get() {
             identity.note(span.sequence + 1, span.start)?;
         }

@@ -296,6 +296,12 @@ impl LogSpace {
         stretches.filter(|(_, stretch)| !stretch.is_empty()).collect()
     }
 
+    /// Bytes of the segment that comes next.
+    #[cfg(not(loom))]
+    pub(crate) fn next_bytes(&self) -> u64 {
+        self.live.lock().expect("no code panics while it holds the segments").next_bytes()
+    }
+
     /// The live segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<Span> {
         self.live.lock().expect("no code panics while it holds the segments").segments.iter().copied().collect()

@@ -248,6 +248,11 @@ impl<P: InPlace> Engine<P> {
         checkpoints.archive_closed(log);
     }
 
+    /// Why nothing can be committed any more, if that is so.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.log.as_ref().and_then(|log| log.check().err())
+    }
+
     /// Waits until everything that has been committed is durable.
     pub(crate) fn sync(&self) -> Result<()> {
         self.log.as_ref().map_or(Ok(()), |log| log.sync())

@@ -43,6 +43,7 @@ impl<P: InPlace> Operation<'_, P> {
         let Journal { seat, draft, entries } = journal;
         draft.begin();
         each_row(engine, footprint, nodes, entries, |row| draft.add(row))?;
+        log.room.check(footprint.writes.iter().any(|write| write.value.is_some()))?;
         let bytes = draft.seal().ok_or(Error::Limit("2 GiB of values and keys in one transaction"))?;
         log.make_room(seat, bytes)?;
         log.announce(seat);

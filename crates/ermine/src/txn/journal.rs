@@ -46,6 +46,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// Writes down what the transaction has done, before it takes its stamp; hands out what is too much for one block.
     pub(super) fn write_draft(&mut self, log: &Log) -> Result<()> {
         log.check()?;
+        log.room.check(self.state.footprint.writes.iter().any(|write| write.new.kind() == Kind::Live))?;
         let written = self.write_blocks(log);
         if written.is_err()
             && let Some(position) = &mut self.state.position
@@ -72,17 +73,16 @@ impl<S: Scheme> Operation<'_, S> {
             }
             position.draft.add(&record_of(footprint, write, value), payload);
             if position.draft.is_full() {
-                position.spill(log);
+                position.spill(log)?;
             }
         }
         for needed in &footprint.entries {
             position.draft.add(&entry_of(footprint, needed), &[]);
             if position.draft.is_full() {
-                position.spill(log);
+                position.spill(log)?;
             }
         }
-        position.seal(log);
-        Ok(())
+        position.seal(log)
     }
 
     /// Bytes that its writes will take in the log.

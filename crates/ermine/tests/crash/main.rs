@@ -210,9 +210,12 @@ fn many_lives_end_in_crashes() {
     });
 }
 
-/// Whether the log cannot be trusted any more when this fails. Names are synced for others, too.
-fn breaks_the_log(attempt: Attempt<'_>) -> bool {
+/// Whether the log cannot be trusted any more when this fails. Names are synced for others, too. For room the log waits, and tries again.
+fn breaks_the_log(attempt: Attempt<'_>, fault: Fault) -> bool {
+    let is_full = matches!(fault, Fault::NoSpace | Fault::Short(_));
     match attempt {
+        // Of a segment that is being made, the sync is tried again, too.
+        _ if is_full => false,
         Attempt::Create(name) | Attempt::Write { name, .. } | Attempt::SetLength { name, .. } | Attempt::Sync(name) => {
             ["log-", "redo-", "pepoch-"].iter().any(|prefix| name.starts_with(prefix))
         }
@@ -237,7 +240,7 @@ fn operations_that_fail_end_all_acknowledgements() {
         let strike = struck.clone();
         directory.fail_when(move |number, attempt| {
             (number == at).then(|| {
-                *strike.lock().unwrap() = Some(breaks_the_log(attempt));
+                *strike.lock().unwrap() = Some(breaks_the_log(attempt, fault));
                 fault
             })
         });

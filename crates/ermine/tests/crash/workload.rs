@@ -227,12 +227,12 @@ impl<'a> Client<'a> {
                 Step::Read => self.read()?,
                 Step::Checkpoint => match self.run.db.checkpoint() {
                     // A checkpoint that fails is none; the database goes on.
-                    Ok(_) | Err(Error::Storage(_)) => {}
+                    Ok(_) | Err(Error::Storage(_) | Error::DiskFull(_)) => {}
                     Err(error) => return Err(error),
                 },
                 step => match self.write(step) {
                     // The file of a large value could not be written.
-                    Err(Error::Storage(_)) => {}
+                    Err(Error::Storage(_) | Error::DiskFull(_)) => {}
                     ended => ended?,
                 },
             }

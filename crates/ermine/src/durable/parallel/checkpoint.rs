@@ -128,6 +128,12 @@ impl Checkpoints {
         self.lock().generations >= MANY
     }
 
+    /// Bytes of the newest one, where none is being made.
+    #[cfg(not(shuttle))]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state.try_lock().map_or(0, |state| state.bytes.unwrap_or(0))
+    }
+
     /// Bytes of log that would be replayed, and of the newest checkpoint.
     pub(crate) fn distance(&self, log: &ParallelLog) -> (u64, u64) {
         self.lock().distance(log)
@@ -171,13 +177,23 @@ impl<P: InPlace> Engine<P> {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return Ok(()) };
         let (distance, bytes) = checkpoints.distance(log);
         // Of a large database less often, so that what checkpoints write stays in proportion.
-        if distance < self.options.checkpoint_after.max(2 * bytes)
-            && !checkpoints.has_many_generations()
-            && !self.tables.are_drops_due()
-        {
+        let is_due = distance >= self.options.checkpoint_after.max(2 * bytes)
+            || checkpoints.has_many_generations()
+            || self.tables.are_drops_due();
+        if !is_due && !(distance > 0 && log.room.is_short() && checkpoints.upkeep.may_try_for_room()) {
             return Ok(());
         }
         checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
+    }
+
+    /// Has room in reserve, for the next file of the log and the next checkpoint, once there is something worth it in the log.
+    #[cfg(not(shuttle))]
+    pub(crate) fn keep_room(&self) {
+        let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return };
+        if log.written().0 >= log.file_bytes() / 4 {
+            log.room.want_for_checkpoint(log.file_bytes() + checkpoints.bytes() * 5 / 4);
+            log.room.keep();
+        }
     }
 
     /// Makes a checkpoint and removes what it makes needless. One at a time; a second caller waits, and makes another.
@@ -192,6 +208,7 @@ impl<P: InPlace> Engine<P> {
             return Ok(CheckpointReport::default());
         };
         let began = Instant::now();
+        let _lent = log.room.lend();
         let places = &checkpoints.places;
         log.check()?;
         // Everything that is committed is in the log's files, or in a buffer: counted before the walk.
@@ -222,7 +239,7 @@ impl<P: InPlace> Engine<P> {
             directory.sync().map_err(storage)?;
         }
         let last_epoch = self.epochs.current();
-        log.wait(last_epoch)?;
+        log.wait_or_fail(last_epoch).inspect_err(|_| remove_unfinished(places, epoch))?;
         let manifest = Manifest {
             epoch,
             last_epoch,

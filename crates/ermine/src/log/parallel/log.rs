@@ -2,6 +2,7 @@
 
 use std::{
     sync::{Arc, OnceLock, atomic::AtomicBool},
+    task::Waker,
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    log::waiters::Waiters,
+    log::{room::Room, waiters::Waiters},
     platform::file::Directory,
     sync::{AtomicU64, Mutex, Ordering},
 };
@@ -27,6 +28,7 @@ pub(crate) struct ParallelLog {
     /// Those who wait for an epoch; durable is what is below the number there.
     pub(crate) waiters: Waiters,
     pub(super) directory: Arc<dyn Directory>,
+    pub(crate) room: Room,
     pub(super) devices: Vec<Arc<dyn Directory>>,
     pub(super) generation: u32,
     pub(super) file_bytes: u64,
@@ -69,6 +71,7 @@ impl ParallelLog {
             seats: Seats::new(devices.len(), buffer_bytes),
             waiters: Waiters::new(epochs.current()),
             epochs,
+            room: Room::new(directory.clone()),
             directory,
             devices,
             generation,
@@ -82,6 +85,8 @@ impl ParallelLog {
             failure: OnceLock::new(),
             thread: Mutex::new(None),
         });
+        log.room.want_for_log(file_bytes);
+        log.room.want_for_checkpoint(file_bytes);
         let no_thread = |_| Error::Limit("threads: a logger could not start");
         let leader = Leader::new(log.clone()).map_err(no_thread)?;
         let thread = thread::Builder::new().name("ermine-log".into()).spawn(move || leader.run());
@@ -112,6 +117,32 @@ impl ParallelLog {
             self.wake_logger();
             thread::sleep(Duration::from_micros(50));
             self.check()?;
+            self.room.check_waiting()?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is to end: then nothing waits for room.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of a file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// As [`ParallelLog::wait`], but fails while the log waits for room on the device: the caller may free some.
+    pub(crate) fn wait_or_fail(&self, epoch: u64) -> Result<()> {
+        if !self.is_durable(epoch) {
+            // Somebody waits: the loggers need not know who.
+            self.waiters.enlist(epoch, Waker::noop().clone());
+        }
+        while !self.is_durable(epoch) {
+            self.check()?;
+            self.room.check_waiting()?;
+            self.wake_logger();
+            thread::sleep(Duration::from_micros(200));
         }
         Ok(())
     }

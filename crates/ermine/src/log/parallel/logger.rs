@@ -175,7 +175,12 @@ impl Leader {
     /// Before the first record of the generation.
     fn make_file(&mut self) -> io::Result<()> {
         if self.file.is_none() {
-            self.file = Some(PersistentFile::create(&*self.log.directory, self.log.generation, &self.said)?);
+            let (log, said) = (&self.log, &self.said);
+            let file = log.room.until_there_is(
+                || log.is_stopping(),
+                || PersistentFile::create(&*log.directory, log.generation, said),
+            )?;
+            self.file = Some(file);
         }
         Ok(())
     }
@@ -253,7 +258,8 @@ impl Device {
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file()?.write_at(self.reach.bytes, bytes)?;
+        let (file, log) = (self.file()?, &self.log);
+        log.room.until_there_is(|| log.is_stopping(), || file.write_at(self.reach.bytes, bytes))?;
         self.reach.bytes += bytes.len() as u64;
         self.log.count_bytes(bytes.len() as u64);
         Ok(())
@@ -269,10 +275,26 @@ impl Device {
         let sequence = self.reach.sequence.checked_add(1);
         let sequence = sequence.ok_or_else(|| io::Error::other("no number is left for another file of the log"))?;
         let name = FileName { generation: self.log.generation, sequence };
-        let file = self.directory.open(&name.to_string(), Open::Create)?;
-        // The space is taken before commits need it.
-        file.set_length(self.log.file_bytes)?;
+        let (log, directory) = (&self.log, &*self.directory);
+        let called = name.to_string();
+        let file = log.room.until_there_is(
+            || log.is_stopping(),
+            || {
+                let file = directory.open(&called, Open::Create)?;
+                // The space is taken before commits need it.
+                let taken = file.set_length(log.file_bytes);
+                if taken.is_err() {
+                    // Where it stays, the next attempt fails for good.
+                    let _ = directory.remove(&called);
+                }
+                taken.map(|()| file)
+            },
+        )?;
         self.directory.sync()?;
+        if sequence > 1 {
+            // At once: if it cannot be had, nobody must begin what needs another one.
+            self.log.room.keep();
+        }
         self.file = Some(file);
         self.reach = Reach { sequence, bytes: 0 };
         let head = FileHead { name, device: self.number, before };

@@ -16,7 +16,10 @@
 
 use std::{io, sync::Arc};
 
-use crate::platform::file::{Directory, File, Open};
+use crate::{
+    log::room::{is_final, is_full},
+    platform::file::{Directory, File, Open},
+};
 
 const PREFIX: &str = "pepoch-";
 const MAGIC: [u8; 8] = *b"ERMPEPO1";
@@ -100,8 +103,13 @@ impl PersistentFile {
     pub(crate) fn create(directory: &dyn Directory, generation: u32, persistent: &Persistent) -> io::Result<Self> {
         let file = directory.open(&name_of(generation), Open::Create)?;
         let mut made = Self { file, serial: 0 };
-        made.write_both(persistent)?;
-        directory.sync()?;
+        let written = made.write_both(persistent);
+        if written.as_ref().is_err_and(is_full) {
+            // Tried again by the caller.
+            let _ = directory.remove(&name_of(generation));
+        }
+        written?;
+        directory.sync().map_err(is_final)?;
         Ok(made)
     }
 
