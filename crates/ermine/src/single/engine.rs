@@ -22,7 +22,7 @@ use crate::{
         recovery::Recovery,
     },
     epoch::EpochManager,
-    error::Result,
+    error::{Error, Result},
     gate::Gate,
     ids::{DatabaseId, RowId, TableId, Tid},
     log::parallel::{ParallelLog, Start},
