@@ -202,7 +202,7 @@ impl<S: Scheme> Engine<S> {
         let segment = self.options.segment_bytes;
         if log.written().0 >= segment / 4 || log.segments().len() > 1 {
             log.room.want_for_checkpoint(segment + store.checkpoints.image_bytes() * 5 / 4);
-            log.room.keep();
+            log.keep_room();
         }
     }
 

@@ -87,7 +87,6 @@ impl Log {
             failure: OnceLock::new(),
             thread: Mutex::new(None),
         });
-        log.room.want_for_log(log.next_file_bytes());
         log.room.want_for_checkpoint(segment_bytes);
         let flusher = Flusher::new(log.clone());
         let thread = thread::Builder::new().name("ermine-log".into()).spawn(move || flusher.run());
@@ -175,9 +174,10 @@ impl Log {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Bytes of the next segment's file, about.
-    pub(crate) fn next_file_bytes(&self) -> u64 {
-        self.space.next_bytes() + 2 * PAGE_BYTES
+    /// Has room in reserve for the next segment: a larger one where there is room for that, else one of the usual size.
+    pub(crate) fn keep_room(&self) {
+        let [large, small] = [false, true].map(|is_sparing| self.space.next_bytes(is_sparing) + 2 * PAGE_BYTES);
+        self.space.spare(!self.room.keep(large, small));
     }
 
     /// Fails when the log is broken.

@@ -249,8 +249,7 @@ impl Flusher {
                 let file = log.room.until_there_is(|| log.is_stopping(), || log.files.create(&span))?;
                 if log.space.segments().len() > 1 {
                     // At once: if it cannot be had, nobody must begin what needs another one.
-                    log.room.want_for_log(log.next_file_bytes());
-                    log.room.keep();
+                    log.keep_room();
                 }
                 file
             }

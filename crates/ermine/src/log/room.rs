@@ -86,31 +86,30 @@ impl Room {
         self.kept.lock().expect("no code panics while it holds the reserve")
     }
 
-    /// The next file of the log has so many bytes.
-    pub(crate) fn want_for_log(&self, bytes: u64) {
-        self.kept().log = bytes;
-    }
-
     /// A checkpoint needs so many bytes.
     pub(crate) fn want_for_checkpoint(&self, bytes: u64) {
         self.kept().checkpoint = bytes;
     }
 
-    /// Has the reserve whole, as far as that can be done; says what is allowed then.
-    pub(crate) fn keep(&self) {
+    /// Has the reserve whole, as far as that can be done, for a next file of the log that is `large` if there is room for that and else
+    /// `small`. Whether it may be large; what else is allowed then, [`Room::check`] says.
+    pub(crate) fn keep(&self, large: u64, small: u64) -> bool {
         let mut kept = self.kept();
-        let (log, whole) = (kept.log, 2 * kept.log + kept.of_checkpoint());
-        match self.grow(&mut kept, whole) {
+        let checkpoint = kept.of_checkpoint();
+        let may_be_large = large > small && self.grow(&mut kept, 2 * large + checkpoint).is_ok();
+        kept.log = if may_be_large { large } else { small };
+        match self.grow(&mut kept, 2 * small + checkpoint) {
             // Whatever else is wrong with the device shows elsewhere.
             Err(error) if is_full(&error) => {
                 // Some of it, at least.
-                let _ = self.grow(&mut kept, whole - log);
+                let _ = self.grow(&mut kept, small + checkpoint);
                 self.tell(&self.is_short, &error);
             }
             _ if kept.is_lent => {}
             _ => self.forget(&self.is_short),
         }
         self.is_tight.store(kept.is_tight(), Ordering::Relaxed);
+        may_be_large
     }
 
     fn grow(&self, kept: &mut Kept, bytes: u64) -> io::Result<()> {
@@ -259,9 +258,8 @@ mod tests {
             _ => None,
         });
         let room = Room::new(Arc::new(directory.clone()));
-        room.want_for_log(1000);
         room.want_for_checkpoint(500);
-        room.keep();
+        room.keep(1000, 1000);
         room.check(true).unwrap();
         full.store(true, Ordering::SeqCst);
         let no_space = || io::Error::from(io::ErrorKind::StorageFull);
@@ -276,18 +274,18 @@ mod tests {
         };
         // Once, and rows can still be deleted; twice, and they cannot.
         take();
-        room.keep();
+        room.keep(1000, 1000);
         assert_eq!(length(), 1500);
         assert!(matches!(room.check(true), Err(Error::DiskFull(_))) && room.check(false).is_ok());
         take();
-        room.keep();
+        room.keep(1000, 1000);
         assert_eq!(length(), 500);
         assert!(room.check(true).is_err() && room.check(false).is_err() && room.check_waiting().is_ok());
         // A checkpoint gets what is kept for it.
         drop(room.lend());
         assert_eq!(length(), 0);
         full.store(false, Ordering::SeqCst);
-        room.keep();
+        room.keep(1000, 1000);
         room.check(true).unwrap();
         assert_eq!(length(), 2500);
         full.store(true, Ordering::SeqCst);

@@ -142,19 +142,24 @@ struct Live {
     segments: VecDeque<Span>,
     /// Bytes of a segment while there are few.
     segment_bytes: u64,
+    /// There is no room for larger ones.
+    is_sparing: bool,
 }
 
 impl Live {
     /// Live segments from which on new ones are larger, so that there are never very many for want of time to clean.
     const FEW: usize = 4;
+    /// The same where there is no room for larger ones.
+    const FEW_SPARING: usize = SEGMENTS - 4;
     const DOUBLINGS_MAX: usize = 8;
 
     fn newest(&self) -> Span {
         *self.segments.back().expect("there is always a segment")
     }
 
-    fn next_bytes(&self) -> u64 {
-        let doublings = self.segments.len().saturating_sub(Self::FEW).min(Self::DOUBLINGS_MAX);
+    fn next_bytes(&self, is_sparing: bool) -> u64 {
+        let few = if is_sparing { Self::FEW_SPARING } else { Self::FEW };
+        let doublings = self.segments.len().saturating_sub(few).min(Self::DOUBLINGS_MAX);
         (self.segment_bytes << doublings).min(SEGMENT_BYTES_MAX)
     }
 }
@@ -170,7 +175,7 @@ impl LogSpace {
     /// A space with `segments`, oldest first and at least one, whose offset is inside the newest.
     pub(crate) fn new(offset: Arc<LogOffset>, segments: Vec<Span>, segment_bytes: u64) -> Self {
         let spans = std::array::from_fn(|_| SharedSpan { start: AtomicU64::new(0), end: AtomicU64::new(0) });
-        let live = Live { segments: segments.into(), segment_bytes };
+        let live = Live { segments: segments.into(), segment_bytes, is_sparing: false };
         let newest = live.newest();
         let space = Self {
             offset,
@@ -266,7 +271,7 @@ impl LogSpace {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
         let newest = live.newest();
         if offset >= newest.end {
-            let bytes = live.next_bytes().max(size);
+            let bytes = live.next_bytes(live.is_sparing).max(size);
             let opened = Span { sequence: newest.sequence + 1, start: offset, end: offset + bytes };
             live.segments.push_back(opened);
             self.show(opened);
@@ -296,10 +301,16 @@ impl LogSpace {
         stretches.filter(|(_, stretch)| !stretch.is_empty()).collect()
     }
 
-    /// Bytes of the segment that comes next.
+    /// Bytes of the segment that comes next, where room is spared and where it is not.
     #[cfg(not(loom))]
-    pub(crate) fn next_bytes(&self) -> u64 {
-        self.live.lock().expect("no code panics while it holds the segments").next_bytes()
+    pub(crate) fn next_bytes(&self, is_sparing: bool) -> u64 {
+        self.live.lock().expect("no code panics while it holds the segments").next_bytes(is_sparing)
+    }
+
+    /// Whether new segments stay small for want of room.
+    #[cfg(not(loom))]
+    pub(crate) fn spare(&self, is_sparing: bool) {
+        self.live.lock().expect("no code panics while it holds the segments").is_sparing = is_sparing;
     }
 
     /// The live segments, oldest first.

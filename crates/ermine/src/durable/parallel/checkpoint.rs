@@ -192,7 +192,7 @@ impl<P: InPlace> Engine<P> {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return };
         if log.written().0 >= log.file_bytes() / 4 {
             log.room.want_for_checkpoint(log.file_bytes() + checkpoints.bytes() * 5 / 4);
-            log.room.keep();
+            log.keep_room();
         }
     }
 

@@ -85,7 +85,6 @@ impl ParallelLog {
             failure: OnceLock::new(),
             thread: Mutex::new(None),
         });
-        log.room.want_for_log(file_bytes);
         log.room.want_for_checkpoint(file_bytes);
         let no_thread = |_| Error::Limit("threads: a logger could not start");
         let leader = Leader::new(log.clone()).map_err(no_thread)?;
@@ -120,6 +119,11 @@ impl ParallelLog {
             self.room.check_waiting()?;
         }
         Ok(())
+    }
+
+    /// Has room in reserve for the next file.
+    pub(crate) fn keep_room(&self) {
+        self.room.keep(self.file_bytes, self.file_bytes);
     }
 
     /// Whether it is to end: then nothing waits for room.

@@ -293,7 +293,7 @@ impl Device {
         self.directory.sync()?;
         if sequence > 1 {
             // At once: if it cannot be had, nobody must begin what needs another one.
-            self.log.room.keep();
+            self.log.keep_room();
         }
         self.file = Some(file);
         self.reach = Reach { sequence, bytes: 0 };
