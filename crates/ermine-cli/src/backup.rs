@@ -63,9 +63,9 @@ pub fn backup(arguments: &Arguments) -> Result<bool> {
 /// The words for a database that somebody has open.
 fn explain(error: Error) -> Failure {
     match error {
-        Error::Storage(what) if what.contains(" is in use by ") => {
-            usage(format!("{what}: the process that has it open makes the backup, with Database::backup"))
-        }
+        Error::Storage(what) if what.contains(" is in use by ") => usage(format!(
+            "{what}: the process that has it open makes the backup (a server, with BACKUP TO 'directory')"
+        )),
         error => error.into(),
     }
 }

@@ -17,7 +17,7 @@ pub struct Arguments {
     /// Where the database goes: a new directory, or an empty one
     #[arg(value_name = "TARGET")]
     target: PathBuf,
-    /// The archived log of the same database (Options::archive), to go on behind the backup
+    /// The archived log of the same database (ermined serve --archive, Options::archive), to go on behind the backup
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
     /// Only what committed at this LSN or before; of a database of a single-version scheme, the stamp of a commit, whose epoch is kept as a

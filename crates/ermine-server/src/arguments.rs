@@ -78,6 +78,16 @@ pub struct Serve {
     /// Bytes of a file of the log; its buffer is no larger [default: 64 MiB]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(65_536..=1 << 35))]
     pub segment_bytes: Option<u64>,
+    /// Bytes of log after which a checkpoint is made [default: 1 GiB, or more where the last checkpoint is large]
+    ///
+    /// A statement CHECKPOINT makes one at once.
+    #[arg(long, value_name = "BYTES")]
+    pub checkpoint_after: Option<u64>,
+    /// Directory below which clients may make backups
+    ///
+    /// BACKUP TO 'monday' then makes the directory `monday` there. Without it, clients make none.
+    #[arg(long, value_name = "DIR")]
+    pub backup_dir: Option<PathBuf>,
     /// Clients that may be there at the same time
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
@@ -112,7 +122,10 @@ pub struct Serve {
 impl Serve {
     /// What the engine is told.
     pub fn engine_options(&self) -> Options {
-        let options = self.engine.options();
+        let mut options = self.engine.options();
+        if let Some(bytes) = self.checkpoint_after {
+            options.checkpoint_after = bytes;
+        }
         let Some(bytes) = self.segment_bytes else { return options };
         let buffer = options.log_buffer_bytes.min(1 << bytes.ilog2());
         options.segment_bytes(bytes).log_buffer_bytes(buffer)
@@ -154,6 +167,11 @@ pub struct Engine {
     /// control group's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     pub memory_limit: Option<u64>,
+    /// Archive of the log: files of the log come there before they are freed
+    ///
+    /// With a backup, `ermine restore` goes on from there to any later moment. Name it whenever the database is opened.
+    #[arg(long, value_name = "DIR")]
+    pub archive: Option<PathBuf>,
 }
 
 impl Engine {
@@ -161,7 +179,7 @@ impl Engine {
     pub fn options(&self) -> Options {
         let mut options = Options::default().scheme(self.scheme).order(self.order).durability(self.durability);
         options.memory_limit = self.memory_limit.map(|mebibytes| mebibytes << 20);
-        options
+        self.archive.iter().fold(options, |options, archive| options.archive(archive))
     }
 }
 
@@ -185,7 +203,7 @@ pub struct Shell {
         value_name = "URL",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["scheme", "order", "durability", "memory_limit"]
+        conflicts_with_all = ["scheme", "order", "durability", "memory_limit", "archive"]
     )]
     pub connect: Option<String>,
     /// Run this and end; may be given more than once

@@ -1,6 +1,6 @@
 //! `ermined serve`.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, sync::Arc, time::Duration};
 
 use ermine::Database;
 use ermine_server::{
@@ -26,8 +26,14 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     if !arguments.create {
         check_exists(&arguments.dir)?;
     }
+    let backup_dir = arguments.backup_dir.as_ref().map(std::path::absolute).transpose().map_err(failed)?;
+    if let Some(directory) = &backup_dir {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    }
     let database = Arc::new(Database::open(&arguments.dir, arguments.engine_options()).map_err(failed)?);
-    let backend = SqlBackend::new(SqlDatabase::open(database).map_err(failed)?, arguments.engine.scheme.waits());
+    let database = SqlDatabase::open(database).map_err(failed)?;
+    database.confine_backups(backup_dir);
+    let backend = SqlBackend::new(database, arguments.engine.scheme.waits());
     if !options.trust && !backend.has_passwords() {
         let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, or say --trust";
         return Err(Failure::Usage(what.into()));

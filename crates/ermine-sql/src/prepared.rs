@@ -11,16 +11,21 @@
 //!
 //! Invariants
 //! 1. *It can commit*: nobody else has written its rows since, for they are locked. What a serializable one has read is as it was when it is
-//!    prepared, and stays so: it has the tables that it has used alone. Weaker levels promise nothing of what was read.
+//!    prepared, and stays so: the engine refuses who writes there ([`ermine::Transaction::promise`]). Rows, ranges of keys and tables that were read are
+//!    kept, too: after a crash they are read again before anybody else is there, and are promised again. Of weaker levels no reads are held.
 //! 2. *It happens once*: who commits it writes the mark in the same transaction; who rolls it back takes what is kept away first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::{
+        Bound::{self, Included, Unbounded},
+        ControlFlow,
+    },
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use ermine::{Database, Durability, OwnedReceipt, Table, TxnOptions};
+use ermine::{Database, Durability, KeyBuffer, OwnedReceipt, Table, TxnOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -33,7 +38,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     failure::of_engine,
     session::transaction::Open,
-    storage::Rows,
+    storage::{RawKey, Rows},
 };
 
 /// What is kept of a prepared transaction.
@@ -41,13 +46,17 @@ use crate::{
 struct Kept {
     gid: String,
     about: About,
-    /// It has the tables alone.
+    /// Others do not change what it has read.
     is_serializable: bool,
-    /// Those that it uses.
+    /// The tables that it uses.
     tables: Vec<ObjectId>,
     /// Tables of the engine, keys, values; `None`: deleted.
     writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
 }
+
+/// What it has read, which stands behind that: tables of the engine, and ranges of keys. Where an earlier version has kept nothing, it
+/// had all of its tables alone.
+type Reads = Vec<(String, Bound<Vec<u8>>, Bound<Vec<u8>>)>;
 
 struct Prepared {
     /// Of what is kept of it.
@@ -95,16 +104,23 @@ impl PreparedStore {
 
     fn reopen(&self, bytes: &[u8], catalog: &CatalogStore) -> Result<()> {
         let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "what is kept of a prepared transaction is damaged");
-        let Kept { gid, about, is_serializable, tables, writes } = postcard::from_bytes(bytes).map_err(damaged)?;
-        let mut open = Box::new(Open::reopen(catalog, &self.database)?);
+        let (kept, reads): (Kept, &[u8]) = postcard::take_from_bytes(bytes).map_err(damaged)?;
+        let Kept { gid, about, is_serializable, tables, writes } = kept;
+        let open = Box::new(Open::reopen(catalog, &self.database, is_serializable)?);
         let used: Vec<_> = tables.iter().filter_map(|id| open.catalog.table(*id).cloned()).collect();
         // Nobody else is there yet.
         open.share(&used, Duration::ZERO, || {})?;
-        if is_serializable {
-            open.take_used(Duration::ZERO)?;
-        }
         // Of an index that was being built there is nothing left.
         let in_use: BTreeSet<_> = used.iter().flat_map(|table| table.def.storages()).map(engine_name).collect();
+        let reads: Reads = match reads {
+            [] if is_serializable => in_use.iter().map(|table| (table.clone(), Unbounded, Unbounded)).collect(),
+            [] => Vec::new(),
+            reads => postcard::from_bytes(reads).map_err(damaged)?,
+        };
+        for (table, lower, upper) in reads.into_iter().filter(|read| in_use.contains(&read.0)) {
+            let table: Rows = self.database.table(&table).map_err(of_engine)?;
+            self.read_again(&open, &table, lower, upper)?;
+        }
         for (table, key, value) in writes.into_iter().filter(|write| in_use.contains(&write.0)) {
             used.iter().filter(|own| engine_name(own.def.storage) == table).for_each(|own| own.has_row(&key));
             let table: Rows = self.database.table(&table).map_err(of_engine)?;
@@ -114,8 +130,26 @@ impl PreparedStore {
             }
             .map_err(of_engine)?;
         }
+        if !open.txn.promise().map_err(of_engine)? {
+            let message = format!("prepared transaction \"{gid}\" does not go together with the others");
+            return Err(SqlError::new(SqlState::DATA_CORRUPTED, message));
+        }
         self.begin_to_wait(&mut self.waiting(), gid, about, open);
         Ok(())
+    }
+
+    /// Reads a range as the transaction had read it.
+    fn read_again(&self, open: &Open, table: &Rows, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<()> {
+        match (&lower, &upper) {
+            (Included(lower), Included(upper)) if lower == upper => {
+                open.txn.get(table, &lower[..]).map(drop).map_err(of_engine)
+            }
+            _ => {
+                let raw = |key: Vec<u8>| RawKey(KeyBuffer::from_slice(&key));
+                let scan = open.txn.scan(table, (lower.map(raw), upper.map(raw)));
+                scan.for_each(|_, _| Ok(ControlFlow::Continue(()))).map_err(of_engine)
+            }
+        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, Prepared>> {
@@ -128,7 +162,7 @@ impl PreparedStore {
     }
 
     /// Prepares a transaction; it is durable then. The number is of nothing else.
-    pub(crate) fn prepare(&self, gid: &str, mut open: Box<Open>, about: About, patience: Duration) -> Result<()> {
+    pub(crate) fn prepare(&self, gid: &str, open: Box<Open>, about: About) -> Result<()> {
         if gid.len() > GID_MAX {
             let message = format!("transaction identifier \"{gid}\" is too long");
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
@@ -141,14 +175,17 @@ impl PreparedStore {
             return Err(SqlError::unsupported(what).hint("Schemes that keep versions have it: si-ssn is the default."));
         }
         let is_serializable = open.is_serializable();
-        if is_serializable {
-            open.take_used(patience)?;
-            if !open.txn.promise().map_err(of_engine)? {
-                let message = "could not serialize access: what the transaction has read was changed by others";
-                return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
-                    .hint("The transaction might succeed if retried."));
-            }
+        if !open.txn.promise().map_err(of_engine)? {
+            let message = "could not serialize access: what the transaction has read was changed by others, or another prepared transaction holds what it writes";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
+                .hint("The transaction might succeed if retried."));
         }
+        let mut reads: Reads = Vec::new();
+        let gather = |table: &str, lower: Bound<&[u8]>, upper: Bound<&[u8]>| {
+            reads.push((table.to_owned(), lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)));
+            Ok(())
+        };
+        open.txn.reads(gather).map_err(of_engine)?;
         let mut writes = Vec::new();
         let gather = |table: &str, key: &[u8], value: Option<&[u8]>| {
             writes.push((table.to_owned(), key.to_vec(), value.map(<[u8]>::to_vec)));
@@ -156,7 +193,7 @@ impl PreparedStore {
         };
         open.txn.writes(gather).map_err(of_engine)?;
         let kept = Kept { gid: gid.into(), about: about.clone(), is_serializable, tables: open.used(), writes };
-        let bytes = postcard::to_stdvec(&kept).expect("it is plain data");
+        let bytes = postcard::to_stdvec(&(kept, reads)).expect("it is plain data");
         let mut waiting = self.waiting();
         if waiting.contains_key(gid) {
             let message = format!("transaction identifier \"{gid}\" is already in use");

@@ -2,7 +2,7 @@
 //!
 //! Sealed: the engine implements it once for every scheme and once for the enum over them.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use crate::{
     error::Result,
@@ -102,6 +102,9 @@ pub type Visit<'v, 'a> = dyn FnMut(&[u8], &'a [u8]) -> Result<ControlFlow<()>> +
 /// What is shown a row that a transaction has written: table, key, value; `None`: it deleted the row.
 pub type OwnWrite<'v> = dyn FnMut(&str, &[u8], Option<&[u8]>) -> Result<()> + 'v;
 
+/// What is shown what a transaction has read that has promised to commit: table, and a range of keys.
+pub type OwnRead<'v> = dyn FnMut(&str, Bound<&[u8]>, Bound<&[u8]>) -> Result<()> + 'v;
+
 /// What [`Access::get_many`] hands values to.
 pub type Found<'v, 'a> = dyn FnMut(Option<&'a [u8]>) -> Result<()> + 'v;
 
@@ -121,8 +124,10 @@ pub trait Access: sealed::Sealed {
     fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
     /// What a write of a row would meet.
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
-    /// Whether what the transaction has read is as it was; then it is taken to stay so.
+    /// Promises to commit; false: it cannot.
     fn promise(&self) -> Result<bool>;
+    /// Shows what a transaction has read that has promised.
+    fn reads(&self, each: &mut OwnRead<'_>) -> Result<()>;
     /// The number by which others know the transaction.
     fn tid(&self) -> Result<Option<Tid>>;
     /// Shows every row that the transaction has written.

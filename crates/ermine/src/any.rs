@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     access::{
-        Access, Found, OwnWrite, Put, RowLock, ScanRange, Visit,
+        Access, Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Visit,
         sealed::{Attempt, Sealed},
     },
     durable::recovery::Recovery,
@@ -75,6 +75,10 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
         Txn::promise(self)
     }
 
+    fn reads(&self, each: &mut OwnRead<'_>) -> Result<()> {
+        Txn::reads(self, each)
+    }
+
     fn tid(&self) -> Result<Option<Tid>> {
         Txn::tid(self)
     }
@@ -134,6 +138,10 @@ impl<P: InPlace> Access for single::Txn<'_, P> {
 
     fn promise(&self) -> Result<bool> {
         single::Txn::promise(self)
+    }
+
+    fn reads(&self, _: &mut OwnRead<'_>) -> Result<()> {
+        Ok(())
     }
 
     fn tid(&self) -> Result<Option<Tid>> {
@@ -360,6 +368,12 @@ macro_rules! schemes {
             fn promise(&self) -> Result<bool> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.promise(),)*
+                }
+            }
+
+            fn reads(&self, each: &mut OwnRead<'_>) -> Result<()> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => Access::reads(txn, each),)*
                 }
             }
 

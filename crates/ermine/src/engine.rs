@@ -32,6 +32,7 @@ use crate::{
     tables::{OpenTable, TableTypes, Tables, sample},
     txn::{
         Txn,
+        promises::Promises,
         readers::ReaderSlots,
         safe::{SafeSnapshot, SafeSnapshots},
         table::{Inquiry, TidTable},
@@ -79,7 +80,13 @@ impl<S: Scheme> Engine<S> {
             (TidTable::new(TidTable::CAPACITY_MAX), ReaderSlots::new())
         };
         Self {
-            shared: Shared { clock: Arc::new(clock), tids, readers, safe: SafeSnapshot::new() },
+            shared: Shared {
+                clock: Arc::new(clock),
+                tids,
+                readers,
+                safe: SafeSnapshot::new(),
+                promises: Promises::new(),
+            },
             versions: EpochManager::new("operations"),
             snapshots: boxcar::Vec::new(),
             safe: SafeSnapshots::new(options.snapshot_interval),

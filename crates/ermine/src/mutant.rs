@@ -66,6 +66,10 @@ pub enum Mutant {
     UncertifiedError,
     /// The cleaner's addresses have 14 bits of a record's number, without a check.
     ShortRecordNumber,
+    /// Who commits does not look at what prepared transactions have read.
+    PromiseIgnored,
+    /// Who promises to commit does not look at who has overwritten what it has read.
+    PromiseUnseen,
 }
 
 impl Mutant {
@@ -102,6 +106,8 @@ impl Mutant {
         Self::NoEntryLeft,
         Self::UncertifiedError,
         Self::ShortRecordNumber,
+        Self::PromiseIgnored,
+        Self::PromiseUnseen,
     ];
 
     /// Whether this fault is in force.

@@ -1,6 +1,10 @@
 //! A running transaction with typed operations: what applications hold.
 
-use std::{cell::RefCell, marker::PhantomData, ops::ControlFlow};
+use std::{
+    cell::RefCell,
+    marker::PhantomData,
+    ops::{Bound, ControlFlow},
+};
 
 use crate::{
     access::{Access, Direction, IndexOrdinal, Put, RowLock, ScanRange},
@@ -131,11 +135,18 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access.row_lock(table.id_in(self.database)?, &encoded(key))
     }
 
-    /// Promises to commit: whether everything that the transaction has read is as it was when it read it, ranges included. If it is, whoever asks sees to it
-    /// that nobody else writes where it has looked until it ends; then it will be able to commit. Of one that asked for [`crate::Isolation::Snapshot`] that is always so; under
-    /// single-version schemes nobody can say, and the answer is no.
+    /// Promises to commit. From then on its commit does not lose: until its end, a transaction that writes what it has read (rows, ranges, or
+    /// tables where it does not know better) loses instead, with [`crate::AbortKind::WriteConflict`]; readers of anything go on. `false`: what it has read has been
+    /// overwritten, or does not go together with another transaction that has promised; then nothing is held, and its commit may still succeed. Of a transaction that asked for
+    /// [`crate::Isolation::Snapshot`] no reads are held. Under single-version schemes the answer is no. The transaction must not read or write what others may change
+    /// afterwards.
     pub fn promise(&self) -> Result<bool> {
         self.access.promise()
+    }
+
+    /// Shows `each` what a transaction has read that has promised to commit: tables, and ranges of encoded keys.
+    pub fn reads(&self, mut each: impl FnMut(&str, Bound<&[u8]>, Bound<&[u8]>) -> Result<()>) -> Result<()> {
+        self.access.reads(&mut each)
     }
 
     /// The number by which conflicts name this transaction to others ([`crate::Abort::other`]): `None` before its first write, and under

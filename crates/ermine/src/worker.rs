@@ -78,6 +78,8 @@ pub(crate) struct State<S: Scheme> {
     /// The last place in the log that what it has read comes from.
     pub(crate) read_from: Stamp,
     pub(crate) arena: Arena,
+    /// As whom it has promised to commit.
+    pub(crate) promised: Option<Tid>,
     /// What it has done, for an observer.
     pub(crate) notes: Option<Box<Notes>>,
     /// Why the transaction is over before its end.
@@ -138,6 +140,7 @@ impl<S: Scheme> Worker<S> {
             arena: engine.memory.arena(),
             notes: engine.options.observer.is_some().then(Box::default),
             doomed: None,
+            promised: None,
             batches: Vec::new(),
             row_ids: Vec::new(),
             garbage,

@@ -408,6 +408,10 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
                     aborted.push(session.rollback(rng.bool()));
                     continue;
                 }
+                if rng.u8(..6) == 0 {
+                    session.promise();
+                    (0..rng.u8(..4)).for_each(|_| thread::yield_now());
+                }
                 match session.commit() {
                     (record, Ok(())) => committed.push(record),
                     (record, Err(_)) => aborted.push(record),

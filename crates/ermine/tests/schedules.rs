@@ -179,7 +179,12 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
             tell(name, || "rolled back".into());
             (record, false)
         }
-        End::Commit | End::Fail => {
+        End::Commit | End::PromiseAndCommit | End::Fail => {
+            if script.end == End::PromiseAndCommit {
+                session.promise();
+                tell(name, || "asked to promise".into());
+                shuttle::thread::yield_now();
+            }
             let (record, result) = if script.end == End::Fail { session.fail() } else { session.commit() };
             tell(name, || format!("commit -> {:?}", result.as_ref().map(|()| record.stamp)));
             (record, result.is_ok())
@@ -409,6 +414,8 @@ mod faults {
             (Mutant::NothingKept, vec![Silo, TwoPhaseNoWait]),
             (Mutant::NoEntryLeft, vec![Silo]),
             (Mutant::UncertifiedError, vec![RcSsn, SiSsn, SiSsi, Silo, TsoValidate]),
+            (Mutant::PromiseIgnored, vec![SiSsn, SiSsi, MvOcc]),
+            (Mutant::PromiseUnseen, vec![SiSsn, SiSsi, MvOcc]),
         ]
     }
 

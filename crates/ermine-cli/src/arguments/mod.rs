@@ -59,8 +59,8 @@ pub enum Command {
     Check(Check),
     /// Copy a database that is not open to a new directory
     ///
-    /// The copy is a database, and the start of restores. An open database belongs to its process, which makes its backups with
-    /// Database::backup.
+    /// The copy is a database, and the start of restores. An open database belongs to its process, which makes its backups: a server with
+    /// the statement BACKUP TO 'directory', a program with Database::backup.
     Backup(crate::backup::Arguments),
     /// Make a database as it was at some moment, from a backup and the archived log behind it
     ///

@@ -8,6 +8,7 @@
 
 mod activity;
 mod anomalies;
+mod backup;
 mod copy;
 mod cursors;
 mod functions;

@@ -58,6 +58,8 @@ pub(crate) struct Doing {
     pub(crate) query_began: Option<i64>,
     pub(crate) transaction_began: Option<i64>,
     pub(crate) application: Arc<str>,
+    /// How far the backup is that it makes.
+    pub(crate) backup: Option<ermine::Progress>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,6 +110,7 @@ impl Sessions {
             query_began: None,
             transaction_began: None,
             application: "".into(),
+            backup: None,
         };
         let (doing, connection) = (Mutex::new(doing), OnceLock::new());
         let presence = Arc::new(Presence { user, database, began, cancel, doing, connection });

@@ -17,6 +17,7 @@ mod check;
 mod copy;
 mod cursor;
 mod kept;
+mod maintenance;
 mod measure;
 mod modes;
 pub(crate) mod parse;
@@ -30,7 +31,8 @@ mod waits;
 
 use std::{
     cell::RefCell,
-    sync::{Arc, atomic::AtomicBool},
+    path::PathBuf,
+    sync::{Arc, OnceLock, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -75,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) catalog: CatalogStore,
     pub(crate) prepared: PreparedStore,
     waits: Arc<Waits>,
+    /// Where BACKUP may write; see [`SqlDatabase::confine_backups`].
+    backups: OnceLock<Option<PathBuf>>,
 }
 
 impl SqlDatabase {
@@ -104,7 +108,8 @@ impl SqlDatabase {
         }
         let catalog = CatalogStore::open(database.clone())?;
         let prepared = PreparedStore::open(&database, &catalog)?;
-        Ok(Self(Arc::new(Shared { database, catalog, prepared, waits: Arc::default() })))
+        let (waits, backups) = (Arc::default(), OnceLock::new());
+        Ok(Self(Arc::new(Shared { database, catalog, prepared, waits, backups })))
     }
 
     /// Whether SQL can be had under a scheme. Statements need transactions of their own beside that of their session, for numbers and

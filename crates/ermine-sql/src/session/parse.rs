@@ -14,6 +14,7 @@ use sqlparser::{
 
 use super::{
     cursor::Fetch,
+    maintenance::Maintenance,
     measure::{check_chains, check_size},
     modes::ModesTree,
 };
@@ -30,6 +31,7 @@ pub(crate) enum Tree {
     Plain(Box<Statement>),
     Copy(CopyTree),
     Fetch(Fetch),
+    Maintenance(Maintenance),
     Modes(ModesTree),
     Role(RoleTree),
     /// About the prepared transaction of a name.
@@ -94,6 +96,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Fetch(Fetch::parse(parser)?)
         } else if let Some(what) = TwoPhase::parse(parser) {
             Tree::TwoPhase(what, parser.parse_literal_string()?)
+        } else if let Some(what) = Maintenance::parse(parser)? {
+            Tree::Maintenance(what)
         } else if let Some(modes) = ModesTree::parse(parser)? {
             Tree::Modes(modes)
         } else if let Some(role) = RoleTree::parse(parser)? {

@@ -113,6 +113,7 @@ pub(crate) fn bind(
     let (plan, columns) = match tree {
         Tree::Plain(statement) => plan_of(&mut binder, statement)?,
         Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) => (Plan::Control, None),
+        Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };

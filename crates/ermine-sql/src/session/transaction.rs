@@ -183,9 +183,14 @@ impl Open {
         })
     }
 
-    /// One that is made anew from what was kept of it: it has read nothing, and nobody else is there.
-    pub(crate) fn reopen(store: &CatalogStore, database: &Arc<ermine::Database>) -> Result<Self> {
-        let modes = Modes { read_only: false, deferrable: false, is_async: false, level: Level::RepeatableRead };
+    /// One that is made anew from what was kept of it: it has read nothing yet, and nobody else is there.
+    pub(crate) fn reopen(
+        store: &CatalogStore,
+        database: &Arc<ermine::Database>,
+        is_serializable: bool,
+    ) -> Result<Self> {
+        let level = if is_serializable { Level::Serializable } else { Level::RepeatableRead };
+        let modes = Modes { read_only: false, deferrable: false, is_async: false, level };
         Self::begin(store, database, modes, Following::default())
     }
 
@@ -209,15 +214,6 @@ impl Open {
         let held = self.held.borrow();
         let tables = held.uses.iter().filter_map(|(own, _)| self.catalog.table_of(own));
         tables.map(|table| table.def.id).collect()
-    }
-
-    /// Has the tables that it uses alone until its end.
-    pub(crate) fn take_used(&mut self, patience: Duration) -> Result<()> {
-        for id in self.used() {
-            let table = self.catalog.table(id).cloned();
-            table.map_or(Ok(()), |table| self.take(&table, patience))?;
-        }
-        Ok(())
     }
 
     /// Whether each of its statements has a snapshot and a catalog of its own: at READ COMMITTED, unless it has changed the catalog itself.

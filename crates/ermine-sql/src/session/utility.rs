@@ -27,7 +27,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     match tree {
         Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
-        Tree::Copy(_) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Role(_) => false,
+        Tree::Copy(_) | Tree::Fetch(_) | Tree::Maintenance(_) | Tree::Modes(_) | Tree::Role(_) => false,
     }
 }
 
@@ -85,6 +85,7 @@ impl Session {
         let statement = match tree {
             Tree::Plain(statement) => &**statement,
             Tree::TwoPhase(what, gid) => return self.two_phase(*what, gid, rows),
+            Tree::Maintenance(what) => return self.maintain(what, prepared.columns(), rows),
             Tree::Fetch(fetch) => {
                 self.fetch(fetch, prepared.columns(), rows)?;
                 return Ok(Completion::default());
@@ -255,7 +256,7 @@ impl Session {
             database: self.environment.database.to_string(),
             prepared: now(),
         });
-        let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, open, about, self.patience()));
+        let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, open, about));
         // What was not prepared is rolled back, and the block is over.
         self.end_settings(prepared.is_ok());
         prepared

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ermine::Progress;
+
 use super::{
     Described, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, relations::collation,
     table,
@@ -29,6 +31,11 @@ fn sessions(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Doing, Opt
         let (doing, user) = (session.doing(), role_oid(known, &session.user));
         (session, doing, user)
     })
+}
+
+/// Backups that are being made.
+fn backups(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Progress)> {
+    known.catalog.sessions.all().into_iter().filter_map(|session| Some((session.clone(), session.doing().backup?)))
 }
 
 fn prepared(catalog: &Catalog) -> impl Iterator<Item = (String, About)> {
@@ -192,6 +199,14 @@ pub(super) const TABLES: &[Described] = &[
         query_id INT8 = NULL;
         query TEXT = &*doing.query;
         backend_type TEXT = "client backend";
+    }),
+    table!(PG_CATALOG, 0 pg_stat_progress_basebackup, known => backups(known), |(session, progress)| {
+        pid INT4 = session.process();
+        phase TEXT = progress.step;
+        backup_total INT8 = (progress.total > 0).then_some(progress.total as i64);
+        backup_streamed INT8 = progress.done as i64;
+        tablespaces_total INT4 = 1i32;
+        tablespaces_streamed INT4 = 0i32;
     }),
     table!(PG_CATALOG, 0 pg_prepared_xacts, known => prepared(known.catalog), |(gid, about)| {
         transaction OID = about.number as u32;

@@ -23,6 +23,7 @@ use crate::{
     },
     txn::{
         commit_order::{Ending, Unlogged, Write},
+        promises::Promises,
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -47,6 +48,7 @@ impl Row {
             tids: TidTable::with_blocks_of(1, 2),
             readers: ReaderSlots::with_count(2),
             safe: SafeSnapshot::new(),
+            promises: Promises::new(),
         };
         let row = Self { shared, slot: RowSlot::empty(), pool: Pool::unlimited() };
         let first = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[FIRST] };
@@ -118,7 +120,7 @@ impl Writer {
     fn commit(mut self) -> Stamp {
         let ending = Ending { tids: &mut self.tids, reader: &self.reader, certifier: &mut Uncertified };
         let readers = TableReaders::new(None);
-        ending.commit(&self.row.shared, &mut Unlogged(1), &self.writes, |_| &readers, |_, _| Ok(())).unwrap()
+        ending.commit(&self.row.shared, &mut Unlogged(1), &self.writes, |_| &readers, || Ok(()), |_, _| Ok(())).unwrap()
     }
 
     fn abort(mut self) {

@@ -31,6 +31,7 @@ use crate::{
     },
     txn::{
         commit_order::{Ending, Unlogged, Unwritten, Write},
+        promises::Promises,
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -77,6 +78,7 @@ impl<S: Scheme> Rows<S> {
             tids: TidTable::with_blocks_of(1, ACTORS_MAX),
             readers: ReaderSlots::with_count(ACTORS_MAX),
             safe: SafeSnapshot::new(),
+            promises: Promises::new(),
         };
         let (stale_after, escalate_after) = match reads {
             Reads::Tracked => (u64::MAX, None),
@@ -277,8 +279,8 @@ impl<S: Scheme> Actor<S> {
             };
             let (ending, readers) = (Ending { tids, reader, certifier }, |_| &*rows.readers);
             let committed = match self.writes.is_empty() {
-                true => ending.commit(&rows.shared, &mut Unwritten, &self.writes, readers, validate),
-                false => ending.commit(&rows.shared, &mut Unlogged(1), &self.writes, readers, validate),
+                true => ending.commit(&rows.shared, &mut Unwritten, &self.writes, readers, || Ok(()), validate),
+                false => ending.commit(&rows.shared, &mut Unlogged(1), &self.writes, readers, || Ok(()), validate),
             };
             if committed.is_err() {
                 return self.abort();

@@ -47,6 +47,7 @@ use crate::{
     rows::chain::{CertifierStamps, VersionPtr},
     scheme::{escalation::TableReaders, staleness::Staleness},
     txn::{
+        promises::Promises,
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<ReaderSlots>,
     /// The newest snapshot that is read without certifying.
     pub(crate) safe: SafeSnapshot,
+    /// Who has promised to commit.
+    pub(crate) promises: Promises,
 }
 
 /// Where something happened, for conflict reports: a table and a span of the transaction's key bytes.
@@ -103,6 +106,12 @@ impl Conflict {
     /// Two write the same.
     pub(crate) fn write(place: Place, other: Option<Tid>) -> Self {
         Self::before(AbortKind::WriteConflict, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place).with(other))
+    }
+
+    /// A transaction that has promised to commit has read what another one writes.
+    pub(crate) fn promised(place: Place, holder: Tid) -> Self {
+        let cause = Cause::new(Stamp::INFINITY, Dependency::WasReadBy, place).with(holder);
+        Self::before(AbortKind::WriteConflict, cause)
     }
 
     /// The report, with places in words.
@@ -212,13 +221,26 @@ pub(crate) trait Certifier: Default + Send + 'static {
         0
     }
 
-    /// Whether nobody has overwritten what the transaction has read, nor is about to.
-    fn reads_hold(&self, _tids: &TidLease) -> bool {
+    /// Whether nobody has overwritten what the transaction has read; waits for those that are about to commit, and takes one that has
+    /// promised to commit for one that has. Others that have not ended will lose ([`crate::txn::promises`]).
+    fn reads_hold(&self, _shared: &Shared, _tids: &TidLease) -> bool {
         true
     }
 
-    /// They do, and will until it ends.
+    /// The same for a version that turns out to have been read.
+    fn late_holds(&self, _shared: &Shared, _tids: &TidLease, _version: VersionPtr<Self::Stamps>) -> bool {
+        true
+    }
+
+    /// Shows where the transaction has read: rows, by their keys, and tables, of which it does not know what, without one.
+    fn show_reads(&self, _show: &mut dyn FnMut(Place)) {}
+
+    /// What it has read holds until it ends.
     fn promise(&mut self) {}
+
+    /// A transaction that has promised tries again with a higher stamp: what was weighed for the lower one is forgotten, what it has read is
+    /// not.
+    fn try_again(&mut self) {}
 
     /// Whether a transaction without writes may commit at `stamp`, just below its snapshot. Not asked where
     /// [`Self::SNAPSHOT_IS_SERIAL`] answers it.

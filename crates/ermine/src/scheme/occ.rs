@@ -11,7 +11,7 @@
 
 use super::{
     Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
-    tracking::{Overwriter, Reads, is_newest_for, overwriter_below},
+    tracking::{Overwriter, Reads, holds, overwriter_below},
 };
 use crate::{
     error::{AbortKind, Dependency},
@@ -108,9 +108,17 @@ impl Certifier for ReadValidation {
         self.reads.len()
     }
 
-    fn reads_hold(&self, tids: &TidLease) -> bool {
+    fn reads_hold(&self, shared: &Shared, tids: &TidLease) -> bool {
         let tid = tids.running();
-        self.stale.is_none() && self.reads.iter().all(|(version, _)| is_newest_for(version.certifier().0.load(), tid))
+        self.stale.is_none() && self.reads.iter().all(|(version, _)| holds(shared, &version.certifier().0, tid))
+    }
+
+    fn late_holds(&self, shared: &Shared, tids: &TidLease, version: Handle) -> bool {
+        holds(shared, &version.certifier().0, tids.running())
+    }
+
+    fn show_reads(&self, show: &mut dyn FnMut(Place)) {
+        self.reads.iter().for_each(|(_, place)| show(place));
     }
 
     fn announce(&mut self, _: Tid, _: u64) {}

@@ -17,7 +17,7 @@
 
 use super::{
     Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
-    tracking::{Overwriter, Reads, Track, Tracked, overwriter_below, stands_below},
+    tracking::{Overwriter, Reads, Track, Tracked, holds, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
 };
 use crate::{
@@ -187,14 +187,27 @@ impl Certifier for Ssn {
         self.reads.len()
     }
 
-    fn reads_hold(&self, tids: &TidLease) -> bool {
+    fn reads_hold(&self, shared: &Shared, tids: &TidLease) -> bool {
         self.successor.stamp == Stamp::INFINITY
-            && self.untracked.successor(tids) == Stamp::INFINITY
-            && self.reads.hold(tids.running())
+            && self.reads.hold(shared, tids.running())
+            && self.untracked.hold(shared, tids)
+    }
+
+    fn late_holds(&self, shared: &Shared, tids: &TidLease, version: Handle) -> bool {
+        holds(shared, &version.certifier().successor, tids.running())
+    }
+
+    fn show_reads(&self, show: &mut dyn FnMut(Place)) {
+        self.reads.iter().for_each(|(_, place)| show(place));
+        self.untracked.show(show);
     }
 
     fn promise(&mut self) {
         self.untracked.promise();
+    }
+
+    fn try_again(&mut self) {
+        (self.predecessor, self.successor) = (Cause::none(Stamp::ZERO), Cause::none(Stamp::INFINITY));
     }
 
     fn announce(&mut self, tid: Tid, reader_bit: u64) {

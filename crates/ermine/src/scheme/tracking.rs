@@ -127,9 +127,9 @@ impl<H: CertifierStamps> Reads<H> {
 }
 
 impl<H: Tracked> Reads<H> {
-    /// Whether nobody but the transaction itself has overwritten any of them, nor is about to.
-    pub(super) fn hold(&self, tid: Option<Tid>) -> bool {
-        self.iter().all(|(version, _)| is_newest_for(version.certifier().track().successor.load(), tid))
+    /// See [`Certifier::reads_hold`](super::Certifier::reads_hold).
+    pub(super) fn hold(&self, shared: &Shared, tid: Option<Tid>) -> bool {
+        self.iter().all(|(version, _)| holds(shared, &version.certifier().track().successor, tid))
     }
 
     /// Sets the transaction's bit, before it takes its stamp (invariant 1). What it went on to overwrite itself is dropped:
@@ -281,11 +281,23 @@ pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid:
     }
 }
 
-/// Whether this in a version says that it has been overwritten by nobody, or by the transaction itself.
-pub(super) fn is_newest_for(overwriter: Origin, tid: Option<Tid>) -> bool {
-    match overwriter {
-        Origin::At(stamp) => stamp == Stamp::INFINITY,
-        Origin::By(writer) => Some(writer) == tid,
+/// Whether a version has been overwritten by nobody, by the transaction itself, or by one that will not commit before a transaction that is
+/// among the promises and has read the version (`txn::promises`, invariants 1 and 3). Waits for one that is about to commit.
+pub(super) fn holds(shared: &Shared, overwritten: &AtomicOrigin, tid: Option<Tid>) -> bool {
+    let mut spin = Spin::default();
+    loop {
+        // In order: after the reads were entered among the promises.
+        let overwriter = match overwritten.load_in_order() {
+            Origin::At(stamp) => return stamp == Stamp::INFINITY,
+            Origin::By(overwriter) if Some(overwriter) == tid => return true,
+            Origin::By(overwriter) => overwriter,
+        };
+        match shared.tids.inquire(overwriter) {
+            Inquiry::InFlight => return !shared.promises.has(overwriter),
+            Inquiry::Aborted => return true,
+            Inquiry::Committed { .. } => return false,
+            Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
+        }
     }
 }
 

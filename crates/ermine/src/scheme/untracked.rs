@@ -55,8 +55,8 @@ const LONG: usize = 64;
 pub(super) struct Untracked {
     /// It has some: its slot says so.
     any: bool,
-    /// In which table the last of them was.
-    table: Option<TableId>,
+    /// In which tables they were, the one of the last read at the end.
+    tables: Vec<TableId>,
     /// Nobody can have overwritten what it has read: what is pushed to it is meant for an earlier transaction of its slot.
     promised: bool,
     /// The lowest successor stamp that it has pushed.
@@ -73,7 +73,8 @@ impl Untracked {
     /// A new transaction.
     pub(super) fn begin(&mut self) {
         debug_assert!(self.whole.is_empty(), "the last transaction has ended");
-        (self.any, self.promised, self.table, self.pushed, self.of_table) = (false, false, None, None, (None, 0));
+        self.tables.clear();
+        (self.any, self.promised, self.pushed, self.of_table) = (false, false, None, (None, 0));
     }
 
     /// Reads a version without tracking, if the transaction is long, the version is stale, and nobody is about to overwrite it.
@@ -108,7 +109,10 @@ impl Untracked {
         if !Mutant::UntrackedSaidLate.is_on() && !self.announce(running) {
             return false;
         }
-        self.table = Some(place.table);
+        if self.tables.last() != Some(&place.table) {
+            self.tables.retain(|table| *table != place.table);
+            self.tables.push(place.table);
+        }
         if !is_whole {
             track.add_reader(running.slot.bit());
             version.certifier().read_by(running.begin);
@@ -176,6 +180,31 @@ impl Untracked {
         if self.any && !self.promised { tids.successor() } else { Stamp::INFINITY }
     }
 
+    /// Whether nobody has overwritten what it has read, or is about to commit that. It does not know what it has read: so it waits for everybody
+    /// that is committing now. Who is not, will look at the promises before it pushes.
+    pub(super) fn hold(&self, shared: &Shared, tids: &TidLease) -> bool {
+        if !self.any {
+            return true;
+        }
+        let own = tids.running();
+        let waited: Result<(), std::convert::Infallible> = shared.readers.try_for_each_slot(u64::MAX, |slot| {
+            let mut spin = Spin::default();
+            while let Some(reader) = slot.reader().filter(|reader| Some(reader.tid) != own)
+                && matches!(shared.tids.inquire(reader.tid), Inquiry::Committing(_) | Inquiry::Stale)
+            {
+                spin.wait();
+            }
+            Ok(())
+        });
+        let Ok(()) = waited;
+        self.successor(tids) == Stamp::INFINITY
+    }
+
+    /// Shows the tables in which it has read.
+    pub(super) fn show(&self, show: &mut dyn FnMut(Place)) {
+        self.tables.iter().for_each(|table| show(Place { table: *table, at: 0, length: 0 }));
+    }
+
     /// What it has read stays as it is until it ends.
     pub(super) fn promise(&mut self) {
         self.promised = true;
@@ -224,7 +253,7 @@ impl Untracked {
 
     /// In which table untracked reads may have caused an abort.
     pub(super) fn table(&self) -> Option<TableId> {
-        self.table
+        self.tables.last().copied()
     }
 }
 

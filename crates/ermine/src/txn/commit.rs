@@ -21,7 +21,7 @@ use crate::{
     },
     savepoints::Mark,
     scheme::{Certifier, Conflict, Scheme},
-    sync::Ordering,
+    sync::{Ordering, Spin},
     worker::State,
 };
 
@@ -84,7 +84,7 @@ impl<S: Scheme> Operation<'_, S> {
     fn commit_with_stamp(&mut self) -> Result<Stamp> {
         /// A higher stamp helps against what a transaction can lose to that has read nothing.
         const ATTEMPTS: usize = 16;
-        let mut attempts = 0;
+        let (mut attempts, mut spin) = (0, Spin::default());
         loop {
             match self.try_stamp()? {
                 Ok(stamp) => {
@@ -97,6 +97,13 @@ impl<S: Scheme> Operation<'_, S> {
                     self.state.tids.mark_running();
                     // What was weighed for the lower stamp.
                     self.state.certifier.begin(Stamp::ZERO);
+                }
+                Err(_) if self.state.promised.is_some() => {
+                    // Nobody overwrites what it has read, so it depends on the stamp alone (`promises`, invariant 4).
+                    self.state.tids.mark_running();
+                    self.state.certifier.try_again();
+                    assert!(self.reads_hold(), "what a prepared transaction has read was overwritten");
+                    spin.wait();
                 }
                 Err(conflict) => return Err(self.lose(conflict)),
             }
@@ -118,37 +125,40 @@ impl<S: Scheme> Operation<'_, S> {
             self.undo();
             return Err(error);
         }
-        let State { tids, reader, certifier, footprint, begin, position, .. } = &mut *self.state;
+        let State { tids, reader, certifier, footprint, begin, position, promised, .. } = &mut *self.state;
         let (engine, begin) = (self.engine, *begin);
-        let validation = Validation { engine, entered: &self.entered, footprint, begin, tid: Some(tid) };
+        let (entered, has_promised) = (&self.entered, promised.is_some());
+        let validation = Validation { engine, entered, footprint, begin, tid: Some(tid), has_promised };
         let validate = |certifier: &mut S::Certifier, stamp| {
             validation.run(stamp, |late| certifier.read_late(&engine.shared, tid, reader.bit(), stamp, late))
         };
         let tables = |table| &*engine.table(table).beside.readers;
+        let may_write = || {
+            if has_promised || !engine.shared.promises.any() {
+                return Ok(());
+            }
+            let held = footprint.writes.iter().find_map(|write| {
+                let holder = engine.shared.promises.holder(write.place.table, footprint.key(write.place), Some(tid));
+                holder.map(|holder| (write.place, holder))
+            });
+            held.map_or(Ok(()), |(place, holder)| Err(Conflict::promised(place, holder)))
+        };
         let ending = Ending { tids, reader, certifier };
         let committed = match (log, position) {
             (Some(log), Some(position)) => {
                 let mut journal = Logged { log, position };
-                ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, validate)
+                ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, may_write, validate)
             }
             _ if footprint.writes.is_empty() => {
-                ending.commit(&engine.shared, &mut Unwritten, &footprint.writes, tables, validate)
+                ending.commit(&engine.shared, &mut Unwritten, &footprint.writes, tables, may_write, validate)
             }
             _ => {
                 let mut journal = Unlogged(BLOCK_BYTES + footprint.log_bytes);
-                ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, validate)
+                ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, may_write, validate)
             }
         };
         self.settle_blobs(committed.is_ok());
         Ok(committed)
-    }
-
-    /// Whether everything that the transaction has read is as it was, and stays so as long as nobody else writes where it has looked.
-    pub(super) fn reads_hold(&self) -> bool {
-        let State { tids, tid, certifier, footprint, begin, uncertified, .. } = &*self.state;
-        let validation =
-            Validation { engine: self.engine, entered: &self.entered, footprint, begin: *begin, tid: *tid };
-        *uncertified || certifier.reads_hold(tids) && validation.holds()
     }
 
     /// Queues what the committed transaction superseded.

@@ -1,7 +1,7 @@
 //! The steps that end a transaction, in their order, for every scheme.
 //!
-//! Commit: make the reads known -> mark committing -> take the stamp (and the log space) -> look for safe snapshots -> certify -> validate the leaf
-//! set -> certify for good -> fill the log -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
+//! Commit: make the reads known -> mark committing -> take the stamp (and the log space) -> look for safe snapshots, and at what prepared transactions
+//! hold -> certify -> validate the leaf set -> certify for good -> fill the log -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
 //! Abort: decide -> per write, newest first: take the certifier's mark off, make the version nobody's, unlink -> give up
 //! reader slot and TID.
 //!
@@ -89,14 +89,15 @@ pub(crate) struct Ending<'a, C> {
 }
 
 impl<C: Certifier> Ending<'_, C> {
-    /// Commits and gives everything up, or leaves a conflict to [`abort`](Self::abort). `validate` looks at the leaf set
-    /// when the certifier agrees.
+    /// Commits and gives everything up, or leaves a conflict to [`abort`](Self::abort). `may_write` looks at what prepared transactions
+    /// hold (`promises`, invariant 1), and `validate` at the leaf set when the certifier agrees.
     pub(crate) fn commit<'t>(
         self,
         shared: &Shared,
         journal: &mut impl Journal,
         writes: &[Write<C::Stamps>],
         tables: impl Fn(TableId) -> &'t TableReaders,
+        may_write: impl FnOnce() -> Result<(), Conflict>,
         validate: impl FnOnce(&mut C, Stamp) -> Result<(), Conflict>,
     ) -> Result<Stamp, Conflict> {
         let tid = self.tids.tid();
@@ -118,7 +119,9 @@ impl<C: Certifier> Ending<'_, C> {
             self.certifier.follow_snapshot(reader);
         }
         let overwrites = writes.iter().filter_map(|write| write.overwrite(&tables));
-        let certified = self.certifier.certify(shared, self.tids, stamp, overwrites);
+        // Before anything is looked for that a prepared transaction leaves when it commits (`promises`, invariant 2).
+        let allowed = if Mutant::PromiseIgnored.is_on() { Ok(()) } else { may_write() };
+        let certified = allowed.and_then(|()| self.certifier.certify(shared, self.tids, stamp, overwrites));
         let validated = certified.and_then(|()| validate(self.certifier, stamp));
         let sealed = validated.and_then(|()| self.certifier.seal(self.tids, stamp));
         let successor = match sealed {

@@ -9,7 +9,8 @@
 //! it was when they were read. An insert that is missed comes after the transaction and takes the gap stamp (index,
 //! `validate`).
 //!
-//! Without a snapshot there is no telling what the transaction would have seen of a late entry: it aborts.
+//! Without a snapshot there is no telling what the transaction would have seen of a late entry: it aborts, unless it has promised to
+//! commit (`promises`): then the range is looked through only to leave the stamp in all of its leaves.
 
 use std::ops::Bound;
 
@@ -39,14 +40,16 @@ pub(super) struct Validation<'t, S: Scheme> {
     pub(super) footprint: &'t ChainFootprint<StampsOf<S>>,
     pub(super) begin: Stamp,
     pub(super) tid: Option<Tid>,
+    /// It has promised to commit: whatever has come into what it looked through is of transactions that will lose.
+    pub(super) has_promised: bool,
 }
 
 impl<S: Scheme> Operation<'_, S> {
     /// Looks at the leaf set of a transaction without writes that is to end at `stamp`; `false`: it needs a stamp of its own.
     pub(super) fn validate_read_only(&mut self, stamp: Stamp) -> Result<bool> {
-        let State { tid, certifier, footprint, begin, .. } = &mut *self.state;
-        let validation =
-            Validation { engine: self.engine, entered: &self.entered, footprint, begin: *begin, tid: *tid };
+        let State { tid, certifier, footprint, begin, promised, .. } = &mut *self.state;
+        let (engine, entered, has_promised) = (self.engine, &self.entered, promised.is_some());
+        let validation = Validation { engine, entered, footprint, begin: *begin, tid: *tid, has_promised };
         let mut stands = true;
         let shared = &self.engine.shared;
         let validated = validation.run(stamp, |late| {
@@ -59,14 +62,6 @@ impl<S: Scheme> Operation<'_, S> {
 }
 
 impl<S: Scheme> Validation<'_, S> {
-    /// Whether all leaves are as they were.
-    pub(super) fn holds(&self) -> bool {
-        self.footprint.leaves.iter().all(|leaf| {
-            let index = self.engine.table(leaf.place.table).index(leaf.index);
-            index.validate(&self.entered.nodes, leaf.leaf, leaf.version, Stamp::ZERO)
-        })
-    }
-
     /// Looks at all leaves; `read` gets what turns out to have been read.
     pub(super) fn run(
         &self,
@@ -83,7 +78,7 @@ impl<S: Scheme> Validation<'_, S> {
                 continue;
             }
             match leaf.looked {
-                Some(looked) if S::SNAPSHOT => {
+                Some(looked) if S::SNAPSHOT || self.has_promised => {
                     self.look_again(leaf, looked, stamp, batch.get_or_insert_default(), &mut read)?;
                 }
                 _ => return Err(changed(leaf.place)),

@@ -14,6 +14,7 @@
 //! - `notes`: what an observer is told
 //! - `safe`: snapshots that need no certifying
 //! - `table`, `readers`: the TID table and the reader slots; `claims`: their lock-free allocation
+//! - `promises`: transactions that are prepared, and what they have read
 //! - `write_set`: what a transaction has to remember
 //!
 //! Invariants
@@ -27,6 +28,7 @@ mod claims;
 pub(crate) mod commit_order;
 #[cfg(all(test, loom))]
 mod loom_models;
+pub(crate) mod promises;
 pub(crate) mod readers;
 pub(crate) mod safe;
 pub(crate) mod table;
@@ -40,6 +42,8 @@ mod journal;
 mod leaves;
 #[cfg(not(loom))]
 mod notes;
+#[cfg(not(loom))]
+mod promise;
 #[cfg(not(loom))]
 mod read;
 #[cfg(not(loom))]

@@ -209,6 +209,10 @@ impl<'e, S: Scheme> Txn<'e, S> {
             let version = state.footprint.discarded[at];
             state.retire_version(self.engine, version);
         }
+        if let Some(tid) = state.promised.take() {
+            // After its stamps stand (`promises`, invariant 2), or nothing of it does.
+            self.engine.shared.promises.leave(tid);
+        }
         state.certifier.end(&state.reader);
         state.footprint.clear(self.engine.budget.is_tight());
         state.kept.set(0, &self.engine.budget);

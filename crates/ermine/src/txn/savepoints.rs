@@ -56,16 +56,6 @@ impl<S: Scheme> Txn<'_, S> {
         self.operation()?.state.savepoints.release(savepoint)
     }
 
-    /// Whether what it has read is as it was; if so, it is taken to stay like that until the end.
-    pub(crate) fn promise(&self) -> Result<bool> {
-        let mut operation = self.operation()?;
-        let holds = operation.reads_hold();
-        if holds {
-            operation.state.certifier.promise();
-        }
-        Ok(holds)
-    }
-
     /// The number by which others know it, once it has written.
     pub(crate) fn tid(&self) -> Result<Option<Tid>> {
         Ok(self.operation()?.state.tid)

@@ -21,7 +21,7 @@ use crate::{
     mutant::Mutant,
     platform::budget::Need,
     rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
-    scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
+    scheme::{Certifier, Conflict, Place, Scheme, Shared, StampsOf},
     sync::{Instant, Spin},
     table::TableStore,
     txn::table::Inquiry,
@@ -128,6 +128,9 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         let operation = self.operation()?;
         let table = self.engine.live_table(table)?;
+        if operation.promise_on(table.id, key).is_some() {
+            return Ok(RowLock::Held);
+        }
         let Some(row) = table.primary.get(&operation.entered.nodes, key).row else { return Ok(RowLock::Free) };
         let mut spin = Spin::default();
         loop {
@@ -158,6 +161,12 @@ impl<S: Scheme> Txn<'_, S> {
                     *kept.insert(place.map_err(|error| operation.fail_write(error))?)
                 }
             };
+            if operation.state.promised.is_none()
+                && let Some(holder) = operation.promise_on(table.id, key)
+            {
+                // It would lose at its commit, if the other one is not over by then.
+                return Err(operation.lose(Conflict::promised(place, holder)));
+            }
             let tried = operation.write(table, key, place, content, how);
             operation.state.arena.give_back_provided();
             match tried.map_err(|error| operation.fail_write(error))? {
@@ -175,7 +184,7 @@ impl<S: Scheme> Txn<'_, S> {
     /// Waits until another transaction has ended that has written the row at `place`. It does so outside of the epochs.
     #[cold]
     fn outwait(&self, other: Tid, place: Place) -> Result<()> {
-        let (tids, wait_max) = (&self.engine.shared.tids, self.engine.options.wait_max);
+        let (Shared { tids, promises, .. }, wait_max) = (&self.engine.shared, self.engine.options.wait_max);
         let state = self.worker().state.borrow();
         let waiting = state.tids.begin_waiting();
         let (mut spin, since) = (Spin::default(), Instant::now());
@@ -185,6 +194,10 @@ impl<S: Scheme> Txn<'_, S> {
             loop {
                 if !matches!(tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_)) {
                     break None;
+                }
+                // One that is prepared may stay so for long.
+                if promises.any() && promises.has(other) {
+                    break Some(AbortKind::WriteConflict);
                 }
                 if since.elapsed() >= wait_max {
                     break Some(AbortKind::Timeout);
@@ -294,6 +307,12 @@ impl<S: Scheme> Operation<'_, S> {
                 Head::Moving | Head::Held(_) => unreachable!("handled above"),
             },
         }
+    }
+
+    /// Who else has promised to commit and has read a key.
+    fn promise_on(&self, table: TableId, key: &[u8]) -> Option<Tid> {
+        let promises = &self.engine.shared.promises;
+        if promises.any() { promises.holder(table, key, self.state.tid) } else { None }
     }
 
     /// What is at the head of a row decides that nothing is written: the transaction has read that.

@@ -438,6 +438,8 @@ pub struct Session<'s> {
     pub aborted: Option<Abort>,
     /// It has seen what cannot be, and must not commit.
     must_fail: bool,
+    /// It has promised to commit.
+    promised: bool,
 }
 
 impl<'s> Session<'s> {
@@ -457,6 +459,7 @@ impl<'s> Session<'s> {
             record: Record { name, begun, relaxed, is_snapshot: snapshot, order, ..Record::default() },
             aborted: None,
             must_fail: false,
+            promised: false,
         }
     }
 
@@ -635,6 +638,16 @@ impl<'s> Session<'s> {
         }
     }
 
+    /// Promises to commit, where it can: then its commit must not lose.
+    #[allow(dead_code, reason = "not all test programs that share this ask for it")]
+    pub fn promise(&mut self) {
+        match self.txn.promise() {
+            Ok(promised) => self.promised = promised,
+            Err(Error::Abort(abort)) => drop(self.abort(*abort)),
+            Err(error) => panic!("promise: {error}"),
+        }
+    }
+
     /// Commits; the stamp is in the record then.
     pub fn commit(mut self) -> (Record, Result<(), Abort>) {
         let called = self.store.moments.fetch_add(1, SeqCst);
@@ -651,6 +664,7 @@ impl<'s> Session<'s> {
                     assert_eq!(*abort, *first, "a transaction that is over keeps saying why");
                 }
                 assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
+                assert!(!self.promised, "a transaction that has promised to commit has lost: {abort}");
                 (self.record, Err(*abort))
             }
             Err(error) => panic!("commit: {error}"),

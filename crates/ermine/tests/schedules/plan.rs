@@ -32,6 +32,8 @@ pub enum End {
     Commit,
     /// With an error that follows from what was read.
     Fail,
+    /// First it promises to commit, if it can.
+    PromiseAndCommit,
     Rollback {
         dropped: bool,
     },
@@ -527,6 +529,7 @@ impl Draft<'_> {
             let operations = operations.collect();
             let end = match draft.rng.u8(..11) {
                 0 => End::Rollback { dropped: draft.rng.bool() },
+                1 => End::PromiseAndCommit,
                 _ => End::Commit,
             };
             Script { options, end, ..Script::of(operations) }
