@@ -414,8 +414,8 @@ mod faults {
             (Mutant::NothingKept, vec![Silo, TwoPhaseNoWait]),
             (Mutant::NoEntryLeft, vec![Silo]),
             (Mutant::UncertifiedError, vec![RcSsn, SiSsn, SiSsi, Silo, TsoValidate]),
-            (Mutant::PromiseIgnored, vec![SiSsn, SiSsi, MvOcc]),
-            (Mutant::PromiseUnseen, vec![SiSsn, SiSsi, MvOcc]),
+            (Mutant::PromiseIgnored, vec![SiSsi, MvOcc]),
+            (Mutant::PromiseUnseen, vec![SiSsn, MvOcc]),
         ]
     }
 
