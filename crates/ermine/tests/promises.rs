@@ -112,13 +112,16 @@ fn what_was_overwritten_is_not_promised() {
         }
         // Of those that have promised to commit, as well.
         let (one, other) = (begin(&db), begin(&db));
-        (one.get(&rows, &1).unwrap(), one.put(&rows, &2, &1).unwrap());
-        (other.get(&rows, &2).unwrap(), other.put(&rows, &1, &1).unwrap());
+        one.get(&rows, &1).unwrap();
+        one.put(&rows, &2, &1).unwrap();
+        other.get(&rows, &2).unwrap();
+        other.put(&rows, &1, &1).unwrap();
         assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}");
         one.commit().unwrap();
         // Who asked for less promises what it writes, and counts as well.
         let (one, other) = (db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap(), begin(&db));
-        (one.put(&rows, &5, &1).unwrap(), other.get(&rows, &5).unwrap());
+        one.put(&rows, &5, &1).unwrap();
+        other.get(&rows, &5).unwrap();
         assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}");
         one.commit().unwrap();
     }
@@ -146,7 +149,8 @@ fn untracked_reads_hold_their_table() {
             for isolation in [Isolation::Scheme, Isolation::Snapshot] {
                 let (reader, writer) = (begin(&db), db.begin(TxnOptions::default().isolation(isolation)).unwrap());
                 reader.get(&rows, &2).unwrap();
-                (writer.put(&rows, &2, &1).unwrap(), reader.put(&others, &2, &1).unwrap());
+                writer.put(&rows, &2, &1).unwrap();
+                reader.put(&others, &2, &1).unwrap();
                 assert!(writer.promise().unwrap() && !reader.promise().unwrap(), "{scheme} {whole} {isolation:?}");
                 writer.commit().unwrap();
             }
