@@ -189,10 +189,17 @@ impl<S: Scheme> Engine<S> {
         // Recovery keeps the keys of what it replays in memory.
         let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
         let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.are_drops_due();
-        if !is_due && !(distance > 0 && log.room.is_short() && store.checkpoints.upkeep.may_try_for_room()) {
-            return Ok(());
+        if is_due {
+            return store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
         }
-        store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
+        let is_worth_it = distance > 0 || log.segments().len() > SEGMENTS_KEPT;
+        if log.room.is_short() && is_worth_it && store.checkpoints.upkeep.may_try_for_room() {
+            // Another one than the last.
+            log.try_note_moment();
+            // That it fails for want of room is no news.
+            let _ = store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
+        }
+        Ok(())
     }
 
     /// Has room in reserve, for the next segment and the next checkpoint, once there is something worth it in the log.
@@ -221,7 +228,9 @@ impl<S: Scheme> Engine<S> {
         store.cold.mend().map_err(storage)?;
         let _lent = log.room.lend();
         let segments = log.segments();
-        let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT);
+        // What is alive in a segment that goes needs room elsewhere first.
+        let goes_max = if log.room.is_short() { 1 } else { segments.len() };
+        let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT).min(goes_max);
         let log_floor = segments[oldest_kept].start.min(begin);
         let first_kept = *segments.iter().find(|span| span.end > log_floor).unwrap_or(&segments[segments.len() - 1]);
         let waste: Vec<_> = store.cold.list().into_iter().map(|(file, _)| file).filter(ColdFile::is_waste).collect();

@@ -55,10 +55,12 @@ impl Upkeep {
     #[cfg(not(shuttle))]
     pub(crate) fn tried(&self, made: Result<CheckpointReport>) -> Result<()> {
         let failure = made.as_ref().err().map(ToString::to_string);
-        if let Some(failure) = &failure {
+        let mut last = self.failure.lock().expect("no code panics while it holds the failure");
+        if let Some(failure) = failure.as_ref().filter(|_| last.is_none()) {
             ::log::warn!("a checkpoint failed, the next one is tried in some seconds: {failure}");
         }
-        *self.failure.lock().expect("no code panics while it holds the failure") = failure;
+        *last = failure;
+        drop(last);
         made.map(drop)
     }
 

@@ -246,6 +246,12 @@ impl Log {
         self.append(&filling, Moment::from(SystemTime::now()).body());
     }
 
+    /// As [`Log::note_moment`], if that takes no waiting for anything.
+    pub(crate) fn try_note_moment(&self) {
+        let filling = self.moment_filling.lock().expect("no code panics while it notes the time");
+        self.try_append(&filling, Moment::from(SystemTime::now()).body());
+    }
+
     /// As [`Log::append`], if that takes no waiting for anything; `None`: it would.
     pub(super) fn try_append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
         let piece = self.space.try_claim(filling, body.size(), self.ring.free_to())?;

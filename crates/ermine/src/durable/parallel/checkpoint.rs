@@ -180,10 +180,14 @@ impl<P: InPlace> Engine<P> {
         let is_due = distance >= self.options.checkpoint_after.max(2 * bytes)
             || checkpoints.has_many_generations()
             || self.tables.are_drops_due();
-        if !is_due && !(distance > 0 && log.room.is_short() && checkpoints.upkeep.may_try_for_room()) {
-            return Ok(());
+        if is_due {
+            return checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
         }
-        checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle))
+        if distance > 0 && log.room.is_short() && checkpoints.upkeep.may_try_for_room() {
+            // That it fails for want of room is no news.
+            let _ = checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
+        }
+        Ok(())
     }
 
     /// Has room in reserve, for the next file of the log and the next checkpoint, once there is something worth it in the log.
