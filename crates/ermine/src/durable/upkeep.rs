@@ -19,8 +19,8 @@ pub(crate) struct Upkeep {
     hurry: AtomicBool,
     made: AtomicU64,
     failure: Mutex<Option<String>>,
-    /// When one was last tried because room was short.
-    tried_for_room: Mutex<Option<Instant>>,
+    /// When the last attempt ended.
+    ended: Mutex<Option<Instant>>,
 }
 
 impl Upkeep {
@@ -34,16 +34,12 @@ impl Upkeep {
         self.hurry.load(Ordering::Relaxed)
     }
 
-    /// Whether one may be tried for the room that it frees: now and then.
+    /// Whether one may be tried for the room that it frees: some time after the last attempt.
     #[cfg(not(shuttle))]
     pub(crate) fn may_try_for_room(&self) -> bool {
-        const PAUSE: Duration = Duration::from_secs(1);
-        let mut tried = self.tried_for_room.lock().expect("no code panics while it looks at the time");
-        let may = tried.is_none_or(|tried| tried.elapsed() >= PAUSE);
-        if may {
-            *tried = Some(Instant::now());
-        }
-        may
+        const PAUSE: Duration = Duration::from_millis(250);
+        let ended = self.ended.lock().expect("no code panics while it looks at the time");
+        ended.is_none_or(|ended| ended.elapsed() >= PAUSE)
     }
 
     /// One has been made.
@@ -61,6 +57,7 @@ impl Upkeep {
         }
         *last = failure;
         drop(last);
+        *self.ended.lock().expect("no code panics while it looks at the time") = Some(Instant::now());
         made.map(drop)
     }
 
