@@ -50,7 +50,7 @@ pub(crate) struct Room {
 struct Kept {
     file: Option<Arc<dyn File>>,
     bytes: u64,
-    /// What shall be kept: twice the next file of the log, and what a checkpoint needs.
+    /// What shall be kept: the next file of the log, one more of the usual size, and what a checkpoint needs.
     log: u64,
     checkpoint: u64,
     /// A checkpoint uses its part.
@@ -96,7 +96,7 @@ impl Room {
     pub(crate) fn keep(&self, large: u64, small: u64) -> bool {
         let mut kept = self.kept();
         let checkpoint = kept.of_checkpoint();
-        let may_be_large = large > small && self.grow(&mut kept, 2 * large + checkpoint).is_ok();
+        let may_be_large = large > small && self.grow(&mut kept, large + small + checkpoint).is_ok();
         kept.log = if may_be_large { large } else { small };
         match self.grow(&mut kept, 2 * small + checkpoint) {
             // Whatever else is wrong with the device shows elsewhere.
