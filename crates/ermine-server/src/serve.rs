@@ -18,12 +18,13 @@ use crate::{Failure, arguments::Serve, failed};
 
 pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     logger::start(arguments.log);
-    let options = arguments.options();
+    let mut options = arguments.options();
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key).map_err(failed)?),
         _ => None,
     };
     let database = Arc::new(Database::open(&arguments.dir, arguments.engine.options()).map_err(failed)?);
+    options.budget = Some(database.budget().clone());
     let backend = SqlBackend::new(SqlDatabase::open(database).map_err(failed)?, arguments.engine.scheme.waits());
     if !options.trust && !backend.has_passwords() {
         let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, or say --trust";

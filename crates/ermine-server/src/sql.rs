@@ -123,7 +123,7 @@ impl Session for SqlSession {
         if limit.is_none() || portal.statement.is_copy() {
             return self.0.execute(&portal.statement, &portal.parameters, rows).map(Fetched::Complete);
         }
-        let mut kept = Kept::default();
+        let mut kept = Kept { rows: self.0.kept_rows(), ..Kept::default() };
         kept.completion = self.0.execute(&portal.statement, &portal.parameters, &mut kept)?;
         portal.kept.insert(kept).fetch(limit, rows)
     }

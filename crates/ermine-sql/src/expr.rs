@@ -418,6 +418,7 @@ impl Expr {
                 _ => NULL,
             },
         };
+        run.environment.memory.pass(&value)?;
         Ok(Cow::Owned(value))
     }
 

@@ -3,13 +3,18 @@
 use std::{ops::ControlFlow, slice};
 
 use ermine::KeyBuffer;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet, hash_map::Entry};
 
-use super::{Emit, Run, query::key_of, sort::one_key};
+use super::{
+    Emit, Run,
+    query::{is_new, key_of},
+    sort::one_key,
+};
 use crate::{
     error::Result,
     expr::Frame,
     functions::Accumulator,
+    memory::{ENTRY, Kept, bytes_of},
     query::{AggregateCall, Group, Select},
     types::{Environment, Value},
 };
@@ -40,6 +45,7 @@ impl Run<'_> {
     ) -> Result<ControlFlow<()>> {
         let mut groups: Vec<InGroup> = Vec::new();
         let mut by_key: HashMap<KeyBuffer, usize> = HashMap::new();
+        let mut kept = Kept::new(&self.environment.memory);
         if group.keys.is_empty() {
             groups.push(InGroup::new(Vec::new(), &group.aggregates));
         }
@@ -50,13 +56,18 @@ impl Run<'_> {
             } else {
                 let keys = group.keys.iter().map(|key| Ok(key.eval(&frame, self)?.into_owned()));
                 let keys = keys.collect::<Result<Vec<_>>>()?;
-                *by_key.entry(key_of(&keys)).or_insert_with(|| {
-                    groups.push(InGroup::new(keys, &group.aggregates));
-                    groups.len() - 1
-                })
+                match by_key.entry(key_of(&keys)) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => {
+                        let aggregates = group.aggregates.len() * size_of::<Gathering>();
+                        kept.add(new.key().len() + ENTRY + bytes_of(&keys) + aggregates)?;
+                        groups.push(InGroup::new(keys, &group.aggregates));
+                        *new.insert(groups.len() - 1)
+                    }
+                }
             };
             for (call, gathering) in group.aggregates.iter().zip(&mut groups[at].aggregates) {
-                self.gather(call, gathering, &frame)?;
+                self.gather(call, gathering, &frame, &mut kept)?;
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -77,7 +88,13 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn gather(&self, call: &AggregateCall, gathering: &mut Gathering, frame: &Frame<'_>) -> Result<()> {
+    fn gather(
+        &self,
+        call: &AggregateCall,
+        gathering: &mut Gathering,
+        frame: &Frame<'_>,
+        kept: &mut Kept<'_>,
+    ) -> Result<()> {
         if let Some(filter) = &call.filter
             && !filter.is_true(frame, self)?
         {
@@ -86,20 +103,28 @@ impl Run<'_> {
         // The usual: a value is looked at where it is.
         if let ([argument], false, true) = (&call.arguments[..], call.is_distinct, call.order.is_empty()) {
             let value = argument.eval(frame, self)?;
+            if call.aggregate.keeps_values() {
+                kept.add(value.bytes())?;
+            }
             return gathering.accumulator.add(slice::from_ref(&*value), self.environment);
         }
         let arguments = call.arguments.iter().map(|argument| Ok(argument.eval(frame, self)?.into_owned()));
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
         if let Some(seen) = &mut gathering.seen
-            && !seen.insert(key_of(&arguments))
+            && !is_new(seen, key_of(&arguments), kept)?
         {
             return Ok(());
+        }
+        if call.aggregate.keeps_values() || !call.order.is_empty() {
+            kept.add_row(&arguments)?;
         }
         if call.order.is_empty() {
             return gathering.accumulator.add(&arguments, self.environment);
         }
         let keys = call.order.iter().map(|(key, ..)| Ok(key.eval(frame, self)?.into_owned()));
-        gathering.waiting.push((keys.collect::<Result<_>>()?, arguments));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        kept.add_row(&keys)?;
+        gathering.waiting.push((keys, arguments));
         Ok(())
     }
 }

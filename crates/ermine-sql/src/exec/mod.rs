@@ -134,7 +134,7 @@ impl<'r> Run<'r> {
         if let Some(known) = self.once.borrow().get(&address) {
             return Ok(known.clone());
         }
-        let mut rows = KeptRows::default();
+        let mut rows = KeptRows::counted(KeptRows::BYTES_MAX, &self.environment.memory);
         let _ = self.query(query, None, &mut |row| rows.push(row).map(ControlFlow::Continue))?;
         let rows = Arc::new(rows);
         self.once.borrow_mut().insert(address, rows.clone());

@@ -10,6 +10,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
     functions,
+    memory::{ENTRY, Kept},
     query::{Body, Distinct, Join, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
     types::{SqlType, Value, key::write_key},
 };
@@ -77,9 +78,9 @@ impl Run<'_> {
                 Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
                 Body::Select(_) | Body::Values(_) | Body::Set { .. } => (None, 0),
             };
-            let mut sorter = Sorter::new(&query.order, wanted, distinct);
+            let mut sorter = Sorter::new(&query.order, wanted, distinct, &self.environment.memory);
             let mut gather = |row: &[Value]| {
-                sorter.push(row);
+                sorter.push(row)?;
                 Ok(ControlFlow::Continue(()))
             };
             let _ = match select {
@@ -115,11 +116,12 @@ impl Run<'_> {
             Body::Select(select) => self.select(select, outer, emit),
             Body::Values(rows) => {
                 for row in rows {
-                    let frame = Frame { row: &[], outer };
+                    let (frame, mark) = (Frame { row: &[], outer }, self.environment.memory.mark());
                     let values = row.iter().map(|value| Ok(value.eval(&frame, self)?.into_owned()));
                     if emit(&values.collect::<Result<Vec<_>>>()?)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
+                    self.environment.memory.next_row(mark);
                 }
                 Ok(ControlFlow::Continue(()))
             }
@@ -135,10 +137,15 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
+        let mut kept = Kept::new(&self.environment.memory);
         if operation == SetOperation::Union {
             let mut seen = HashSet::new();
             let mut fresh = |row: &[Value]| {
-                if all || seen.insert(key_of(row)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+                if all || is_new(&mut seen, key_of(row), &mut kept)? {
+                    emit(row)
+                } else {
+                    Ok(ControlFlow::Continue(()))
+                }
             };
             if self.query(left, outer, &mut fresh)?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -147,7 +154,9 @@ impl Run<'_> {
         }
         let mut others: HashMap<KeyBuffer, usize> = HashMap::new();
         let _ = self.query(right, outer, &mut |row| {
-            *others.entry(key_of(row)).or_default() += 1;
+            let key = key_of(row);
+            kept.add(if others.contains_key(&key) { 0 } else { key.len() + ENTRY })?;
+            *others.entry(key).or_default() += 1;
             Ok(ControlFlow::Continue(()))
         })?;
         let mut seen = HashSet::new();
@@ -161,7 +170,11 @@ impl Run<'_> {
                 _ => false,
             };
             let is_wanted = found == (operation == SetOperation::Intersect);
-            if is_wanted && (all || seen.insert(key)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+            if is_wanted && (all || is_new(&mut seen, key, &mut kept)?) {
+                emit(row)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            }
         })
     }
 
@@ -169,9 +182,10 @@ impl Run<'_> {
         match &select.distinct {
             Distinct::No => self.plain_select(select, outer, emit),
             Distinct::Rows => {
-                let mut seen = HashSet::new();
+                let (mut seen, mut kept) = (HashSet::new(), Kept::new(&self.environment.memory));
                 self.plain_select(select, outer, &mut |row| {
-                    if seen.insert(key_of(row)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+                    let is_new = is_new(&mut seen, key_of(row), &mut kept)?;
+                    if is_new { emit(row) } else { Ok(ControlFlow::Continue(())) }
                 })
             }
             // Of the sorted rows: `query`.
@@ -228,7 +242,7 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
         let [source, inner @ ..] = sources else { return emit(row) };
-        let mut is_met = false;
+        let (mut is_met, mark) = (false, self.environment.memory.mark());
         let mut run = self.actuals.as_ref().map(|_| OneRun::begin());
         let flow = self.source_rows(source, row, outer, &mut |row| {
             if !self.all_hold(&source.on, row, outer)? {
@@ -238,10 +252,12 @@ impl Run<'_> {
             if !self.all_hold(&source.filter, row, outer)? {
                 return Ok(ControlFlow::Continue(()));
             }
-            match &mut run {
-                None => self.loop_over(inner, row, outer, emit),
-                Some(run) => run.show(|| self.loop_over(inner, row, outer, emit)),
-            }
+            let flow = match &mut run {
+                None => self.loop_over(inner, row, outer, emit)?,
+                Some(run) => run.show(|| self.loop_over(inner, row, outer, emit))?,
+            };
+            self.environment.memory.next_row(mark);
+            Ok(flow)
         })?;
         if let (Some(actuals), Some(run)) = (&self.actuals, &run) {
             actuals.note(source, run);
@@ -354,6 +370,15 @@ fn spread(places: &[usize], row: &mut [Value], emit: &mut Emit<'_>) -> Result<Co
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// Whether a set does not have the key, which it has from now on.
+pub(super) fn is_new(seen: &mut HashSet<KeyBuffer>, key: KeyBuffer, kept: &mut Kept<'_>) -> Result<bool> {
+    if seen.contains(&key) {
+        return Ok(false);
+    }
+    kept.add(key.len() + ENTRY)?;
+    Ok(seen.insert(key))
 }
 
 /// Values that are equal have equal keys.

@@ -12,6 +12,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
     failure::of_engine,
+    memory::Kept,
     query::Path,
     storage::Rows,
     types::{SqlType, Value, key::write_key, row::write_row, text},
@@ -26,15 +27,22 @@ impl Run<'_> {
         };
         // All of them first: a statement does not see what it writes.
         let mut rows: Vec<Vec<Value>> = Vec::new();
+        let (memory, mut kept) = (&self.environment.memory, Kept::new(&self.environment.memory));
         match &insert.source {
             InsertSource::Rows(given) => {
                 for exprs in given {
-                    rows.push(whole(exprs, &[])?);
+                    let mark = memory.mark();
+                    let row = whole(exprs, &[])?;
+                    kept.add_row(&row)?;
+                    memory.next_row(mark);
+                    rows.push(row);
                 }
             }
             InsertSource::Query(query, exprs) => {
                 let _ = self.query(query, None, &mut |row| {
-                    rows.push(whole(exprs, row)?);
+                    let row = whole(exprs, row)?;
+                    kept.add_row(&row)?;
+                    rows.push(row);
                     Ok(ControlFlow::Continue(()))
                 })?;
             }
@@ -157,20 +165,23 @@ impl Run<'_> {
         let Change { table, rules, key_at, assignments, returning, .. } = change;
         let mut found: Vec<Vec<Value>> = Vec::new();
         let mut seen = HashSet::new();
+        let mut kept = Kept::new(&self.environment.memory);
         let _ = self.query(&change.rows, None, &mut |row| {
             // Where it is joined with several, the first one counts.
             if row.len() == key_at + 1 || matches!(&row[*key_at], Value::Bytea(key) if seen.insert(key.clone())) {
+                kept.add_row(row)?;
                 found.push(row.to_vec());
             }
             Ok(ControlFlow::Continue(()))
         })?;
         // All new rows first: a statement does not see what it writes.
-        let new_row = |row: &[Value], assignments: &[(usize, Expr)]| -> Result<Vec<Value>> {
+        let mut new_row = |row: &[Value], assignments: &[(usize, Expr)]| -> Result<Vec<Value>> {
             let frame = Frame { row, outer: None };
             let mut new = row[..*key_at].to_vec();
             for (at, expr) in assignments {
                 new[*at] = expr.eval(&frame, self)?.into_owned();
             }
+            kept.add_row(&new)?;
             Ok(new)
         };
         let new = match assignments {

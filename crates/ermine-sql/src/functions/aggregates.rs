@@ -118,6 +118,11 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
 }
 
 impl Aggregate {
+    /// Whether its result has everything that is added.
+    pub(crate) fn keeps_values(&self) -> bool {
+        matches!(self.kind, Kind::Join | Kind::Array | Kind::Json)
+    }
+
     /// Begins a group of rows.
     pub fn accumulator(&self) -> Accumulator {
         let argument = self.arguments.first().copied().unwrap_or(SqlType::BOOL);

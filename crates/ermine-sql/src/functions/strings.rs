@@ -89,7 +89,7 @@ fn trim_arguments(arguments: &[Value], left: bool, right: bool) -> Result<Value>
     }
 }
 
-fn pad(arguments: &[Value], at_left: bool) -> Result<Value> {
+fn pad(arguments: &[Value], at_left: bool, environment: &Environment) -> Result<Value> {
     let (text, length, fill) = match arguments {
         [Value::Text(text), Value::Int4(length)] => (text, *length, " "),
         [Value::Text(text), Value::Int4(length), Value::Text(fill)] => (text, *length, &**fill),
@@ -100,6 +100,7 @@ fn pad(arguments: &[Value], at_left: bool) -> Result<Value> {
         return Err(too_long());
     }
     let own = text.chars().count();
+    environment.memory.check(text.len() + length * 2)?;
     if own >= length || fill.is_empty() {
         return Ok(Value::text(&text[..offset(text, length)]));
     }
@@ -126,7 +127,7 @@ fn position(text: &str, wanted: &str) -> Result<Value> {
     count(text.find(wanted).map_or(0, |at| text[..at].chars().count() + 1))
 }
 
-fn replace(text: &str, from: &str, to: &str) -> Result<Value> {
+fn replace(text: &str, from: &str, to: &str, environment: &Environment) -> Result<Value> {
     if from.is_empty() {
         return Ok(text.into());
     }
@@ -134,6 +135,7 @@ fn replace(text: &str, from: &str, to: &str) -> Result<Value> {
     if text.len() + found.saturating_mul(to.len()) > LENGTH_MAX {
         return Err(too_long());
     }
+    environment.memory.check(text.len() + found * to.len())?;
     Ok(text.replace(from, to).into())
 }
 
@@ -378,6 +380,7 @@ fn format_(arguments: &[Value], environment: &Environment) -> Result<Value> {
         if width > LENGTH_MAX / 4 {
             return Err(too_long());
         }
+        environment.memory.check(out.len() + width)?;
         let Some(kind) = rest.chars().next() else {
             return Err(invalid("unterminated format() type specifier").hint("For a single \"%\" use \"%%\"."));
         };
@@ -499,8 +502,8 @@ pub(super) fn register(table: &mut Table) {
     }
     table.add("ltrim", &[t, t], t, |arguments, _| trim_arguments(arguments, true, false)).optional(1);
     table.add("rtrim", &[t, t], t, |arguments, _| trim_arguments(arguments, false, true)).optional(1);
-    table.add("lpad", &[t, i, t], t, |arguments, _| pad(arguments, true)).optional(1);
-    table.add("rpad", &[t, i, t], t, |arguments, _| pad(arguments, false)).optional(1);
+    table.add("lpad", &[t, i, t], t, |arguments, environment| pad(arguments, true, environment)).optional(1);
+    table.add("rpad", &[t, i, t], t, |arguments, environment| pad(arguments, false, environment)).optional(1);
     for name in ["substring", "substr"] {
         table
             .add(name, &[t, i, i], t, |arguments, _| match arguments {
@@ -540,8 +543,8 @@ pub(super) fn register(table: &mut Table) {
             Ok(text[offset(text, cut)..].into())
         })
     });
-    table.add("replace", &[t, t, t], t, |arguments, _| {
-        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => replace(text, from, to))
+    table.add("replace", &[t, t, t], t, |arguments, environment| {
+        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => replace(text, from, to, environment))
     });
     table.add("translate", &[t, t, t], t, |arguments, _| {
         arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => Ok(translate(text, from, to).into()))
@@ -549,10 +552,15 @@ pub(super) fn register(table: &mut Table) {
     table.add("reverse", &[t], t, |arguments, _| {
         one(arguments, |text| Ok(text.chars().rev().collect::<String>().into()))
     });
-    table.add("repeat", &[t, i], t, |arguments, _| {
+    table.add("repeat", &[t, i], t, |arguments, environment| {
         with_count(arguments, |text, count| {
             let count = usize::try_from(count).unwrap_or(0);
-            if text.len().saturating_mul(count) > LENGTH_MAX { Err(too_long()) } else { Ok(text.repeat(count).into()) }
+            let length = text.len().saturating_mul(count);
+            if length > LENGTH_MAX {
+                return Err(too_long());
+            }
+            environment.memory.check(length)?;
+            Ok(text.repeat(count).into())
         })
     });
     table.add("split_part", &[t, t, i], t, |arguments, _| {

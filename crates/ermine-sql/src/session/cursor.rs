@@ -146,7 +146,7 @@ impl Declare {
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
         let kept: usize = cursors.open.iter().map(|cursor| cursor.rows.bytes()).sum();
-        let mut rows = KeptRows::new(KeptRows::BYTES_MAX.saturating_sub(kept));
+        let mut rows = KeptRows::counted(KeptRows::BYTES_MAX.saturating_sub(kept), &run.environment.memory);
         let _ = run.query(&self.query, None, &mut |row| {
             rows.push(row)?;
             MORE

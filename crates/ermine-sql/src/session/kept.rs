@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::Rows;
 use crate::{
     error::{Result, SqlError, SqlState},
+    memory::{Memory, bytes_of},
     types::Value,
 };
 
@@ -14,6 +15,7 @@ pub struct KeptRows {
     rows: VecDeque<Box<[Value]>>,
     bytes: usize,
     bytes_max: usize,
+    memory: Memory,
 }
 
 impl Default for KeptRows {
@@ -28,7 +30,12 @@ impl KeptRows {
 
     /// None, and room for so many bytes of them.
     pub fn new(bytes_max: usize) -> Self {
-        Self { rows: VecDeque::new(), bytes: 0, bytes_max }
+        Self { rows: VecDeque::new(), bytes: 0, bytes_max, memory: Memory::default() }
+    }
+
+    /// As [`KeptRows::new`], for rows that count in what the database may take, and in `work_mem`.
+    pub(crate) fn counted(bytes_max: usize, memory: &Memory) -> Self {
+        Self { memory: memory.apart(bytes_max), ..Self::new(bytes_max) }
     }
 
     /// What they take, about.
@@ -44,6 +51,7 @@ impl KeptRows {
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .hint("Fetch all rows at once, or fewer by LIMIT."));
         }
+        self.memory.keep(bytes_of(row))?;
         self.rows.push_back(row.into());
         Ok(())
     }
@@ -60,6 +68,7 @@ impl KeptRows {
             && let Some(row) = self.rows.pop_front()
         {
             self.bytes -= bytes_of(&row);
+            self.memory.release(bytes_of(&row));
             rows.row(&row)?;
             fetched += 1;
         }
@@ -68,10 +77,7 @@ impl KeptRows {
 
     /// Forgets them all.
     pub fn clear(&mut self) {
-        *self = Self::new(self.bytes_max);
+        self.memory.release(self.bytes);
+        (self.rows, self.bytes) = (VecDeque::new(), 0);
     }
-}
-
-fn bytes_of(row: &[Value]) -> usize {
-    size_of::<Box<[Value]>>() + row.iter().map(Value::bytes).sum::<usize>()
 }

@@ -7,8 +7,12 @@ use sqlparser::{
 
 use crate::error::{Result, SqlError, SqlState};
 
-/// Words, signs and blanks of a text: tokens and trees take some 500 bytes for each.
+/// Words, signs and blanks of a text.
 const TOKENS_MAX: usize = 2_000_000;
+/// Bytes that tokens and trees take for each of them, about.
+const TOKEN_BYTES: usize = 500;
+/// The trees of shorter texts are not worth counting.
+const SHORT: usize = 4 << 10;
 /// Statements of a text: the tree of one takes some 20 KiB.
 const STATEMENTS_MAX: usize = 10_000;
 /// What a statement may tie together: the stack of a thread (2 MiB) is enough for twice as much.
@@ -16,10 +20,11 @@ const LINKS_MAX: usize = 4000;
 /// Queries and joins of a statement: each has more to it than an operator.
 const QUERIES_MAX: usize = 400;
 
-/// Fails for texts of too many tokens. Counts none too few, and hardly any too many: what is in dollar quotes.
-pub(super) fn check_size(text: &str) -> Result<()> {
-    if text.len() <= TOKENS_MAX {
-        return Ok(());
+/// Bytes that the tree of a text takes, about. Fails for texts of too many tokens. Counts none too few, and hardly any too many: what is in
+/// dollar quotes.
+pub(super) fn check_size(text: &str) -> Result<usize> {
+    if text.len() <= SHORT {
+        return Ok(0);
     }
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii();
     let bytes = text.as_bytes();
@@ -34,7 +39,7 @@ pub(super) fn check_size(text: &str) -> Result<()> {
         count += 1;
     }
     if count <= TOKENS_MAX {
-        return Ok(());
+        return Ok(text.len() + count * TOKEN_BYTES);
     }
     let message = format!("a text of more than {TOKENS_MAX} words and signs");
     Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).hint("Send it in parts, or values as parameters."))

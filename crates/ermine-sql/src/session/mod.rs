@@ -63,6 +63,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     exec::{Actuals, GivenNumbers, Run},
     failure::of_engine,
+    memory::Memory,
     prepared::PreparedStore,
     types::{Environment, SqlType, Value},
     verifier::Verifier,
@@ -145,6 +146,7 @@ impl SqlDatabase {
             settings: settings.shown(),
             database: database.into(),
             schema: PUBLIC.into(),
+            memory: Memory::new(self.0.database.budget().clone()),
             ..Environment::default()
         };
         let cancel = Arc::<AtomicBool>::default();
@@ -224,6 +226,8 @@ pub struct Prepared {
     version: Option<u64>,
     /// How often settings had changed that binding depends on.
     settings: u64,
+    /// What it takes, as far as that is much: given back with it.
+    _memory: Memory,
 }
 
 impl Prepared {
@@ -245,6 +249,8 @@ impl Prepared {
 
 /// Plans that a session remembers.
 const PLANS_MAX: usize = 512;
+/// Of texts of at most so many bytes.
+const REMEMBERED_MAX: usize = 16 << 10;
 /// How often a statement that is a transaction by itself is tried.
 const ATTEMPTS: u32 = 100;
 
@@ -261,7 +267,17 @@ impl Session {
         (version.is_some() && known.version == version).then(|| known.clone())
     }
 
+    /// What the tokens and trees of a text take, which is asked for before there are any.
+    fn memory_of_text(&self, text: &str) -> Result<Memory> {
+        let memory = self.environment.memory.apart(self.settings.work_mem());
+        memory.keep(measure::check_size(text)?)?;
+        Ok(memory)
+    }
+
     fn remember(&mut self, text: &str, prepared: &Arc<Prepared>) {
+        if text.len() > REMEMBERED_MAX {
+            return;
+        }
         if self.plans.len() >= PLANS_MAX {
             self.plans.clear();
         }
@@ -280,6 +296,7 @@ impl Session {
         {
             return Ok(known);
         }
+        let memory = self.memory_of_text(text)?;
         let mut statements = parse::statements(text)?;
         match (statements.pop(), statements.is_empty()) {
             (None, _) => Ok(Arc::new(Prepared {
@@ -288,13 +305,15 @@ impl Session {
                 bound: Bound::nothing(),
                 settings: 0,
                 version: None,
+                _memory: memory,
             })),
             (Some(_), false) => {
                 let message = "cannot insert multiple commands into a prepared statement";
                 Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
             }
             (Some(statement), true) => {
-                let prepared = Prepared { text: activity::shown(text), ..self.bind(statement, parameters)? };
+                let prepared =
+                    Prepared { text: activity::shown(text), _memory: memory, ..self.bind(statement, parameters)? };
                 let prepared = Arc::new(prepared);
                 if parameters.is_empty() && prepared.version.is_some() {
                     self.remember(text, &prepared);
@@ -326,7 +345,14 @@ impl Session {
             Tree::Role(_) => version = None,
             _ => {}
         }
-        Ok(Prepared { tree: Some(tree), text: "".into(), bound, settings: self.settings_changed, version })
+        Ok(Prepared {
+            tree: Some(tree),
+            text: "".into(),
+            bound,
+            settings: self.settings_changed,
+            version,
+            _memory: Memory::default(),
+        })
     }
 
     /// Executes a statement. Outside of transactions it commits by itself.
@@ -373,6 +399,7 @@ impl Session {
             return self.copy_alone(prepared, parameters, rows);
         }
         self.environment.statement_began = now();
+        self.environment.memory.begin(self.settings.work_mem());
         self.deadline = self.deadline();
         match std::mem::replace(&mut self.state, State::Idle) {
             failed @ State::Failed { .. } => {
@@ -766,6 +793,11 @@ impl Session {
     /// Sets one, as SET does.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         self.set_one(name, Some(value), Extent::Session)
+    }
+
+    /// None, and room for rows that are kept until the client fetches them.
+    pub fn kept_rows(&self) -> KeptRows {
+        KeptRows::counted(KeptRows::BYTES_MAX, &self.environment.memory)
     }
 
     /// In which values are read and written.

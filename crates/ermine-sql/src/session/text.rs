@@ -29,6 +29,8 @@ impl Session {
 
     fn text(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
         self.check_not_copying()?;
+        // Until all of them have run.
+        let _memory = self.memory_of_text(text).inspect_err(|_| self.fail())?;
         let statements = parse::statements(text).inspect_err(|_| self.fail())?;
         if statements.is_empty() {
             rows.nothing()?;

@@ -30,6 +30,8 @@ pub use value::Value;
 
 use serde::{Deserialize, Serialize};
 
+use crate::memory::Memory;
+
 /// A type of one value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Scalar {
@@ -326,7 +328,7 @@ impl std::fmt::Display for SqlType {
     }
 }
 
-/// What the result of an expression may depend on besides its arguments.
+/// What the result of an expression may depend on besides its arguments, and what it may take.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// In which `timestamp with time zone` is read and written.
@@ -347,6 +349,8 @@ pub struct Environment {
     pub process: i32,
     /// Settings by their names, as they are now.
     pub settings: std::sync::Arc<[(String, String)]>,
+    /// What the statement may take.
+    pub memory: Memory,
 }
 
 impl Default for Environment {
@@ -362,6 +366,7 @@ impl Default for Environment {
             search_path: ["public".to_owned()].into(),
             process: 0,
             settings: [].into(),
+            memory: Memory::default(),
         }
     }
 }
