@@ -70,7 +70,7 @@ impl<B: Backend> Connection<'_, B> {
         for (index, (value, &ty)) in bind.parameters().zip(parameters).enumerate() {
             values.push(match (value, bind.parameter_formats.of(index)) {
                 (None, _) => Value::Null,
-                (Some(bytes), Format::Binary) => codec::read_binary(ty, bytes)?,
+                (Some(bytes), Format::Binary) => codec::read_binary(ty, bytes, &self.environment)?,
                 (Some(bytes), Format::Text) => codec::parse_text(ty, bytes, &self.environment)?,
             });
         }

@@ -150,6 +150,10 @@ enum End {
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::OutOfMemory {
+            let hint = "Send less at a time, try again when others have ended, or start the server with a larger --memory-limit.";
+            return Self::Told(SqlError::new(SqlState::OUT_OF_MEMORY, error.to_string()).hint(hint));
+        }
         Self::Io(error)
     }
 }

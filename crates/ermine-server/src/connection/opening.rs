@@ -51,7 +51,7 @@ impl From<io::Error> for Refusal {
 
 /// Opens a connection.
 pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<Opened, Refusal> {
-    let mut input = Input::default();
+    let mut input = Input::new(shared.options.budget.clone());
     let mut output = Output::new(Stream::Plain(socket), shared.options.stall_max);
     let startup = loop {
         let packet = match packet(&mut input, output.stream()).await? {
