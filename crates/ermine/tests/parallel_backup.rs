@@ -412,7 +412,9 @@ fn a_backup_under_way_with_writers_has_what_was_acknowledged_and_half_of_one_is_
         for fault in [Fault::NoSpace, Fault::Gone] {
             let backup = FaultyDirectory::new();
             backup.fail_at(at, fault);
-            assert!(db.backup_in(&backup).is_err(), "{at} {fault:?}");
+            // A backup that needed fewer operations, since a checkpoint was made meanwhile, has not met the fault.
+            let done = db.backup_in(&backup);
+            assert!(done.is_err() || backup.operations() <= at, "{at} {fault:?}");
             for keep in [Keep::Everything, Keep::Nothing, Keep::Random(at as u64)] {
                 let left = backup.trace().crash(backup.operations(), keep);
                 let names = left.list().unwrap();

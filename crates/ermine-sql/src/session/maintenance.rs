@@ -7,7 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ermine::BackupReport;
@@ -150,9 +150,8 @@ impl Session {
     /// Runs `work` on a thread of its own, and says in `stop` when the client, or a time limit, wants it to end.
     fn aside<T: Send>(&self, stop: &AtomicBool, work: impl FnOnce() -> ermine::Result<T> + Send) -> Result<T> {
         const LONGEST: Duration = Duration::from_millis(20);
-        let deadline: Option<Instant> = self.deadline();
         // What was asked before the statement began counts, too.
-        self.look(deadline)?;
+        self.environment.check()?;
         thread::scope(|scope| {
             let thread = scope.spawn(work);
             let (mut asked, mut pause) = (Ok(()), Duration::from_micros(200));
@@ -160,7 +159,7 @@ impl Session {
                 thread::sleep(pause);
                 pause = (2 * pause).min(LONGEST);
                 if asked.is_ok() {
-                    asked = self.look(deadline);
+                    asked = self.environment.check();
                     stop.store(asked.is_err(), Ordering::Relaxed);
                 }
             }
