@@ -24,7 +24,7 @@ pub struct ServerOptions {
     pub tls_required: bool,
     /// Everybody may log in while no user has a password.
     pub trust: bool,
-    /// Where long messages count.
+    /// What long messages, and results that are held, count against: the database's budget.
     pub budget: Option<Arc<Budget>>,
     /// Threads that serve clients [default: two a core, and at least eight].
     pub threads: Option<usize>,

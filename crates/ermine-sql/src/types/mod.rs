@@ -425,6 +425,12 @@ impl Interrupt {
 }
 
 impl Environment {
+    /// Fails where there is no room for values of so many bytes, if they are many.
+    #[inline]
+    pub fn check_room(&self, bytes: usize) -> Result<()> {
+        self.memory.check(bytes)
+    }
+
     /// Fails where there is no room for the texts of a row in which there are large values.
     #[inline]
     pub fn check_texts(&self, row: &[Value]) -> Result<()> {
