@@ -1,7 +1,7 @@
 //! The SQL layer as a backend: all that the server knows of [`ermine_sql::Session`].
 //!
 //! The layer hands rows to whoever asks for them without stopping. So a portal that is fetched in parts is run at once, and the rest of its
-//! rows is kept, up to 256 MiB ([`KeptRows`]).
+//! rows is kept, up to 256 MiB ([`KeptRows`]), and counts against `work_mem` and the database's memory.
 
 use std::{
     num::NonZeroU32,

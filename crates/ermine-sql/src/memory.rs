@@ -348,8 +348,9 @@ impl Drop for Held {
     }
 }
 
-/// Bytes that a key takes in a set beside its own: its place in a table of which up to half is empty, and that is copied when it grows.
-pub(crate) const ENTRY: usize = 128;
+/// Bytes that a key takes in a set or a map beside its own: its allocation, and its place in a table of which up to half is empty and that is
+/// copied when it grows.
+pub(crate) const ENTRY: usize = 24 + 3 * size_of::<(Box<[u8]>, usize)>();
 
 /// Bytes that a row takes, about.
 pub(crate) fn bytes_of(row: &[Value]) -> usize {

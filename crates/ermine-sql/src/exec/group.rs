@@ -2,8 +2,7 @@
 
 use std::{ops::ControlFlow, slice};
 
-use ermine::KeyBuffer;
-use hashbrown::{HashMap, HashSet, hash_map::Entry};
+use hashbrown::{HashMap, HashSet};
 
 use super::{
     Emit, Run,
@@ -31,7 +30,7 @@ struct Gathering {
     /// Bytes that are counted for what the accumulator is itself.
     counted: usize,
     /// What was added, where each is added once.
-    seen: Option<HashSet<KeyBuffer>>,
+    seen: Option<HashSet<Box<[u8]>>>,
     /// Rows that are to be added in their order: what they are sorted by, and the arguments.
     waiting: Vec<(Vec<Value>, Vec<Value>)>,
 }
@@ -46,7 +45,7 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
         let mut groups: Vec<InGroup> = Vec::new();
-        let mut by_key: HashMap<KeyBuffer, usize> = HashMap::new();
+        let mut by_key: HashMap<Box<[u8]>, usize> = HashMap::new();
         let mut kept = Kept::new(&self.environment.memory);
         if group.keys.is_empty() {
             groups.push(InGroup::new(Vec::new(), &group.aggregates));
@@ -58,13 +57,15 @@ impl Run<'_> {
             } else {
                 let keys = group.keys.iter().map(|key| Ok(key.eval(&frame, self)?.into_owned()));
                 let keys = keys.collect::<Result<Vec<_>>>()?;
-                match by_key.entry(key_of(&keys)) {
-                    Entry::Occupied(known) => *known.get(),
-                    Entry::Vacant(new) => {
+                let key = key_of(&keys);
+                match by_key.get(&key[..]) {
+                    Some(at) => *at,
+                    None => {
                         let own = 2 * size_of::<InGroup>() + group.aggregates.len() * size_of::<Gathering>();
-                        kept.add(new.key().len() + ENTRY + bytes_of(&keys) + own)?;
+                        kept.add(key.len() + ENTRY + bytes_of(&keys) + own)?;
                         groups.push(InGroup::new(keys, &group.aggregates));
-                        *new.insert(groups.len() - 1)
+                        by_key.insert(key[..].into(), groups.len() - 1);
+                        groups.len() - 1
                     }
                 }
             };
@@ -112,7 +113,7 @@ impl Run<'_> {
         let arguments = call.arguments.iter().map(|argument| Ok(argument.eval(frame, self)?.into_owned()));
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
         if let Some(seen) = &mut gathering.seen
-            && !is_new(seen, key_of(&arguments), kept)?
+            && !is_new(seen, &key_of(&arguments), kept)?
         {
             return Ok(());
         }
@@ -123,7 +124,8 @@ impl Run<'_> {
         let keys = call.order.iter().map(|(key, ..)| Ok(key.eval(frame, self)?.into_owned()));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         kept.add_row(&keys)?;
-        kept.add(size_of::<(Vec<Value>, Vec<Value>)>())?;
+        // In a list that grows, each with two allocations.
+        kept.add(3 * size_of::<(Vec<Value>, Vec<Value>)>())?;
         gathering.waiting.push((keys, arguments));
         Ok(())
     }

@@ -53,7 +53,7 @@ impl Run<'_> {
         let mut shown = |row: &[Value]| {
             if !first_of.is_empty() {
                 let key: Vec<_> = first_of.iter().map(|at| row[*at].clone()).collect();
-                if !is_new(&mut seen, key_of(&key), &mut kept)? {
+                if !is_new(&mut seen, &key_of(&key), &mut kept)? {
                     return Ok(ControlFlow::Continue(()));
                 }
             }
@@ -143,7 +143,7 @@ impl Run<'_> {
         if operation == SetOperation::Union {
             let mut seen = HashSet::new();
             let mut fresh = |row: &[Value]| {
-                if all || is_new(&mut seen, key_of(row), &mut kept)? {
+                if all || is_new(&mut seen, &key_of(row), &mut kept)? {
                     emit(row)
                 } else {
                     Ok(ControlFlow::Continue(()))
@@ -154,17 +154,22 @@ impl Run<'_> {
             }
             return self.query(right, outer, &mut fresh);
         }
-        let mut others: HashMap<KeyBuffer, usize> = HashMap::new();
+        let mut others: HashMap<Box<[u8]>, usize> = HashMap::new();
         let _ = self.query(right, outer, &mut |row| {
             let key = key_of(row);
-            kept.add(if others.contains_key(&key) { 0 } else { key.len() + ENTRY })?;
-            *others.entry(key).or_default() += 1;
+            match others.get_mut(&key[..]) {
+                Some(count) => *count += 1,
+                None => {
+                    kept.add(key.len() + ENTRY)?;
+                    others.insert(key[..].into(), 1);
+                }
+            }
             Ok(ControlFlow::Continue(()))
         })?;
         let mut seen = HashSet::new();
         self.query(left, outer, &mut |row| {
             let key = key_of(row);
-            let found = match others.get_mut(&key) {
+            let found = match others.get_mut(&key[..]) {
                 Some(count) if *count > 0 => {
                     *count -= usize::from(all);
                     true
@@ -172,7 +177,7 @@ impl Run<'_> {
                 _ => false,
             };
             let is_wanted = found == (operation == SetOperation::Intersect);
-            if is_wanted && (all || is_new(&mut seen, key, &mut kept)?) {
+            if is_wanted && (all || is_new(&mut seen, &key, &mut kept)?) {
                 emit(row)
             } else {
                 Ok(ControlFlow::Continue(()))
@@ -186,7 +191,7 @@ impl Run<'_> {
             Distinct::Rows => {
                 let (mut seen, mut kept) = (HashSet::new(), Kept::new(&self.environment.memory));
                 self.plain_select(select, outer, &mut |row| {
-                    let is_new = is_new(&mut seen, key_of(row), &mut kept)?;
+                    let is_new = is_new(&mut seen, &key_of(row), &mut kept)?;
                     if is_new { emit(row) } else { Ok(ControlFlow::Continue(())) }
                 })
             }
@@ -381,12 +386,12 @@ fn spread(places: &[usize], row: &mut [Value], emit: &mut Emit<'_>) -> Result<Co
 }
 
 /// Whether a set does not have the key, which it has from now on.
-pub(super) fn is_new(seen: &mut HashSet<KeyBuffer>, key: KeyBuffer, kept: &mut Kept<'_>) -> Result<bool> {
-    if seen.contains(&key) {
+pub(super) fn is_new(seen: &mut HashSet<Box<[u8]>>, key: &[u8], kept: &mut Kept<'_>) -> Result<bool> {
+    if seen.contains(key) {
         return Ok(false);
     }
     kept.add(key.len() + ENTRY)?;
-    Ok(seen.insert(key))
+    Ok(seen.insert(key.into()))
 }
 
 /// Values that are equal have equal keys.

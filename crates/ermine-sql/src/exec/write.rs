@@ -383,7 +383,7 @@ impl Run<'_> {
 
 /// Keys of rows that ON CONFLICT DO UPDATE has written, and must not meet again.
 struct Touched<'m> {
-    keys: HashSet<KeyBuffer>,
+    keys: HashSet<Box<[u8]>>,
     kept: Kept<'m>,
 }
 
@@ -393,8 +393,8 @@ impl<'m> Touched<'m> {
     }
 
     /// Adds a key; false: it is there already.
-    fn insert(&mut self, key: &KeyBuffer) -> Result<bool> {
-        is_new(&mut self.keys, key.clone(), &mut self.kept)
+    fn insert(&mut self, key: &[u8]) -> Result<bool> {
+        is_new(&mut self.keys, key, &mut self.kept)
     }
 }
 
