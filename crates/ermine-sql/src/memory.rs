@@ -86,8 +86,8 @@ impl Memory {
         let counts = &*self.statement;
         counts.gathered.store(0, Ordering::Relaxed);
         counts.passing.store(0, Ordering::Relaxed);
-        counts.give_back();
         counts.room.store(counts.max.load(Ordering::Relaxed).min(STEP), Ordering::Relaxed);
+        counts.give_back();
     }
 
     /// Bytes that the statement may take.
@@ -189,8 +189,9 @@ impl Counts {
     }
 
     fn give_back(&self) {
-        let told = self.told.swap(0, Ordering::Relaxed);
+        let told = self.told.load(Ordering::Relaxed);
         if let Some(budget) = self.budget.as_ref().filter(|_| told > 0) {
+            self.told.store(0, Ordering::Relaxed);
             budget.give(told as u64);
         }
     }

@@ -373,3 +373,42 @@ fn work_mem_is_set_as_in_postgresql() {
     ask(&mut session, "SET work_mem = '1MB'; RESET work_mem");
     assert_eq!(ask(&mut session, "SHOW work_mem"), ["256MB"]);
 }
+
+#[test]
+fn each_attempt_of_a_statement_counts_by_itself() {
+    /// Has the statement lose so many conflicts.
+    struct Losing(usize);
+
+    impl Rows for Losing {
+        fn columns(&mut self, _: &[Column]) -> Result<()> {
+            Ok(())
+        }
+
+        fn row(&mut self, _: &[Value]) -> Result<()> {
+            if self.0 == 0 {
+                return Ok(());
+            }
+            self.0 -= 1;
+            Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, "as the test wants it"))
+        }
+
+        fn complete(&mut self, _: &str) -> Result<()> {
+            Ok(())
+        }
+
+        fn take_back(&mut self) -> bool {
+            true
+        }
+    }
+
+    let (_, sql) = database(1024);
+    let mut session = sql.session("ann", "shop");
+    ask(&mut session, "SET work_mem = '8MB'");
+    // What is remembered stays as long as the attempt.
+    let statement = "WITH c AS (SELECT n, random() FROM generate_series(1, 30000) AS s(n)) \
+        SELECT count(*), 5 IN (SELECT n FROM generate_series(1, 30000) AS s(n)) FROM c";
+    session.run(statement, &mut Losing(20)).unwrap();
+    ask(&mut session, "BEGIN ISOLATION LEVEL READ COMMITTED");
+    session.run(statement, &mut Losing(5)).unwrap();
+    ask(&mut session, "COMMIT");
+}

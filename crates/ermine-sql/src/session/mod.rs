@@ -614,6 +614,8 @@ impl Session {
         rows: &mut dyn Rows,
         may_begin_again: bool,
     ) -> Result<bool> {
+        // An attempt before this one has left nothing.
+        self.environment.memory.begin(self.settings.work_mem());
         let again;
         let is_current = prepared.version == Some(open.catalog.version) && prepared.settings == self.settings_changed;
         let bound = if is_current && open.changes.is_empty() {
