@@ -142,6 +142,14 @@ fn untracked_reads_hold_their_table() {
             write(&db, &others, 1).unwrap();
             txn.commit().unwrap();
             write(&db, &rows, 9).unwrap();
+            // A writer that has promised before will push at its commit.
+            for isolation in [Isolation::Scheme, Isolation::Snapshot] {
+                let (reader, writer) = (begin(&db), db.begin(TxnOptions::default().isolation(isolation)).unwrap());
+                reader.get(&rows, &2).unwrap();
+                (writer.put(&rows, &2, &1).unwrap(), reader.put(&others, &2, &1).unwrap());
+                assert!(writer.promise().unwrap() && !reader.promise().unwrap(), "{scheme} {whole} {isolation:?}");
+                writer.commit().unwrap();
+            }
         }
     }
 }

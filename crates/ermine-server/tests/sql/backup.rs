@@ -32,8 +32,8 @@ async fn transfer(client: &Client, times: i64) {
 
 /// Transfers so far; fails where half of one is there.
 async fn transfers(client: &Client) -> i64 {
-    let row = client.query_one("SELECT (SELECT sum(v) FROM a), (SELECT sum(v) FROM b), count(*) FROM l", &[]).await;
-    let row = row.unwrap();
+    let text = "SELECT (SELECT sum(v) FROM a)::bigint, (SELECT sum(v) FROM b)::bigint, count(*) FROM l";
+    let row = client.query_one(text, &[]).await.unwrap();
     let (a, b, count): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
     assert_eq!((-a, b), (count, count));
     count
@@ -101,6 +101,11 @@ async fn is_restored_to_moments(scheme: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_served_database_is_restored_to_moments() {
     is_restored_to_moments("si-ssn").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_served_database_of_a_single_version_scheme_is_restored_to_moments() {
+    is_restored_to_moments("silo").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

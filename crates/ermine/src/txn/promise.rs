@@ -42,12 +42,18 @@ impl<S: Scheme> Operation<'_, S> {
         let reads = Arc::new(self.read_set()?);
         let promises = &self.engine.shared.promises;
         let _alone = promises.begin();
-        promises.enter(tid, reads);
-        let footprint = &self.state.footprint;
-        let is_held = footprint
-            .writes
-            .iter()
-            .any(|write| promises.holder(write.place.table, footprint.key(write.place), Some(tid)).is_some());
+        let State { footprint, certifier, uncertified, .. } = &*self.state;
+        let mut written: Vec<_> = footprint.writes.iter().map(|write| write.place.table).collect();
+        written.sort_unstable();
+        written.dedup();
+        promises.enter(tid, reads, written.into());
+        // Invariant 3 of `promises`.
+        let mut writes = footprint.writes.iter();
+        let mut is_held =
+            writes.any(|write| promises.holder(write.place.table, footprint.key(write.place), Some(tid)).is_some());
+        if !uncertified {
+            certifier.show_reads(&mut |place| is_held |= place.length == 0 && promises.is_written(place.table, tid));
+        }
         let may_promise = !is_held && (self.reads_hold() || Mutant::PromiseUnseen.is_on());
         if may_promise {
             self.state.certifier.promise();

@@ -21,7 +21,8 @@
 //! 2. *What is promised holds to the end*: T's reads leave the promises after T's stamps stand in what it read. A W that finds them gone
 //!    is certified afterwards, so it finds the stamps.
 //! 3. *Promises agree*: T does not promise if it writes what another promise holds, or has read what another transaction that has promised
-//!    writes. One transaction promises at a time.
+//!    writes. Of an untracked read T knows the table alone, and the other one pushes at its commit: so T does not promise if the other one has
+//!    written anywhere in that table. One transaction promises at a time.
 //! 4. *T commits*: nobody that overwrites its reads commits. What else it may lose to (a reader that came later and cannot be told any
 //!    more) has to do with its stamp, and it takes a higher one.
 
@@ -101,11 +102,19 @@ impl ReadSet {
     }
 }
 
+/// What a transaction has promised.
+struct Promise {
+    tid: Tid,
+    reads: Arc<ReadSet>,
+    /// The tables in which it has written.
+    written: Box<[TableId]>,
+}
+
 /// The transactions of a database that have promised to commit.
 pub(crate) struct Promises {
     /// How many there are, also those that are about to promise.
     count: AtomicUsize,
-    held: Mutex<Vec<(Tid, Arc<ReadSet>)>>,
+    held: Mutex<Vec<Promise>>,
     /// Held by one that is about to promise.
     promising: Mutex<()>,
 }
@@ -121,8 +130,8 @@ impl Promises {
     }
 
     /// Enters a transaction, before it looks whether it can promise.
-    pub(crate) fn enter(&self, tid: Tid, reads: Arc<ReadSet>) {
-        self.held().push((tid, reads));
+    pub(crate) fn enter(&self, tid: Tid, reads: Arc<ReadSet>, written: Box<[TableId]>) {
+        self.held().push(Promise { tid, reads, written });
         // SeqCst: invariant 1.
         self.count.fetch_add(1, Ordering::SeqCst);
     }
@@ -131,7 +140,7 @@ impl Promises {
     pub(crate) fn leave(&self, tid: Tid) {
         let mut held = self.held();
         let before = held.len();
-        held.retain(|(own, _)| *own != tid);
+        held.retain(|promise| promise.tid != tid);
         // SeqCst: who finds it gone finds the stamps (invariant 2).
         self.count.fetch_sub(before - held.len(), Ordering::SeqCst);
     }
@@ -145,20 +154,26 @@ impl Promises {
 
     /// Who else has promised and has read a key.
     pub(crate) fn holder(&self, table: TableId, key: &[u8], own: Option<Tid>) -> Option<Tid> {
-        self.held().iter().find(|(tid, reads)| Some(*tid) != own && reads.has(table, key)).map(|(tid, _)| *tid)
+        let held = self.held();
+        held.iter().find(|held| Some(held.tid) != own && held.reads.has(table, key)).map(|held| held.tid)
     }
 
     /// Whether a transaction has promised, or is about to.
     pub(crate) fn has(&self, tid: Tid) -> bool {
-        self.held().iter().any(|(held, _)| *held == tid)
+        self.held().iter().any(|held| held.tid == tid)
+    }
+
+    /// Whether another transaction that has promised has written in a table.
+    pub(crate) fn is_written(&self, table: TableId, own: Tid) -> bool {
+        self.held().iter().any(|held| held.tid != own && held.written.contains(&table))
     }
 
     /// What a transaction has read that has promised.
     pub(crate) fn reads(&self, tid: Tid) -> Option<Arc<ReadSet>> {
-        self.held().iter().find(|(held, _)| *held == tid).map(|(_, reads)| reads.clone())
+        self.held().iter().find(|held| held.tid == tid).map(|held| held.reads.clone())
     }
 
-    fn held(&self) -> impl DerefMut<Target = Vec<(Tid, Arc<ReadSet>)>> + '_ {
+    fn held(&self) -> impl DerefMut<Target = Vec<Promise>> + '_ {
         self.held.lock().expect("no code panics while it looks at promises")
     }
 }
@@ -193,10 +208,13 @@ mod tests {
         let (promises, reads) = (Promises::new(), Arc::new(reads));
         let (first, second) = (Tid(1), Tid(2));
         assert!(!promises.any());
-        promises.enter(first, reads.clone());
-        promises.enter(second, Arc::default());
+        promises.enter(first, reads.clone(), [two].into());
+        promises.enter(second, Arc::default(), [].into());
         assert_eq!(promises.holder(one, b"k", Some(second)), Some(first));
         assert_eq!(promises.holder(one, b"k", Some(first)), None);
+        assert!(
+            promises.is_written(two, second) && !promises.is_written(two, first) && !promises.is_written(one, second)
+        );
         promises.leave(first);
         assert!(promises.any() && promises.has(second) && promises.holder(one, b"k", None).is_none());
         promises.leave(first);

@@ -21,7 +21,7 @@ use crate::{
     mutant::Mutant,
     platform::budget::Need,
     rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
-    scheme::{Certifier, Conflict, Place, Scheme, StampsOf},
+    scheme::{Certifier, Conflict, Place, Scheme, Shared, StampsOf},
     sync::{Instant, Spin},
     table::TableStore,
     txn::table::Inquiry,
@@ -184,7 +184,7 @@ impl<S: Scheme> Txn<'_, S> {
     /// Waits until another transaction has ended that has written the row at `place`. It does so outside of the epochs.
     #[cold]
     fn outwait(&self, other: Tid, place: Place) -> Result<()> {
-        let (tids, wait_max) = (&self.engine.shared.tids, self.engine.options.wait_max);
+        let (Shared { tids, promises, .. }, wait_max) = (&self.engine.shared, self.engine.options.wait_max);
         let state = self.worker().state.borrow();
         let waiting = state.tids.begin_waiting();
         let (mut spin, since) = (Spin::default(), Instant::now());
@@ -194,6 +194,10 @@ impl<S: Scheme> Txn<'_, S> {
             loop {
                 if !matches!(tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_)) {
                     break None;
+                }
+                // One that is prepared may stay so for long.
+                if promises.any() && promises.has(other) {
+                    break Some(AbortKind::WriteConflict);
                 }
                 if since.elapsed() >= wait_max {
                     break Some(AbortKind::Timeout);
