@@ -139,7 +139,7 @@ fn a_full_server_goes_on() {
         // What it had is freed in the background.
         let insert = "INSERT INTO tea SELECT n, repeat('leaf', 250), 1 FROM generate_series(1, 500) AS s(n)";
         let mut last = String::new();
-        let is_free = (0..200).any(|_| {
+        let is_free = (0..600).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(100));
             server.run(insert).map_err(|error| last = error).is_ok()
         });

@@ -10,7 +10,7 @@ use crate::error::{Result, SqlError, SqlState};
 /// Words, signs and blanks of a text.
 const TOKENS_MAX: usize = 2_000_000;
 /// Bytes that tokens and trees take for each of them, about.
-const TOKEN_BYTES: usize = 500;
+const TOKEN_BYTES: usize = 560;
 /// Statements of a text: the tree of one takes some 20 KiB.
 const STATEMENTS_MAX: usize = 10_000;
 /// What a statement may tie together: the stack of a thread (2 MiB) is enough for twice as much.
