@@ -31,8 +31,8 @@ pub fn parse_text(ty: SqlType, bytes: &[u8], environment: &Environment) -> Resul
 
 /// A value from its bytes.
 #[inline]
-pub fn read_binary(ty: SqlType, bytes: &[u8]) -> Result<Value> {
-    binary::read(ty, NO_MODIFIER, bytes)
+pub fn read_binary(ty: SqlType, bytes: &[u8], environment: &Environment) -> Result<Value> {
+    binary::read(ty, NO_MODIFIER, bytes, environment)
 }
 
 /// Appends the text of a value that is not NULL.

@@ -1,6 +1,8 @@
 //! What a server may be told: one plain struct with defaults.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use ermine::Budget;
 
 /// The bounds of a server.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub struct ServerOptions {
     pub tls_required: bool,
     /// Everybody may log in while no user has a password.
     pub trust: bool,
+    /// What long messages, and results that are held, count against: the database's budget.
+    pub budget: Option<Arc<Budget>>,
     /// Threads that serve clients [default: two a core, and at least eight].
     pub threads: Option<usize>,
 }
@@ -37,6 +41,7 @@ impl Default for ServerOptions {
             drain_max: Duration::from_secs(10),
             tls_required: false,
             trust: false,
+            budget: None,
             threads: None,
         }
     }

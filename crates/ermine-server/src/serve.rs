@@ -23,7 +23,7 @@ use crate::{Failure, arguments::Serve, check_exists, failed};
 
 pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     logger::start(arguments.log);
-    let options = arguments.options();
+    let mut options = arguments.options();
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key).map_err(failed)?),
         _ => None,
@@ -37,6 +37,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     }
     let database = Arc::new(Database::open(&arguments.dir, arguments.engine_options()).map_err(failed)?);
     let watched = Arc::downgrade(&database);
+    options.budget = Some(database.budget().clone());
     let database = SqlDatabase::open(database).map_err(failed)?;
     database.confine_backups(backup_dir);
     let backend = SqlBackend::new(database, arguments.engine.scheme.waits());

@@ -1,7 +1,7 @@
 //! The SQL layer as a backend: all that the server knows of [`ermine_sql::Session`].
 //!
 //! The layer hands rows to whoever asks for them without stopping. So a portal that is fetched in parts is run at once, and the rest of its
-//! rows is kept, up to 256 MiB ([`KeptRows`]).
+//! rows is kept, up to 256 MiB ([`KeptRows`]), and counts against `work_mem` and the database's memory.
 
 use std::{
     num::NonZeroU32,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
-    Column, Completion, KeptRows, Prepared, Result, Rows, SqlDatabase, SqlError, SqlState, Status,
+    Column, Completion, Held, KeptRows, Prepared, Result, Rows, SqlDatabase, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
@@ -36,6 +36,8 @@ pub struct SqlSession(ermine_sql::Session);
 pub struct SqlPortal {
     statement: Arc<Prepared>,
     parameters: Vec<Value>,
+    /// The memory of the parameters.
+    _held: Held,
     /// What was run and not fetched.
     kept: Option<Kept>,
 }
@@ -105,7 +107,8 @@ impl Session for SqlSession {
 
     #[inline]
     fn bind(&mut self, statement: &Arc<Prepared>, parameters: Vec<Value>) -> Result<SqlPortal> {
-        Ok(SqlPortal { statement: statement.clone(), parameters, kept: None })
+        let held = self.0.hold_parameters(&parameters)?;
+        Ok(SqlPortal { statement: statement.clone(), parameters, _held: held, kept: None })
     }
 
     #[inline]
@@ -126,7 +129,7 @@ impl Session for SqlSession {
         if limit.is_none() || portal.statement.is_copy() {
             return self.0.execute(&portal.statement, &portal.parameters, rows).map(Fetched::Complete);
         }
-        let mut kept = Kept::default();
+        let mut kept = Kept { rows: self.0.kept_rows(), ..Kept::default() };
         kept.completion = self.0.execute(&portal.statement, &portal.parameters, &mut kept)?;
         portal.kept.insert(kept).fetch(limit, rows)
     }

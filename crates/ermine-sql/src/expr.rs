@@ -96,6 +96,14 @@ pub(crate) struct Function<F> {
 }
 
 impl<F> Function<F> {
+    /// Fails where there is no room for a result about as large as the arguments.
+    fn check_room<'v>(&self, arguments: impl Iterator<Item = &'v Value>, environment: &Environment) -> Result<()> {
+        let is_small = !self.result.is_array
+            && !self.result.is_text()
+            && !matches!(self.result, SqlType::BYTEA | SqlType::JSON | SqlType::JSONB);
+        if is_small { Ok(()) } else { environment.memory.check(arguments.map(Value::bytes).sum()) }
+    }
+
     /// Whether it may take long because of this argument, which is not large itself.
     fn is_long_for(&self, argument: &Value) -> bool {
         const MANY: i64 = 10_000;
@@ -279,7 +287,11 @@ impl Expr {
                 if left.is_null() || right.is_null() {
                     NULL
                 } else {
-                    run.call(left.is_large() || right.is_large(), || (function.eval)(&left, &right, run.environment))?
+                    let is_large = left.is_large() || right.is_large();
+                    if is_large {
+                        function.check_room([&*left, &*right].into_iter(), run.environment)?;
+                    }
+                    run.call(is_large, || (function.eval)(&left, &right, run.environment))?
                 }
             }
             Self::Prefix(function, operand) => {
@@ -289,6 +301,9 @@ impl Expr {
             Self::Call(function, arguments) => match arguments_of(arguments, function.is_strict, frame, run)? {
                 Some(values) => {
                     let is_large = values.iter().any(|value| value.is_large() || function.is_long_for(value));
+                    if is_large {
+                        function.check_room(values.iter(), run.environment)?;
+                    }
                     run.call(is_large, || (function.eval)(&values, run.environment))?
                 }
                 None => NULL,
@@ -447,6 +462,7 @@ impl Expr {
                 _ => NULL,
             },
         };
+        run.environment.memory.pass(&value)?;
         Ok(Cow::Owned(value))
     }
 

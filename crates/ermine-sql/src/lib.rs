@@ -14,6 +14,7 @@
 //! | `exec` | runs them |
 //! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
+//! | `memory` | what a statement may take |
 //! | `session` | transactions, settings, statement by statement |
 //! | `system` | tables and functions about the catalog |
 //! | [`verifier`] | what is stored of passwords |
@@ -30,6 +31,7 @@ mod explain;
 mod expr;
 mod failure;
 mod functions;
+mod memory;
 mod operators;
 mod prepared;
 mod query;
@@ -42,6 +44,7 @@ pub mod verifier;
 pub use copy::CopyFormat;
 pub use ddl::role::password_in;
 pub use error::{Report, Result, SqlError, SqlState};
+pub use memory::Held;
 pub use session::{
     Column, Completion, CopyIn, Gathered, KeptRows, Prepared, Rows, Session, SqlDatabase, SqlVerification, Status,
 };

@@ -48,12 +48,21 @@ impl<B: Backend> Connection<'_, B> {
             Ok(()) if self.copying.is_some() => {}
             Ok(()) if is_simple => self.ready_or_copying(),
             Ok(()) => {}
-            Err(error) => {
-                self.output.release();
-                self.report(&error);
-                if is_simple { self.ready() } else { self.is_skipping = true }
-            }
+            Err(error) => self.copy_failed(is_simple, &error),
         }
+    }
+
+    /// There is no memory for a piece.
+    pub(super) fn copy_refused(&mut self, error: SqlError) {
+        let Some(copying) = self.copying.take() else { return };
+        let error = self.session.copy_abort(error);
+        self.copy_failed(copying.is_simple, &error);
+    }
+
+    fn copy_failed(&mut self, is_simple: bool, error: &SqlError) {
+        self.output.release();
+        self.report(error);
+        if is_simple { self.ready() } else { self.is_skipping = true }
     }
 
     fn copied_piece(&mut self, mut copying: Copying, piece: &[u8]) -> Result<()> {

@@ -66,11 +66,13 @@ impl<B: Backend> Connection<'_, B> {
             let what = format!("bind message has {formats} {what} {columns} columns");
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, what));
         }
+        let bytes: usize = bind.parameters().flatten().map(<[u8]>::len).sum();
+        self.environment.check_room(bytes)?;
         let mut values = Vec::with_capacity(parameters.len());
         for (index, (value, &ty)) in bind.parameters().zip(parameters).enumerate() {
             values.push(match (value, bind.parameter_formats.of(index)) {
                 (None, _) => Value::Null,
-                (Some(bytes), Format::Binary) => codec::read_binary(ty, bytes)?,
+                (Some(bytes), Format::Binary) => codec::read_binary(ty, bytes, &self.environment)?,
                 (Some(bytes), Format::Text) => codec::parse_text(ty, bytes, &self.environment)?,
             });
         }

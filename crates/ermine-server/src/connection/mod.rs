@@ -12,6 +12,7 @@
 
 pub mod aside;
 mod copy;
+mod counted;
 mod extended;
 mod input;
 mod opening;
@@ -32,6 +33,7 @@ use tokio::{net::TcpStream, time::timeout};
 
 use self::{
     copy::Copying,
+    input::Unfilled,
     opening::{Opened, Refusal},
     rows::Scratch,
     statements::Statements,
@@ -129,7 +131,7 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
     match connection.run(input, entry).await {
         Ok(()) => log::debug!("connection {}: {user} has gone", entry.process),
         Err(End::Io(error)) => log::debug!("connection {}: {user} is lost: {error}", entry.process),
-        Err(End::Told(error)) => {
+        Err(End::Told(error) | End::NoRoom(error)) => {
             log::info!("connection {} of {user} ends: {error}", entry.process);
             fatal(&mut connection.output, &error).await;
         }
@@ -146,11 +148,22 @@ enum End {
     Io(io::Error),
     /// The client is told.
     Told(SqlError),
+    /// There is no memory for the rest of a message. Where the message is known, it fails alone.
+    NoRoom(SqlError),
 }
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<Unfilled> for End {
+    fn from(error: Unfilled) -> Self {
+        match error {
+            Unfilled::Io(error) => Self::Io(error),
+            Unfilled::NoRoom(error) => Self::NoRoom(error),
+        }
     }
 }
 
@@ -190,10 +203,10 @@ impl<B: Backend> Connection<'_, B> {
     async fn run(&mut self, mut input: Input, entry: &Entry) -> Result<(), End> {
         let limits = LengthLimits { long: self.shared.options.message_bytes_max, short: startup::LENGTH_MAX };
         loop {
-            let mut announced = None;
+            let mut announced: Option<Header> = None;
             while let Some(header) = Header::peek(input.bytes(), limits)? {
                 if header.length > input.bytes().len() {
-                    announced = Some(header.length);
+                    announced = Some(header);
                     break;
                 }
                 let is_last = input.bytes().get(header.length) == Some(&b'S');
@@ -210,7 +223,15 @@ impl<B: Backend> Connection<'_, B> {
                 self.output.flush().await?;
             }
             self.end_when_staged(entry)?;
-            self.wait(&mut input, announced, entry).await?;
+            match (self.wait(&mut input, announced.map(|header| header.length), entry).await, announced) {
+                (Err(End::NoRoom(error)), Some(header)) => {
+                    log::info!("connection {}: {error}", entry.process);
+                    self.skip(&mut input, header, entry).await?;
+                    self.refuse(header, error);
+                    continue;
+                }
+                (waited, _) => waited?,
+            }
             if input.bytes().is_empty() {
                 return Ok(());
             }
@@ -221,8 +242,7 @@ impl<B: Backend> Connection<'_, B> {
     async fn wait(&mut self, input: &mut Input, announced: Option<usize>, entry: &Entry) -> Result<(), End> {
         let is_in_message = !input.bytes().is_empty();
         let limit = if is_in_message {
-            let mebibytes = announced.unwrap_or_default() as u64 >> 20;
-            Some(self.shared.options.message_max + Duration::from_secs(mebibytes))
+            Some(self.time_for(announced.unwrap_or_default()))
         } else if self.session.status() == Status::Idle {
             None
         } else {
@@ -258,6 +278,40 @@ impl<B: Backend> Connection<'_, B> {
                 },
                 () = staged => self.end_when_staged(entry)?,
             }
+        }
+    }
+
+    /// How long a client may take to send a message of so many bytes.
+    fn time_for(&self, length: usize) -> Duration {
+        self.shared.options.message_max + Duration::from_secs(length as u64 >> 20)
+    }
+
+    /// Throws away a message of which a part has come.
+    async fn skip(&mut self, input: &mut Input, header: Header, entry: &Entry) -> Result<(), End> {
+        let (mut left, until) = (header.length, Instant::now() + self.time_for(header.length));
+        loop {
+            let staged = entry.staged.notified();
+            let skipped = input.skip(&mut left, self.output.stream());
+            tokio::select! {
+                biased;
+                skipped = timeout(until.saturating_duration_since(Instant::now()), skipped) => return match skipped {
+                    Ok(Ok(true)) => Ok(()),
+                    Ok(Ok(false)) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                    Ok(Err(error)) => Err(error.into()),
+                    Err(_) => Err(Malformed("a message was begun and not completed in time").into()),
+                },
+                () = staged => self.end_when_staged(entry)?,
+            }
+        }
+    }
+
+    /// Answers a message that has been thrown away as if it had failed.
+    fn refuse(&mut self, header: Header, error: SqlError) {
+        if self.copying.is_some() {
+            self.copy_refused(error);
+        } else if !self.is_skipping {
+            self.report(&error);
+            if header.is_alone() { self.ready() } else { self.is_skipping = true }
         }
     }
 

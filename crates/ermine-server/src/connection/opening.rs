@@ -7,7 +7,7 @@ use std::io;
 use ermine_sql::{SqlError, SqlState};
 use tokio::net::TcpStream;
 
-use super::{Input, Output, Stream};
+use super::{Input, Output, Stream, counted::Counted};
 use crate::{
     backend::Backend,
     protocol::{
@@ -51,8 +51,9 @@ impl From<io::Error> for Refusal {
 
 /// Opens a connection.
 pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<Opened, Refusal> {
-    let mut input = Input::default();
-    let mut output = Output::new(Stream::Plain(socket), shared.options.stall_max);
+    let counted = || Counted::new(shared.options.budget.clone());
+    let mut input = Input::new(counted());
+    let mut output = Output::new(Stream::Plain(socket), shared.options.stall_max, counted());
     let startup = loop {
         let packet = match packet(&mut input, output.stream()).await? {
             Ok(packet) => packet,
@@ -138,7 +139,8 @@ async fn encrypt<B>(
     answer(&mut output, backend::ACCEPT_TLS).await?;
     let Stream::Plain(socket) = output.into_stream() else { return Err(Refusal::Silent) };
     let stream = tls.accept(socket).await?;
-    Ok(Output::new(Stream::Tls(Box::new(stream)), shared.options.stall_max))
+    let counted = Counted::new(shared.options.budget.clone());
+    Ok(Output::new(Stream::Tls(Box::new(stream)), shared.options.stall_max, counted))
 }
 
 enum Unknown {
@@ -211,7 +213,7 @@ async fn password(input: &mut Input, stream: &mut Stream) -> Result<Vec<u8>, Unk
             }
             _ => {}
         }
-        if input.fill(stream).await? == 0 {
+        if input.fill(stream).await.map_err(io::Error::from)? == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
     }

@@ -18,7 +18,7 @@ use ermine::OwnedReceipt;
 use ermine_sql::{Completion, SqlError, SqlState};
 use tokio::{io::AsyncWrite, io::AsyncWriteExt, runtime::Handle, task::block_in_place, time::timeout};
 
-use super::{Stream, aside::pause};
+use super::{Stream, aside::pause, counted::Counted};
 use crate::{
     protocol::backend,
     registry::{Entry, Registry, Stage},
@@ -44,6 +44,8 @@ pub struct Mark {
 pub struct Output {
     stream: Stream,
     bytes: Vec<u8>,
+    /// Where results that are held count.
+    counted: Counted,
     /// Where what depends on a receipt begins, and the receipt.
     receipts: Vec<(usize, OwnedReceipt)>,
     /// From where on it is not known yet which receipts it depends on.
@@ -61,10 +63,11 @@ pub struct Output {
 
 impl Output {
     /// To a client that may read nothing for so long.
-    pub fn new(stream: Stream, stall_max: Duration) -> Self {
+    pub fn new(stream: Stream, stall_max: Duration, counted: Counted) -> Self {
         Self {
             stream,
             bytes: Vec::new(),
+            counted,
             receipts: Vec::new(),
             held: None,
             group: None,
@@ -168,6 +171,7 @@ impl Output {
         let written = write(&mut self.stream, &self.bytes, self.stall_max, self.entry.as_ref()).await;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
+        self.counted.clear();
         self.group = self.group.map(|_| 0);
         let done = written.and(durable);
         self.is_broken = done.is_err();
@@ -199,7 +203,7 @@ impl Output {
     fn drain(&mut self) -> Result<(), SqlError> {
         if self.held.is_some() {
             return if self.bytes.len() <= HELD_MAX {
-                Ok(())
+                self.counted.grow_to(self.bytes.capacity(), "the results of several statements in one text")
             } else {
                 let what = "the results of several statements in one text are too large";
                 Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what).hint("Send the statements one by one."))

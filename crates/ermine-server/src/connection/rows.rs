@@ -21,6 +21,9 @@ pub struct Scratch {
     text: String,
 }
 
+/// Bytes of a text that stay for the next one.
+const SCRATCH_MAX: usize = 64 << 10;
+
 /// Takes the rows of a statement.
 pub struct Sink<'a> {
     output: &'a mut Output,
@@ -88,6 +91,7 @@ impl Rows for Sink<'_> {
     }
 
     fn row(&mut self, values: &[Value]) -> Result<()> {
+        self.environment.check_texts(values)?;
         let Scratch { types, text } = &mut *self.scratch;
         let (formats, environment) = (self.formats, &*self.environment);
         debug_assert_eq!(types.len(), values.len());
@@ -107,6 +111,9 @@ impl Rows for Sink<'_> {
                 }
             }
         });
+        if self.scratch.text.capacity() > SCRATCH_MAX {
+            self.scratch.text = String::new();
+        }
         self.output.relieve()
     }
 

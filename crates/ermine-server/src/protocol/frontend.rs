@@ -126,6 +126,11 @@ impl Header {
         self.kind == b'S'
     }
 
+    /// Whether the message is answered by itself, without a `Sync`.
+    pub fn is_alone(self) -> bool {
+        matches!(self.kind, b'Q' | b'F')
+    }
+
     /// Decodes the message `input` begins with, which has `self.length` bytes.
     pub fn decode(self, input: &[u8]) -> Result<Message<'_>, Malformed> {
         let mut reader = Reader::new(input.get(Self::LENGTH..self.length).ok_or(Malformed("a message is cut"))?);

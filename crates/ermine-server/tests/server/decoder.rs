@@ -58,7 +58,7 @@ fn values(bind: &Bind<'_>) {
         let Some(bytes) = bytes else { continue };
         for ty in SqlType::all() {
             let value = match bind.parameter_formats.of(index) {
-                Format::Binary => codec::read_binary(ty, bytes),
+                Format::Binary => codec::read_binary(ty, bytes, &environment),
                 Format::Text => codec::parse_text(ty, bytes, &environment),
             };
             if let Err(error) = value {

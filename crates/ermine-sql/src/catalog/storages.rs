@@ -29,9 +29,10 @@ use std::{
         mpsc::{Receiver, Sender, channel},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
-use ermine::{Database, EncodedRange, KeyBuffer, OwnedTransaction};
+use ermine::{Database, EncodedRange, Error, KeyBuffer, OwnedTransaction};
 
 use super::{
     Change,
@@ -46,6 +47,9 @@ use crate::{
 const BY_STORAGE: u8 = 3;
 const FREE: &[u8] = &[0];
 const DROPPED: &[u8] = &[1];
+
+/// How long is waited before what has failed is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Rows that are deleted at a time.
 const BATCH: usize = 256;
@@ -257,9 +261,19 @@ struct Emptier {
 impl Emptier {
     fn work(&self, queue: &Receiver<Dropped>) {
         while let Ok(Dropped::Storage(storage)) = queue.recv() {
-            // What fails is there at the next opening.
-            if let Ok(true) = self.empty(storage) {
-                self.free.add(storage);
+            loop {
+                match self.empty(storage) {
+                    Ok(true) => self.free.add(storage),
+                    Ok(false) => {}
+                    // Where there is no memory for the deletes, what others give back serves them.
+                    Err(Error::OutOfMemory { .. } | Error::GaveUp { .. }) => {
+                        thread::sleep(AGAIN_AFTER);
+                        continue;
+                    }
+                    // It is emptied after the next opening.
+                    Err(_) => {}
+                }
+                break;
             }
         }
     }
@@ -293,11 +307,7 @@ impl Emptier {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        collections::BTreeSet,
-        sync::Barrier,
-        time::{Duration, Instant},
-    };
+    use std::{collections::BTreeSet, sync::Barrier, time::Instant};
 
     use ermine::{Options, Scheme};
 

@@ -67,6 +67,11 @@ impl Rows {
         }
     }
 
+    /// Bytes that have come of rows that have not been read.
+    pub(super) fn waiting(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.bytes.drain(..self.start);
         self.start = 0;

@@ -13,6 +13,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     exec::Run,
     expr::Frame,
+    memory::{Held, Memory},
     types::{self, Environment, Value},
 };
 
@@ -21,6 +22,8 @@ pub(crate) struct Insertion {
     from: Arc<CopyFrom>,
     stream: Stream,
     inserted: u64,
+    /// What the stream has kept of rows that are not whole.
+    held: Held,
 }
 
 /// What has come and is not a row yet.
@@ -30,7 +33,7 @@ enum Stream {
 }
 
 impl Insertion {
-    pub(crate) fn new(from: Arc<CopyFrom>) -> Self {
+    pub(crate) fn new(from: Arc<CopyFrom>, memory: &Memory) -> Self {
         let stream = match from.options.format {
             Format::Binary => Stream::Binary(binary::Rows::new()),
             Format::Text | Format::Csv => Stream::Text {
@@ -39,11 +42,17 @@ impl Insertion {
                 is_header_next: from.options.header != Header::No,
             },
         };
-        Self { from, stream, inserted: 0 }
+        Self { from, stream, inserted: 0, held: memory.hold() }
     }
 
     /// A piece of the stream has come: what is a row of it is inserted.
     pub(crate) fn push(&mut self, piece: &[u8], run: &Run<'_>) -> Result<()> {
+        let waiting = match &self.stream {
+            Stream::Text { lines, .. } => lines.waiting(),
+            Stream::Binary(rows) => rows.waiting(),
+        };
+        // The room of what grows, and the fields of the row.
+        self.held.grow_to(3 * (waiting + piece.len()), usize::MAX).map_err(|error| self.placed(error))?;
         match &mut self.stream {
             Stream::Text { lines, .. } => lines.push(piece),
             Stream::Binary(rows) => rows.push(piece),
@@ -84,8 +93,9 @@ impl Insertion {
     }
 
     fn insert_all(&mut self, run: &Run<'_>) -> Result<()> {
-        let from = self.from.clone();
+        let (from, mark) = (self.from.clone(), run.environment.memory.mark());
         loop {
+            run.next_row(mark);
             let mut row = vec![Value::Null; from.table.types.len()];
             let has_more = match &mut self.stream {
                 Stream::Text { lines, fields, is_header_next } => {
@@ -96,7 +106,7 @@ impl Insertion {
                     }
                     read_line(&from, lines, fields, run.environment, &mut row)?
                 }
-                Stream::Binary(rows) => read_binary(&from, rows, &mut row)?,
+                Stream::Binary(rows) => read_binary(&from, rows, run.environment, &mut row)?,
             };
             if !has_more {
                 return Ok(());
@@ -197,7 +207,7 @@ fn check_header(from: &CopyFrom, lines: &mut Lines, fields: &mut Fields) -> Resu
 }
 
 /// Reads the next row of the binary format; false: there is none.
-fn read_binary(from: &CopyFrom, rows: &mut binary::Rows, row: &mut [Value]) -> Result<bool> {
+fn read_binary(from: &CopyFrom, rows: &mut binary::Rows, environment: &Environment, row: &mut [Value]) -> Result<bool> {
     let next = rows.next(from.fields.len()).map_err(|error| match rows.number {
         // The header is of no row.
         0 => error,
@@ -208,7 +218,7 @@ fn read_binary(from: &CopyFrom, rows: &mut binary::Rows, row: &mut [Value]) -> R
     }
     for (at, plan) in from.fields.iter().enumerate() {
         let Some(bytes) = rows.get(at) else { continue };
-        row[plan.at] = types::binary::read(plan.ty, plan.modifier, bytes)
+        row[plan.at] = types::binary::read(plan.ty, plan.modifier, bytes, environment)
             .map_err(|error| error.context(format!("{}, column {}", place(from, rows.number), plan.name)))?;
     }
     Ok(true)

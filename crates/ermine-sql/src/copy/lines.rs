@@ -62,6 +62,11 @@ impl Lines {
         }
     }
 
+    /// Bytes that have come of rows that have not been read.
+    pub(super) fn waiting(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
     /// A piece has come.
     pub(super) fn push(&mut self, piece: &[u8]) {
         if self.has_ended {

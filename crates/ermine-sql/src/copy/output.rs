@@ -25,6 +25,7 @@ pub(crate) fn copy_to(to: &CopyTo, run: &Run<'_>, rows: &mut dyn Rows) -> Result
     }
     let mut count = 0;
     let _ = run.query(&to.query, None, &mut |row| {
+        run.environment.check_texts(row)?;
         writer.row(row);
         rows.copy_data(&writer.out)?;
         writer.out.clear();

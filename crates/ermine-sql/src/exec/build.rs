@@ -29,8 +29,9 @@ use crate::{
 
 /// Shows all rows of a table with their keys.
 fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<()> {
-    let mut failure = None;
+    let (mut failure, mark) = (None, run.environment.memory.mark());
     let scanned = run.txn.scan(&table.rows, ..).for_each(|RawKey(key), bytes| {
+        run.next_row(mark);
         let done = run.check_cancelled().and_then(|()| each(&key, &whole_row(table, bytes)?));
         Ok(match done {
             Ok(()) => ControlFlow::Continue(()),
@@ -135,7 +136,9 @@ pub(crate) fn run_batch(
 ) -> Result<Option<KeyBuffer>> {
     let range = RawRange(EncodedRange { lower: KeyBuffer::from_slice(from), upper: None });
     let rows = run.txn.scan(&table.rows, range).limit(rows_max).collect().map_err(of_engine)?;
+    let mark = run.environment.memory.mark();
     for (RawKey(key), bytes) in &rows {
+        run.next_row(mark);
         run.check_cancelled()?;
         let row = whole_row(table, bytes)?;
         match batch {
@@ -274,11 +277,13 @@ pub(crate) fn check_table(run: &Run<'_>, table: &Table, rules: &Rules) -> Result
 /// Shows all keys and values of a table of the engine, some at a time.
 fn in_batches(run: &Run<'_>, rows: &Rows, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
     const ROWS: usize = 1000;
+    let mark = run.environment.memory.mark();
     let mut lower = KeyBuffer::new();
     loop {
         let range = RawRange(EncodedRange { lower: lower.clone(), upper: None });
         let batch = run.txn.scan(rows, range).limit(ROWS).collect().map_err(of_engine)?;
         for (RawKey(key), value) in &batch {
+            run.next_row(mark);
             run.check_cancelled()?;
             each(key, value)?;
         }

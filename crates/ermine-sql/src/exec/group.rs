@@ -2,14 +2,18 @@
 
 use std::{ops::ControlFlow, slice};
 
-use ermine::KeyBuffer;
 use hashbrown::{HashMap, HashSet};
 
-use super::{Emit, Run, query::key_of, sort::one_key};
+use super::{
+    Emit, Run,
+    query::{is_new, key_of},
+    sort::one_key,
+};
 use crate::{
     error::Result,
     expr::Frame,
     functions::Accumulator,
+    memory::{ENTRY, Kept, bytes_of},
     query::{AggregateCall, Group, Select},
     types::{Environment, Value},
 };
@@ -23,8 +27,10 @@ struct InGroup {
 /// One aggregate of one group.
 struct Gathering {
     accumulator: Accumulator,
+    /// Bytes that are counted for what the accumulator is itself.
+    counted: usize,
     /// What was added, where each is added once.
-    seen: Option<HashSet<KeyBuffer>>,
+    seen: Option<HashSet<Box<[u8]>>>,
     /// Rows that are to be added in their order: what they are sorted by, and the arguments.
     waiting: Vec<(Vec<Value>, Vec<Value>)>,
 }
@@ -39,7 +45,8 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
         let mut groups: Vec<InGroup> = Vec::new();
-        let mut by_key: HashMap<KeyBuffer, usize> = HashMap::new();
+        let mut by_key: HashMap<Box<[u8]>, usize> = HashMap::new();
+        let mut kept = Kept::new(&self.environment.memory);
         if group.keys.is_empty() {
             groups.push(InGroup::new(Vec::new(), &group.aggregates));
         }
@@ -50,19 +57,28 @@ impl Run<'_> {
             } else {
                 let keys = group.keys.iter().map(|key| Ok(key.eval(&frame, self)?.into_owned()));
                 let keys = keys.collect::<Result<Vec<_>>>()?;
-                *by_key.entry(key_of(&keys)).or_insert_with(|| {
-                    groups.push(InGroup::new(keys, &group.aggregates));
-                    groups.len() - 1
-                })
+                let key = key_of(&keys);
+                match by_key.get(&key[..]) {
+                    Some(at) => *at,
+                    None => {
+                        let own = 2 * size_of::<InGroup>() + group.aggregates.len() * size_of::<Gathering>();
+                        kept.add(key.len() + ENTRY + bytes_of(&keys) + own)?;
+                        groups.push(InGroup::new(keys, &group.aggregates));
+                        by_key.insert(key[..].into(), groups.len() - 1);
+                        groups.len() - 1
+                    }
+                }
             };
             for (call, gathering) in group.aggregates.iter().zip(&mut groups[at].aggregates) {
-                self.gather(call, gathering, &frame)?;
+                self.gather(call, gathering, &frame, &mut kept)?;
             }
             Ok(ControlFlow::Continue(()))
         })?;
+        let mark = self.environment.memory.mark();
         for InGroup { keys: mut row, aggregates } in groups {
+            self.next_row(mark);
             for (call, gathering) in group.aggregates.iter().zip(aggregates) {
-                row.push(gathering.finish(call, self.environment)?);
+                row.push(gathering.finish(call, self.environment, &mut kept)?);
             }
             let frame = Frame { row: &row, outer };
             if let Some(having) = &group.having
@@ -77,7 +93,13 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn gather(&self, call: &AggregateCall, gathering: &mut Gathering, frame: &Frame<'_>) -> Result<()> {
+    fn gather(
+        &self,
+        call: &AggregateCall,
+        gathering: &mut Gathering,
+        frame: &Frame<'_>,
+        kept: &mut Kept<'_>,
+    ) -> Result<()> {
         if let Some(filter) = &call.filter
             && !filter.is_true(frame, self)?
         {
@@ -86,20 +108,25 @@ impl Run<'_> {
         // The usual: a value is looked at where it is.
         if let ([argument], false, true) = (&call.arguments[..], call.is_distinct, call.order.is_empty()) {
             let value = argument.eval(frame, self)?;
-            return gathering.accumulator.add(slice::from_ref(&*value), self.environment);
+            return gathering.add(call, slice::from_ref(&*value), self.environment, kept);
         }
         let arguments = call.arguments.iter().map(|argument| Ok(argument.eval(frame, self)?.into_owned()));
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
         if let Some(seen) = &mut gathering.seen
-            && !seen.insert(key_of(&arguments))
+            && !is_new(seen, &key_of(&arguments), kept)?
         {
             return Ok(());
         }
         if call.order.is_empty() {
-            return gathering.accumulator.add(&arguments, self.environment);
+            return gathering.add(call, &arguments, self.environment, kept);
         }
+        kept.add_row(&arguments)?;
         let keys = call.order.iter().map(|(key, ..)| Ok(key.eval(frame, self)?.into_owned()));
-        gathering.waiting.push((keys.collect::<Result<_>>()?, arguments));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        kept.add_row(&keys)?;
+        // In a list that grows, each with two allocations.
+        kept.add(3 * size_of::<(Vec<Value>, Vec<Value>)>())?;
+        gathering.waiting.push((keys, arguments));
         Ok(())
     }
 }
@@ -108,6 +135,7 @@ impl InGroup {
     fn new(keys: Vec<Value>, calls: &[AggregateCall]) -> Self {
         let gathering = |call: &AggregateCall| Gathering {
             accumulator: call.aggregate.accumulator(),
+            counted: 0,
             seen: call.is_distinct.then(HashSet::new),
             waiting: Vec::new(),
         };
@@ -116,15 +144,40 @@ impl InGroup {
 }
 
 impl Gathering {
-    fn finish(mut self, call: &AggregateCall, environment: &Environment) -> Result<Value> {
+    /// Adds the arguments of a row.
+    fn add(
+        &mut self,
+        call: &AggregateCall,
+        arguments: &[Value],
+        environment: &Environment,
+        kept: &mut Kept<'_>,
+    ) -> Result<()> {
+        if call.aggregate.keeps_values() {
+            let bytes = arguments.iter().map(Value::bytes).sum::<usize>();
+            environment.memory.check(bytes)?;
+            if call.aggregate.keeps_each() {
+                // Lists have room for twice as many, and those of arrays are copied in the end.
+                kept.add(2 * bytes)?;
+            }
+        }
+        self.accumulator.add(arguments, environment)?;
+        let bytes = self.accumulator.bytes();
+        if bytes > self.counted {
+            kept.add(bytes - self.counted)?;
+            self.counted = bytes;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, call: &AggregateCall, environment: &Environment, kept: &mut Kept<'_>) -> Result<Value> {
         self.waiting.sort_by(|(left, _), (right, _)| {
             let pairs = left.iter().zip(right).zip(&call.order);
             let mut orders = pairs
                 .map(|((left, right), (_, descending, nulls_first))| one_key(left, right, *descending, *nulls_first));
             orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
         });
-        for (_, arguments) in self.waiting {
-            self.accumulator.add(&arguments, environment)?;
+        for (_, arguments) in std::mem::take(&mut self.waiting) {
+            self.add(call, &arguments, environment, kept)?;
         }
         self.accumulator.finish()
     }

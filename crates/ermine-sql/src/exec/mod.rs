@@ -30,6 +30,7 @@ use ermine::OwnedTransaction;
 use crate::{
     catalog::{Catalog, definition::ObjectId, sequence::Sequence},
     error::{Result, SqlError, SqlState},
+    memory::Kept,
     query::Query,
     session::{KeptRows, Level, read_only},
     system::SystemTable,
@@ -100,9 +101,16 @@ impl<'r> Run<'r> {
     }
 
     /// The rows of a table of the system.
-    fn system_rows(&self, table: SystemTable) -> Arc<Vec<Vec<Value>>> {
-        let mut known = self.system_rows.borrow_mut();
-        known.entry(table.address()).or_insert_with(|| Arc::new(table.rows(self.catalog, self.environment))).clone()
+    fn system_rows(&self, table: SystemTable) -> Result<Arc<Vec<Vec<Value>>>> {
+        if let Some(known) = self.system_rows.borrow().get(&table.address()) {
+            return Ok(known.clone());
+        }
+        let rows = Arc::new(table.rows(self.catalog, self.environment));
+        let mut kept = Kept::new(&self.environment.memory);
+        rows.iter().try_for_each(|row| kept.add_row(row))?;
+        kept.stays();
+        self.system_rows.borrow_mut().insert(table.address(), rows.clone());
+        Ok(rows)
     }
 
     /// The rows of a query that is run once, and looks at nothing around it.
@@ -111,8 +119,12 @@ impl<'r> Run<'r> {
         if let Some(known) = self.once.borrow().get(&address) {
             return Ok(known.clone());
         }
-        let mut rows = KeptRows::default();
-        let _ = self.query(query, None, &mut |row| rows.push(row).map(ControlFlow::Continue))?;
+        let (mut rows, mut kept) = (KeptRows::new(usize::MAX), Kept::new(&self.environment.memory));
+        let _ = self.query(query, None, &mut |row| {
+            kept.add_row(row)?;
+            rows.push(row).map(ControlFlow::Continue)
+        })?;
+        kept.stays();
         let rows = Arc::new(rows);
         self.once.borrow_mut().insert(address, rows.clone());
         Ok(rows)
@@ -131,6 +143,12 @@ impl<'r> Run<'r> {
     #[inline]
     pub(crate) fn call(&self, is_large: bool, mut function: impl FnMut() -> Result<Value>) -> Result<Value> {
         if is_large { self.environment.interrupt.long(function) } else { function() }
+    }
+
+    /// Begins with the next row of a loop: values that were made since the mark are gone.
+    #[inline]
+    pub(crate) fn next_row(&self, mark: usize) {
+        self.environment.memory.next_row(mark);
     }
 
     /// Waits for so many seconds, unless it is cancelled.

@@ -10,6 +10,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
     functions,
+    memory::{ENTRY, Kept},
     query::{Body, Distinct, Join, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
     types::{SqlType, Value, key::write_key},
 };
@@ -48,11 +49,11 @@ impl Run<'_> {
         let wanted = limit
             .filter(|_| first_of.is_empty() && query.locks.iter().all(|locked| locked.lock.wait != Wait::Skip))
             .map(|limit| usize::try_from(limit.saturating_add(offset)).unwrap_or(usize::MAX));
-        let mut seen = HashSet::new();
+        let (mut seen, mut kept) = (HashSet::new(), Kept::new(&self.environment.memory));
         let mut shown = |row: &[Value]| {
             if !first_of.is_empty() {
                 let key: Vec<_> = first_of.iter().map(|at| row[*at].clone()).collect();
-                if !seen.insert(key_of(&key)) {
+                if !is_new(&mut seen, &key_of(&key), &mut kept)? {
                     return Ok(ControlFlow::Continue(()));
                 }
             }
@@ -77,16 +78,18 @@ impl Run<'_> {
                 Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
                 Body::Select(_) | Body::Values(_) | Body::Set { .. } => (None, 0),
             };
-            let mut sorter = Sorter::new(&query.order, wanted, distinct);
+            let mut sorter = Sorter::new(&query.order, wanted, distinct, &self.environment.memory);
             let mut gather = |row: &[Value]| {
-                sorter.push(row);
+                sorter.push(row)?;
                 Ok(ControlFlow::Continue(()))
             };
             let _ = match select {
                 Some(select) => self.plain_select(select, outer, &mut gather)?,
                 None => self.body(&query.body, outer, &mut gather)?,
             };
+            let mark = self.environment.memory.mark();
             for row in sorter.finish() {
+                self.next_row(mark);
                 if shown(row)?.is_break() {
                     break;
                 }
@@ -114,8 +117,9 @@ impl Run<'_> {
         match body {
             Body::Select(select) => self.select(select, outer, emit),
             Body::Values(rows) => {
+                let (frame, mark) = (Frame { row: &[], outer }, self.environment.memory.mark());
                 for row in rows {
-                    let frame = Frame { row: &[], outer };
+                    self.next_row(mark);
                     let values = row.iter().map(|value| Ok(value.eval(&frame, self)?.into_owned()));
                     if emit(&values.collect::<Result<Vec<_>>>()?)?.is_break() {
                         return Ok(ControlFlow::Break(()));
@@ -135,25 +139,37 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
+        let mut kept = Kept::new(&self.environment.memory);
         if operation == SetOperation::Union {
             let mut seen = HashSet::new();
             let mut fresh = |row: &[Value]| {
-                if all || seen.insert(key_of(row)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+                if all || is_new(&mut seen, &key_of(row), &mut kept)? {
+                    emit(row)
+                } else {
+                    Ok(ControlFlow::Continue(()))
+                }
             };
             if self.query(left, outer, &mut fresh)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             return self.query(right, outer, &mut fresh);
         }
-        let mut others: HashMap<KeyBuffer, usize> = HashMap::new();
+        let mut others: HashMap<Box<[u8]>, usize> = HashMap::new();
         let _ = self.query(right, outer, &mut |row| {
-            *others.entry(key_of(row)).or_default() += 1;
+            let key = key_of(row);
+            match others.get_mut(&key[..]) {
+                Some(count) => *count += 1,
+                None => {
+                    kept.add(key.len() + ENTRY)?;
+                    others.insert(key[..].into(), 1);
+                }
+            }
             Ok(ControlFlow::Continue(()))
         })?;
         let mut seen = HashSet::new();
         self.query(left, outer, &mut |row| {
             let key = key_of(row);
-            let found = match others.get_mut(&key) {
+            let found = match others.get_mut(&key[..]) {
                 Some(count) if *count > 0 => {
                     *count -= usize::from(all);
                     true
@@ -161,7 +177,11 @@ impl Run<'_> {
                 _ => false,
             };
             let is_wanted = found == (operation == SetOperation::Intersect);
-            if is_wanted && (all || seen.insert(key)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+            if is_wanted && (all || is_new(&mut seen, &key, &mut kept)?) {
+                emit(row)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            }
         })
     }
 
@@ -169,9 +189,10 @@ impl Run<'_> {
         match &select.distinct {
             Distinct::No => self.plain_select(select, outer, emit),
             Distinct::Rows => {
-                let mut seen = HashSet::new();
+                let (mut seen, mut kept) = (HashSet::new(), Kept::new(&self.environment.memory));
                 self.plain_select(select, outer, &mut |row| {
-                    if seen.insert(key_of(row)) { emit(row) } else { Ok(ControlFlow::Continue(())) }
+                    let is_new = is_new(&mut seen, &key_of(row), &mut kept)?;
+                    if is_new { emit(row) } else { Ok(ControlFlow::Continue(())) }
                 })
             }
             // Of the sorted rows: `query`.
@@ -187,7 +208,12 @@ impl Run<'_> {
             for expr in &select.output {
                 shown.push(expr.eval(&frame, self)?.into_owned());
             }
-            if select.sets.is_empty() { emit(&shown) } else { spread(&select.sets, &mut shown, emit) }
+            if select.sets.is_empty() {
+                return emit(&shown);
+            }
+            let mut kept = Kept::new(&self.environment.memory);
+            select.sets.iter().try_for_each(|at| kept.add(shown[*at].bytes()))?;
+            spread(&select.sets, &mut shown, emit)
         };
         match &select.group {
             None => self.joined(select, outer, &mut show),
@@ -228,9 +254,10 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
         let [source, inner @ ..] = sources else { return emit(row) };
-        let mut is_met = false;
+        let (mut is_met, mark) = (false, self.environment.memory.mark());
         let mut run = self.actuals.as_ref().map(|_| OneRun::begin());
         let flow = self.source_rows(source, row, outer, &mut |row| {
+            self.next_row(mark);
             if !self.all_hold(&source.on, row, outer)? {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -284,7 +311,7 @@ impl Run<'_> {
                 Ok(ControlFlow::Continue(()))
             }
             SourceKind::System(table) => {
-                for values in &*self.system_rows(*table) {
+                for values in &*self.system_rows(*table)? {
                     self.check_cancelled()?;
                     row[first..first + values.len()].clone_from_slice(values);
                     if each(row)?.is_break() {
@@ -325,6 +352,8 @@ impl Run<'_> {
             }
             SourceKind::Unnest(array) => {
                 let array = array.eval(&Frame { row, outer }, self)?.into_owned();
+                let mut kept = Kept::new(&self.environment.memory);
+                kept.add(array.bytes())?;
                 let Value::Array(array) = array else { return Ok(ControlFlow::Continue(())) };
                 for element in array.elements() {
                     row[first] = element.clone();
@@ -354,6 +383,15 @@ fn spread(places: &[usize], row: &mut [Value], emit: &mut Emit<'_>) -> Result<Co
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// Whether a set does not have the key, which it has from now on.
+pub(super) fn is_new(seen: &mut HashSet<Box<[u8]>>, key: &[u8], kept: &mut Kept<'_>) -> Result<bool> {
+    if seen.contains(key) {
+        return Ok(false);
+    }
+    kept.add(key.len() + ENTRY)?;
+    Ok(seen.insert(key.into()))
 }
 
 /// Values that are equal have equal keys.

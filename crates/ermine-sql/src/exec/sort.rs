@@ -6,7 +6,13 @@
 
 use std::{cmp::Ordering, mem};
 
-use crate::{expr::compare, query::SortKey, types::Value};
+use crate::{
+    error::Result,
+    expr::compare,
+    memory::{Kept, Memory, bytes_of},
+    query::SortKey,
+    types::Value,
+};
 
 /// So many rows are held whatever is wanted of them.
 const ROOM_MIN: usize = 1024;
@@ -22,6 +28,7 @@ pub(super) struct Sorter<'q> {
     rows: Vec<Row>,
     /// From how many rows on they are sorted and thinned out.
     room: usize,
+    kept: Kept<'q>,
 }
 
 /// A row by its number, which is in the order of their coming.
@@ -31,14 +38,15 @@ struct Row {
 }
 
 impl<'q> Sorter<'q> {
-    pub(super) fn new(order: &'q [SortKey], wanted: Option<usize>, distinct: usize) -> Self {
+    pub(super) fn new(order: &'q [SortKey], wanted: Option<usize>, distinct: usize, memory: &'q Memory) -> Self {
         let is_all = wanted.is_none() && distinct == 0;
         let wanted = wanted.unwrap_or(usize::MAX);
         let room = if is_all { usize::MAX } else { ROOM_MIN };
-        Self { order, wanted, distinct, width: 0, values: Vec::new(), rows: Vec::new(), room }
+        Self { order, wanted, distinct, width: 0, values: Vec::new(), rows: Vec::new(), room, kept: Kept::new(memory) }
     }
 
-    pub(super) fn push(&mut self, row: &[Value]) {
+    pub(super) fn push(&mut self, row: &[Value]) -> Result<()> {
+        self.kept.add_row(row)?;
         self.width = row.len();
         self.values.extend_from_slice(row);
         let first = &self.order[0];
@@ -46,6 +54,7 @@ impl<'q> Sorter<'q> {
         if self.rows.len() >= self.room {
             self.thin_out();
         }
+        Ok(())
     }
 
     /// All that are wanted, in order.
@@ -82,6 +91,8 @@ impl<'q> Sorter<'q> {
             row.number = number;
         }
         self.values = kept;
+        let rows = self.values.chunks(self.width.max(1));
+        self.kept.shrink_to(rows.map(|row| bytes_of(row) + size_of_val(row)).sum());
         self.room = ROOM_MIN.max(2 * self.rows.len());
     }
 
@@ -152,7 +163,8 @@ mod tests {
 
     /// Sorted by std, without prefixes and without throwing anything away before the end.
     fn expected(rows: &[Vec<Value>], order: &[SortKey], wanted: Option<usize>, distinct: usize) -> Vec<Vec<Value>> {
-        let reference = Sorter::new(order, wanted, distinct);
+        let memory = Memory::default();
+        let reference = Sorter::new(order, wanted, distinct, &memory);
         let mut sorted = rows.to_vec();
         sorted.sort_by(|left, right| reference.compare(left, right));
         if distinct > 0 {
@@ -178,10 +190,11 @@ mod tests {
             let order = [key(), key()];
             let wanted = [None, Some(random.usize(1..2000))][random.usize(..2)];
             let distinct = [0, 2][random.usize(..2)];
-            let mut sorter = Sorter::new(&order, wanted, distinct);
+            let memory = Memory::default();
+            let mut sorter = Sorter::new(&order, wanted, distinct, &memory);
             let mut held = 0;
             for row in &rows {
-                sorter.push(row);
+                sorter.push(row).unwrap();
                 held = held.max(sorter.rows.len());
             }
             let sorted: Vec<_> = sorter.finish().map(<[Value]>::to_vec).collect();

@@ -6,6 +6,7 @@ use super::Run;
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Frame, Subquery, SubqueryKind, compare},
+    memory::Kept,
     types::{Array, Value},
 };
 
@@ -49,13 +50,19 @@ impl Run<'_> {
             return Ok(known.clone());
         }
         let mut values = Vec::new();
+        // What is remembered stays until the statement ends.
+        let mut kept = Kept::new(&self.environment.memory);
         let _ = self.query(&subquery.query, Some(frame), &mut |row| {
             // A query of no columns has rows, too.
-            values.push(row.first().cloned().unwrap_or(Value::Null));
+            let value = row.first().cloned().unwrap_or(Value::Null);
+            // Of the room of a list that grows, up to half is empty.
+            kept.add(value.bytes() + size_of::<Value>())?;
+            values.push(value);
             Ok(if values.len() >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         let values = Arc::new(values);
         if !subquery.is_correlated {
+            kept.stays();
             self.remembered.borrow_mut().insert(address, values.clone());
         }
         Ok(values)

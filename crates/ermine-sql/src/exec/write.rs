@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 use ermine::{Error, KeyBuffer};
 use hashbrown::HashSet;
 
-use super::{Emit, Run, scan::whole_row};
+use super::{Emit, Run, query::is_new, scan::whole_row};
 use crate::{
     bind::write::{Change, ConflictUpdate, Insert, InsertSource, OnConflict, Rules},
     catalog::Table,
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
     failure::of_engine,
+    memory::{ENTRY, Kept, Memory},
     query::Path,
     storage::Rows,
     types::{SqlType, Value, key::write_key, row::write_row, text},
@@ -26,33 +27,40 @@ impl Run<'_> {
         };
         // All of them first: a statement does not see what it writes.
         let mut rows: Vec<Vec<Value>> = Vec::new();
+        let memory = &self.environment.memory;
+        let (mark, mut kept) = (memory.mark(), Kept::new(memory));
         match &insert.source {
             InsertSource::Rows(given) => {
                 for exprs in given {
-                    rows.push(whole(exprs, &[])?);
+                    self.next_row(mark);
+                    let row = whole(exprs, &[])?;
+                    kept.add_row(&row)?;
+                    rows.push(row);
                 }
             }
             InsertSource::Query(query, exprs) => {
                 let _ = self.query(query, None, &mut |row| {
-                    rows.push(whole(exprs, row)?);
+                    let row = whole(exprs, row)?;
+                    kept.add_row(&row)?;
+                    rows.push(row);
                     Ok(ControlFlow::Continue(()))
                 })?;
             }
         }
-        let (mut written, mut touched) = (0, HashSet::new());
+        let (mut written, mut touched) = (0, Touched::new(memory));
         for row in rows {
+            self.next_row(mark);
             self.check_cancelled()?;
             written += self.insert_one(insert, row, &mut touched, emit)?;
         }
         Ok(written)
     }
 
-    /// `touched`: keys that ON CONFLICT DO UPDATE must not meet again.
     fn insert_one(
         &self,
         insert: &Insert,
         mut row: Vec<Value>,
-        touched: &mut HashSet<KeyBuffer>,
+        touched: &mut Touched<'_>,
         emit: &mut Emit<'_>,
     ) -> Result<u64> {
         let Insert { table, rules, conflict, returning, .. } = insert;
@@ -62,7 +70,7 @@ impl Run<'_> {
             && let Some(key) = self.conflicting(table, rules, conflict, &row)?
         {
             let Some(update) = update else { return Ok(0) };
-            if !touched.insert(key.clone()) {
+            if !touched.insert(&key)? {
                 let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
                 let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
                 return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message).hint(hint));
@@ -72,7 +80,7 @@ impl Run<'_> {
         } else {
             let key = self.insert_row(table, rules, &row)?;
             if update.is_some() {
-                touched.insert(key);
+                touched.insert(&key)?;
             }
         }
         self.show(returning.as_deref(), &row, emit)?;
@@ -157,20 +165,26 @@ impl Run<'_> {
         let Change { table, rules, key_at, assignments, returning, .. } = change;
         let mut found: Vec<Vec<Value>> = Vec::new();
         let mut seen = HashSet::new();
+        let mut kept = Kept::new(&self.environment.memory);
         let _ = self.query(&change.rows, None, &mut |row| {
             // Where it is joined with several, the first one counts.
             if row.len() == key_at + 1 || matches!(&row[*key_at], Value::Bytea(key) if seen.insert(key.clone())) {
+                kept.add(ENTRY)?;
+                kept.add_row(row)?;
                 found.push(row.to_vec());
             }
             Ok(ControlFlow::Continue(()))
         })?;
         // All new rows first: a statement does not see what it writes.
-        let new_row = |row: &[Value], assignments: &[(usize, Expr)]| -> Result<Vec<Value>> {
+        let mark = self.environment.memory.mark();
+        let mut new_row = |row: &[Value], assignments: &[(usize, Expr)]| -> Result<Vec<Value>> {
+            self.next_row(mark);
             let frame = Frame { row, outer: None };
             let mut new = row[..*key_at].to_vec();
             for (at, expr) in assignments {
                 new[*at] = expr.eval(&frame, self)?.into_owned();
             }
+            kept.add_row(&new)?;
             Ok(new)
         };
         let new = match assignments {
@@ -179,6 +193,7 @@ impl Run<'_> {
         };
         let mut new = new.into_iter();
         for row in &mut found {
+            self.next_row(mark);
             self.check_cancelled()?;
             let Value::Bytea(key) = &row[*key_at] else {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a row without its key"));
@@ -363,6 +378,23 @@ impl Run<'_> {
             .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
             .table(&*table.def.schema, table.name())
             .constraint(name)
+    }
+}
+
+/// Keys of rows that ON CONFLICT DO UPDATE has written, and must not meet again.
+struct Touched<'m> {
+    keys: HashSet<Box<[u8]>>,
+    kept: Kept<'m>,
+}
+
+impl<'m> Touched<'m> {
+    fn new(memory: &'m Memory) -> Self {
+        Self { keys: HashSet::new(), kept: Kept::new(memory) }
+    }
+
+    /// Adds a key; false: it is there already.
+    fn insert(&mut self, key: &[u8]) -> Result<bool> {
+        is_new(&mut self.keys, key, &mut self.kept)
     }
 }
 

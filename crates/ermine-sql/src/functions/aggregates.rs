@@ -131,6 +131,18 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
 }
 
 impl Aggregate {
+    /// Whether its result has everything that is added.
+    #[inline]
+    pub(crate) fn keeps_values(&self) -> bool {
+        matches!(self.kind, Kind::Join | Kind::Array | Kind::Json | Kind::JsonText)
+    }
+
+    /// Whether it has it in parts, which [`Accumulator::bytes`] does not look at.
+    #[inline]
+    pub(crate) fn keeps_each(&self) -> bool {
+        matches!(self.kind, Kind::Array | Kind::Json)
+    }
+
     /// Begins a group of rows.
     pub fn accumulator(&self) -> Accumulator {
         let argument = self.arguments.first().copied().unwrap_or(SqlType::BOOL);
@@ -335,6 +347,20 @@ impl Accumulator {
             _ => return Err(crate::operators::mismatch()),
         }
         Ok(())
+    }
+
+    /// Bytes that it takes beside its place and the parts of a list: found out without looking at everything.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        // A text that grows has room for twice as much, and is copied in the end.
+        match &self.state {
+            State::Text(text) => 3 * text.len(),
+            State::Bytes(bytes) => 3 * bytes.len(),
+            State::Value(value) => value.bytes() - size_of::<Value>(),
+            State::Exact { sum, squares, .. } => sum.heap_bytes() + squares.heap_bytes(),
+            State::Integers { squares, .. } => squares.heap_bytes(),
+            _ => 0,
+        }
     }
 
     /// What the rows have come to.

@@ -7,7 +7,7 @@ use crate::{
     types::{
         Array, Environment, Json, Scalar, SqlType, Value,
         array::Dimension,
-        json::{path::Change, raw},
+        json::{path::Change, raw, write::string_bytes},
         order, text,
     },
 };
@@ -26,7 +26,10 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
         Value::Float4(number) if number.is_finite() => Json::Number(text_of(value, environment).parse()?),
         Value::Float8(number) if number.is_finite() => Json::Number(text_of(value, environment).parse()?),
         Value::Jsonb(json) => (**json).clone(),
-        Value::Json(text) => text.parse()?,
+        Value::Json(text) => {
+            environment.memory.check_parts(text.as_bytes())?;
+            text.parse()?
+        }
         Value::Array(array) => array_to_json(array, environment)?,
         // Points in time have ISO's letter here.
         Value::Timestamp(_) | Value::TimestampTz(_) => {
@@ -46,6 +49,11 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
 
 /// Any value as the text of a `json`.
 pub(crate) fn write_json(value: &Value, environment: &Environment, out: &mut String) -> Result<()> {
+    match value {
+        Value::Text(text) => environment.memory.check(string_bytes(text))?,
+        Value::Jsonb(json) => environment.memory.check(json.text_bytes())?,
+        _ => {}
+    }
     match value {
         Value::Json(text) => out.push_str(text),
         Value::Array(array) => {
@@ -260,9 +268,9 @@ fn register_json_texts(table: &mut Table) {
         t,
         |arguments, _| arguments!(arguments, [Value::Json(text)] => Ok(raw::type_name(text).into())),
     );
-    table.add("json_array_length", &[j], T::INT4, |arguments, _| {
+    table.add("json_array_length", &[j], T::INT4, |arguments, environment| {
         arguments!(arguments, [Value::Json(text)] => match raw::type_name(text) {
-            "array" => Ok(Value::Int4(raw::parts(text)?.len() as i32)),
+            "array" => environment.memory.check_parts(text.as_bytes()).and_then(|()| Ok(Value::Int4(raw::parts(text)?.len() as i32))),
             "object" => Err(no_array("cannot get array length of a non-array")),
             _ => Err(no_array("cannot get array length of a scalar")),
         })
@@ -377,12 +385,12 @@ fn register_json(table: &mut Table) {
             )
         })
         .optional(1);
-    table.add(
-        "jsonb_pretty",
-        &[j],
-        t,
-        |arguments, _| arguments!(arguments, [Value::Jsonb(json)] => Ok(json.pretty().into())),
-    );
+    table.add("jsonb_pretty", &[j], t, |arguments, environment| {
+        arguments!(arguments, [Value::Jsonb(json)] => {
+            environment.memory.check(json.pretty_bytes())?;
+            Ok(json.pretty().into())
+        })
+    });
     table.add(
         "jsonb_strip_nulls",
         &[j],
@@ -521,6 +529,9 @@ pub(super) fn register(table: &mut Table) {
                 [Value::Array(array), Value::Text(separator), Value::Null] => (array, separator, None),
                 _ => return Ok(Value::Null),
             };
+            let between = separator.len() + null.map_or(0, |null| null.len());
+            let bytes = array.elements().iter().map(|value| value.text_bytes() + between);
+            environment.memory.check(bytes.fold(0, usize::saturating_add))?;
             let texts = array.elements().iter().filter_map(|value| match value {
                 Value::Null => null.map(|null| null.to_string()),
                 value => Some(text_of(value, environment)),

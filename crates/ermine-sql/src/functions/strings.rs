@@ -90,7 +90,7 @@ fn trim_arguments(arguments: &[Value], left: bool, right: bool) -> Result<Value>
     }
 }
 
-fn pad(arguments: &[Value], at_left: bool) -> Result<Value> {
+fn pad(arguments: &[Value], at_left: bool, environment: &Environment) -> Result<Value> {
     let (text, length, fill) = match arguments {
         [Value::Text(text), Value::Int4(length)] => (text, *length, " "),
         [Value::Text(text), Value::Int4(length), Value::Text(fill)] => (text, *length, &**fill),
@@ -104,8 +104,16 @@ fn pad(arguments: &[Value], at_left: bool) -> Result<Value> {
     if own >= length || fill.is_empty() {
         return Ok(Value::text(&text[..offset(text, length)]));
     }
-    let filling: String = fill.chars().cycle().take(length - own).collect();
-    Ok(Value::text(if at_left { format!("{filling}{text}") } else { format!("{text}{filling}") }))
+    let (times, rest) = ((length - own) / fill.chars().count(), (length - own) % fill.chars().count());
+    let rest = &fill[..offset(fill, rest)];
+    let bytes = text.len() + times * fill.len() + rest.len();
+    environment.memory.check(bytes)?;
+    let mut out = String::with_capacity(bytes);
+    out.push_str(if at_left { "" } else { text });
+    (0..times).for_each(|_| out.push_str(fill));
+    out.push_str(rest);
+    out.push_str(if at_left { text } else { "" });
+    Ok(out.into())
 }
 
 fn initcap(text: &str) -> String {
@@ -127,7 +135,7 @@ fn position(text: &str, wanted: &str) -> Result<Value> {
     count(text.find(wanted).map_or(0, |at| text[..at].chars().count() + 1))
 }
 
-fn replace(text: &str, from: &str, to: &str) -> Result<Value> {
+fn replace(text: &str, from: &str, to: &str, environment: &Environment) -> Result<Value> {
     if from.is_empty() {
         return Ok(text.into());
     }
@@ -135,6 +143,7 @@ fn replace(text: &str, from: &str, to: &str) -> Result<Value> {
     if text.len() + found.saturating_mul(to.len()) > LENGTH_MAX {
         return Err(too_long());
     }
+    environment.memory.check(text.len() + found * to.len())?;
     Ok(text.replace(from, to).into())
 }
 
@@ -176,6 +185,8 @@ fn concat(arguments: &[Value], environment: &Environment) -> Result<Value> {
 
 fn concat_ws(arguments: &[Value], environment: &Environment) -> Result<Value> {
     let Some((Value::Text(separator), rest)) = arguments.split_first() else { return Ok(Value::Null) };
+    let bytes = rest.iter().map(|value| value.text_bytes() + separator.len()).sum();
+    environment.memory.check(bytes)?;
     let mut out = String::new();
     for (at, value) in rest.iter().filter(|value| !value.is_null()).enumerate() {
         out.push_str(if at > 0 { separator } else { "" });
@@ -385,6 +396,7 @@ fn format_(arguments: &[Value], environment: &Environment) -> Result<Value> {
         rest = &rest[kind.len_utf8()..];
         let value = values.get(next).ok_or_else(|| invalid("too few arguments for format()"))?;
         next += 1;
+        environment.memory.check(out.len() + width + value.text_bytes())?;
         let mut text = String::new();
         append(value, environment, &mut text);
         let text = match kind {
@@ -471,16 +483,20 @@ fn regexp_replace(
     let flags = Flags::parse(flags)?;
     let regex = Posix::new(pattern, flags)?;
     let mut out = String::new();
+    let groups_in_new = replacement.matches('\\').count();
     let (mut end, mut from) = (0, 0);
     while from <= text.len()
         && let Some(groups) = regex.find(text, from, &|| environment.check())?
         && let Some(Some(found)) = groups.first()
     {
         out.push_str(&text[end..found.start]);
-        posix::expand(replacement, text, &groups, &mut out);
-        if out.len() > LENGTH_MAX {
+        // All of the match is the longest group.
+        let more = replacement.len() + groups_in_new.saturating_mul(found.len());
+        if out.len().saturating_add(more) > LENGTH_MAX {
             return Err(too_long());
         }
+        environment.memory.check(out.len() + more)?;
+        posix::expand(replacement, text, &groups, &mut out);
         end = found.end;
         // Behind a match without a character the next one is looked for a character further on.
         let step = if found.is_empty() { text[end..].chars().next().map_or(1, char::len_utf8) } else { 0 };
@@ -542,8 +558,8 @@ pub(super) fn register(table: &mut Table) {
     }
     table.add("ltrim", &[t, t], t, |arguments, _| trim_arguments(arguments, true, false)).optional(1);
     table.add("rtrim", &[t, t], t, |arguments, _| trim_arguments(arguments, false, true)).optional(1);
-    table.add("lpad", &[t, i, t], t, |arguments, _| pad(arguments, true)).optional(1);
-    table.add("rpad", &[t, i, t], t, |arguments, _| pad(arguments, false)).optional(1);
+    table.add("lpad", &[t, i, t], t, |arguments, environment| pad(arguments, true, environment)).optional(1);
+    table.add("rpad", &[t, i, t], t, |arguments, environment| pad(arguments, false, environment)).optional(1);
     for name in ["substring", "substr"] {
         table
             .add(name, &[t, i, i], t, |arguments, _| match arguments {
@@ -588,8 +604,8 @@ pub(super) fn register(table: &mut Table) {
             Ok(text[offset(text, cut)..].into())
         })
     });
-    table.add("replace", &[t, t, t], t, |arguments, _| {
-        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => replace(text, from, to))
+    table.add("replace", &[t, t, t], t, |arguments, environment| {
+        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => replace(text, from, to, environment))
     });
     table.add("translate", &[t, t, t], t, |arguments, _| {
         arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => Ok(translate(text, from, to).into()))
@@ -597,10 +613,15 @@ pub(super) fn register(table: &mut Table) {
     table.add("reverse", &[t], t, |arguments, _| {
         one(arguments, |text| Ok(text.chars().rev().collect::<String>().into()))
     });
-    table.add("repeat", &[t, i], t, |arguments, _| {
+    table.add("repeat", &[t, i], t, |arguments, environment| {
         with_count(arguments, |text, count| {
             let count = usize::try_from(count).unwrap_or(0);
-            if text.len().saturating_mul(count) > LENGTH_MAX { Err(too_long()) } else { Ok(text.repeat(count).into()) }
+            let length = text.len().saturating_mul(count);
+            if length > LENGTH_MAX {
+                return Err(too_long());
+            }
+            environment.memory.check(length)?;
+            Ok(text.repeat(count).into())
         })
     });
     table.add("split_part", &[t, t, i], t, |arguments, _| {
@@ -639,12 +660,13 @@ pub(super) fn register(table: &mut Table) {
         t,
         |arguments, _| arguments!(arguments, [Value::Int8(number)] => Ok(format!("{number:x}").into())),
     );
-    table.add(
-        "encode",
-        &[b, t],
-        t,
-        |arguments, _| arguments!(arguments, [Value::Bytea(bytes), Value::Text(name)] => encode(bytes, name)),
-    );
+    table.add("encode", &[b, t], t, |arguments, environment| {
+        arguments!(arguments, [Value::Bytea(bytes), Value::Text(name)] => {
+            // As `escape` has it; the others take less.
+            environment.memory.check(4 * bytes.len())?;
+            encode(bytes, name)
+        })
+    });
     table.add("decode", &[t, t], b, |arguments, _| two(arguments, decode));
     table.add("quote_literal", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_literal(text).into())));
     table.add("quote_ident", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_ident(text).into())));
@@ -678,8 +700,14 @@ pub(super) fn register(table: &mut Table) {
         two(arguments, |pattern, escape| pattern::like_escape(pattern, escape).map(Value::from))
     });
     table
-        .add("string_to_array", &[t, t], t.array(), |arguments, _| match arguments {
+        .add("string_to_array", &[t, t], t.array(), |arguments, environment| match arguments {
             [Value::Text(text), separator] => {
+                let parts = match separator {
+                    Value::Text(separator) if separator.is_empty() => 1,
+                    Value::Text(separator) => text.matches(&**separator).count() + 1,
+                    _ => text.len(),
+                };
+                environment.memory.check(text.len() + parts * size_of::<Value>())?;
                 let parts: Vec<Value> = match separator {
                     _ if text.is_empty() => Vec::new(),
                     Value::Text(separator) if separator.is_empty() => vec![(**text).into()],

@@ -26,6 +26,7 @@ impl Session {
     /// Nothing is run until the client says so.
     #[inline]
     pub(super) fn rests(&self) {
+        self.environment.memory.end();
         let state = match self.status() {
             Status::Idle => Activity::Idle,
             Status::Open if self.is_copying() => Activity::Active,

@@ -9,6 +9,7 @@ use crate::{
     copy::{CopyFrom, Insertion},
     error::{Result, SqlError, SqlState},
     exec::Run,
+    memory::{Held, Memory},
     types::Value,
 };
 
@@ -19,11 +20,13 @@ pub(super) struct Copying {
     is_alone: bool,
     /// The statements that come behind it, where it is one of a text.
     pub(super) rest: Option<VecDeque<Tree>>,
+    /// The memory of their trees.
+    pub(super) trees: Held,
 }
 
 impl Copying {
-    pub(super) fn new(from: Arc<CopyFrom>) -> Self {
-        Self { insertion: Insertion::new(from), is_alone: false, rest: None }
+    pub(super) fn new(from: Arc<CopyFrom>, memory: &Memory) -> Self {
+        Self { insertion: Insertion::new(from, memory), is_alone: false, rest: None, trees: Held::default() }
     }
 }
 

@@ -145,8 +145,9 @@ impl Declare {
             let message = format!("cursor \"{}\" already exists", self.name);
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
+        let memory = &run.environment.memory;
         let kept: usize = cursors.open.iter().map(|cursor| cursor.rows.bytes()).sum();
-        let mut rows = KeptRows::new(KeptRows::BYTES_MAX.saturating_sub(kept));
+        let mut rows = KeptRows::counted(KeptRows::BYTES_MAX.saturating_sub(kept), memory, memory.work_mem());
         let _ = run.query(&self.query, None, &mut |row| {
             rows.push(row)?;
             MORE

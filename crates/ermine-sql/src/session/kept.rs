@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::Rows;
 use crate::{
     error::{Result, SqlError, SqlState},
+    memory::{Held, Memory, bytes_of},
     types::Value,
 };
 
@@ -14,6 +15,9 @@ pub struct KeptRows {
     rows: VecDeque<Box<[Value]>>,
     bytes: usize,
     bytes_max: usize,
+    held: Held,
+    /// What the rows may take of `work_mem`.
+    held_max: usize,
 }
 
 impl Default for KeptRows {
@@ -28,7 +32,12 @@ impl KeptRows {
 
     /// None, and room for so many bytes of them.
     pub fn new(bytes_max: usize) -> Self {
-        Self { rows: VecDeque::new(), bytes: 0, bytes_max }
+        Self { rows: VecDeque::new(), bytes: 0, bytes_max, held: Held::default(), held_max: usize::MAX }
+    }
+
+    /// As [`KeptRows::new`], for rows that outlive the statement: they count against the database's budget, and `work_mem` bounds them.
+    pub(crate) fn counted(bytes_max: usize, memory: &Memory, work_mem: usize) -> Self {
+        Self { held: memory.hold(), held_max: work_mem, ..Self::new(bytes_max) }
     }
 
     /// What they take, about.
@@ -44,6 +53,7 @@ impl KeptRows {
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .hint("Fetch all rows at once, or fewer by LIMIT."));
         }
+        self.held.grow_to(self.bytes, self.held_max)?;
         self.rows.push_back(row.into());
         Ok(())
     }
@@ -60,6 +70,7 @@ impl KeptRows {
             && let Some(row) = self.rows.pop_front()
         {
             self.bytes -= bytes_of(&row);
+            self.held.shrink_to(self.bytes);
             rows.row(&row)?;
             fetched += 1;
         }
@@ -68,10 +79,7 @@ impl KeptRows {
 
     /// Forgets them all.
     pub fn clear(&mut self) {
-        *self = Self::new(self.bytes_max);
+        (self.rows, self.bytes) = (VecDeque::new(), 0);
+        self.held.shrink_to(0);
     }
-}
-
-fn bytes_of(row: &[Value]) -> usize {
-    size_of::<Box<[Value]>>() + row.iter().map(Value::bytes).sum::<usize>()
 }

@@ -7,8 +7,10 @@ use sqlparser::{
 
 use crate::error::{Result, SqlError, SqlState};
 
-/// Words, signs and blanks of a text: tokens and trees take some 500 bytes for each.
+/// Words, signs and blanks of a text.
 const TOKENS_MAX: usize = 2_000_000;
+/// Bytes that tokens and trees take for each of them, about.
+const TOKEN_BYTES: usize = 560;
 /// Statements of a text: the tree of one takes some 20 KiB.
 const STATEMENTS_MAX: usize = 10_000;
 /// What a statement may tie together: the stack of a thread (2 MiB) is enough for twice as much.
@@ -16,11 +18,14 @@ const LINKS_MAX: usize = 4000;
 /// Queries and joins of a statement: each has more to it than an operator.
 const QUERIES_MAX: usize = 400;
 
-/// Fails for texts of too many tokens. Counts none too few, and hardly any too many: what is in dollar quotes.
+/// Fails for texts of too many tokens.
 pub(super) fn check_size(text: &str) -> Result<()> {
-    if text.len() <= TOKENS_MAX {
-        return Ok(());
-    }
+    if text.len() <= TOKENS_MAX { Ok(()) } else { tree_bytes(text).map(drop) }
+}
+
+/// Returns the bytes that the tree of a text takes, about. Fails for texts of too many tokens. It counts none too few, and too many only in
+/// dollar quotes.
+pub(super) fn tree_bytes(text: &str) -> Result<usize> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii();
     let bytes = text.as_bytes();
     let (mut at, mut count) = (0, 0);
@@ -34,7 +39,7 @@ pub(super) fn check_size(text: &str) -> Result<()> {
         count += 1;
     }
     if count <= TOKENS_MAX {
-        return Ok(());
+        return Ok(text.len() + count * TOKEN_BYTES);
     }
     let message = format!("a text of more than {TOKENS_MAX} words and signs");
     Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).hint("Send it in parts, or values as parameters."))

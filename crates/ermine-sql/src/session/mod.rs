@@ -63,6 +63,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     exec::{Actuals, GivenNumbers, Run},
     failure::of_engine,
+    memory::{Held, Memory},
     prepared::PreparedStore,
     types::{Environment, SqlType, Value},
     verifier::Verifier,
@@ -148,6 +149,7 @@ impl SqlDatabase {
             settings: settings.shown(),
             database: database.into(),
             schema: PUBLIC.into(),
+            memory: Memory::new(self.0.database.budget()),
             ..Environment::default()
         };
         let cancel = environment.interrupt.cancel.clone();
@@ -225,6 +227,8 @@ pub struct Prepared {
     version: Option<u64>,
     /// How often settings had changed that binding depends on.
     settings: u64,
+    /// The memory that it takes.
+    _held: Held,
 }
 
 impl Prepared {
@@ -246,6 +250,10 @@ impl Prepared {
 
 /// Plans that a session remembers.
 const PLANS_MAX: usize = 512;
+/// Bytes of a text whose plan is remembered, at most.
+const REMEMBERED_MAX: usize = 16 << 10;
+/// The tree of a text may take so many bytes, however small `work_mem` is.
+const TREE_MIN: usize = 1 << 20;
 /// How often a statement that is a transaction by itself is tried.
 const ATTEMPTS: u32 = 100;
 
@@ -262,7 +270,25 @@ impl Session {
         (version.is_some() && known.version == version).then(|| known.clone())
     }
 
+    /// Asks for the memory of the tree of a text, before there is one.
+    fn hold_tree(&self, text: &str) -> Result<Held> {
+        let mut held = self.environment.memory.hold();
+        held.grow_to(measure::tree_bytes(text)?, self.settings.work_mem().max(TREE_MIN))?;
+        Ok(held)
+    }
+
+    /// Asks for the memory of a statement's parameters, which are kept until it is run.
+    pub fn hold_parameters(&self, parameters: &[Value]) -> Result<Held> {
+        self.environment.memory.end();
+        let mut held = self.environment.memory.hold();
+        held.grow_to(parameters.iter().map(Value::bytes).sum(), self.settings.work_mem())?;
+        Ok(held)
+    }
+
     fn remember(&mut self, text: &str, prepared: &Arc<Prepared>) {
+        if text.len() > REMEMBERED_MAX {
+            return;
+        }
         if self.plans.len() >= PLANS_MAX {
             self.plans.clear();
         }
@@ -272,6 +298,7 @@ impl Session {
     /// Parses and binds one statement, or none; types of parameters that are not given are found out.
     pub fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
         let prepared = self.prepare_one(text, parameters);
+        self.environment.memory.end();
         prepared.inspect_err(|_| self.fail())
     }
 
@@ -281,6 +308,7 @@ impl Session {
         {
             return Ok(known);
         }
+        let held = self.hold_tree(text)?;
         let mut statements = parse::statements(text)?;
         match (statements.pop(), statements.is_empty()) {
             (None, _) => Ok(Arc::new(Prepared {
@@ -289,13 +317,15 @@ impl Session {
                 bound: Bound::nothing(),
                 settings: 0,
                 version: None,
+                _held: held,
             })),
             (Some(_), false) => {
                 let message = "cannot insert multiple commands into a prepared statement";
                 Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
             }
             (Some(statement), true) => {
-                let prepared = Prepared { text: activity::shown(text), ..self.bind(statement, parameters)? };
+                let bound = self.bind(statement, parameters)?;
+                let prepared = Prepared { text: activity::shown(text), _held: held, ..bound };
                 let prepared = Arc::new(prepared);
                 if parameters.is_empty() && prepared.version.is_some() {
                     self.remember(text, &prepared);
@@ -327,7 +357,14 @@ impl Session {
             Tree::Role(_) => version = None,
             _ => {}
         }
-        Ok(Prepared { tree: Some(tree), text: "".into(), bound, settings: self.settings_changed, version })
+        Ok(Prepared {
+            tree: Some(tree),
+            text: "".into(),
+            bound,
+            settings: self.settings_changed,
+            version,
+            _held: Held::default(),
+        })
     }
 
     /// Executes a statement. Outside of transactions it commits by itself.
@@ -367,6 +404,7 @@ impl Session {
             rows.nothing()?;
             return Ok(Completion::default());
         }
+        self.environment.memory.begin(self.settings.work_mem());
         if prepared.bound.is_control() {
             let done = self.control(prepared, parameters, rows);
             return done.map_err(|error| self.fail_with(error));
@@ -576,6 +614,8 @@ impl Session {
         rows: &mut dyn Rows,
         may_begin_again: bool,
     ) -> Result<bool> {
+        // An attempt before this one has left nothing.
+        self.environment.memory.begin(self.settings.work_mem());
         let again;
         let is_current = prepared.version == Some(open.catalog.version) && prepared.settings == self.settings_changed;
         let bound = if is_current && open.changes.is_empty() {
@@ -608,7 +648,7 @@ impl Session {
         }
         if let Plan::CopyFrom(from) = &bound.plan {
             rows.copy_in(from.format())?;
-            self.copying = Some(Box::new(Copying::new(from.clone())));
+            self.copying = Some(Box::new(Copying::new(from.clone(), &self.environment.memory)));
             return Ok(true);
         }
         let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.given);
@@ -787,6 +827,11 @@ impl Session {
     /// Sets one, as SET does.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         self.set_one(name, Some(value), Extent::Session)
+    }
+
+    /// None, and room for rows that are kept until the client fetches them.
+    pub fn kept_rows(&self) -> KeptRows {
+        KeptRows::counted(KeptRows::BYTES_MAX, &self.environment.memory, self.settings.work_mem())
     }
 
     /// In which values are read and written.

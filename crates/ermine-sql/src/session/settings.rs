@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ermine::{Database, Order};
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    memory::Memory,
+};
 
 /// What a transaction is promised, weaker ones first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -101,7 +104,7 @@ const KNOWN: [(&str, &str); 35] = [
     ("transaction_deferrable", "off"),
     ("transaction_isolation", "serializable"),
     ("transaction_read_only", "off"),
-    ("work_mem", "4MB"),
+    ("work_mem", "256MB"),
     ("xmloption", "content"),
     ("default_table_access_method", "heap"),
 ];
@@ -219,6 +222,14 @@ impl Settings {
         self.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
     }
 
+    /// Bytes that a statement may take.
+    pub(super) fn work_mem(&self) -> usize {
+        self.values
+            .get("work_mem")
+            .and_then(|value| kilobytes(&value.to_ascii_lowercase()))
+            .map_or(Memory::DEFAULT, |kb| kb << 10)
+    }
+
     /// How many settings the transaction has set: for [`Settings::go_back`].
     pub(crate) fn mark(&self) -> usize {
         self.before.len()
@@ -267,6 +278,10 @@ fn normal(name: &str, value: &str) -> Result<String> {
     let usual = KNOWN.iter().find(|(known, _)| *known == name).map_or("", |(_, usual)| *usual);
     match name {
         _ if TIMES.contains(&name) => milliseconds(&lower).map_or_else(invalid, |millis| Ok(millis.to_string())),
+        "work_mem" => match kilobytes(&lower) {
+            Some(kilobytes @ 64..) => Ok(in_units(kilobytes)),
+            _ => invalid().map_err(|error| error.hint("From 64kB to 2047GB; a number without a unit is in kB.")),
+        },
         "client_encoding" => match &*lower.replace(['-', '_'], "") {
             "utf8" | "unicode" | "sqlascii" => Ok("UTF8".into()),
             _ => invalid(),
@@ -318,4 +333,26 @@ fn milliseconds(text: &str) -> Option<u64> {
         _ => return None,
     };
     digits.trim().parse::<u64>().ok()?.checked_mul(unit).filter(|millis| *millis <= i32::MAX as u64)
+}
+
+/// So much memory, as PostgreSQL reads it.
+fn kilobytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic() || character == ' ');
+    let unit = match text[digits.len()..].trim() {
+        "" | "kb" => 1,
+        "mb" => 1 << 10,
+        "gb" => 1 << 20,
+        "tb" => 1 << 30,
+        _ => return None,
+    };
+    digits.trim().parse::<usize>().ok()?.checked_mul(unit).filter(|kilobytes| *kilobytes <= i32::MAX as usize)
+}
+
+/// In the largest unit of which it is so many.
+fn in_units(kilobytes: usize) -> String {
+    match kilobytes {
+        _ if kilobytes.is_multiple_of(1 << 20) => format!("{}GB", kilobytes >> 20),
+        _ if kilobytes.is_multiple_of(1 << 10) => format!("{}MB", kilobytes >> 10),
+        _ => format!("{kilobytes}kB"),
+    }
 }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    Completion, Rows, Session,
+    Completion, REMEMBERED_MAX, Rows, Session,
     activity::shown,
     parse::{self, Tree},
 };
@@ -29,13 +29,19 @@ impl Session {
 
     fn text(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
         self.check_not_copying()?;
+        let held = self.hold_tree(text).inspect_err(|_| self.fail())?;
         let statements = parse::statements(text).inspect_err(|_| self.fail())?;
         if statements.is_empty() {
             rows.nothing()?;
             return Ok(Completion::default());
         }
         let text = (statements.len() == 1).then_some(text);
-        self.several(text, statements.into(), rows)
+        let done = self.several(text, statements.into(), rows);
+        if let Some(copying) = &mut self.copying {
+            // The statements behind a COPY are run when that has ended.
+            copying.trees = held;
+        }
+        done
     }
 
     /// The statements of a text, or those that are left of it; `text`: the whole of it, where it is one statement.
@@ -76,6 +82,9 @@ impl Session {
         let mut prepared = self.bind(tree, &[]).inspect_err(|_| self.fail())?;
         if let Some(text) = text {
             prepared.text = shown(text);
+            if text.len() <= REMEMBERED_MAX {
+                prepared._held = self.hold_tree(text).inspect_err(|_| self.fail())?;
+            }
         }
         let prepared = Arc::new(prepared);
         if let Some(text) = text

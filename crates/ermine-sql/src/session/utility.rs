@@ -179,7 +179,8 @@ impl Session {
                     return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
                 }
                 let types = data_types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
-                let bound = self.bind(Tree::Plain(statement.clone()), &types)?;
+                let held = self.hold_tree(&statement.to_string())?;
+                let bound = Prepared { _held: held, ..self.bind(Tree::Plain(statement.clone()), &types)? };
                 if !bound.bound.plan.is_preparable() {
                     return Err(SqlError::new(
                         SqlState::SYNTAX_ERROR,
@@ -197,6 +198,7 @@ impl Session {
                 };
                 let named = self.named.get(&name).cloned().ok_or_else(missing)?;
                 let values = self.arguments(&named, given, parameters)?;
+                let _held = self.hold_parameters(&values)?;
                 return self.execute_inside(&named, &values, rows);
             }
             Statement::Deallocate { name, .. } => {

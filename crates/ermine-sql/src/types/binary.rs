@@ -3,7 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 
 use super::{
-    Array, Json, Numeric, Scalar, SqlType, Value,
+    Array, Environment, Json, Numeric, Scalar, SqlType, Value,
     array::{DIMENSIONS_MAX, Dimension, ELEMENTS_MAX, too_large},
     cast, json,
     order::MICROS_PER_DAY,
@@ -18,9 +18,9 @@ fn insufficient() -> SqlError {
 }
 
 /// Reads a value of a type, with the modifier's length, precision or scale applied as on assignment.
-pub fn read(ty: SqlType, modifier: i32, bytes: &[u8]) -> Result<Value> {
+pub fn read(ty: SqlType, modifier: i32, bytes: &[u8], environment: &Environment) -> Result<Value> {
     if ty.is_array {
-        return read_array(ty.scalar, modifier, bytes).map(Value::array);
+        return read_array(ty.scalar, modifier, bytes, environment).map(Value::array);
     }
     let value = match ty.scalar {
         Scalar::Bool => Value::Bool(exact::<1>(bytes)?[0] != 0),
@@ -54,7 +54,10 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8]) -> Result<Value> {
         Scalar::Uuid => Value::Uuid(exact(bytes)?),
         Scalar::Jsonb => match bytes {
             [] => return Err(insufficient()),
-            [JSONB_VERSION, rest @ ..] => Value::json(text(rest)?.parse::<Json>()?),
+            [JSONB_VERSION, rest @ ..] => {
+                environment.memory.check_parts(rest)?;
+                Value::json(text(rest)?.parse::<Json>()?)
+            }
             [version, ..] => {
                 return Err(SqlError::new(
                     SqlState::INTERNAL_ERROR,
@@ -158,7 +161,7 @@ fn write_array(array: &Array, ty: SqlType, out: &mut Vec<u8>) {
     }
 }
 
-fn read_array(element: Scalar, modifier: i32, bytes: &[u8]) -> Result<Array> {
+fn read_array(element: Scalar, modifier: i32, bytes: &[u8], environment: &Environment) -> Result<Array> {
     let mut rest = bytes;
     let mut word = || -> Result<i32> {
         let (word, others) = rest.split_first_chunk::<4>().ok_or_else(insufficient)?;
@@ -199,6 +202,7 @@ fn read_array(element: Scalar, modifier: i32, bytes: &[u8]) -> Result<Array> {
     if product > rest.len() / 4 {
         return Err(insufficient());
     }
+    environment.memory.check(product * size_of::<Value>())?;
     let mut elements = Vec::with_capacity(product);
     for _ in 0..product {
         let (length, others) = rest.split_first_chunk::<4>().ok_or_else(insufficient)?;
@@ -209,7 +213,7 @@ fn read_array(element: Scalar, modifier: i32, bytes: &[u8]) -> Result<Array> {
                 let length = usize::try_from(length).map_err(|_| insufficient())?;
                 let (bytes, others) = rest.split_at_checked(length).ok_or_else(insufficient)?;
                 rest = others;
-                read(element_type, modifier, bytes)?
+                read(element_type, modifier, bytes, environment)?
             }
         });
     }
@@ -234,7 +238,8 @@ mod tests {
                 let value = random_value(ty, &mut random);
                 let mut bytes = Vec::new();
                 write(&value, ty, &mut bytes);
-                let back = read(ty, -1, &bytes).unwrap_or_else(|error| panic!("{ty} {value:?}: {error}"));
+                let back = read(ty, -1, &bytes, &Environment::default())
+                    .unwrap_or_else(|error| panic!("{ty} {value:?}: {error}"));
                 assert_eq!(format!("{back:?}"), format!("{value:?}"), "{ty}");
             }
         }
@@ -256,7 +261,7 @@ mod tests {
                     }
                 }
                 bytes.truncate(random.usize(..=bytes.len()));
-                let _ = read(ty, -1, &bytes);
+                let _ = read(ty, -1, &bytes, &Environment::default());
             }
         }
     }

@@ -202,8 +202,14 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
             return Ok(Value::Text(if kept.len() == content.len() { content } else { kept.into() }));
         }
         (Value::Text(content), _) => Some(text::parse(to, -1, content, environment)),
-        (Value::Jsonb(json), Scalar::Json) => Some(Ok(Value::Json(json.to_string().into()))),
-        (Value::Json(text), Scalar::Jsonb) => Some(text.parse().map(Value::json)),
+        (Value::Jsonb(json), Scalar::Json) => {
+            environment.memory.check(json.text_bytes())?;
+            Some(Ok(Value::Json(json.to_string().into())))
+        }
+        (Value::Json(text), Scalar::Jsonb) => {
+            environment.memory.check_parts(text.as_bytes())?;
+            Some(text.parse().map(Value::json))
+        }
         (Value::Jsonb(json), _) => convert_json(json, to),
         _ => convert_datetime(&value, to, environment),
     };
@@ -211,7 +217,10 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
         Some(converted) => converted,
         None if to.is_text() => Ok(match &value {
             Value::Bool(value) => Value::text(if *value { "true" } else { "false" }),
-            _ => Value::text(text::to_string(&value, from, environment)),
+            _ => {
+                environment.memory.check(value.text_bytes())?;
+                Value::text(text::to_string(&value, from, environment))
+            }
         }),
         None => match &value {
             Value::Text(content) => text::parse(to, -1, content, environment),

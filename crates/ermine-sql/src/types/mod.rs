@@ -38,7 +38,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Result, SqlError};
+use crate::{
+    error::{Result, SqlError},
+    memory::Memory,
+};
 
 /// A type of one value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -344,7 +347,7 @@ impl std::fmt::Display for SqlType {
     }
 }
 
-/// What the result of an expression may depend on besides its arguments.
+/// What the result of an expression may depend on besides its arguments, and what it may take.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// In which `timestamp with time zone` is read and written.
@@ -367,6 +370,8 @@ pub struct Environment {
     pub settings: Arc<[(String, String)]>,
     /// What may come between.
     pub interrupt: Interrupt,
+    /// What the statement may take.
+    pub memory: Memory,
 }
 
 /// What ends a statement before its time, and how one that takes long lets others run.
@@ -420,6 +425,19 @@ impl Interrupt {
 }
 
 impl Environment {
+    /// Fails where there is no room for values of so many bytes, if they are many.
+    #[inline]
+    pub fn check_room(&self, bytes: usize) -> Result<()> {
+        self.memory.check(bytes)
+    }
+
+    /// Fails where there is no room for the texts of a row in which there are large values.
+    #[inline]
+    pub fn check_texts(&self, row: &[Value]) -> Result<()> {
+        let is_large = row.iter().any(Value::is_large);
+        if is_large { self.memory.check(row.iter().map(Value::text_bytes).sum()) } else { Ok(()) }
+    }
+
     /// Lets others run, and fails when the statement is to end: called now and then by functions that may take long.
     pub fn check(&self) -> Result<()> {
         self.interrupt.check()
@@ -440,6 +458,7 @@ impl Default for Environment {
             process: 0,
             settings: [].into(),
             interrupt: Interrupt::default(),
+            memory: Memory::default(),
         }
     }
 }

@@ -81,7 +81,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The memory that it takes, about; numbers of any length count as short ones.
+    /// Bytes of memory that it takes, about.
     pub fn bytes(&self) -> usize {
         fn of_json(json: &Json) -> usize {
             size_of::<Json>()
@@ -91,7 +91,8 @@ impl Value {
                     Json::Object(pairs) => {
                         pairs.iter().map(|(key, value)| size_of::<Box<str>>() + key.len() + of_json(value)).sum()
                     }
-                    Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+                    Json::Number(number) => number.heap_bytes(),
+                    Json::Null | Json::Bool(_) => 0,
                 }
         }
         size_of::<Self>()
@@ -101,8 +102,23 @@ impl Value {
                 Self::Jsonb(json) => of_json(json),
                 Self::Json(text) => text.len(),
                 Self::Array(array) => size_of::<Array>() + array.elements().iter().map(Self::bytes).sum::<usize>(),
+                Self::Numeric(number) => number.heap_bytes(),
                 _ => 0,
             }
+    }
+
+    /// Bytes of its text, about, where it may be long.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            // Two digits for each.
+            Self::Bytea(bytes) => 2 * bytes.len(),
+            Self::Json(text) => text.len(),
+            Self::Jsonb(json) => json.text_bytes(),
+            // In quotes, and with a backslash before some characters.
+            Self::Array(array) => array.elements().iter().map(|element| 4 + 2 * element.text_bytes()).sum(),
+            _ => size_of::<Self>(),
+        }
     }
 
     /// Whether functions of it may take long. Looks at no more than its outside.

@@ -26,6 +26,16 @@ pub(crate) fn write_string(text: &str, out: &mut impl Write) -> fmt::Result {
     out.write_char('"')
 }
 
+/// Bytes of a string in quotes.
+pub(crate) fn string_bytes(text: &str) -> usize {
+    let bytes = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    });
+    4 + bytes.sum::<usize>()
+}
+
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -57,6 +67,36 @@ impl fmt::Display for Json {
 }
 
 impl Json {
+    /// Bytes of its text, about.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.text_bytes_within(None)
+    }
+
+    /// Bytes of its text when it is indented, about.
+    pub(crate) fn pretty_bytes(&self) -> usize {
+        self.text_bytes_within(Some(1))
+    }
+
+    /// `depth`: how far its parts are indented.
+    fn text_bytes_within(&self, depth: Option<usize>) -> usize {
+        // What comes before each part, and behind the last one.
+        let before = depth.map_or(2, |depth| 2 + 4 * depth);
+        let inner = depth.map(|depth| depth + 1);
+        match self {
+            Self::Null | Self::Bool(_) => 5,
+            Self::Number(number) => 20 + 3 * number.heap_bytes(),
+            Self::String(text) => string_bytes(text),
+            Self::Array(elements) => {
+                before + elements.iter().map(|element| before + element.text_bytes_within(inner)).sum::<usize>()
+            }
+            Self::Object(pairs) => {
+                let pairs =
+                    pairs.iter().map(|(key, value)| before + string_bytes(key) + value.text_bytes_within(inner));
+                before + pairs.sum::<usize>()
+            }
+        }
+    }
+
     /// Indented, as `jsonb_pretty` does it.
     pub fn pretty(&self) -> String {
         let mut out = String::new();

@@ -131,6 +131,14 @@ impl Numeric {
 
     /// The number taken apart.
     /// Whether it has so many digits that reckoning with it may take long.
+    /// Bytes of it beside its place.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Repr::Large(large) => size_of::<Large>() + (large.coefficient.bits() / 8) as usize,
+            Repr::Small { .. } | Repr::NaN | Repr::Infinity | Repr::NegativeInfinity => 0,
+        }
+    }
+
     pub(crate) fn is_long(&self) -> bool {
         matches!(&self.0, Repr::Large(large) if large.coefficient.bits() > 4096)
     }

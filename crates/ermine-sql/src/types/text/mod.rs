@@ -25,6 +25,9 @@ pub(crate) fn invalid(ty: &str, text: &str) -> SqlError {
 
 /// Reads a value of a type, with the modifier's length, precision or scale applied as on assignment.
 pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) -> Result<Value> {
+    if ty.is_array || ty.scalar == Scalar::Jsonb {
+        environment.memory.check_parts(text.as_bytes())?;
+    }
     if ty.is_array {
         return array::parse(ty.scalar, modifier, text, environment).map(Value::array);
     }
