@@ -1,14 +1,11 @@
 //! What is known of checkpoints from one to the next, whatever they are made of.
 
-#[cfg(not(shuttle))]
-use std::time::Duration;
-use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Instant,
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
+#[cfg(not(shuttle))]
+use std::time::{Duration, Instant};
 
 #[cfg(not(shuttle))]
 use crate::{durable::checkpoint::CheckpointReport, error::Result};
@@ -20,6 +17,7 @@ pub(crate) struct Upkeep {
     made: AtomicU64,
     failure: Mutex<Option<String>>,
     /// When the last attempt ended.
+    #[cfg(not(shuttle))]
     ended: Mutex<Option<Instant>>,
 }
 

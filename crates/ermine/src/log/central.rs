@@ -247,6 +247,7 @@ impl Log {
     }
 
     /// As [`Log::note_moment`], if that takes no waiting for anything.
+    #[cfg(not(shuttle))]
     pub(crate) fn try_note_moment(&self) {
         let filling = self.moment_filling.lock().expect("no code panics while it notes the time");
         self.try_append(&filling, Moment::from(SystemTime::now()).body());

@@ -150,7 +150,7 @@ impl Live {
     /// Live segments from which on new ones are larger, so that there are never very many for want of time to clean.
     const FEW: usize = 4;
     /// The same where there is no room for larger ones.
-    const FEW_SPARING: usize = SEGMENTS - 4;
+    const FEW_SPARING: usize = SEGMENTS * 3 / 4;
     const DOUBLINGS_MAX: usize = 8;
 
     fn newest(&self) -> Span {

@@ -132,6 +132,7 @@ impl ParallelLog {
     }
 
     /// Bytes of a file.
+    #[cfg(not(shuttle))]
     pub(crate) fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
