@@ -118,6 +118,20 @@ fn what_was_overwritten_is_not_promised() {
         other.put(&rows, &1, &1).unwrap();
         assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}");
         one.commit().unwrap();
+        // What comes into a range, as well: seen on its way or not.
+        for (key, is_seen) in [(350, false), (360, true)] {
+            let (one, other) = (begin(&db), begin(&db));
+            let look = || assert!(other.scan(&rows, 300..400).collect().unwrap().iter().all(|(found, _)| *found < key));
+            if !is_seen {
+                look();
+            }
+            one.insert(&rows, &key, &1).unwrap();
+            if is_seen {
+                look();
+            }
+            assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}: {is_seen}");
+            one.commit().unwrap();
+        }
         // Who asked for less promises what it writes, and counts as well.
         let (one, other) = (db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap(), begin(&db));
         one.put(&rows, &5, &1).unwrap();
