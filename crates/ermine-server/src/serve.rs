@@ -77,7 +77,7 @@ fn raise_file_limit() {
     }
 }
 
-/// Ends the server when nothing can be committed any more: whoever looks after the process starts it again, which recovers.
+/// Ends the server when nothing can be committed any more: a supervisor starts the process again, which recovers.
 async fn end_at_failure(database: Weak<Database>, control: Control, failure: Arc<OnceLock<String>>) {
     const INTERVAL: Duration = Duration::from_millis(200);
     loop {

@@ -66,9 +66,9 @@ pub enum Mutant {
     UncertifiedError,
     /// The cleaner's addresses have 14 bits of a record's number, without a check.
     ShortRecordNumber,
-    /// Who commits does not look at what prepared transactions have read.
+    /// A transaction that commits does not look at what prepared transactions have read.
     PromiseIgnored,
-    /// Who promises to commit does not look at who has overwritten what it has read.
+    /// A transaction that promises to commit does not look whether what it has read was overwritten.
     PromiseUnseen,
 }
 

@@ -1,4 +1,4 @@
-//! Goal: a full device costs writers an error that says so, readers nothing, and nobody a restart: what was acknowledged is there, rows can be
+//! Goal: a full device costs writers an error that says so, readers nothing, and takes no restart: what was acknowledged is there, rows can be
 //! deleted, which makes room, and writing goes on when there is room again.
 //! Method: a directory that holds so many bytes and no more, under schemes of both families. What is bounded is the number of attempts,
 //! never the time.
@@ -175,7 +175,7 @@ fn a_device_that_others_fill_up_stops_nobody_for_ever() {
         let (directory, capacity) = device(1 << 30);
         let (db, rows) = open(&directory, scheme);
         (0..300).for_each(|key| db.run(|txn| txn.put(&rows, &key, value(key).as_slice())).unwrap());
-        // Others take everything, and what is kept as well: commits that nobody waits for are on their way meanwhile.
+        // Others take everything, and what is kept as well: commits that no client waits for are on their way meanwhile.
         capacity.store(0, SeqCst);
         let no_wait = TxnOptions::default().durability(Durability::Async);
         let mut last = 300;

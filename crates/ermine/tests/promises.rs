@@ -1,4 +1,4 @@
-//! Goal: a transaction that has promised to commit does, whatever others do meanwhile, and holds nobody up but writers of what it has read.
+//! Goal: a transaction that has promised to commit does, whatever others do meanwhile, and holds up nothing but writers of what it has read.
 //! Method: single cases, one after the other, under every scheme that keeps versions; histories with threads are in `concurrent`, schedules in
 //! `schedules`.
 
@@ -132,7 +132,7 @@ fn what_was_overwritten_is_not_promised() {
             assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}: {is_seen}");
             one.commit().unwrap();
         }
-        // Who asked for less promises what it writes, and counts as well.
+        // A transaction that asked for less promises what it writes, and counts as well.
         let (one, other) = (db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap(), begin(&db));
         one.put(&rows, &5, &1).unwrap();
         other.get(&rows, &5).unwrap();

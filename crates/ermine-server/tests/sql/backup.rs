@@ -146,7 +146,7 @@ async fn backups_that_cannot_be_are_refused() {
     // A file where a directory has to be.
     std::fs::write(backups.join("file"), "x").unwrap();
     refused(&client, "BACKUP TO 'file/x'", &SqlState::IO_ERROR, "file").await;
-    // Nobody watches it.
+    // No backup is under way.
     let watched =
         client.query("SELECT pid, phase, backup_streamed FROM pg_stat_progress_basebackup", &[]).await.unwrap();
     assert!(watched.is_empty());

@@ -202,7 +202,7 @@ impl Log {
     /// As [`Log::wait`], but fails while the log waits for room on the device: the caller may free some.
     pub(crate) fn wait_or_fail(&self, offset: u64) -> Result<()> {
         if !self.is_durable(offset) {
-            // Somebody waits: the flusher need not know who.
+            // The flusher flushes sooner where a thread waits.
             self.waiters.enlist(offset, Waker::noop().clone());
         }
         while !self.is_durable(offset) {

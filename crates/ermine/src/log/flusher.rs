@@ -14,7 +14,7 @@
 //!    with the first failure, also with a panic of its own, and all who wait are told.
 //! 4. *It waits for nobody.* All wait for it. What it puts into the log itself therefore takes a place only where that needs
 //!    neither room in the ring nor a new segment, and else is left for the next round. Only for a device that is full it waits
-//!    (`room`): what was not written then is written later, and nobody begins a commit meanwhile.
+//!    (`room`): what was not written then is written later, and no commit begins meanwhile.
 //! 5. *A clean stop ends with a proof.* The last block of a log that was stopped says that everything before it is durable:
 //!    what is damaged later is not taken for torn.
 
@@ -248,7 +248,7 @@ impl Flusher {
             false => {
                 let file = log.room.until_there_is(|| log.is_stopping(), || log.files.create(&span))?;
                 if log.space.segments().len() > 1 {
-                    // At once: if it cannot be had, nobody must begin what needs another one.
+                    // At once: without it, no transaction may begin what needs one more segment.
                     log.keep_room();
                 }
                 file

@@ -3,7 +3,7 @@
 //! A file `RESERVE` takes space ahead, for the next file of the log and for a checkpoint. When it cannot be had, the database is *short
 //! of room*: transactions that add or change rows get [`Error::DiskFull`] before they take their place, so that what the reserve holds is
 //! left for those that are on their way, for transactions that only delete, and for the checkpoint that frees what they deleted. When the
-//! log has taken its part of the reserve, deletions wait, too, until a checkpoint has made room: its part nobody else takes, and what is left
+//! log has taken its part of the reserve, deletions wait, too, until a checkpoint has made room: nothing else takes its part, and what is left
 //! of the log's newest file is for it to become durable. Readers notice nothing. A thread tries again all the time; as soon as the reserve is whole,
 //! writing goes on.
 //!
@@ -171,7 +171,7 @@ impl Room {
     /// Fails where a transaction must not take room: one that `grows` the database sooner than one that only deletes.
     #[inline]
     pub(crate) fn check(&self, grows: bool) -> Result<()> {
-        // Relaxed: it guards nothing. Whoever waits or is tight is short.
+        // Relaxed: it guards nothing. A log that waits or is tight is short.
         let is_refused = self.is_short() && (grows || self.is_tight.load(Ordering::Relaxed));
         if is_refused || self.is_waiting.load(Ordering::Relaxed) { Err(self.error()) } else { Ok(()) }
     }
@@ -289,7 +289,7 @@ mod tests {
         room.check(true).unwrap();
         assert_eq!(length(), 2500);
         full.store(true, Ordering::SeqCst);
-        // Used up: everything waits, until somebody gives up.
+        // Used up: everything waits, until an attempt is given up.
         let given_up = room.until_there_is(|| room.check_waiting().is_err(), || Err::<(), _>(no_space()));
         assert!(given_up.is_err() && room.check(false).is_err());
         // Other errors are not waited for.

@@ -75,7 +75,7 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<ReaderSlots>,
     /// The newest snapshot that is read without certifying.
     pub(crate) safe: SafeSnapshot,
-    /// Who has promised to commit.
+    /// The transactions that have promised to commit.
     pub(crate) promises: Promises,
 }
 
@@ -221,7 +221,7 @@ pub(crate) trait Certifier: Default + Send + 'static {
         0
     }
 
-    /// Whether nobody has overwritten what the transaction has read; waits for those that are about to commit, and takes one that has
+    /// Whether no transaction has overwritten what this one has read; waits for those that are about to commit, and takes one that has
     /// promised to commit for one that has. Others that have not ended will lose ([`crate::txn::promises`]).
     fn reads_hold(&self, _shared: &Shared, _tids: &TidLease) -> bool {
         true

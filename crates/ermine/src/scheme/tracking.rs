@@ -281,7 +281,7 @@ pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid:
     }
 }
 
-/// Whether a version has been overwritten by nobody, by the transaction itself, or by one that will not commit before a transaction that is
+/// Whether a version has not been overwritten, or only by the transaction itself, or by one that will not commit before a transaction that is
 /// among the promises and has read the version (`txn::promises`, invariants 1 and 3). Waits for one that is about to commit.
 pub(super) fn holds(shared: &Shared, overwritten: &AtomicOrigin, tid: Option<Tid>) -> bool {
     let mut spin = Spin::default();

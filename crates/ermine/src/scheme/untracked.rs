@@ -180,8 +180,8 @@ impl Untracked {
         if self.any && !self.promised { tids.successor() } else { Stamp::INFINITY }
     }
 
-    /// Whether nobody has overwritten what it has read, or is about to commit that. It does not know what it has read: so it waits for everybody
-    /// that is committing now. Who is not, will look at the promises before it pushes.
+    /// Whether no transaction has overwritten what it has read, or is about to commit that. It does not know what it has read, so it waits for every
+    /// transaction that is committing now. Any other one will look at the promises before it pushes.
     pub(super) fn hold(&self, shared: &Shared, tids: &TidLease) -> bool {
         if !self.any {
             return true;

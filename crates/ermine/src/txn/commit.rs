@@ -99,7 +99,7 @@ impl<S: Scheme> Operation<'_, S> {
                     self.state.certifier.begin(Stamp::ZERO);
                 }
                 Err(_) if self.state.promised.is_some() => {
-                    // Nobody overwrites what it has read, so it depends on the stamp alone (`promises`, invariant 4).
+                    // What it has read stays as it is, so it depends on the stamp alone (`promises`, invariant 4).
                     self.state.tids.mark_running();
                     self.state.certifier.try_again();
                     assert!(self.reads_hold(), "what a prepared transaction has read was overwritten");

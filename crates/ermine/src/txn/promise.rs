@@ -1,4 +1,4 @@
-//! Promising to commit (PREPARE TRANSACTION): the reads of a transaction become reads that nobody changes until it ends.
+//! Promising to commit (PREPARE TRANSACTION): the reads of a transaction become reads that no other transaction changes until it ends.
 
 use std::{ops::Bound, sync::Arc};
 

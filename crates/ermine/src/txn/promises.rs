@@ -1,8 +1,8 @@
 //! Prepared transactions: those that have promised to commit, with what they have read.
 //!
 //! A transaction T that is prepared has to be able to commit whenever it is told to. It can if pi(T) = c(T), whatever c(T) will be: then
-//! eta(T) < pi(T) holds for any predecessors. So from the moment at which T promises until its end, nobody may commit a change of what T has read. Reads are
-//! never refused, and T waits for nobody.
+//! eta(T) < pi(T) holds for any predecessors. So from the moment at which T promises until its end, no other transaction may commit a change of what T has read. Reads are
+//! never refused, and T does not wait.
 //!
 //! What T has read is kept as ranges of primary keys: keys that were read one by one, ranges that were scanned, and whole tables, where a read left
 //! no trace but in its table (an untracked read, a read of the table as a whole, a range of a secondary index).
@@ -10,7 +10,7 @@
 //! ```text
 //!   T promises                                    W commits a change
 //!   1. T's reads are among the promises           1. W is marked committing, and has its stamp
-//!   2. look at who has overwritten what was       2. look at the promises: W loses if one holds a key
+//!   2. look at what has overwritten what was      2. look at the promises: W loses if one holds a key
 //!      read, or is about to                          that it writes
 //!                                                 3. W is certified
 //! ```
@@ -23,7 +23,7 @@
 //! 3. *Promises agree*: T does not promise if it writes what another promise holds, or has read what another transaction that has promised
 //!    writes. Of an untracked read T knows the table alone, and the other one pushes at its commit: so T does not promise if the other one has
 //!    written anywhere in that table. One transaction promises at a time.
-//! 4. *T commits*: nobody that overwrites its reads commits. What else it may lose to (a reader that came later and cannot be told any
+//! 4. *T commits*: no transaction that overwrites its reads commits. What else it may lose to (a reader that came later and cannot be told any
 //!    more) has to do with its stamp, and it takes a higher one.
 
 use std::{
@@ -141,7 +141,7 @@ impl Promises {
         let mut held = self.held();
         let before = held.len();
         held.retain(|promise| promise.tid != tid);
-        // SeqCst: who finds it gone finds the stamps (invariant 2).
+        // SeqCst: a writer that finds it gone finds the stamps (invariant 2).
         self.count.fetch_sub(before - held.len(), Ordering::SeqCst);
     }
 
@@ -152,7 +152,7 @@ impl Promises {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Who else has promised and has read a key.
+    /// Another transaction that has promised and has read a key.
     pub(crate) fn holder(&self, table: TableId, key: &[u8], own: Option<Tid>) -> Option<Tid> {
         let held = self.held();
         held.iter().find(|held| Some(held.tid) != own && held.reads.has(table, key)).map(|held| held.tid)

@@ -309,7 +309,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Who else has promised to commit and has read a key.
+    /// Another transaction that has promised to commit and has read a key.
     fn promise_on(&self, table: TableId, key: &[u8]) -> Option<Tid> {
         let promises = &self.engine.shared.promises;
         if promises.any() { promises.holder(table, key, self.state.tid) } else { None }

@@ -140,7 +140,7 @@ impl ParallelLog {
     /// As [`ParallelLog::wait`], but fails while the log waits for room on the device: the caller may free some.
     pub(crate) fn wait_or_fail(&self, epoch: u64) -> Result<()> {
         if !self.is_durable(epoch) {
-            // Somebody waits: the loggers need not know who.
+            // The loggers end the epoch sooner where a thread waits.
             self.waiters.enlist(epoch, Waker::noop().clone());
         }
         while !self.is_durable(epoch) {

@@ -292,7 +292,7 @@ impl Device {
         )?;
         self.directory.sync()?;
         if sequence > 1 {
-            // At once: if it cannot be had, nobody must begin what needs another one.
+            // At once: without it, no transaction may begin what needs one more file.
             self.log.keep_room();
         }
         self.file = Some(file);
