@@ -199,6 +199,10 @@ pub fn parse_interval(text: &str) -> Result<Value> {
                 sum.months += if negative { -months } else { months };
                 found = true;
                 rest = &after[1 + length..];
+                // A date is no interval.
+                if !rest.is_empty() && !rest.starts_with(|next| is_space(next) || next == ',') {
+                    return Err(invalid(text));
+                }
             } else {
                 if pending.is_some() {
                     return Err(invalid(text));
@@ -292,6 +296,7 @@ mod tests {
         for (text, expected) in [
             ("1 year 2 months 3 days 4 hours 5 minutes 6 seconds", "1 year 2 mons 3 days 04:05:06"),
             ("1-2", "1 year 2 mons"),
+            ("1-2 -3 04:05", "1 year 2 mons -3 days +04:05:00"),
             ("3 4:05:06", "3 days 04:05:06"),
             ("P1Y2M3DT4H5M6S", "1 year 2 mons 3 days 04:05:06"),
             ("-1 mon +3 days -02:00", "-1 mons +3 days -02:00:00"),
@@ -310,7 +315,7 @@ mod tests {
             super::super::write_interval(months, days, micros, &mut out).unwrap();
             assert_eq!(out, expected, "{text}");
         }
-        for text in ["", "x", "1 fortnight", "1 2", "P", "1:99", "ago", "@"] {
+        for text in ["", "x", "1 fortnight", "1 2", "P", "1:99", "ago", "@", "1999-01-01", "2021-03-28 02:30:00", "1-2y"] {
             assert!(parse_interval(text).is_err(), "{text}");
         }
         assert_eq!(parse_interval("99999999999 years").unwrap_err().state(), SqlState::INTERVAL_FIELD_OVERFLOW);
