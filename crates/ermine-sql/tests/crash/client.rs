@@ -278,7 +278,7 @@ impl<'a> Client<'a> {
         let mut tables = self.owner.tables(&mut self.session);
         let can_be_serializable = self.owner == Owner::Definer && self.engine.scheme().is_serializable();
         let is_serializable = can_be_serializable && self.rng.u8(..4) == 0;
-        // It will have its tables alone.
+        // It will hold what it reads of them.
         tables.retain(|table| !is_serializable || table != SHARED);
         self.rng.shuffle(&mut tables);
         tables.truncate(2);
@@ -287,7 +287,8 @@ impl<'a> Client<'a> {
             false => ["READ COMMITTED", "REPEATABLE READ"][self.rng.usize(..2)],
         };
         self.say(&format!("BEGIN ISOLATION LEVEL {level}"))?;
-        let mut in_doubt = InDoubt::default();
+        let holds = if is_serializable { tables.clone() } else { Vec::new() };
+        let mut in_doubt = InDoubt { holds, ..InDoubt::default() };
         for table in &tables {
             for _ in 0..self.rng.u8(1..3) {
                 self.change_of(table)?;

@@ -35,6 +35,8 @@ pub struct InDoubt {
     pub effects: BTreeMap<Place, Option<String>>,
     /// Rows that it has locked and left as they are.
     pub locked: Vec<Place>,
+    /// Tables in which no row may come into what it has read.
+    pub holds: Vec<String>,
 }
 
 /// Who looks, and so at what.

@@ -315,7 +315,9 @@ mod tests {
             super::super::write_interval(months, days, micros, &mut out).unwrap();
             assert_eq!(out, expected, "{text}");
         }
-        for text in ["", "x", "1 fortnight", "1 2", "P", "1:99", "ago", "@", "1999-01-01", "2021-03-28 02:30:00", "1-2y"] {
+        for text in
+            ["", "x", "1 fortnight", "1 2", "P", "1:99", "ago", "@", "1999-01-01", "2021-03-28 02:30:00", "1-2y"]
+        {
             assert!(parse_interval(text).is_err(), "{text}");
         }
         assert_eq!(parse_interval("99999999999 years").unwrap_err().state(), SqlState::INTERVAL_FIELD_OVERFLOW);
