@@ -211,16 +211,22 @@ impl PreparedStore {
 
     /// Commits a prepared transaction.
     pub(crate) fn commit(&self, gid: &str, catalog: &CatalogStore) -> Result<OwnedReceipt> {
-        let Prepared { number, open } = self.take(gid)?;
-        // Of what has written nothing there is nothing to be told apart.
-        let marked = match open.txn.insert(&self.rows, &(number, COMMITTED), &[][..]) {
-            Err(ermine::Error::ReadOnly) => Ok(()),
-            done => done.map_err(of_engine),
-        };
-        let committed = marked.and_then(|()| open.commit(catalog));
+        let (Prepared { number, open }, about) = self.take(gid)?;
+        match open.txn.insert(&self.rows, &(number, COMMITTED), &[][..]) {
+            // Of what has written nothing there is nothing to be told apart.
+            Ok(()) | Err(ermine::Error::ReadOnly) => {}
+            // For want of memory, perhaps: it may be tried again.
+            Err(error) => {
+                self.put_back(gid, Prepared { number, open }, about);
+                return Err(of_engine(error));
+            }
+        }
+        let committed = open.commit(catalog);
         match &committed {
             // If that fails, it is done when the database is opened again.
             Ok(_) => drop(self.forget(number)),
+            // The log has failed: only the next opening tells what has become of it.
+            Err(_) if self.database.failure().is_some() => {}
             // It is rolled back, and must not be there again.
             Err(_) => self.forget(number)?,
         }
@@ -229,23 +235,33 @@ impl PreparedStore {
 
     /// Rolls a prepared transaction back.
     pub(crate) fn roll_back(&self, gid: &str) -> Result<()> {
-        let Prepared { number, open } = self.take(gid)?;
+        let (Prepared { number, open }, about) = self.take(gid)?;
         // What cannot be forgotten is there again when the database is opened: so it stays.
         if let Err(error) = self.forget(number) {
-            self.waiting().insert(gid.to_owned(), Prepared { number, open });
+            self.put_back(gid, Prepared { number, open }, about);
             return Err(error);
         }
         open.rollback();
         Ok(())
     }
 
-    fn take(&self, gid: &str) -> Result<Prepared> {
+    fn take(&self, gid: &str) -> Result<(Prepared, Option<About>)> {
         let mut waiting = self.waiting();
-        self.sessions.prepared().remove(gid);
-        waiting.remove(gid).ok_or_else(|| {
+        let about = self.sessions.prepared().remove(gid);
+        let prepared = waiting.remove(gid).ok_or_else(|| {
             let message = format!("prepared transaction with identifier \"{gid}\" does not exist");
             SqlError::new(SqlState::UNDEFINED_OBJECT, message)
-        })
+        })?;
+        Ok((prepared, about))
+    }
+
+    /// It goes on waiting.
+    fn put_back(&self, gid: &str, prepared: Prepared, about: Option<About>) {
+        let mut waiting = self.waiting();
+        waiting.insert(gid.to_owned(), prepared);
+        if let Some(about) = about {
+            self.sessions.prepared().insert(gid.to_owned(), about);
+        }
     }
 
     /// Takes away what is kept; durable then.

@@ -327,3 +327,36 @@ fn one_that_has_only_read_can_be_prepared() {
         }
     }
 }
+
+/// After a crash nearly everything is old, and one that has read much must not come to hold more than it did.
+#[test]
+fn two_that_went_together_do_so_after_a_crash() {
+    let scratch = Scratch::new("together");
+    let database = open(&scratch.0);
+    let (mut one, mut other) = (session(&database), session(&database));
+    ask(
+        &mut one,
+        "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT i, i FROM generate_series(1, 300) AS s (i)",
+    );
+    ask(&mut one, "CREATE TABLE u (id int PRIMARY KEY)");
+    ask(&mut one, "BEGIN");
+    assert_eq!(ask(&mut one, "SELECT count(*) FROM t WHERE id BETWEEN 1 AND 200"), ["200"]);
+    ask(&mut one, "INSERT INTO u VALUES (1)");
+    ask(&mut one, "PREPARE TRANSACTION 'reader'");
+    ask(&mut other, "BEGIN");
+    ask(&mut other, "INSERT INTO t VALUES (1000, 0)");
+    ask(&mut other, "PREPARE TRANSACTION 'writer'");
+    drop((one, other, database));
+    for _ in 0..2 {
+        let database = open(&scratch.0);
+        let mut one = session(&database);
+        assert_eq!(ask(&mut one, "SELECT count(*) FROM pg_prepared_xacts"), ["2"]);
+        assert_eq!(run(&mut one, "UPDATE t SET n = 0 WHERE id = 7"), Err(SqlState::SERIALIZATION_FAILURE));
+        ask(&mut one, "UPDATE t SET n = 0 WHERE id = 250");
+    }
+    let database = open(&scratch.0);
+    let mut one = session(&database);
+    ask(&mut one, "COMMIT PREPARED 'writer'");
+    ask(&mut one, "COMMIT PREPARED 'reader'");
+    assert_eq!(ask(&mut one, "SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM u)"), ["301,1"]);
+}

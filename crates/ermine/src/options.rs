@@ -764,6 +764,9 @@ pub struct TxnOptions {
     pub durability: Option<Durability>,
     /// What it will read and write, for the scheme `vll`; `None`: anything.
     pub declared: Option<Arc<AccessSet>>,
+    /// Every read is kept, however long the transaction is: of a prepared transaction that is opened again, no more than it had read is held.
+    #[doc(hidden)]
+    pub tracks_all: bool,
 }
 
 impl TxnOptions {

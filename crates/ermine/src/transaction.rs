@@ -139,7 +139,7 @@ impl<'db, A: Access> Transaction<'db, A> {
     /// tables where it does not know better) loses instead, with [`crate::AbortKind::WriteConflict`]; readers of anything go on. `false`: what it has read has been
     /// overwritten, or does not go together with another transaction that has promised; then nothing is held, and its commit may still succeed. Of a transaction that asked for
     /// [`crate::Isolation::Snapshot`] no reads are held. Under single-version schemes the answer is no. The transaction must not read or write what others may change
-    /// afterwards.
+    /// afterwards, and its savepoints are gone. Where the device is full, its commit waits until there is room.
     pub fn promise(&self) -> Result<bool> {
         self.access.promise()
     }

@@ -214,3 +214,43 @@ fn only_a_sync_that_fails_is_final() {
         assert!(db.failure().is_none() && keys(&db, &rows).len() >= 10);
     }
 }
+
+/// A transaction that has promised to commit waits for room instead of failing.
+#[test]
+fn what_has_promised_commits_when_there_is_room() {
+    let (directory, capacity) = device(3 << 20);
+    let (db, rows) = open(&directory, Scheme::SiSsn);
+    let promised = db.begin(TxnOptions::default()).unwrap();
+    promised.put(&rows, &1_000_000, value(1).as_slice()).unwrap();
+    assert!(promised.promise().unwrap());
+    let written = fill(&db, &rows, 0);
+    capacity.store(0, SeqCst);
+    thread::scope(|scope| {
+        let committing = scope.spawn(move || promised.commit().map(drop));
+        // Others are refused meanwhile, as often as they ask.
+        for _ in 0..10 {
+            assert!(matches!(db.run(|txn| txn.put(&rows, &written, value(1).as_slice())), Err(Error::DiskFull(_))));
+            thread::sleep(Duration::from_millis(5));
+        }
+        capacity.store(1 << 30, SeqCst);
+        committing.join().unwrap().unwrap();
+    });
+    assert_eq!(db.run(|txn| txn.get(&rows, &1_000_000)).unwrap(), Some(value(1)));
+}
+
+/// A database opens on a full device, and goes on when there is room.
+#[test]
+fn a_database_is_opened_on_a_full_device() {
+    for scheme in SCHEMES {
+        let (directory, capacity) = device(3 << 20);
+        let (db, rows) = open(&directory, scheme);
+        let written = fill(&db, &rows, 0);
+        drop((db, rows));
+        let (db, rows) = open(&directory, scheme);
+        assert_eq!(keys(&db, &rows).len() as u64, written, "{scheme}");
+        capacity.store(1 << 30, SeqCst);
+        write_when_there_is_room(&db, &rows, written);
+        drop((db, rows));
+        assert_right(&directory);
+    }
+}

@@ -678,6 +678,7 @@ impl Session {
             deferrable: self.settings.is_on("default_transaction_deferrable"),
             is_async: self.settings.get("synchronous_commit") == Some("off"),
             level: self.settings.default_level(),
+            tracks_all: false,
         }
     }
 

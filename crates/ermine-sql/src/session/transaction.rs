@@ -22,6 +22,8 @@ pub(crate) struct Modes {
     pub(crate) deferrable: bool,
     pub(crate) is_async: bool,
     pub(crate) level: Level,
+    /// Every read is kept: it was prepared, and is opened again.
+    pub(crate) tracks_all: bool,
 }
 
 /// Which transactions come before one of a session.
@@ -45,6 +47,7 @@ impl Modes {
         let isolation = if self.level == Level::Serializable { Isolation::Scheme } else { Isolation::Snapshot };
         let mut options = options.isolation(isolation).session(&following.session);
         options.order = following.order;
+        options.tracks_all = self.tracks_all;
         database.begin_owned(options).map_err(of_engine)
     }
 }
@@ -190,7 +193,7 @@ impl Open {
         is_serializable: bool,
     ) -> Result<Self> {
         let level = if is_serializable { Level::Serializable } else { Level::RepeatableRead };
-        let modes = Modes { read_only: false, deferrable: false, is_async: false, level };
+        let modes = Modes { read_only: false, deferrable: false, is_async: false, level, tracks_all: true };
         Self::begin(store, database, modes, Following::default())
     }
 

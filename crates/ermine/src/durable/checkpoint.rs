@@ -189,7 +189,7 @@ impl<S: Scheme> Engine<S> {
         // Recovery keeps the keys of what it replays in memory.
         let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
         let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.are_drops_due();
-        if is_due {
+        if is_due && !log.room.is_short() {
             return store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
         }
         let is_worth_it = distance > 0 || log.segments().len() > SEGMENTS_KEPT;

@@ -70,11 +70,13 @@ impl Kept {
 }
 
 impl Room {
-    /// Nothing is kept yet.
+    /// What a process before has kept is kept.
     pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
+        let file = directory.open(RESERVE, Open::Write).ok();
+        let bytes = file.as_ref().and_then(|file| file.length().ok()).unwrap_or(0);
         Self {
             directory,
-            kept: Mutex::default(),
+            kept: Mutex::new(Kept { file, bytes, ..Kept::default() }),
             why: Mutex::default(),
             is_short: AtomicBool::new(false),
             is_tight: AtomicBool::new(false),
@@ -117,15 +119,16 @@ impl Room {
             return Ok(());
         }
         if kept.file.is_none() {
-            let is_there = self.directory.list()?.iter().any(|name| name == RESERVE);
-            let file = self.directory.open(RESERVE, if is_there { Open::Write } else { Open::Create })?;
-            // What a process before has left may have no space of its own.
-            file.set_length(0)?;
-            kept.file = Some(file);
+            kept.file = Some(self.directory.open(RESERVE, Open::Create)?);
         }
-        kept.file.as_ref().expect("made above").set_length(bytes)?;
-        kept.bytes = bytes;
-        Ok(())
+        let file = kept.file.as_ref().expect("made above");
+        let grown = file.set_length(bytes);
+        match grown {
+            Ok(()) => kept.bytes = bytes,
+            // The part of it that there was room for would be missing elsewhere.
+            Err(_) => drop(file.set_length(kept.bytes)),
+        }
+        grown
     }
 
     /// Gives back so much of what is kept; whether there was anything.
@@ -201,7 +204,8 @@ impl Room {
                     // New transactions must not use up what is left.
                     self.tell(&self.is_short, &error);
                     let mut kept = self.kept();
-                    let bytes = kept.log.max(1);
+                    // Where nothing was asked for yet, all that a process before has left.
+                    let bytes = if kept.log > 0 { kept.log } else { kept.bytes };
                     let is_released = self.release(&mut kept, bytes);
                     self.is_tight.store(kept.is_tight(), Ordering::Relaxed);
                     drop(kept);
@@ -292,6 +296,19 @@ mod tests {
         // Used up: everything waits, until an attempt is given up.
         let given_up = room.until_there_is(|| room.check_waiting().is_err(), || Err::<(), _>(no_space()));
         assert!(given_up.is_err() && room.check(false).is_err());
+        // What a process has left is used by the next one.
+        full.store(false, Ordering::SeqCst);
+        room.keep(1000, 1000);
+        assert_eq!(length(), 2500);
+        full.store(true, Ordering::SeqCst);
+        let room = Room::new(Arc::new(directory.clone()));
+        let mut failures = 1;
+        let attempt = || {
+            failures -= 1;
+            if failures == 0 { Err(no_space()) } else { Ok(()) }
+        };
+        room.until_there_is(|| true, attempt).unwrap();
+        assert_eq!(length(), 0);
         // Other errors are not waited for.
         let broken = room.until_there_is(|| false, || Err::<(), _>(io::Error::other("broken")));
         assert!(broken.is_err());

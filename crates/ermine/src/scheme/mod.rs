@@ -235,6 +235,9 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// Shows where the transaction has read: rows, by their keys, and tables, of which it does not know what, without one.
     fn show_reads(&self, _show: &mut dyn FnMut(Place)) {}
 
+    /// No read is left untracked, however long the transaction is.
+    fn track_all(&mut self) {}
+
     /// What it has read holds until it ends.
     fn promise(&mut self) {}
 

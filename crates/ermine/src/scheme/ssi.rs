@@ -250,6 +250,10 @@ impl Certifier for Ssi {
         self.untracked.show(show);
     }
 
+    fn track_all(&mut self) {
+        self.untracked.track_all();
+    }
+
     fn promise(&mut self) {
         self.untracked.promise();
     }

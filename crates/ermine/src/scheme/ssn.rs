@@ -202,6 +202,10 @@ impl Certifier for Ssn {
         self.untracked.show(show);
     }
 
+    fn track_all(&mut self) {
+        self.untracked.track_all();
+    }
+
     fn promise(&mut self) {
         self.untracked.promise();
     }

@@ -57,6 +57,8 @@ pub(super) struct Untracked {
     any: bool,
     /// In which tables they were, the one of the last read at the end.
     tables: Vec<TableId>,
+    /// It is to have none.
+    tracks_all: bool,
     /// Nobody can have overwritten what it has read: what is pushed to it is meant for an earlier transaction of its slot.
     promised: bool,
     /// The lowest successor stamp that it has pushed.
@@ -74,7 +76,12 @@ impl Untracked {
     pub(super) fn begin(&mut self) {
         debug_assert!(self.whole.is_empty(), "the last transaction has ended");
         self.tables.clear();
-        (self.any, self.promised, self.pushed, self.of_table) = (false, false, None, (None, 0));
+        (self.any, self.tracks_all, self.promised, self.pushed, self.of_table) = (false, false, false, None, (None, 0));
+    }
+
+    /// Every read is tracked from here on.
+    pub(super) fn track_all(&mut self) {
+        self.tracks_all = true;
     }
 
     /// Reads a version without tracking, if the transaction is long, the version is stale, and nobody is about to overwrite it.
@@ -101,6 +108,9 @@ impl Untracked {
         created: Stamp,
         place: Place,
     ) -> bool {
+        if self.tracks_all {
+            return false;
+        }
         let track = version.certifier().track();
         let is_whole = self.reads_whole(place.table) || self.escalates(running, place.table);
         if !is_whole && !self.is_stale(running, created) {

@@ -102,7 +102,10 @@ impl<S: Scheme> Operation<'_, S> {
                     // What it has read stays as it is, so it depends on the stamp alone (`promises`, invariant 4).
                     self.state.tids.mark_running();
                     self.state.certifier.try_again();
+                    // One that is among the promises while it only tries to promise is no overwriter.
+                    let alone = self.engine.shared.promises.begin();
                     assert!(self.reads_hold(), "what a prepared transaction has read was overwritten");
+                    drop(alone);
                     spin.wait();
                 }
                 Err(conflict) => return Err(self.lose(conflict)),

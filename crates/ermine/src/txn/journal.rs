@@ -3,6 +3,8 @@
 //! The number of a row's record among them is its version's position in the write set. So a version that is in memory knows
 //! where it stands in the log: in the block of its commit stamp, under that number.
 
+use std::{thread, time::Duration};
+
 use super::{
     commit_order::{Journal, Write},
     running::Operation,
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     clock::LogOffset,
     durable::store::storage,
-    error::Result,
+    error::{Error, Result},
     ids::Stamp,
     log::{
         Log, Position,
@@ -46,8 +48,21 @@ impl<S: Scheme> Operation<'_, S> {
     /// Writes down what the transaction has done, before it takes its stamp; hands out what is too much for one block.
     pub(super) fn write_draft(&mut self, log: &Log) -> Result<()> {
         log.check()?;
-        log.room.check(self.state.footprint.writes.iter().any(|write| write.new.kind() == Kind::Live))?;
-        let written = self.write_blocks(log);
+        let has_promised = self.state.promised.is_some();
+        if !has_promised {
+            log.room.check(self.state.footprint.writes.iter().any(|write| write.new.kind() == Kind::Live))?;
+        }
+        let mut written = self.write_blocks(log);
+        // It cannot be refused any more: it waits until there is room.
+        while has_promised && matches!(written, Err(Error::DiskFull(_))) {
+            self.settle_blobs(false);
+            if let Some(position) = &mut self.state.position {
+                position.skip(log);
+            }
+            thread::sleep(Duration::from_millis(20));
+            log.check()?;
+            written = self.write_blocks(log);
+        }
         if written.is_err()
             && let Some(position) = &mut self.state.position
         {

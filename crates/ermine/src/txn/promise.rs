@@ -56,6 +56,8 @@ impl<S: Scheme> Operation<'_, S> {
         }
         let may_promise = !is_held && (self.reads_hold() || Mutant::PromiseUnseen.is_on());
         if may_promise {
+            // Going back to one would let go of what is held.
+            self.state.discard_replaced();
             self.state.certifier.promise();
             self.state.promised = Some(tid);
         } else {

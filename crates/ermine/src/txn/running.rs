@@ -56,7 +56,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if pinned {
             worker.pins.versions.pin_unfenced();
         }
-        let TxnOptions { read_only, snapshot, isolation, durability, order, session, .. } = options;
+        let TxnOptions { read_only, snapshot, isolation, durability, order, session, tracks_all, .. } = options;
         let order = match order.unwrap_or(engine.options.order) {
             Order::Session if session.is_none() => Order::Strict,
             order => order,
@@ -83,6 +83,9 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let acknowledged = Stamp(begin.0 - 1);
         let after = after.map_or(acknowledged, |after| after.min(acknowledged));
         state.certifier.begin(LogOffset::commit_up_to(after));
+        if tracks_all {
+            state.certifier.track_all();
+        }
         if let (Some(began), Some(notes)) = (began, &mut state.notes) {
             let reads_snapshot = S::SNAPSHOT || snapshot || asks_less;
             notes.circumstances = Circumstances { began, reads_snapshot, order, session: session.clone() };

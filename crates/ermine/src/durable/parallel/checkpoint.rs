@@ -180,7 +180,7 @@ impl<P: InPlace> Engine<P> {
         let is_due = distance >= self.options.checkpoint_after.max(2 * bytes)
             || checkpoints.has_many_generations()
             || self.tables.are_drops_due();
-        if is_due {
+        if is_due && !log.room.is_short() {
             return checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
         }
         if distance > 0 && log.room.is_short() && checkpoints.upkeep.may_try_for_room() {
@@ -225,7 +225,7 @@ impl<P: InPlace> Engine<P> {
         let epoch = self.epochs.current();
         if let Some(archive) = &checkpoints.archive {
             // What this checkpoint frees has earlier epochs only.
-            log.wait(epoch)?;
+            log.wait_or_fail(epoch)?;
             archive.keep(places, log)?;
         }
         let (drops, tables) = (self.tables.drops(), self.tables.held());
