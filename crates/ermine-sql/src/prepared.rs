@@ -11,8 +11,8 @@
 //!
 //! Invariants
 //! 1. *It can commit*: nobody else has written its rows since, for they are locked. What a serializable one has read is as it was when it is
-//!    prepared, and stays so: the engine refuses who writes there ([`ermine::Transaction::promise`]). Rows, ranges of keys and tables that were read are
-//!    kept, too: after a crash they are read again before anybody else is there, and are promised again. Of weaker levels no reads are held.
+//!    prepared, and stays so: the engine refuses transactions that write there ([`ermine::Transaction::promise`]). Rows, ranges of keys and tables that were read are
+//!    kept, too: after a crash they are read again before any session is there, and are promised again. Of weaker levels no reads are held.
 //! 2. *It happens once*: who commits it writes the mark in the same transaction; who rolls it back takes what is kept away first.
 
 use std::{

@@ -187,7 +187,7 @@ fn what_a_serializable_one_has_read_stays() {
         ask(&mut other, "BEGIN ISOLATION LEVEL READ COMMITTED");
         assert_eq!(run(&mut other, "INSERT INTO u VALUES (2)"), Err(SqlState::LOCK_NOT_AVAILABLE), "{scheme}");
         ask(&mut other, "ROLLBACK");
-        // Readers are not held up, at any level, nor is who writes elsewhere.
+        // Readers are not held up, at any level, nor are writers elsewhere.
         for level in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
             ask(&mut other, &format!("BEGIN ISOLATION LEVEL {level}"));
             assert_eq!(ask(&mut other, "SELECT count(*) FROM t, u"), ["3"], "{scheme}");

@@ -186,7 +186,7 @@ impl Open {
         })
     }
 
-    /// One that is made anew from what was kept of it: it has read nothing yet, and nobody else is there.
+    /// One that is made anew from what was kept of it: it has read nothing yet, and no other transaction is there.
     pub(crate) fn reopen(
         store: &CatalogStore,
         database: &Arc<ermine::Database>,
