@@ -145,24 +145,17 @@ pub trait Access: sealed::Sealed {
 }
 
 pub(crate) mod sealed {
-    use crate::{
-        error::{Abort, Result},
-        ids::Stamp,
-    };
+    use crate::error::{Abort, Result};
 
     /// Only the engine implements [`super::Access`].
     pub trait Sealed {}
 
     /// The end of a transaction.
     pub trait Attempt: super::Access + Sized {
-        /// What it gets that commits without waiting.
+        /// Says when the commit is durable.
         type Receipt;
-        /// Commits, or says why not; waits as its durability asks.
-        fn commit(self) -> Result<Stamp>;
         /// Commits in memory, or says why not.
         fn commit_async(self) -> Result<Self::Receipt>;
-        /// Undoes what it has written and commits what it has read; waits as its durability asks.
-        fn commit_reads(self) -> Result<Stamp>;
         /// Undoes what it has written and commits what it has read in memory.
         fn commit_reads_async(self) -> Result<Self::Receipt>;
         /// Why it is over, if it has lost a conflict.

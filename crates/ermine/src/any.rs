@@ -9,14 +9,14 @@ use crate::{
     },
     durable::recovery::Recovery,
     engine::Engine,
-    error::{Abort, Error, Result},
+    error::{Abort, Result},
     ids::{DatabaseId, Stamp, TableId, Tid},
     inside,
     job::Job,
     log::Receipt,
     options::{Options, Scheme, TxnOptions},
     platform::file::Directory,
-    run::{self, Ends, Runs},
+    run::{self, Runs},
     savepoints::Savepoint,
     scheme::{
         Scheme as SchemeTrait,
@@ -176,16 +176,8 @@ impl<P: InPlace> Access for single::Txn<'_, P> {
 impl<'e, P: InPlace> Attempt for single::Txn<'e, P> {
     type Receipt = Receipt<'e>;
 
-    fn commit(self) -> Result<Stamp> {
-        single::Txn::commit(self)
-    }
-
     fn commit_async(self) -> Result<Receipt<'e>> {
         single::Txn::commit_async(self)
-    }
-
-    fn commit_reads(self) -> Result<Stamp> {
-        single::Txn::commit_reads(self)
     }
 
     fn commit_reads_async(self) -> Result<Receipt<'e>> {
@@ -201,16 +193,8 @@ impl<'e, P: InPlace> Attempt for single::Txn<'e, P> {
 impl<'e, S: SchemeTrait> Attempt for Txn<'e, S> {
     type Receipt = Receipt<'e>;
 
-    fn commit(self) -> Result<Stamp> {
-        Txn::commit(self)
-    }
-
     fn commit_async(self) -> Result<Receipt<'e>> {
         Txn::commit_async(self)
-    }
-
-    fn commit_reads(self) -> Result<Stamp> {
-        Txn::commit_reads(self)
     }
 
     fn commit_reads_async(self) -> Result<Receipt<'e>> {
@@ -233,6 +217,26 @@ macro_rules! access {
     (any $name:ident) => {
         |txn| AnyAccess(AnyTxn::$name(txn))
     };
+}
+
+/// The body of a transaction, compiled once for all schemes: it says whether it has succeeded, and keeps its value or error to itself.
+pub(crate) type Body<'b, 'db> = dyn FnMut(&Transaction<'db>) -> bool + 'b;
+
+/// A job on its way.
+struct JobRun<'j, J: Job> {
+    job: &'j mut J,
+    /// Of the last attempt.
+    result: Option<Result<J::Output, J::Error>>,
+}
+
+impl<J: Job> JobRun<'_, J> {
+    fn attempt<A: Access>(&mut self, txn: &Transaction<'_, A>) -> bool {
+        self.result.insert(self.job.run(txn)).is_ok()
+    }
+
+    fn lost(&mut self, abort: &Abort) {
+        self.job.lost(abort);
+    }
 }
 
 macro_rules! schemes {
@@ -278,16 +282,11 @@ macro_rules! schemes {
                 }))
             }
 
-            pub(crate) fn run<'db, T, E: From<Error>, R, F>(
-                &'db self,
-                options: TxnOptions,
-                mut body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
-                ends: Ends<impl Fn(AnyAccess<'db>) -> Result<R>, impl Fn(AnyAccess<'db>) -> Result<F>>,
-            ) -> Result<(T, R), E> {
+            pub(crate) fn run<'db>(&'db self, options: TxnOptions, body: &mut Body<'_, 'db>) -> Result<Receipt<'db>> {
                 match self {
                     $(Self::$name(engine) => {
                         let lift = |txn| AnyAccess(AnyTxn::$name(txn));
-                        run::run(engine, options, lift, &mut body, |body, txn| body(txn), |_, _| {}, ends)
+                        run::run(engine, options, lift, body, |body, txn| body(txn), |_, _| {})
                     })*
                 }
             }
@@ -297,17 +296,18 @@ macro_rules! schemes {
                 options: TxnOptions,
                 job: &mut J,
                 retry: bool,
-            ) -> Result<(J::Output, Receipt<'_>), J::Error> {
-                match self {
+            ) -> Result<(Result<J::Output, J::Error>, Receipt<'_>)> {
+                let mut run = JobRun { job, result: None };
+                let receipt = match self {
                     $(Self::$name(engine) => {
-                        let (access, body) = (access!($how $name), |job: &mut J, txn: &Transaction<'_, _>| job.run(txn));
-                        let ends = Ends { commit: Attempt::commit_async, fail: Attempt::commit_reads_async };
+                        let (access, body) = (access!($how $name), |run: &mut JobRun<J>, txn: &Transaction<'_, _>| run.attempt(txn));
                         match retry {
-                            true => run::run(engine, options, access, job, body, J::lost, ends),
-                            false => run::run_once(engine, options, access, job, body, J::lost, ends),
+                            true => run::run(engine, options, access, &mut run, body, JobRun::lost),
+                            false => run::run_once(engine, options, access, &mut run, body, JobRun::lost),
                         }
                     })*
-                }
+                }?;
+                Ok((run.result.expect("the body has run"), receipt))
             }
         }
 
@@ -420,24 +420,28 @@ macro_rules! schemes {
             }
         }
 
-        impl<'db> Attempt for AnyAccess<'db> {
-            type Receipt = Receipt<'db>;
-
-            fn commit(self) -> Result<Stamp> {
+        impl AnyAccess<'_> {
+            /// Commits, or says why not; waits as its durability asks.
+            pub(crate) fn commit(self) -> Result<Stamp> {
                 match self.0 {
                     $(AnyTxn::$name(txn) => txn.commit(),)*
                 }
             }
 
+            /// Undoes what it has written and commits what it has read; waits as its durability asks.
+            pub(crate) fn commit_reads(self) -> Result<Stamp> {
+                match self.0 {
+                    $(AnyTxn::$name(txn) => txn.commit_reads(),)*
+                }
+            }
+        }
+
+        impl<'db> Attempt for AnyAccess<'db> {
+            type Receipt = Receipt<'db>;
+
             fn commit_async(self) -> Result<Receipt<'db>> {
                 match self.0 {
                     $(AnyTxn::$name(txn) => txn.commit_async(),)*
-                }
-            }
-
-            fn commit_reads(self) -> Result<Stamp> {
-                match self.0 {
-                    $(AnyTxn::$name(txn) => txn.commit_reads(),)*
                 }
             }
 

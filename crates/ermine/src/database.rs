@@ -3,7 +3,7 @@
 use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    access::sealed::Attempt,
+    access::{IndexOrdinal, sealed::Attempt},
     any::{AnyAccess, AnyEngine, with_engine},
     catalog::{IndexEntry, TableEntry},
     durable::{
@@ -16,7 +16,7 @@ use crate::{
     },
     error::{AbortKind, Error, Result},
     handle::{SecondaryIndex, Table},
-    ids::{DatabaseId, Stamp},
+    ids::{DatabaseId, Stamp, TableId},
     index::IndexKind,
     job::Job,
     log::Receipt,
@@ -30,7 +30,6 @@ use crate::{
             real::{Lock, RealDirectory},
         },
     },
-    run::Ends,
     sequence::Sequence,
     table::KeyOf,
     tables::{OpenTable, TableTypes},
@@ -268,8 +267,7 @@ impl Database {
     /// ```
     pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
         let types = TableTypes::of::<K, V>();
-        let OpenTable { id, name, framing } =
-            with_engine!(&*self.engine, engine => engine.open_table(name, &types, &options))?;
+        let OpenTable { id, name, framing } = self.open_table(name, &types, &options)?;
         Ok(Table::new(id, framing, self.identity().clone(), name))
     }
 
@@ -313,8 +311,16 @@ impl Database {
             key_type: TypeId::of::<S>(),
         };
         let id = table.id_in(self.identity().address())?;
-        let ordinal = with_engine!(&*self.engine, engine => engine.open_index(id, entry, key_of))?;
+        let ordinal = self.open_index(id, entry, key_of)?;
         Ok(SecondaryIndex::new(table.clone(), ordinal))
+    }
+
+    fn open_table(&self, name: &str, types: &TableTypes, options: &TableOptions) -> Result<OpenTable> {
+        with_engine!(&*self.engine, engine => engine.open_table(name, types, options))
+    }
+
+    fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
+        with_engine!(&*self.engine, engine => engine.open_index(table, entry, key_of))
     }
 
     /// All tables, with what the catalog knows of their types and indexes, in order of creation.
@@ -426,8 +432,7 @@ impl Database {
         options: TxnOptions,
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let ends = Ends { commit: Attempt::commit, fail: Attempt::commit_reads };
-        self.engine.run(options, body, ends).map(|(value, _)| value)
+        self.settle(options.durability, self.run_body(options, body)?)
     }
 
     /// As [`Database::run`], without waiting for the device: the [`Receipt`] says when what was done is durable. Others see it
@@ -436,32 +441,43 @@ impl Database {
         &'db self,
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
     ) -> Result<(T, Receipt<'db>), E> {
-        let ends = Ends { commit: Attempt::commit_async, fail: Attempt::commit_reads_async };
-        self.engine.run(TxnOptions::default(), body, ends)
+        let (result, receipt) = self.run_body(TxnOptions::default(), body)?;
+        result.map(|value| (value, receipt))
+    }
+
+    /// Runs a transaction until it ends, with the result of its body, or cannot be run.
+    fn run_body<'db, T, E>(
+        &'db self,
+        options: TxnOptions,
+        mut body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
+    ) -> Result<(Result<T, E>, Receipt<'db>)> {
+        let mut result = None;
+        let receipt = self.engine.run(options, &mut |txn| result.insert(body(txn)).is_ok())?;
+        Ok((result.expect("the body has run"), receipt))
     }
 
     /// As [`Database::run`] for a [`Job`], which is compiled for each scheme.
     pub fn run_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
-        let (output, receipt) = self.run_job_async(job)?;
-        self.settle(receipt)?;
-        Ok(output)
+        let options = job.options();
+        self.settle(options.durability, self.engine.run_job(options, job, true)?)
     }
 
     /// As [`Database::run_async`] for a [`Job`].
     pub fn run_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
-        self.engine.run_job(job.options(), job, true)
+        let (result, receipt) = self.engine.run_job(job.options(), job, true)?;
+        result.map(|output| (output, receipt))
     }
 
     /// One attempt of a job: a lost conflict comes back as [`Error::Abort`].
     pub fn try_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
-        let (output, receipt) = self.try_job_async(job)?;
-        self.settle(receipt)?;
-        Ok(output)
+        let options = job.options();
+        self.settle(options.durability, self.engine.run_job(options, job, false)?)
     }
 
     /// As [`Database::try_job`], without waiting for the device.
     pub fn try_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
-        self.engine.run_job(job.options(), job, false)
+        let (result, receipt) = self.engine.run_job(job.options(), job, false)?;
+        result.map(|output| (output, receipt))
     }
 
     /// Waits until everything that has been committed so far is durable, whatever its transactions asked for. Returns at once
@@ -470,9 +486,16 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.sync())
     }
 
-    /// Waits, where the database promises that.
-    fn settle(&self, receipt: Receipt<'_>) -> Result<()> {
-        if self.durability == Durability::Durable { receipt.wait().map(drop) } else { Ok(()) }
+    /// The result of a transaction, when it is durable, where the transaction or the database asks for that.
+    fn settle<T, E: From<Error>>(
+        &self,
+        durability: Option<Durability>,
+        (result, receipt): (Result<T, E>, Receipt<'_>),
+    ) -> Result<T, E> {
+        if durability.unwrap_or(self.durability) == Durability::Durable {
+            receipt.wait()?;
+        }
+        result
     }
 
     /// The memory that the database may take. What an application needs for its own queries can be counted there, too.

@@ -17,12 +17,13 @@ use crate::{
     gate::Gate,
     ids::Tid,
     inside,
+    log::Receipt,
     options::{Options, TxnOptions},
     sync::{Instant, Spin},
     transaction::Transaction,
 };
 
-/// Who begins transactions, under whatever scheme.
+/// What begins transactions, under whatever scheme.
 pub(crate) trait Runs {
     /// One of them.
     type Txn<'e>: Attempt
@@ -55,39 +56,16 @@ const PAUSE_MS_MAX: u32 = 32;
 /// How often the end of an opponent is looked for.
 const OPPONENT_LOOKS: u32 = 24;
 
-/// Why an attempt did not commit.
-enum Failure<E> {
-    Lost(Box<Abort>),
-    ForGood(E),
-}
-
-impl<E: From<Error>> From<Error> for Failure<E> {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Abort(abort) => Self::Lost(abort),
-            error => Self::ForGood(error.into()),
-        }
-    }
-}
-
-/// How an attempt ends.
-pub(crate) struct Ends<C, F> {
-    /// After a body that succeeded.
-    pub(crate) commit: C,
-    /// After a body that failed: undoes what it has written and commits what it has read, or the error does not leave.
-    pub(crate) fail: F,
-}
-
-/// Begins and retries the `body` of a procedure until it commits or fails for good; tells it what it `lost` meanwhile.
-pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
+/// Begins and retries the `body` of a procedure until it ends or cannot be run; tells it what it `lost` meanwhile. The body says whether it
+/// has succeeded: if it has not, what it has written is undone and what it has read is committed, or its error does not leave.
+pub(crate) fn run<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     engine: &'e N,
     options: TxnOptions,
     access: impl Fn(N::Txn<'e>) -> A,
     procedure: &mut P,
-    body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
+    body: impl Fn(&mut P, &Transaction<'e, A>) -> bool,
     lost: impl Fn(&mut P, &Abort),
-    ends: Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
-) -> Result<(T, R), E> {
+) -> Result<Receipt<'e>> {
     let _inside = inside::Run::enter(engine)?;
     let mut attempts = 0;
     let mut since = None;
@@ -98,43 +76,35 @@ pub(crate) fn run<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
             Some(_) => engine.begin(&options, true),
             None => begin_together(engine, &options),
         };
-        let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &ends);
-        match txn.map_err(Failure::from).and_then(attempt) {
-            Ok(committed) => return Ok(committed),
-            Err(Failure::ForGood(error)) => return Err(error),
-            Err(Failure::Lost(abort)) => {
-                drop(pass);
-                lost(procedure, &abort);
-                attempts += 1;
-                let elapsed = since.get_or_insert_with(Instant::now).elapsed();
-                if attempts >= engine.options().attempts_max || elapsed >= engine.options().run_max {
-                    return Err(Error::GaveUp { attempts, elapsed, last: abort }.into());
-                }
-                pause(engine, attempts, abort.other);
-            }
+        let ended = txn.and_then(|txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn)));
+        let Err(Error::Abort(abort)) = ended else { return ended };
+        drop(pass);
+        lost(procedure, &abort);
+        attempts += 1;
+        let elapsed = since.get_or_insert_with(Instant::now).elapsed();
+        if attempts >= engine.options().attempts_max || elapsed >= engine.options().run_max {
+            return Err(Error::GaveUp { attempts, elapsed, last: abort });
         }
+        pause(engine, attempts, abort.other);
     }
 }
 
 /// One attempt; a lost conflict is the caller's.
-pub(crate) fn run_once<'e, N: Runs, A: Attempt, P, T, R, F, E: From<Error>>(
+pub(crate) fn run_once<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     engine: &'e N,
     options: TxnOptions,
     access: impl Fn(N::Txn<'e>) -> A,
     procedure: &mut P,
-    body: impl Fn(&mut P, &Transaction<'e, A>) -> Result<T, E>,
+    body: impl Fn(&mut P, &Transaction<'e, A>) -> bool,
     lost: impl Fn(&mut P, &Abort),
-    ends: Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
-) -> Result<(T, R), E> {
+) -> Result<Receipt<'e>> {
     let _inside = inside::Run::enter(engine)?;
-    let attempt = |txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn), &ends);
-    begin_together(engine, &options).map_err(Failure::from).and_then(attempt).map_err(|failure| match failure {
-        Failure::Lost(abort) => {
-            lost(procedure, &abort);
-            Error::Abort(abort).into()
-        }
-        Failure::ForGood(error) => error,
-    })
+    let txn = begin_together(engine, &options);
+    let ended = txn.and_then(|txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn)));
+    if let Err(Error::Abort(abort)) = &ended {
+        lost(procedure, abort);
+    }
+    ended
 }
 
 /// Begins when nobody runs alone.
@@ -150,21 +120,17 @@ fn begin_together<'e, N: Runs>(engine: &'e N, options: &TxnOptions) -> Result<N:
     engine.begin(options, true)
 }
 
-fn attempt<'e, A: Attempt, T, R, F, E: From<Error>>(
+fn attempt<'e, A: Attempt>(
     txn: Transaction<'e, A>,
-    body: impl FnOnce(&Transaction<'e, A>) -> Result<T, E>,
-    ends: &Ends<impl Fn(A) -> Result<R>, impl Fn(A) -> Result<F>>,
-) -> Result<(T, R), Failure<E>> {
-    let result = body(&txn);
+    body: impl FnOnce(&Transaction<'e, A>) -> bool,
+) -> Result<A::Receipt> {
+    let has_succeeded = body(&txn);
     let access = txn.into_access();
-    match (result, access.doomed()) {
+    match access.doomed() {
         // Also when the body swallowed the error.
-        (_, Some(abort)) => Err(Failure::Lost(abort)),
-        (Err(error), None) => {
-            (ends.fail)(access)?;
-            Err(Failure::ForGood(error))
-        }
-        (Ok(value), None) => Ok((value, (ends.commit)(access)?)),
+        Some(abort) => Err(Error::Abort(abort)),
+        None if has_succeeded => access.commit_async(),
+        None => access.commit_reads_async(),
     }
 }
 

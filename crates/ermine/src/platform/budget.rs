@@ -41,6 +41,9 @@ pub(crate) enum Need {
 /// The memory of a database.
 pub struct Budget {
     limit: u64,
+    /// Up to where rows may grow, and up to where there is memory for reads and queries.
+    grow: u64,
+    work: u64,
     taken: AtomicU64,
     /// 1 from when four fifths of what rows may take are taken, until there is room again.
     warned: AtomicU64,
@@ -61,7 +64,15 @@ impl Budget {
     pub(crate) const LIMIT_MIN: u64 = 16 << 20;
 
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, taken: AtomicU64::new(0), warned: AtomicU64::new(0), faults: AtomicU64::new(0) }
+        let reserve = (limit / 8).min(Self::RESERVE_MAX);
+        Self {
+            limit,
+            grow: limit - reserve,
+            work: limit - reserve / 2,
+            taken: AtomicU64::new(0),
+            warned: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+        }
     }
 
     /// Refuses demands at random from now on.
@@ -92,13 +103,11 @@ impl Budget {
 
     /// Bytes up to which memory is given for `need`.
     fn bound(&self, need: Need) -> u64 {
-        let reserve = (self.limit / 8).min(Self::RESERVE_MAX);
-        self.limit
-            - match need {
-                Need::Grow => reserve,
-                Need::Work => reserve / 2,
-                Need::Shrink => 0,
-            }
+        match need {
+            Need::Grow => self.grow,
+            Need::Work => self.work,
+            Need::Shrink => self.limit,
+        }
     }
 
     /// Takes memory for a query, which [`Budget::give`] gives back. Ask for some tens of KiB at a time. [`Error::OutOfMemory`] when the

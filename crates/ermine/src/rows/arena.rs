@@ -413,7 +413,9 @@ impl Arena {
     #[inline]
     pub(crate) fn provide(&mut self, bytes: usize, need: Need) -> Result<()> {
         let class = bytes.div_ceil(STEP) - 1;
-        if class < CLASSES && self.free[class].length > 0 && !self.asks {
+        // Of what is left of the chunk, a write takes two blocks at most.
+        let is_there = class < CLASSES && (self.free[class].length > 0 || self.left >= 2 * LARGEST_CLASSED);
+        if is_there && !self.asks {
             return Ok(());
         }
         self.provide_anew(bytes, class, need)
@@ -421,32 +423,35 @@ impl Arena {
 
     #[cold]
     fn provide_anew(&mut self, bytes: usize, class: usize, need: Need) -> Result<()> {
-        let budget = self.pool.budget.clone();
-        let refused =
-            |bytes: usize| Error::OutOfMemory { needed: bytes as u64, taken: budget.taken(), limit: budget.limit() };
         if class >= CLASSES {
             self.give_back_provided();
-            budget.check(bytes as u64, need)?;
-            self.provided = Some((self.pool.large(bytes).ok_or_else(|| refused(bytes))?, bytes));
+            self.pool.budget.check(bytes as u64, need)?;
+            self.provided = Some((self.pool.large(bytes).ok_or_else(|| self.refused(bytes))?, bytes));
             return Ok(());
         }
         if self.asks {
-            budget.check(bytes as u64, need)?;
+            self.pool.budget.check(bytes as u64, need)?;
         }
         let is_empty = self.free[class].length == 0;
         self.refilled[class] |= is_empty;
         if is_empty && !self.take_batch(class) {
             if self.left < (class + 1) * STEP {
                 let bytes = self.next_bytes;
-                budget.check(bytes as u64, need)?;
+                self.pool.budget.check(bytes as u64, need)?;
                 if !self.take_chunk() {
-                    return Err(refused(bytes));
+                    return Err(self.refused(bytes));
                 }
             }
             let block = self.cut(class);
             self.free[class].push(block);
         }
         Ok(())
+    }
+
+    /// The system has no memory, whatever the budget says.
+    fn refused(&self, bytes: usize) -> Error {
+        let budget = &self.pool.budget;
+        Error::OutOfMemory { needed: bytes as u64, taken: budget.taken(), limit: budget.limit() }
     }
 
     /// The operation that asked for memory has ended, perhaps without using it.

@@ -56,10 +56,9 @@ impl Words {
         Self { ranges, owned: Mutex::new(Vec::new()), huge_from }
     }
 
-    /// The range of a row, and its place there.
+    /// The range of a row, and its place there; of a row beyond the last range, a number that no range has.
     #[inline]
     fn place(row: RowId) -> (usize, usize) {
-        assert!(row.0 < CAPACITY);
         let number = row.0 + FIRST_ROWS;
         let range = number.ilog2() - FIRST_ROWS.ilog2();
         (range as usize, (number - (FIRST_ROWS << range)) as usize)
