@@ -171,6 +171,7 @@ impl Doom {
     }
 
     /// What every operation fails with from then on.
+    #[cold]
     pub(crate) fn error(&self) -> Error {
         match self {
             Self::Lost(abort) => Error::Abort(abort.clone()),

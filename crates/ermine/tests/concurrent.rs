@@ -715,7 +715,9 @@ fn whatever_ends_without_a_commit_leaves_nothing() {
 fn a_writer_waits_for_the_one_before_it_under_read_committed() {
     for scheme in [Scheme::Rc, Scheme::RcSsn] {
         for commits in [true, false] {
-            let database = open(scheme);
+            // Longer than the test may take: the wait does not end by time.
+            let options = Options::default().scheme(scheme).wait_max(Duration::from_secs(3600));
+            let database = Database::open_in_memory(options).unwrap();
             let table = database.table::<u64, i64>("table").unwrap();
             fill(&database, &table, [(0, 0)]);
             let first = database.begin(TxnOptions::default()).unwrap();

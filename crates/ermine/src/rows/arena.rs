@@ -408,14 +408,19 @@ pub(crate) struct Arena {
 unsafe impl Send for Arena {}
 
 impl Arena {
+    /// Whether there is memory for a block of so many bytes and for another one that is no longer, whatever is in the lists: most arenas are in
+    /// the middle of a chunk.
+    #[inline]
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.left >= 2 * LARGEST_CLASSED && bytes <= LARGEST_CLASSED && !self.asks
+    }
+
     /// Has memory ready for one block of so many bytes, so that [`Arena::allocate`] takes nothing more from the system. Fails when the database
     /// may not take what that needs; then nothing has changed.
     #[inline]
     pub(crate) fn provide(&mut self, bytes: usize, need: Need) -> Result<()> {
         let class = bytes.div_ceil(STEP) - 1;
-        // Of what is left of the chunk, a write takes two blocks at most.
-        let is_there = class < CLASSES && (self.free[class].length > 0 || self.left >= 2 * LARGEST_CLASSED);
-        if is_there && !self.asks {
+        if self.has_room(bytes) || class < CLASSES && self.free[class].length > 0 && !self.asks {
             return Ok(());
         }
         self.provide_anew(bytes, class, need)

@@ -43,6 +43,9 @@ const WORD: usize = size_of::<u64>();
 const PAGE_ROWS: u64 = (4096 / WORD) as u64;
 
 /// A word for each row, in ranges that are reserved when they are first needed.
+///
+/// Range n has the rows whose [`Words::number`] has its highest bit n places above that of [`FIRST_ROWS`]. A lookup is some ten instructions:
+/// each range is known by where the word of number 0 would be, so that the number itself is the place in it.
 struct Words {
     ranges: [AtomicPtr<u64>; RANGES],
     owned: Mutex<Vec<Region>>,
@@ -56,22 +59,27 @@ impl Words {
         Self { ranges, owned: Mutex::new(Vec::new()), huge_from }
     }
 
-    /// The range of a row, and its place there; of a row beyond the last range, a number that no range has.
+    /// A row's number here, which is at least [`FIRST_ROWS`].
     #[inline]
-    fn place(row: RowId) -> (usize, usize) {
-        let number = row.0 + FIRST_ROWS;
-        let range = number.ilog2() - FIRST_ROWS.ilog2();
-        (range as usize, (number - (FIRST_ROWS << range)) as usize)
+    fn number(row: RowId) -> usize {
+        row.0.wrapping_add(FIRST_ROWS) as usize
+    }
+
+    /// The range of a row; of a row beyond the last range, a number that no range has.
+    #[inline]
+    fn range(row: RowId) -> usize {
+        // Not zero, as the compiler sees.
+        let highest = (Self::number(row) | FIRST_ROWS as usize).ilog2();
+        (highest - FIRST_ROWS.ilog2()) as usize
     }
 
     /// The word of a row, if its range is there.
     #[inline]
     fn find(&self, row: RowId) -> Option<NonNull<u64>> {
-        let (range, at) = Self::place(row);
         // Acquire: pairs with `reserve`.
-        let start = NonNull::new(self.ranges[range].load(Ordering::Acquire))?;
-        // SAFETY: a range has a word for each row up to the next one (`reserve`), and `at` is one of them.
-        Some(unsafe { start.add(at) })
+        let origin = self.ranges[Self::range(row)].load(Ordering::Acquire);
+        // Inside of the range: it has a word for each number with this highest bit (`reserve`).
+        if origin.is_null() { None } else { NonNull::new(origin.wrapping_add(Self::number(row))) }
     }
 
     /// The word of a row.
@@ -86,16 +94,19 @@ impl Words {
     /// As [`Words::word`]; fails where the system has no addresses left.
     #[cold]
     fn reserve(&self, row: RowId) -> Result<NonNull<u64>> {
-        let (range, _) = Self::place(row);
+        let range = Self::range(row);
         let mut owned = self.owned.lock().expect("no code panics while it holds the ranges");
         // Relaxed: under the lock.
         if self.ranges[range].load(Ordering::Relaxed).is_null() {
-            let bytes = (FIRST_ROWS << range) as usize * WORD;
+            let words = (FIRST_ROWS as usize) << range;
+            let bytes = words * WORD;
             let huge_from = if bytes >= self.huge_from { 0 } else { bytes };
             let region = Region::reserve(bytes, huge_from)
                 .map_err(|_| Error::Limit("address space: the system has none left for more rows"))?;
+            let origin = region.start().cast::<u64>().wrapping_sub(words);
+            assert!(!origin.is_null(), "addresses as low as that are not given to programs");
             // Release: pairs with `find`; the zero pages are there with it.
-            self.ranges[range].store(region.start().cast(), Ordering::Release);
+            self.ranges[range].store(origin, Ordering::Release);
             owned.push(region);
         }
         drop(owned);
@@ -320,10 +331,18 @@ mod tests {
     fn every_row_has_a_word_of_its_own() {
         let edges =
             [0, 1, FIRST_ROWS - 1, FIRST_ROWS, 3 * FIRST_ROWS - 1, 3 * FIRST_ROWS, 7 * FIRST_ROWS, CAPACITY - 1];
-        let places = edges.map(|row| Words::place(RowId(row)));
-        let last = FIRST_ROWS as usize - 1;
-        assert_eq!(places[..6], [(0, 0), (0, 1), (0, last), (1, 0), (1, 2 * last + 1), (2, 0)]);
-        assert!(places.iter().all(|&(range, at)| range < RANGES && at < (FIRST_ROWS as usize) << range));
+        let ranges = edges.map(|row| Words::range(RowId(row)));
+        assert_eq!(ranges[..6], [0, 0, 0, 1, 1, 2]);
+        assert!(ranges.iter().all(|&range| range < RANGES));
+        let words = Words::new(usize::MAX);
+        for (row, range) in edges.into_iter().zip(ranges) {
+            let at = words.word(RowId(row)).as_ptr().addr();
+            let origin = words.ranges[range].load(Ordering::Relaxed).addr();
+            let start = origin.wrapping_add((FIRST_ROWS << range) as usize * WORD);
+            let owned = words.owned.lock().unwrap();
+            assert!(owned.iter().any(|region| region.start().addr() == start), "where the range begins");
+            assert!((start..start + (FIRST_ROWS << range) as usize * WORD).contains(&at), "row {row} in range {range}");
+        }
         let array = ChainArray::<()>::new(&Arc::new(Budget::unlimited()));
         let slots = edges.map(|row| std::ptr::from_ref(array.slot(RowId(row))).addr());
         let distinct: std::collections::HashSet<_> = slots.iter().collect();

@@ -65,15 +65,15 @@ impl<S: Scheme> Operation<'_, S> {
         let (index, nodes) = (&table.primary, &self.entered.nodes);
         let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
             group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
-        let arrive = |(at, approach)| {
+        let mut lookups = SmallVec::new();
+        for (at, approach) in group.zip(approaches) {
             let lookup = index.arrive(nodes, keys.key(at), approach);
             if let Some(row) = lookup.row {
                 table.rows.prefetch(row);
             }
-            lookup
-        };
-        let lookups: SmallVec<[Lookup; SIDE_BY_SIDE]> = group.zip(approaches).map(arrive).collect();
-        table.prefetch_versions(lookups.iter().filter_map(|lookup| lookup.row));
+            lookups.push(lookup);
+        }
+        table.prefetch_versions(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
         lookups
     }
 

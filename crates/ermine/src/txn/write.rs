@@ -98,8 +98,8 @@ struct Request<'a, H: CertifierStamps> {
 enum Written {
     /// Whether a row was written.
     Done(bool),
-    /// Nothing yet: it is tried again when this transaction has ended.
-    After(Tid),
+    /// Nothing yet: it is tried again when this transaction has ended, which is at this place.
+    After(Tid, Place),
 }
 
 /// What one try of a write came to.
@@ -147,37 +147,20 @@ impl<S: Scheme> Txn<'_, S> {
 
     fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
         check_key(key)?;
-        let mut operation = self.writing_operation()?;
-        let mut kept = None;
         loop {
+            let mut operation = self.writing_operation()?;
             let table = self.engine.live_table(table)?;
             table.check_writable()?;
             // Before anything is changed.
             operation.provide(table, content)?;
-            let place = match kept {
-                Some(place) => place,
-                None => {
-                    let place = operation.state.footprint.keep(table.id, key);
-                    *kept.insert(place.map_err(|error| operation.fail_write(error))?)
-                }
+            let (other, place) = match operation.write(table, key, content, how) {
+                Ok(Written::Done(written)) => return Ok(written),
+                Ok(Written::After(other, place)) => (other, place),
+                Err(error) => return Err(operation.fail_write(error)),
             };
-            if operation.state.promised.is_none()
-                && let Some(holder) = operation.promise_on(table.id, key)
-            {
-                // It would lose at its commit, if the other one is not over by then.
-                return Err(operation.lose(Conflict::promised(place, holder)));
-            }
-            let tried = operation.write(table, key, place, content, how);
-            operation.state.arena.give_back_provided();
-            match tried.map_err(|error| operation.fail_write(error))? {
-                Written::Done(written) => return Ok(written),
-                Written::After(other) => {
-                    // Outside of the epochs: the table is looked up again afterwards.
-                    drop(operation);
-                    self.outwait(other, place)?;
-                    operation = self.operation()?;
-                }
-            }
+            // Outside of the epochs: the table is looked up again afterwards.
+            drop(operation);
+            self.outwait(other, place)?;
         }
     }
 
@@ -218,10 +201,20 @@ impl<S: Scheme> Txn<'_, S> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Has memory ready for a write: for its version, and for what is kept of it. Indexes may grow into the part of the reserve that reads have.
+    /// Has memory ready for a write: for its version, and for what is kept of it.
+    #[inline]
     fn provide(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
-        let need = content.value().map_or(Need::Shrink, |_| table.need());
         let State { arena, kept, .. } = &mut *self.state;
+        if arena.has_room(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len())) && !kept.is_due() {
+            return Ok(());
+        }
+        self.provide_anew(table, content)
+    }
+
+    /// Indexes may grow into the part of the reserve that reads have.
+    fn provide_anew(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
+        let need = content.value().map_or(Need::Shrink, |_| table.need());
+        let arena = &mut self.state.arena;
         arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), need)?;
         if let Content::Value(_) = content {
             if S::Certifier::TRACKS {
@@ -229,10 +222,30 @@ impl<S: Scheme> Operation<'_, S> {
             }
             self.engine.budget.check(0, Need::Work)?;
         }
-        if kept.is_due() { self.count_kept(need) } else { Ok(()) }
+        self.count_kept(need)
     }
 
+    /// A write for which memory has been provided.
     fn write(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        key: &[u8],
+        content: Content<'_>,
+        how: Put,
+    ) -> Result<Written> {
+        let place = self.state.footprint.keep(table.id, key)?;
+        if self.state.promised.is_none()
+            && let Some(holder) = self.promise_on(table.id, key)
+        {
+            // It would lose at its commit, if the other one is not over by then.
+            return Err(self.lose(Conflict::promised(place, holder)));
+        }
+        let written = self.write_key(table, key, place, content, how);
+        self.state.arena.give_back_provided();
+        written
+    }
+
+    fn write_key(
         &mut self,
         table: &TableStore<StampsOf<S>>,
         key: &[u8],
@@ -255,7 +268,7 @@ impl<S: Scheme> Operation<'_, S> {
         loop {
             match self.try_write(&request, how)? {
                 Tried::Done(written) => return Ok(Written::Done(written)),
-                Tried::After(other) => return Ok(Written::After(other)),
+                Tried::After(other) => return Ok(Written::After(other, place)),
                 Tried::Again => spin.wait(),
             }
         }
