@@ -3,17 +3,19 @@
 //! `tests/fixtures/format-N` is a directory that a version with format N left, without a stop in good order: a checkpoint, rows
 //! in the cold store, a value in a file of its own, secondary indexes, a transaction of several blocks, deletions, and a log behind the
 //! checkpoint. It is never written again; a new format gets a directory of its own, by
-//! `ERMINE_TEST_FIXTURE=DIR cargo test -p ermine --test format -- --ignored`.
+//! `ERMINE_TEST_FIXTURE=DIR cargo test -p ermine --test format -- --ignored`. `tests/fixtures/parallel-1` is one of a single-version scheme, from
+//! before files knew their database: two generations, a checkpoint in the first, killed.
 
 use std::{env, fs, path::Path, sync::Arc};
 
 use ermine::{
-    Database, Error, Options, SecondaryIndex, Table, Uniqueness,
+    Database, Error, Options, Scheme, SecondaryIndex, Table, Uniqueness,
     files::{
         Directory,
         faulty::{FaultyDirectory, Keep},
         real::RealDirectory,
     },
+    verify_in,
 };
 
 type People = Table<u64, String>;
@@ -98,25 +100,65 @@ fn check(directory: Arc<dyn Directory>) {
     db.run(|txn| txn.insert(&people, &8000, "new")).unwrap();
 }
 
-#[test]
-fn directories_of_all_formats_open() {
+/// Copies each fixture whose name begins so, and hands the copy to `check`.
+fn with_copies(prefix: &str, check: impl Fn(&Path)) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let of_kind = |fixture: &fs::DirEntry| fixture.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
     let mut count = 0;
-    for fixture in fs::read_dir(fixtures).unwrap() {
-        let fixture = fixture.unwrap().path();
-        let copy = env::temp_dir().join(format!("ermine-format-{}-{count}", std::process::id()));
+    for fixture in fs::read_dir(fixtures).unwrap().map(Result::unwrap).filter(of_kind) {
+        let copy = env::temp_dir().join(format!("ermine-{prefix}{}-{count}", std::process::id()));
         let _ = fs::remove_dir_all(&copy);
         fs::create_dir(&copy).unwrap();
-        for file in fs::read_dir(&fixture).unwrap() {
+        for file in fs::read_dir(fixture.path()).unwrap() {
             let file = file.unwrap();
             fs::copy(file.path(), copy.join(file.file_name())).unwrap();
         }
-        check(Arc::new(RealDirectory::open(&copy).unwrap()));
-        check_again(&copy);
+        check(&copy);
         fs::remove_dir_all(&copy).unwrap();
         count += 1;
     }
     assert!(count > 0);
+}
+
+#[test]
+fn directories_of_all_formats_open() {
+    with_copies("format-", |copy| {
+        check(Arc::new(RealDirectory::open(copy).unwrap()));
+        check_again(copy);
+    });
+}
+
+/// An earlier program's directory opens, gets an identity, and everything that comes later has it.
+#[test]
+fn directories_of_single_version_schemes_open() {
+    with_copies("parallel-", |copy| {
+        let options = || options().scheme(Scheme::Silo);
+        let of = || Arc::new(RealDirectory::open(copy).unwrap()) as Arc<dyn Directory>;
+        let name_of = |key: u64| format!("{} 1", ["anna", "bert", "carl", "dora"][key as usize % 4]);
+        let kept = |range: std::ops::Range<u64>| range.filter(|key| key % 7 != 0).map(|key| (key, name_of(key)));
+        for turn in 0..4 {
+            let verification = verify_in(&of(), &options(), &mut |_| ()).unwrap();
+            assert!(verification.is_right(), "turn {turn}: {:?}", verification.findings);
+            let db = Database::open_in(of(), options()).unwrap();
+            let people: People = db.table("people").unwrap();
+            let by_name = db
+                .index(&people, "by name", Uniqueness::NonUnique, |_: &u64, name: &str| {
+                    name.chars().take(4).collect::<String>()
+                })
+                .unwrap();
+            let mut expected: Vec<_> = kept(0..300).collect();
+            expected.extend((1000..1000 + turn).map(|key| (key, "new".to_owned())));
+            assert_eq!(db.run(|txn| txn.scan(&people, ..).collect()).unwrap(), expected, "turn {turn}");
+            let anna = db.run(|txn| txn.scan_by(&by_name, "anna".to_owned()..="anna".to_owned()).collect()).unwrap();
+            assert_eq!(anna, kept(0..300).filter(|(key, _)| key % 4 == 0).collect::<Vec<_>>());
+            db.run(|txn| txn.insert(&people, &(1000 + turn), "new")).unwrap();
+            if turn == 2 {
+                db.checkpoint().unwrap();
+            }
+        }
+        fs::remove_file(copy.join("IDENTITY")).unwrap();
+        assert!(Database::open_in(of(), options()).is_err(), "nothing says whose the files are");
+    });
 }
 
 /// What recovery and a stop in good order leave opens, too.

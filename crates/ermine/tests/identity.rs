@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ermine::{
-    Database, Error, Options, Until, Verification,
+    Database, Error, Options, Scheme, Until, Verification,
     files::{
         Directory, Open,
         faulty::{FaultyDirectory, Keep},
@@ -211,6 +211,122 @@ fn a_restore_says_success_of_what_is_right_only() {
     let lost = copy(&archive);
     lost.lose(&whole).unwrap();
     refused(restore(&backup, Some(&lost)), &whole[4..20], "missing");
+}
+
+/// A database of a single-version scheme that was opened twice: a checkpoint, files of the log from before and after it, closed.
+fn single_version(archive: Option<&FaultyDirectory>) -> FaultyDirectory {
+    let directory = FaultyDirectory::new();
+    for turn in 0..2 {
+        let options = archive.map_or_else(options, archiving).scheme(Scheme::Silo);
+        let db = Database::open_in(Arc::new(directory.clone()), options).unwrap();
+        let table = db.table::<u64, Vec<u8>>("rows").unwrap();
+        let put = |key: u64| db.run_async(|txn| txn.put(&table, &(key % 50), &[turn; 2000][..])).map(drop).unwrap();
+        (0..200).for_each(put);
+        db.sync().unwrap();
+        if turn == 0 {
+            db.checkpoint().unwrap();
+        }
+        (0..200).for_each(put);
+        db.sync().unwrap();
+    }
+    archive.into_iter().chain([&directory]).for_each(FaultyDirectory::settle);
+    directory
+}
+
+fn open_single(directory: &FaultyDirectory) -> Result<usize, Error> {
+    let db = Database::open_in(Arc::new(directory.clone()), options().scheme(Scheme::Silo))?;
+    let table = db.table::<u64, Vec<u8>>("rows")?;
+    db.run(|txn| Ok(txn.scan(&table, ..).collect()?.len()))
+}
+
+/// As [`assert_refused`], under a single-version scheme.
+fn assert_single_refused(directory: &FaultyDirectory, name: &str, what: &str) {
+    let of = Arc::new(directory.clone()) as Arc<dyn Directory>;
+    let verified = verify_in(&of, &Options::default().scheme(Scheme::Silo), &mut |_| ());
+    let said = match &verified {
+        Ok(verification) => format!("{:?}", verification.findings),
+        Err(error) => error.to_string(),
+    };
+    assert!(said.contains(name), "{what}: verify says of {name}: {said}");
+    match open_single(directory) {
+        Ok(rows) => panic!("{what}: it opens with {rows} rows"),
+        Err(error) => assert!(error.to_string().contains(name), "{what}: {error}"),
+    }
+}
+
+#[test]
+fn files_of_another_single_version_database_are_refused_by_name() {
+    let (one, other) = (single_version(None), single_version(None));
+    for prefix in ["redo-", "pepoch-", "manifest-", "rows-"] {
+        let (own, others) = (names(&one, prefix), names(&other, prefix));
+        assert!(!own.is_empty(), "{:?}", one.list());
+        for (name, from) in own.iter().zip(&others) {
+            let directory = one.trace().crash(0, Keep::Everything);
+            replace(&directory, name, &content(&other, from));
+            assert_single_refused(&directory, name, "of another database");
+        }
+    }
+    for bytes in [None, Some(0)] {
+        let directory = one.trace().crash(0, Keep::Everything);
+        bytes.map_or_else(|| directory.lose("IDENTITY"), |bytes| directory.cut("IDENTITY", bytes)).unwrap();
+        assert!(open_single(&directory).is_err(), "IDENTITY cut to {bytes:?}");
+    }
+    assert_eq!(open_single(&one).unwrap(), 50);
+}
+
+#[test]
+fn a_generation_of_a_single_version_database_that_is_gone_as_a_whole_is_missed() {
+    let built = single_version(None);
+    let newest = names(&built, "pepoch-").pop().unwrap();
+    let directory = built.trace().crash(0, Keep::Everything);
+    for name in names(&directory, &newest.replace("pepoch-", "redo-")) {
+        directory.lose(&name).unwrap();
+    }
+    directory.lose(&newest).unwrap();
+    assert_single_refused(&directory, &newest, "gone as a whole");
+    // A checkpoint of a later generation has it all, and a generation that wrote nothing leaves nothing to miss.
+    for _ in 0..3 {
+        open_single(&built).unwrap();
+        let db = Database::open_in(Arc::new(built.clone()), options().scheme(Scheme::Silo)).unwrap();
+        db.checkpoint().unwrap();
+        drop(db);
+        built.settle();
+    }
+    assert_eq!(open_single(&built).unwrap(), 50);
+}
+
+#[test]
+fn copies_of_a_single_version_database_are_of_the_same_database() {
+    let of = |directory: &FaultyDirectory| Arc::new(directory.clone()) as Arc<dyn Directory>;
+    let (archive, foreign, backup) = (FaultyDirectory::new(), FaultyDirectory::new(), FaultyDirectory::new());
+    let directory = single_version(Some(&archive));
+    single_version(Some(&foreign));
+    let db = Database::open_in(Arc::new(directory.clone()), archiving(&archive).scheme(Scheme::Silo)).unwrap();
+    db.backup_in(&backup).unwrap();
+    let table = db.table::<u64, Vec<u8>>("rows").unwrap();
+    db.run(|txn| txn.put(&table, &100, &[1; 2000][..])).unwrap();
+    db.archive_now().unwrap();
+    drop(db);
+    [&directory, &archive, &backup].iter().for_each(|directory| directory.settle());
+    let own = content(&directory, "IDENTITY")[16..32].to_vec();
+    assert_eq!(content(&backup, "IDENTITY")[16..32], own);
+    assert_eq!(open_single(&backup.trace().crash(0, Keep::Everything)).unwrap(), 50);
+    let restore = |archive: &FaultyDirectory, target: &FaultyDirectory| {
+        restore_in(&of(&backup), Some(&of(archive)), &of(target), Until::End, &mut |_| ())
+    };
+    let target = FaultyDirectory::new();
+    let restored = restore(&archive, &target).unwrap();
+    assert!(restored.archived_segments > 0, "{restored:?}");
+    assert_eq!(content(&target, "IDENTITY")[16..32], own);
+    assert_eq!(open_single(&target).unwrap(), 51);
+    // The log of another database with the same history, in the archive and as the archive.
+    let name = names(&archive, "redo-").pop().unwrap();
+    let mixed = archive.trace().crash(0, Keep::Everything);
+    replace(&mixed, &name, &content(&foreign, names(&foreign, "redo-").last().unwrap()));
+    let opened = Database::open_in(Arc::new(directory), archiving(&foreign).scheme(Scheme::Silo)).map(drop);
+    assert!(opened.unwrap_err().to_string().contains("archive"), "the archive of another database");
+    let restored = restore(&mixed, &FaultyDirectory::new());
+    assert!(restored.unwrap_err().to_string().contains(&name), "a file of another database");
 }
 
 /// A segment with the label that it would have in another database.

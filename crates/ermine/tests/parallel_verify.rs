@@ -83,7 +83,9 @@ fn find_flipped_bits(options: Options) {
     build(&directory, options);
     for name in directory.list().unwrap() {
         let end = end(&directory, &name);
-        let is_counted = |at: &u64| !name.starts_with("pepoch-") || at % 4096 < 48;
+        let slot_bytes = if name.starts_with("pepoch-") { 48 } else { 60 };
+        let has_slots = name.starts_with("pepoch-") || name == "IDENTITY";
+        let is_counted = |at: &u64| !has_slots || at % 4096 < slot_bytes;
         let step = if name.starts_with("rows-") || name.starts_with("redo-") { end / 97 + 1 } else { 1 };
         for at in (0..end).step_by(step as usize).chain([end - 1]).filter(is_counted) {
             directory.flip(&name, at, (at % 8) as u8).unwrap();

@@ -154,10 +154,20 @@ impl<'a> Filling<'a> {
         let at = at.min(span.end);
         let file = self.copy_unsynced(from, name, &target, span.position(at))?;
         close_segment(&*file, span, at, self.said.map(|said| said.identity))?;
-        if let Some(said) = &mut self.said {
-            (said.newest, said.durable) = (said.newest.max(span.sequence + 1), said.durable.max(at));
-        }
+        self.note(span.sequence + 1, at);
         Ok(())
+    }
+
+    /// What the copy will say of itself; `None`: nothing.
+    pub(super) fn said(&self) -> Option<Said> {
+        self.said
+    }
+
+    /// A file of the log has been copied: one more than its number, and up to where the log is durable with it.
+    pub(super) fn note(&mut self, newest: u64, durable: u64) {
+        if let Some(said) = &mut self.said {
+            (said.newest, said.durable) = (said.newest.max(newest), said.durable.max(durable));
+        }
     }
 
     /// Copies the checkpoint, without its marker, and the files of the cold store that it names.

@@ -236,11 +236,11 @@ fn make_marker_sure(directory: &dyn Directory, image: &Image) -> io::Result<()> 
 }
 
 /// The file that says whose the others are.
-fn open_identity(directory: &dyn Directory) -> Result<IdentityFile> {
+pub(super) fn open_identity(directory: &dyn Directory) -> Result<IdentityFile> {
     IdentityFile::open(directory).map_err(storage)?.ok_or_else(no_identity)
 }
 
-fn no_identity() -> Error {
+pub(super) fn no_identity() -> Error {
     let what = "it does not say which database this is: bring the file back from a copy, or restore a backup";
     Error::Corrupt { file: IDENTITY.into(), offset: 0, what: what.into() }
 }

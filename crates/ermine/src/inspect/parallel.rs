@@ -136,14 +136,17 @@ impl ParallelLog {
 
     /// Goes through a file.
     pub fn records(&self, file: &LogFile) -> Result<LogRecords> {
-        let (head, records) = Records::open(&*self.places.devices[file.device], file.name).map_err(storage)?;
+        let (head, records) =
+            Records::open(&*self.places.devices[file.device], file.name, self.places.said).map_err(storage)?;
         let is_its_own = head.is_some_and(|head| head.name == file.name && head.device as usize == file.device);
         Ok(LogRecords { records: is_its_own.then_some(records) })
     }
 
     /// What the newest checkpoint says; `None`: there is none.
     pub fn checkpoint(&self) -> Result<Option<ParallelCheckpoint>> {
-        let Some(manifest) = newest_manifest(&*self.places.directory, &self.names)? else { return Ok(None) };
+        let Some(manifest) = newest_manifest(&*self.places.directory, &self.names, self.places.said)? else {
+            return Ok(None);
+        };
         let rows = (0..).zip(&manifest.files).map(|(number, of)| RowsOfCheckpoint {
             file: Role::Rows(manifest.epoch, number).name(),
             device: of.device,
@@ -167,7 +170,7 @@ impl LogFile {
     fn look(places: &Places, device: usize, name: FileName, names: &[String]) -> Result<Self> {
         let length = places.devices[device].open(&name.to_string(), Open::Read).and_then(|file| file.length());
         let persistent = match names.contains(&pepoch::name_of(name.generation)) {
-            true => pepoch::read(&*places.directory, name.generation).map_err(storage)?,
+            true => pepoch::read(&*places.directory, name.generation, places.said).map_err(storage)?,
             false => None,
         };
         let whole = persistent.as_ref().map(|persistent| whole_to(places, device, name, persistent)).transpose()?;

@@ -72,6 +72,12 @@ impl Identity {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
+
+    /// CRC-32C of `bytes`, and then of the identity of their database; `None`: of one of an earlier program.
+    pub(crate) fn sum(of: Option<Self>, bytes: &[u8]) -> u32 {
+        let crc = crc32c::crc32c(bytes);
+        of.map_or(crc, |of| crc32c::crc32c_append(crc, &of.bytes()))
+    }
 }
 
 impl fmt::Display for Identity {

@@ -110,6 +110,7 @@ impl<P: InPlace> Engine<P> {
             nodes,
             memory,
             places,
+            identity,
             generation,
             epoch,
             checkpoint_bytes,
@@ -127,6 +128,7 @@ impl<P: InPlace> Engine<P> {
                 file_bytes: options.segment_bytes,
                 buffer_bytes: options.log_buffer_bytes,
                 interval: options.epoch_interval,
+                identity,
             };
             engine.log = Some(ParallelLog::start(engine.epochs.clock().clone(), start)?);
         }

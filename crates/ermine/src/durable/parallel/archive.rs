@@ -37,7 +37,7 @@ use crate::{
     log::{
         parallel::{
             ParallelLog,
-            file::FileName,
+            file::{FileName, Records},
             pepoch::{self, Persistent},
         },
         record::{put_number, take_number},
@@ -174,10 +174,16 @@ impl Archive {
         let archive = Self { to, contents: std::sync::Mutex::new(contents.clone()) };
         for (of, limit) in &contents.limits {
             let own = match places.directory.list().map_err(storage)?.contains(&pepoch::name_of(*of)) {
-                true => pepoch::read(&*places.directory, *of).map_err(storage)?,
+                true => pepoch::read(&*places.directory, *of, places.said).map_err(storage)?,
                 false => None,
             };
             if *of >= generation || own.is_some_and(|own| own.epoch < *limit) {
+                return Err(archive.is_of_another());
+            }
+        }
+        if let Some((file, (_, is_part))) = contents.files.last_key_value() {
+            let newest = archive.to.open(&name_of(*file, *is_part), Open::Read).map_err(storage)?;
+            if Records::of(newest, places.said).map_err(storage)?.0.is_none() {
                 return Err(archive.is_of_another());
             }
         }
@@ -197,12 +203,13 @@ impl Archive {
         let mut contents = self.contents.lock().expect("no code panics while it archives").clone();
         let micros = now_micros();
         let names = places.directory.list().map_err(storage)?;
-        let manifest = newest_manifest(&*places.directory, &names)?;
+        let manifest = newest_manifest(&*places.directory, &names, places.said)?;
         let from = manifest.as_ref().map_or(0, |manifest| manifest.epoch);
         let last = manifest.as_ref().map_or(0, |manifest| manifest.last_epoch);
         let mut persistent: BTreeMap<u32, Persistent> = BTreeMap::new();
         for of in names.iter().filter_map(|name| pepoch::generation_of(name)) {
-            persistent.extend(pepoch::read(&*places.directory, of).map_err(storage)?.map(|read| (of, read)));
+            persistent
+                .extend(pepoch::read(&*places.directory, of, places.said).map_err(storage)?.map(|read| (of, read)));
         }
         if let Some(own) = persistent.get_mut(&generation) {
             // It may have been read before it was synced. What it says of files was synced before.

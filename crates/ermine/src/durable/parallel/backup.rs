@@ -37,7 +37,7 @@ impl<P: InPlace> Engine<P> {
         let (log, checkpoints) = self.log_and_checkpoints()?;
         let began = Instant::now();
         log.check()?;
-        let mut filling = Filling::begin(to, None, watch)?;
+        let mut filling = Filling::begin(to, checkpoints.places.said, watch)?;
         let mut state = checkpoints.lock();
         let (distance, bytes) = state.distance(log);
         if !state.has_one() || distance > OLD_BYTES.max(bytes / 2) {

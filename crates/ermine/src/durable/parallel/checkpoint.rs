@@ -252,6 +252,7 @@ impl<P: InPlace> Engine<P> {
             files,
             tables: names_by_number(&self.tables.held()),
             micros: now_micros(),
+            identity: places.said.map(|said| said.identity),
         };
         manifest.publish(&*places.directory).map_err(storage)?;
         // From here on it counts, whatever happens to older ones.

@@ -8,14 +8,17 @@ use std::{
 };
 
 use super::{
-    super::{copy::UNFINISHED, store::storage},
+    super::{copy::UNFINISHED, recovery::no_identity, store::storage},
     image::Manifest,
 };
 use crate::{
     error::{Error, Result},
-    log::parallel::{
-        file::{FileName, Records},
-        pepoch::{self, Persistent},
+    log::{
+        identity::{self, IDENTITY, Said},
+        parallel::{
+            file::{FileName, Records},
+            pepoch::{self, Persistent},
+        },
     },
     options::{Options, Scheme},
     platform::file::{Directory, real::RealDirectory, wary::WaryDirectory},
@@ -25,6 +28,8 @@ use crate::{
 pub(crate) struct Places {
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) devices: Vec<Arc<dyn Directory>>,
+    /// What the database says of itself; `None`: it is new, or an earlier program's.
+    pub(crate) said: Option<Said>,
 }
 
 impl Places {
@@ -51,7 +56,12 @@ impl Places {
         if devices.is_empty() {
             devices.push(directory.clone());
         }
-        Ok(Self { directory, devices })
+        let has_identity = directory.list().map_err(storage)?.iter().any(|name| name == IDENTITY);
+        let said = if has_identity { identity::read(&*directory).map_err(storage)? } else { None };
+        if has_identity && said.is_none() {
+            return Err(no_identity());
+        }
+        Ok(Self { directory, devices, said })
     }
 }
 
@@ -180,7 +190,7 @@ pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
         )));
     }
     let roles = |names: &[String]| names.iter().filter_map(|name| Role::parse(name)).collect::<Vec<_>>();
-    let mut found = Found { manifest: newest_manifest(&*places.directory, &names)?, ..Found::default() };
+    let mut found = Found { manifest: newest_manifest(&*places.directory, &names, places.said)?, ..Found::default() };
     let counts = found.manifest.as_ref().map(|manifest| manifest.epoch);
     for role in roles(&names) {
         if !matches!(role, Role::Rows(..)) && Some(role) != counts.map(Role::Manifest) {
@@ -191,7 +201,7 @@ pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
     let mut unread = Vec::new();
     for generation in names.iter().filter_map(|name| pepoch::generation_of(name)) {
         found.generation = found.generation.max(generation);
-        match pepoch::read(&*places.directory, generation).map_err(storage)? {
+        match pepoch::read(&*places.directory, generation, places.said).map_err(storage)? {
             Some(persistent) => drop(found.persistent.insert(generation, persistent)),
             None => unread.push(generation),
         }
@@ -226,21 +236,28 @@ pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
             }
         }
     }
-    for generation in found.persistent.keys().chain(&unread).filter(|generation| !used.contains(generation)) {
+    // That of the newest one stays until there is a later one: it is missed otherwise (`check_newest`).
+    let is_unused = |generation: &&u32| !used.contains(*generation) && Some(**generation) != newest_noted(places);
+    for generation in found.persistent.keys().chain(&unread).filter(is_unused) {
         found.leftovers.push((None, pepoch::name_of(*generation)));
     }
+    check_newest(places, &found)?;
     check_complete(places, &found)?;
     found.redo.sort_by_key(|redo| std::cmp::Reverse(redo.name));
     Ok(found)
 }
 
 /// The checkpoint that counts.
-pub(crate) fn newest_manifest(directory: &dyn Directory, names: &[String]) -> Result<Option<Manifest>> {
+pub(crate) fn newest_manifest(
+    directory: &dyn Directory,
+    names: &[String],
+    said: Option<Said>,
+) -> Result<Option<Manifest>> {
     let epochs = names.iter().filter_map(|name| match Role::parse(name)? {
         Role::Manifest(epoch) => Some(epoch),
         _ => None,
     });
-    epochs.max().map(|epoch| Manifest::read(directory, epoch)).transpose()
+    epochs.max().map(|epoch| Manifest::read(directory, epoch, said)).transpose()
 }
 
 /// Up to where a file of the log must be whole. Of the newest one its generation's persistent epoch says so, of another one the file
@@ -251,11 +268,26 @@ pub(crate) fn whole_to(places: &Places, device: usize, name: FileName, persisten
         return Ok(if name.sequence == reach.sequence { reach.bytes } else { 0 });
     }
     let next = FileName { sequence: name.sequence + 1, ..name };
-    match Records::open(&*places.devices[device], next) {
+    match Records::open(&*places.devices[device], next, places.said) {
         Ok((head, _)) => Ok(head.map_or(0, |head| head.before)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(error) => Err(storage(error)),
     }
+}
+
+/// The generation that was noted as the newest one with a commit that was acknowledged.
+fn newest_noted(places: &Places) -> Option<u32> {
+    u32::try_from(places.said?.newest.checked_sub(1)?).ok()
+}
+
+/// The generation is there that was noted as the newest, unless a checkpoint of a later one has it all.
+fn check_newest(places: &Places, found: &Found) -> Result<()> {
+    let newest = newest_noted(places).filter(|newest| !found.persistent.contains_key(newest));
+    let Some(newest) = newest else { return Ok(()) };
+    if found.manifest.as_ref().is_some_and(|manifest| manifest.generation > newest) {
+        return Ok(());
+    }
+    Err(Error::Corrupt { file: pepoch::name_of(newest), offset: 0, what: "it is missing, or was cut".into() })
 }
 
 /// Every file is there that was whole, from the first that is needed on.

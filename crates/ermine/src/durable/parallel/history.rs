@@ -16,10 +16,13 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    log::parallel::{
-        file::{FILE_HEAD_BYTES, FileHead, FileName, Records},
-        pepoch::{self, Persistent, PersistentFile, Reach},
-        record::Note,
+    log::{
+        identity::Said,
+        parallel::{
+            file::{FILE_HEAD_BYTES, FileHead, FileName, Records},
+            pepoch::{self, Persistent, PersistentFile, Reach},
+            record::Note,
+        },
     },
     platform::file::{Directory, File, Open},
     rows::in_place::CommitTid,
@@ -87,17 +90,26 @@ impl History {
 
     /// Copies the files, so that the copy is a log of one device in which records of later epochs than `until` do not count.
     pub(super) fn copy_to(&self, filling: &mut Filling<'_>, until: u64) -> io::Result<()> {
+        let identity = filling.said().map(|said| said.identity);
         let mut last: BTreeMap<u32, Reach> = BTreeMap::new();
         for (file, place) in self.files.iter().filter(|(_, place)| place.bytes > FILE_HEAD_BYTES as u64) {
             let before = last.entry(file.generation).or_default();
             let name = FileName { generation: file.generation, sequence: before.sequence + 1 };
             let head = FileHead { name, device: 0, before: before.bytes };
-            filling.copy_behind(&*place.directory, &place.name, &name.to_string(), &head.bytes(), place.bytes)?;
+            filling.copy_behind(
+                &*place.directory,
+                &place.name,
+                &name.to_string(),
+                &head.bytes(identity),
+                place.bytes,
+            )?;
             *before = Reach { sequence: name.sequence, bytes: place.bytes };
         }
         for (generation, reach) in last {
             let persistent = Persistent { epoch: self.limits[&generation].min(until), reach: vec![reach] };
-            PersistentFile::fill(filling.create(&pepoch::name_of(generation))?, &persistent)?;
+            let of = pepoch::Of { generation, identity };
+            PersistentFile::fill(filling.create(&pepoch::name_of(generation))?, of, &persistent)?;
+            filling.note(u64::from(generation) + 1, persistent.epoch);
         }
         Ok(())
     }
@@ -114,8 +126,9 @@ impl LogFile {
 }
 
 impl Place {
-    /// Goes through the records of a file, all of which must be whole; `limit`: the last epoch that counts.
-    pub(super) fn read(&self, limit: u64) -> Result<Contents> {
+    /// Goes through the records of a file of the database that says this of itself, all of which must be whole; `limit`: the last epoch that
+    /// counts.
+    pub(super) fn read(&self, limit: u64, said: Option<Said>) -> Result<Contents> {
         let mut contents = Contents::default();
         if self.bytes <= FILE_HEAD_BYTES as u64 {
             return Ok(contents);
@@ -129,9 +142,9 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged(0, "it is missing")),
             file => file.map_err(storage)?,
         };
-        let (head, mut records) = Records::of(file).map_err(storage)?;
+        let (head, mut records) = Records::of(file, said).map_err(storage)?;
         if head.is_none() {
-            return Err(damaged(0, "it has no head"));
+            return Err(damaged(0, "it has no head of this database"));
         }
         while records.at() < self.bytes {
             let at = records.at();

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     log::{
+        identity::{Identity, Said},
         parallel::{file::FileName, record::Row},
         record::{put_number, take_number},
     },
@@ -69,6 +70,8 @@ pub(crate) struct Manifest {
     pub(crate) tables: Vec<String>,
     /// A moment at which the last epoch had ended, in microseconds since 1970; zero: not known, by an earlier version.
     pub(crate) micros: u64,
+    /// Of the database, over which its sums and those of its files go; `None`: an earlier program wrote it.
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Manifest {
@@ -98,16 +101,16 @@ impl Manifest {
             "a manifest is longer than is read"
         );
         let mut bytes = MANIFEST_MAGIC.to_vec();
-        bytes.extend(crc32c::crc32c(&body).to_le_bytes());
+        bytes.extend(Identity::sum(self.identity, &body).to_le_bytes());
         bytes.extend((body.len() as u32).to_le_bytes());
         bytes.extend(body);
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    fn decode(bytes: &[u8], of: Option<Identity>) -> Option<Self> {
         let (head, mut body) = bytes.split_at_checked(MANIFEST_HEAD_BYTES)?;
         let is_whole = head[..8] == MANIFEST_MAGIC
-            && head[8..12] == crc32c::crc32c(body).to_le_bytes()
+            && head[8..12] == Identity::sum(of, body).to_le_bytes()
             && head[12..] == (body.len() as u32).to_le_bytes();
         if !is_whole {
             return None;
@@ -130,11 +133,11 @@ impl Manifest {
         });
         let tables = tables.collect::<Option<_>>()?;
         let micros = take_number(input).unwrap_or(0);
-        Some(Self { epoch, last_epoch, generation, first, files, tables, micros })
+        Some(Self { epoch, last_epoch, generation, first, files, tables, micros, identity: of })
     }
 
     /// Reads the manifest of a checkpoint.
-    pub(super) fn read(directory: &dyn Directory, epoch: u64) -> Result<Self> {
+    pub(super) fn read(directory: &dyn Directory, epoch: u64, said: Option<Said>) -> Result<Self> {
         let name = Role::Manifest(epoch).name();
         let damaged = |what: &str| Error::Corrupt { file: name.clone(), offset: 0, what: what.into() };
         let file = directory.open(&name, Open::Read).map_err(storage)?;
@@ -144,8 +147,12 @@ impl Manifest {
         }
         let mut bytes = vec![0; length as usize];
         let read = file.read_at(0, &mut bytes).map_err(storage)?;
-        let manifest = Self::decode(&bytes[..read]).filter(|manifest| manifest.epoch == epoch);
-        manifest.ok_or_else(|| damaged("it is no whole manifest"))
+        let own = said.and_then(|said| Self::decode(&bytes[..read], Some(said.identity)));
+        let is_old = |old: &Self| said.is_none_or(|said| u64::from(old.generation) < said.unlabelled);
+        let manifest = own.or_else(|| Self::decode(&bytes[..read], None).filter(is_old));
+        manifest
+            .filter(|manifest| manifest.epoch == epoch)
+            .ok_or_else(|| damaged("it is no whole manifest of this database"))
     }
 
     /// Makes it count: durable when this returns.
@@ -162,12 +169,12 @@ impl Manifest {
     }
 }
 
-fn head(epoch: u64, number: u32) -> [u8; HEAD_BYTES] {
+fn head(epoch: u64, number: u32, of: Option<Identity>) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..8].copy_from_slice(&ROWS_MAGIC);
     head[8..16].copy_from_slice(&epoch.to_le_bytes());
     head[16..20].copy_from_slice(&number.to_le_bytes());
-    let crc = crc32c::crc32c(&head[..20]);
+    let crc = Identity::sum(of, &head[..20]);
     head[20..].copy_from_slice(&crc.to_le_bytes());
     head
 }
@@ -249,7 +256,7 @@ impl RowsWriter {
         compresses: bool,
     ) -> io::Result<Self> {
         let file = places.devices[device].open(&Role::Rows(epoch, number).name(), Open::Create)?;
-        file.write_at(0, &head(epoch, number))?;
+        file.write_at(0, &head(epoch, number, places.said.map(|said| said.identity)))?;
         let info = RowsFile { device, bytes: HEAD_BYTES as u64, rows: 0 };
         Ok(Self { file, info, is_synced: false, packed: compresses.then(Vec::new) })
     }
@@ -302,8 +309,8 @@ pub(super) fn read_rows(
     }
     let mut first = [0; HEAD_BYTES];
     file.read_at(0, &mut first).map_err(storage)?;
-    if first != head(manifest.epoch, number) {
-        return Err(damaged(0, "it has no head"));
+    if first != head(manifest.epoch, number, manifest.identity) {
+        return Err(damaged(0, "it has no head of this database"));
     }
     let (mut at, mut rows, mut blocks) = (HEAD_BYTES as u64, 0, 0);
     let (mut block, mut unpacked) = (Vec::new(), Vec::new());
@@ -369,14 +376,19 @@ mod tests {
     fn a_manifest_comes_back_or_is_found_out() {
         let files = vec![RowsFile { device: 1, bytes: 1 << 40, rows: 7 }];
         let (first, tables) = (vec![3, 1], vec!["accounts".into()]);
-        let manifest = Manifest { epoch: 300, last_epoch: 301, generation: 4, first, files, tables, micros: 1 << 50 };
+        let (micros, identity) = (1 << 50, Some(Identity::draw()));
+        let manifest = Manifest { epoch: 300, last_epoch: 301, generation: 4, first, files, tables, micros, identity };
         let bytes = manifest.encode();
-        assert_eq!(Manifest::decode(&bytes), Some(manifest));
+        assert_eq!(Manifest::decode(&bytes, identity), Some(manifest));
+        // It is of that database, and no other one's.
+        for of in [None, Some(Identity::draw())] {
+            assert_eq!(Manifest::decode(&bytes, of), None);
+        }
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1;
-            assert_eq!(Manifest::decode(&flipped), None, "a flip at {at}");
-            assert_eq!(Manifest::decode(&bytes[..at]), None);
+            assert_eq!(Manifest::decode(&flipped, identity), None, "a flip at {at}");
+            assert_eq!(Manifest::decode(&bytes[..at], identity), None);
         }
     }
 }

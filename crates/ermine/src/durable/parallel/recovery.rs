@@ -16,7 +16,10 @@
 use std::{sync::Arc, time::Instant};
 
 use super::{
-    super::{recovery::Recovery, store::storage},
+    super::{
+        recovery::{Recovery, open_identity},
+        store::storage,
+    },
     files::{Found, Places, Redo, find, remove},
     image::{Manifest, read_rows},
     loading::{Loaded, Loading, side_by_side},
@@ -26,10 +29,13 @@ use crate::{
     epoch::EpochManager,
     error::{Error, Result},
     ids::Stamp,
-    log::parallel::{
-        file::{FILE_HEAD_BYTES, FileName, Records},
-        pepoch,
-        record::{Note, Row},
+    log::{
+        identity::{IdentityFile, Said},
+        parallel::{
+            file::{FILE_HEAD_BYTES, FileName, Records},
+            pepoch,
+            record::{Note, Row},
+        },
     },
     options::Options,
     platform::{budget::Budget, file::Directory},
@@ -50,6 +56,8 @@ pub(crate) struct Recovered<C: Control> {
     pub(crate) nodes: Arc<EpochManager>,
     pub(crate) memory: Arc<Pool>,
     pub(crate) places: Places,
+    /// Whose the files are.
+    pub(crate) identity: Arc<IdentityFile>,
     /// The generation that begins, and its first epoch.
     pub(crate) generation: u32,
     pub(crate) epoch: u64,
@@ -79,7 +87,7 @@ pub(crate) fn recover<C: Control>(
     budget: &Arc<Budget>,
 ) -> Result<Recovered<C>> {
     let began = Instant::now();
-    let places = Places::open(directory, options)?;
+    let mut places = Places::open(directory, options)?;
     let found = find(&places, options.scheme)?;
     let path = directory.path();
     if found.manifest.is_some() || !found.redo.is_empty() {
@@ -126,6 +134,15 @@ pub(crate) fn recover<C: Control>(
     let generation =
         generation.ok_or(Error::Limit("2^32 openings of one database: names of files have no room for more"))?;
     let generations = found.persistent.len();
+    let identity = match places.said {
+        Some(_) => open_identity(&*places.directory)?,
+        None => {
+            let is_new = found.generation == 0 && found.manifest.is_none();
+            let said = Said::of_new(if is_new { 0 } else { generation.into() });
+            places.said = Some(said);
+            IdentityFile::create(&*places.directory, said).map_err(storage)?
+        }
+    };
     Ok(Recovered {
         tables,
         dropped,
@@ -133,6 +150,7 @@ pub(crate) fn recover<C: Control>(
         nodes,
         memory,
         places,
+        identity: Arc::new(identity),
         generation,
         epoch,
         checkpoint_bytes,
@@ -150,7 +168,7 @@ pub(super) fn replay(
 ) -> Result<Replayed> {
     let Redo { device, name, whole, limit } = *redo;
     let damaged = |offset: u64, what: &str| Error::Corrupt { file: name.to_string(), offset, what: what.into() };
-    let (head, mut records) = Records::open(&*places.devices[device], name).map_err(storage)?;
+    let (head, mut records) = Records::open(&*places.devices[device], name, places.said).map_err(storage)?;
     let is_its_own = |of: FileName, number: u32| of == name && number as usize == device;
     match head {
         Some(head) if is_its_own(head.name, head.device) => {}
@@ -159,7 +177,7 @@ pub(super) fn replay(
                 format!("it is {} of log directory {}: name the directories in their order", head.name, head.device);
             return Err(damaged(0, &what));
         }
-        None if whole > 0 => return Err(damaged(0, "it has no head")),
+        None if whole > 0 => return Err(damaged(0, "it has no head of this database")),
         None => return Ok(Replayed::default()),
     }
     let mut replayed = Replayed::default();
@@ -195,5 +213,5 @@ fn make_sure(places: &Places, found: &Found) -> Result<()> {
         manifest.publish(&*places.directory).map_err(storage)?;
     }
     let Some((generation, _)) = found.persistent.last_key_value() else { return Ok(()) };
-    pepoch::make_sure(&*places.directory, *generation).map_err(storage)
+    pepoch::make_sure(&*places.directory, *generation, places.said).map_err(storage)
 }

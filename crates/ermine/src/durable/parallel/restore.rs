@@ -56,7 +56,7 @@ pub(in super::super) fn restore(
     let mut read: Vec<(_, Contents)> = Vec::new();
     let mut done = 0;
     for (file, place) in &history.files {
-        let contents = place.read(history.limits[&file.generation].min(log.to))?;
+        let contents = place.read(history.limits[&file.generation].min(log.to), places.said)?;
         notes.extend(&contents.notes);
         done += place.bytes;
         progress(Progress { step: "reading the log", done, total });
@@ -77,7 +77,7 @@ pub(in super::super) fn restore(
         progress(copied);
         Ok(())
     };
-    let mut filling = Filling::begin(target, None, watch)?;
+    let mut filling = Filling::begin(target, places.said, watch)?;
     filling.expect(history.bytes());
     if let Some(manifest) = &found.manifest {
         manifest.copy_rows(&mut filling, &places.devices).map_err(storage)?;

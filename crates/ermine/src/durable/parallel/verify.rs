@@ -24,7 +24,10 @@ use super::{
 use crate::{
     error::{Error, Result},
     index::{Batch, Index, Walk},
-    log::parallel::{pepoch, record::Row},
+    log::{
+        identity::{self, IDENTITY},
+        parallel::{pepoch, record::Row},
+    },
     options::{Options, Scheme},
     platform::{
         budget::Budget,
@@ -66,6 +69,12 @@ struct Check<'v> {
 
 impl Check<'_> {
     fn run(mut self) -> Result<()> {
+        if self.places.said.is_some() {
+            self.verification.files += 1;
+            for at in identity::damaged_slots(&*self.places.directory).map_err(storage)? {
+                self.verification.tell(IDENTITY, at, "there is no whole slot");
+            }
+        }
         self.check_epochs()?;
         let before = self.verification.wrong;
         if let Some(manifest) = &self.found.manifest.clone() {
@@ -91,7 +100,7 @@ impl Check<'_> {
         for generation in used {
             let name = pepoch::name_of(generation);
             self.verification.files += 1;
-            for at in pepoch::damaged_slots(&*self.places.directory, generation).map_err(storage)? {
+            for at in pepoch::damaged_slots(&*self.places.directory, generation, self.places.said).map_err(storage)? {
                 self.verification.tell(&name, at, "there is no whole persistent epoch");
             }
             let epoch = self.found.persistent[&generation].epoch;

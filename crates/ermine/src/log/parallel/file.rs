@@ -7,12 +7,16 @@
 //!
 //! A generation is one time that the database was open. The head is in the same write as the first records. Where a file must be
 //! whole up to is said by the file after it, and of the last one by the persistent epoch ([`super::pepoch`]); what is behind
-//! may be torn. The sum in the head is over everything else in it.
+//! may be torn. The sum in the head is over everything else in it, and then over the identity of the database: a head of another
+//! database is none here.
 
 use std::{io, sync::Arc};
 
 use super::record::{HEAD_BYTES, Head, RECORD_BYTES_MAX};
-use crate::platform::file::{Directory, File, Open};
+use crate::{
+    log::identity::{Identity, Said},
+    platform::file::{Directory, File, Open},
+};
 
 const PREFIX: &str = "redo-";
 const MAGIC: [u8; 8] = *b"ERMREDO1";
@@ -52,7 +56,8 @@ pub(crate) struct FileHead {
 }
 
 impl FileHead {
-    pub(crate) fn bytes(&self) -> [u8; FILE_HEAD_BYTES] {
+    /// As it stands in a file of the database with that identity; `None`: of one of an earlier program.
+    pub(crate) fn bytes(&self, of: Option<Identity>) -> [u8; FILE_HEAD_BYTES] {
         let mut bytes = [0; FILE_HEAD_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         let words = [self.name.generation, self.device, self.name.sequence];
@@ -60,18 +65,21 @@ impl FileHead {
             bytes[8 + 4 * at..][..4].copy_from_slice(&word.to_le_bytes());
         }
         bytes[24..].copy_from_slice(&self.before.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes);
+        let crc = Identity::sum(of, &bytes);
         bytes[20..24].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
-    /// `None`: these bytes are no head.
-    pub(crate) fn read(bytes: &[u8; FILE_HEAD_BYTES]) -> Option<Self> {
+    /// `None`: these bytes are no head, or one of another database.
+    pub(crate) fn read(bytes: &[u8; FILE_HEAD_BYTES], said: Option<Said>) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let name = FileName { generation: word(8), sequence: word(16) };
         let before = u64::from_le_bytes(bytes[24..].try_into().expect("eight bytes"));
         let head = Self { name, device: word(12), before };
-        (head.bytes() == *bytes).then_some(head)
+        let is_old = said.is_none_or(|said| u64::from(name.generation) < said.unlabelled);
+        let is_right =
+            is_old && head.bytes(None) == *bytes || said.is_some_and(|said| head.bytes(Some(said.identity)) == *bytes);
+        is_right.then_some(head)
     }
 }
 
@@ -90,16 +98,20 @@ impl Records {
     /// Bytes read at a time.
     const READ_BYTES: usize = 1 << 20;
 
-    /// Opens a file; `None` in place of the head: it has none that is whole.
-    pub(crate) fn open(directory: &dyn Directory, name: FileName) -> io::Result<(Option<FileHead>, Self)> {
-        Self::of(directory.open(&name.to_string(), Open::Read)?)
+    /// Opens a file of the database that says this of itself; `None` in place of the head: it has none that is whole and the database's.
+    pub(crate) fn open(
+        directory: &dyn Directory,
+        name: FileName,
+        said: Option<Said>,
+    ) -> io::Result<(Option<FileHead>, Self)> {
+        Self::of(directory.open(&name.to_string(), Open::Read)?, said)
     }
 
     /// As [`Records::open`], of a file that may have another name.
-    pub(crate) fn of(file: Arc<dyn File>) -> io::Result<(Option<FileHead>, Self)> {
+    pub(crate) fn of(file: Arc<dyn File>, said: Option<Said>) -> io::Result<(Option<FileHead>, Self)> {
         let length = file.length()?;
         let mut records = Self { file, length, at: 0, buffer: Vec::new(), from: 0 };
-        let head = records.bytes(0, FILE_HEAD_BYTES)?.and_then(|bytes| FileHead::read(bytes.try_into().ok()?));
+        let head = records.bytes(0, FILE_HEAD_BYTES)?.and_then(|bytes| FileHead::read(bytes.try_into().ok()?, said));
         records.at = FILE_HEAD_BYTES as u64;
         Ok((head, records))
     }
@@ -158,11 +170,18 @@ mod tests {
             ["redo-7-1f", "redo-00000007", "log-00000007-0000001f"].iter().all(|name| FileName::parse(name).is_none())
         );
         let head = FileHead { name, device: 2, before: 99 };
-        assert_eq!(FileHead::read(&head.bytes()), Some(head));
+        let said = Said::of_new(7);
+        let (old, own) = (head.bytes(None), head.bytes(Some(said.identity)));
+        assert_eq!((FileHead::read(&old, None), FileHead::read(&own, Some(said))), (Some(head), Some(head)));
+        // Another database's, and an old one where none can be.
+        for (bytes, said) in [(own, None), (own, Some(Said::of_new(7))), (old, Some(said))] {
+            assert_eq!(FileHead::read(&bytes, said), None);
+        }
+        assert_eq!(FileHead::read(&old, Some(Said { unlabelled: 8, ..said })), Some(head));
         for at in 0..FILE_HEAD_BYTES {
-            let mut bytes = head.bytes();
+            let mut bytes = own;
             bytes[at] ^= 1;
-            assert_eq!(FileHead::read(&bytes), None, "a flip at {at}");
+            assert_eq!(FileHead::read(&bytes, Some(said)), None, "a flip at {at}");
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    log::{room::Room, waiters::Waiters},
+    log::{identity::IdentityFile, room::Room, waiters::Waiters},
     platform::file::Directory,
     sync::{AtomicU64, Mutex, Ordering},
 };
@@ -33,6 +33,7 @@ pub(crate) struct ParallelLog {
     pub(super) generation: u32,
     pub(super) file_bytes: u64,
     pub(super) interval: Duration,
+    pub(super) identity: Arc<IdentityFile>,
     pub(super) stop: AtomicBool,
     /// Files of this generation, oldest first.
     files: Mutex<Vec<LogFile>>,
@@ -53,6 +54,8 @@ pub(crate) struct Start {
     pub(crate) file_bytes: u64,
     pub(crate) buffer_bytes: u64,
     pub(crate) interval: Duration,
+    /// Whose the files are.
+    pub(crate) identity: Arc<IdentityFile>,
 }
 
 /// A file of the log.
@@ -66,7 +69,7 @@ struct LogFile {
 impl ParallelLog {
     /// A log whose first epoch is the current one, with its loggers.
     pub(crate) fn start(epochs: Arc<EpochClock>, start: Start) -> Result<Arc<Self>> {
-        let Start { directory, devices, generation, file_bytes, buffer_bytes, interval } = start;
+        let Start { directory, devices, generation, file_bytes, buffer_bytes, interval, identity } = start;
         let log = Arc::new(Self {
             seats: Seats::new(devices.len(), buffer_bytes),
             waiters: Waiters::new(epochs.current()),
@@ -77,6 +80,7 @@ impl ParallelLog {
             generation,
             file_bytes,
             interval,
+            identity,
             stop: AtomicBool::new(false),
             files: Mutex::new(Vec::new()),
             gap_epoch: AtomicU64::new(0),

@@ -23,7 +23,7 @@ use std::{
 use super::{
     ParallelLog,
     file::{FileHead, FileName},
-    pepoch::{Persistent, PersistentFile, Reach},
+    pepoch::{Of, Persistent, PersistentFile, Reach},
     record::Note,
     seats::Buffer,
 };
@@ -40,6 +40,8 @@ pub(super) struct Leader {
     first: Device,
     others: Vec<Helper>,
     file: Option<PersistentFile>,
+    /// Whether it has been noted that there is this generation.
+    is_noted: bool,
     /// What the file says, or would.
     said: Persistent,
     /// The greatest epoch of a record that was written.
@@ -90,7 +92,7 @@ impl Leader {
         let others = devices.map(Helper::start).collect::<io::Result<_>>()?;
         let epoch = log.waiters.durable() - 1;
         let said = Persistent { epoch, reach: vec![Reach::default(); log.devices.len()] };
-        Ok(Self { log, first, others, file: None, said, written: epoch, last_round: None })
+        Ok(Self { log, first, others, file: None, is_noted: false, said, written: epoch, last_round: None })
     }
 
     /// Leads until told to stop, and then once more for what is left.
@@ -166,6 +168,11 @@ impl Leader {
         if self.written > self.said.epoch && persistent > self.said.epoch {
             self.said.epoch = persistent;
             self.file.as_mut().expect("there is one as soon as there are records").write(&self.said)?;
+            if !self.is_noted {
+                // From now on the files of this generation cannot be missing.
+                self.log.identity.note(u64::from(self.log.generation) + 1, persistent)?;
+                self.is_noted = true;
+            }
             self.log.count_flush();
         }
         self.log.waiters.publish(persistent.max(self.log.waiters.durable() - 1) + 1);
@@ -176,10 +183,9 @@ impl Leader {
     fn make_file(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             let (log, said) = (&self.log, &self.said);
-            let file = log.room.until_there_is(
-                || log.is_stopping(),
-                || PersistentFile::create(&*log.directory, log.generation, said),
-            )?;
+            let of = Of { generation: log.generation, identity: Some(log.identity.identity()) };
+            let file =
+                log.room.until_there_is(|| log.is_stopping(), || PersistentFile::create(&*log.directory, of, said))?;
             self.file = Some(file);
         }
         Ok(())
@@ -298,7 +304,7 @@ impl Device {
         self.file = Some(file);
         self.reach = Reach { sequence, bytes: 0 };
         let head = FileHead { name, device: self.number, before };
-        self.together.splice(0..0, head.bytes());
+        self.together.splice(0..0, head.bytes(Some(self.log.identity.identity())));
         Ok(())
     }
 }

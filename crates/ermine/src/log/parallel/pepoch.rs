@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Two slots, 4096 bytes apart, are written in turn; the whole one with the greater serial counts, so a torn write leaves the
-//! other. A slot says also how far the files of the log are whole: what is damaged there was not torn by a crash.
+//! other. The sum is over everything else in the slot, and then over generation and identity of the database ([`Of`]): a slot of
+//! another database or generation is none here. A slot says also how far the files of the log are whole: what is damaged there was not torn by a crash.
 //!
 //! Invariants
 //! 1. *Written last*: what a slot says of the log was synced before the slot was written.
@@ -17,7 +18,10 @@
 use std::{io, sync::Arc};
 
 use crate::{
-    log::room::{is_final, is_full},
+    log::{
+        identity::{Identity, Said},
+        room::{is_final, is_full},
+    },
     platform::file::{Directory, File, Open},
 };
 
@@ -60,7 +64,37 @@ pub(crate) fn generation_of(name: &str) -> Option<u32> {
     (name_of(generation) == name).then_some(generation)
 }
 
-fn encode(serial: u64, persistent: &Persistent) -> Vec<u8> {
+/// Whose a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Of {
+    pub(crate) generation: u32,
+    /// `None`: of a database of an earlier program, whose sums are over the slot alone.
+    pub(crate) identity: Option<Identity>,
+}
+
+impl Of {
+    /// Of a generation of the database that says this of itself.
+    pub(crate) fn new(generation: u32, said: Option<Said>) -> Self {
+        Self { generation, identity: said.map(|said| said.identity) }
+    }
+
+    /// Those that a file of a generation may be of.
+    fn possible(generation: u32, said: Option<Said>) -> impl Iterator<Item = Self> {
+        let is_old = said.is_none_or(|said| u64::from(generation) < said.unlabelled);
+        let own = said.map(|_| Self::new(generation, said));
+        own.into_iter().chain(is_old.then_some(Self::new(generation, None)))
+    }
+
+    fn sum(self, slot: &[u8]) -> u32 {
+        let crc = crc32c::crc32c(slot);
+        self.identity.map_or(crc, |identity| {
+            let crc = crc32c::crc32c_append(crc, &self.generation.to_le_bytes());
+            crc32c::crc32c_append(crc, &identity.bytes())
+        })
+    }
+}
+
+fn encode(serial: u64, persistent: &Persistent, of: Of) -> Vec<u8> {
     let mut slot = MAGIC.to_vec();
     slot.extend(serial.to_le_bytes());
     slot.extend(persistent.epoch.to_le_bytes());
@@ -71,12 +105,12 @@ fn encode(serial: u64, persistent: &Persistent) -> Vec<u8> {
         slot.extend([0; 4]);
         slot.extend(reach.bytes.to_le_bytes());
     }
-    let crc = crc32c::crc32c(&slot);
+    let crc = of.sum(&slot);
     slot[28..32].copy_from_slice(&crc.to_le_bytes());
     slot
 }
 
-fn decode(bytes: &[u8]) -> Option<(u64, Persistent)> {
+fn decode(bytes: &[u8], of: Of) -> Option<(u64, Persistent)> {
     let head = bytes.get(..SLOT_HEAD_BYTES)?;
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -89,24 +123,26 @@ fn decode(bytes: &[u8]) -> Option<(u64, Persistent)> {
     let slot = bytes.get(..end)?;
     let reach = places.map(|at| Reach { sequence: word(at), bytes: long(at + 8) }).collect();
     let (serial, persistent) = (long(8), Persistent { epoch: long(16), reach });
-    (encode(serial, &persistent) == slot).then_some((serial, persistent))
+    (encode(serial, &persistent, of) == slot).then_some((serial, persistent))
 }
 
 /// The file, while its generation is alive.
 pub(crate) struct PersistentFile {
     file: Arc<dyn File>,
+    of: Of,
     serial: u64,
 }
 
 impl PersistentFile {
     /// Makes the file of a generation, durably, in which nothing is persistent above `persistent`.
-    pub(crate) fn create(directory: &dyn Directory, generation: u32, persistent: &Persistent) -> io::Result<Self> {
-        let file = directory.open(&name_of(generation), Open::Create)?;
-        let mut made = Self { file, serial: 0 };
+    pub(crate) fn create(directory: &dyn Directory, of: Of, persistent: &Persistent) -> io::Result<Self> {
+        let name = name_of(of.generation);
+        let file = directory.open(&name, Open::Create)?;
+        let mut made = Self { file, of, serial: 0 };
         let written = made.write_both(persistent);
         if written.as_ref().is_err_and(is_full) {
             // Tried again by the caller.
-            let _ = directory.remove(&name_of(generation));
+            let _ = directory.remove(&name);
         }
         written?;
         directory.sync().map_err(is_final)?;
@@ -114,14 +150,14 @@ impl PersistentFile {
     }
 
     /// The file of a generation that has ended, in a copy of its log.
-    pub(crate) fn fill(file: Arc<dyn File>, persistent: &Persistent) -> io::Result<()> {
-        Self { file, serial: 0 }.write_both(persistent)
+    pub(crate) fn fill(file: Arc<dyn File>, of: Of, persistent: &Persistent) -> io::Result<()> {
+        Self { file, of, serial: 0 }.write_both(persistent)
     }
 
     /// Writes the next slot, durably.
     pub(crate) fn write(&mut self, persistent: &Persistent) -> io::Result<()> {
         self.serial += 1;
-        self.file.write_at(self.serial % 2 * SLOT_DISTANCE, &encode(self.serial, persistent))?;
+        self.file.write_at(self.serial % 2 * SLOT_DISTANCE, &encode(self.serial, persistent, self.of))?;
         self.file.sync()
     }
 
@@ -132,20 +168,21 @@ impl PersistentFile {
     }
 }
 
-/// What a file says; `None`: no slot of it is whole, or it has been cut and may have said more.
-pub(crate) fn read(directory: &dyn Directory, generation: u32) -> io::Result<Option<Persistent>> {
+/// What a file says to the database that says this of itself; `None`: no slot of it is whole and the database's, or it has been cut and may
+/// have said more.
+pub(crate) fn read(directory: &dyn Directory, generation: u32, said: Option<Said>) -> io::Result<Option<Persistent>> {
     let file = directory.open(&name_of(generation), Open::Read)?;
     if file.length()? < SLOT_DISTANCE + SLOT_HEAD_BYTES as u64 {
         return Ok(None);
     }
-    Ok(newest(&*file)?.map(|(_, persistent)| persistent))
+    Ok(newest(&*file, generation, said)?.map(|(_, _, persistent)| persistent))
 }
 
 /// Makes durable what [`read`] gives: where only the process died, or a sync has failed, the device may lag behind.
-pub(crate) fn make_sure(directory: &dyn Directory, generation: u32) -> io::Result<()> {
+pub(crate) fn make_sure(directory: &dyn Directory, generation: u32, said: Option<Said>) -> io::Result<()> {
     let file = directory.open(&name_of(generation), Open::Write)?;
-    if let Some((serial, persistent)) = newest(&*file)? {
-        file.write_at(serial % 2 * SLOT_DISTANCE, &encode(serial, &persistent))?;
+    if let Some((of, serial, persistent)) = newest(&*file, generation, said)? {
+        file.write_at(serial % 2 * SLOT_DISTANCE, &encode(serial, &persistent, of))?;
         file.sync()?;
     }
     Ok(())
@@ -153,23 +190,34 @@ pub(crate) fn make_sure(directory: &dyn Directory, generation: u32) -> io::Resul
 
 /// Where slots stand that are not whole. Once the generation has a file of the log both are: each lies in one sector, which no crash
 /// tears.
-pub(crate) fn damaged_slots(directory: &dyn Directory, generation: u32) -> io::Result<Vec<u64>> {
+pub(crate) fn damaged_slots(directory: &dyn Directory, generation: u32, said: Option<Said>) -> io::Result<Vec<u64>> {
     let file = directory.open(&name_of(generation), Open::Read)?;
-    let slots = slots(&*file)?.into_iter().zip([0, SLOT_DISTANCE]);
-    Ok(slots.filter(|(slot, _)| slot.is_none()).map(|(_, at)| at).collect())
+    let mut damaged = vec![0, SLOT_DISTANCE];
+    for of in Of::possible(generation, said) {
+        let slots = slots(&*file, of)?.into_iter().zip([0, SLOT_DISTANCE]);
+        let whole: Vec<_> = slots.filter(|(slot, _)| slot.is_some()).map(|(_, at)| at).collect();
+        damaged.retain(|at| !whole.contains(at));
+    }
+    Ok(damaged)
 }
 
-fn newest(file: &dyn File) -> io::Result<Option<(u64, Persistent)>> {
-    Ok(slots(file)?.into_iter().flatten().max_by_key(|(serial, _)| *serial))
+fn newest(file: &dyn File, generation: u32, said: Option<Said>) -> io::Result<Option<(Of, u64, Persistent)>> {
+    for of in Of::possible(generation, said) {
+        let newest = slots(file, of)?.into_iter().flatten().max_by_key(|(serial, _)| *serial);
+        if let Some((serial, persistent)) = newest {
+            return Ok(Some((of, serial, persistent)));
+        }
+    }
+    Ok(None)
 }
 
-/// Both slots with their serials; `None`: that one is not whole.
-fn slots(file: &dyn File) -> io::Result<[Option<(u64, Persistent)>; 2]> {
+/// Both slots with their serials; `None`: that one is not whole, or of another file.
+fn slots(file: &dyn File, of: Of) -> io::Result<[Option<(u64, Persistent)>; 2]> {
     let mut slots = [None, None];
     for (number, slot) in (0..).zip(&mut slots) {
         let mut bytes = [0; SLOT_BYTES_MAX];
         let read = file.read_at(number * SLOT_DISTANCE, &mut bytes)?;
-        *slot = decode(&bytes[..read]).filter(|(serial, _)| serial % 2 == number);
+        *slot = decode(&bytes[..read], of).filter(|(serial, _)| serial % 2 == number);
     }
     Ok(slots)
 }
@@ -182,9 +230,11 @@ mod tests {
     #[test]
     fn a_torn_slot_leaves_the_one_before() {
         let directory = FaultyDirectory::new();
+        let said = Some(Said::of_new(0));
+        let read = |directory: &FaultyDirectory, generation| read(directory, generation, said);
         let reach = vec![Reach { sequence: 1, bytes: 500 }, Reach::default()];
         let say = |epoch| Persistent { epoch, reach: reach.clone() };
-        let mut file = PersistentFile::create(&directory, 3, &say(4)).unwrap();
+        let mut file = PersistentFile::create(&directory, Of::new(3, said), &say(4)).unwrap();
         assert_eq!(read(&directory, 3).unwrap(), Some(say(4)));
         file.write(&say(5)).unwrap();
         file.write(&say(6)).unwrap();
@@ -192,7 +242,14 @@ mod tests {
         // The fourth write went to the first slot.
         directory.flip(&name_of(3), 20, 0).unwrap();
         assert_eq!(read(&directory, 3).unwrap(), Some(say(5)));
-        make_sure(&directory, 3).unwrap();
+        make_sure(&directory, 3, said).unwrap();
+        // Not to another database, and not as another generation's.
+        directory.rename(&name_of(3), &name_of(4)).unwrap();
+        assert_eq!(read(&directory, 4).unwrap(), None);
+        directory.rename(&name_of(4), &name_of(3)).unwrap();
+        for said in [None, Some(Said::of_new(0)), Some(Said::of_new(9))] {
+            assert_eq!(super::read(&directory, 3, said).unwrap(), None);
+        }
         let whole = directory.trace().crash(0, Keep::Everything);
         directory.flip(&name_of(3), SLOT_DISTANCE + 40, 7).unwrap();
         assert_eq!(read(&directory, 3).unwrap(), None);
