@@ -219,8 +219,14 @@ macro_rules! access {
     };
 }
 
-/// The body of a transaction, compiled once for all schemes: it says whether it has succeeded, and keeps its value or error to itself.
-pub(crate) type Body<'b, 'db> = dyn FnMut(&Transaction<'db>) -> bool + 'b;
+/// The body of a transaction, compiled once for all schemes. It keeps its value or error to itself.
+pub(crate) trait Body<'db> {
+    /// One attempt; says whether it has succeeded.
+    fn attempt(&mut self, txn: &Transaction<'db>) -> bool;
+
+    /// The attempt has lost a conflict: what it came to is let go, before anything waits.
+    fn lost(&mut self);
+}
 
 /// A job on its way.
 struct JobRun<'j, J: Job> {
@@ -235,6 +241,7 @@ impl<J: Job> JobRun<'_, J> {
     }
 
     fn lost(&mut self, abort: &Abort) {
+        self.result = None;
         self.job.lost(abort);
     }
 }
@@ -282,11 +289,11 @@ macro_rules! schemes {
                 }))
             }
 
-            pub(crate) fn run<'db>(&'db self, options: TxnOptions, body: &mut Body<'_, 'db>) -> Result<Receipt<'db>> {
+            pub(crate) fn run<'db>(&'db self, options: TxnOptions, body: &mut (dyn Body<'db> + '_)) -> Result<Receipt<'db>> {
                 match self {
                     $(Self::$name(engine) => {
                         let lift = |txn| AnyAccess(AnyTxn::$name(txn));
-                        run::run(engine, options, lift, body, |body, txn| body(txn), |_, _| {})
+                        run::run(engine, options, lift, body, |body, txn| body.attempt(txn), |body, _| body.lost())
                     })*
                 }
             }

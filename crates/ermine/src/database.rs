@@ -4,7 +4,7 @@ use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     access::{IndexOrdinal, sealed::Attempt},
-    any::{AnyAccess, AnyEngine, with_engine},
+    any::{AnyAccess, AnyEngine, Body, with_engine},
     catalog::{IndexEntry, TableEntry},
     durable::{
         backup::BackupReport,
@@ -449,11 +449,11 @@ impl Database {
     fn run_body<'db, T, E>(
         &'db self,
         options: TxnOptions,
-        mut body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
+        body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
     ) -> Result<(Result<T, E>, Receipt<'db>)> {
-        let mut result = None;
-        let receipt = self.engine.run(options, &mut |txn| result.insert(body(txn)).is_ok())?;
-        Ok((result.expect("the body has run"), receipt))
+        let mut run = BodyRun { body, result: None };
+        let receipt = self.engine.run(options, &mut run)?;
+        Ok((run.result.expect("the body has run"), receipt))
     }
 
     /// As [`Database::run`] for a [`Job`], which is compiled for each scheme.
@@ -583,6 +583,23 @@ impl Database {
     /// Bytes of all indexes. Takes time: it walks over them.
     pub fn index_bytes(&self) -> u64 {
         with_engine!(&*self.engine, engine => engine.index_bytes())
+    }
+}
+
+/// The body of a transaction on its way.
+struct BodyRun<F, T, E> {
+    body: F,
+    /// Of the last attempt.
+    result: Option<Result<T, E>>,
+}
+
+impl<'db, T, E, F: FnMut(&Transaction<'db>) -> Result<T, E>> Body<'db> for BodyRun<F, T, E> {
+    fn attempt(&mut self, txn: &Transaction<'db>) -> bool {
+        self.result.insert((self.body)(txn)).is_ok()
+    }
+
+    fn lost(&mut self) {
+        self.result = None;
     }
 }
 

@@ -78,8 +78,8 @@ pub(crate) fn run<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
         };
         let ended = txn.and_then(|txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn)));
         let Err(Error::Abort(abort)) = ended else { return ended };
-        drop(pass);
         lost(procedure, &abort);
+        drop(pass);
         attempts += 1;
         let elapsed = since.get_or_insert_with(Instant::now).elapsed();
         if attempts >= engine.options().attempts_max || elapsed >= engine.options().run_max {

@@ -9,13 +9,13 @@
 use std::{env, fs, path::Path, sync::Arc};
 
 use ermine::{
-    Database, Error, Options, Scheme, SecondaryIndex, Table, Uniqueness,
+    Database, Error, Options, Scheme, SecondaryIndex, Table, Uniqueness, Until,
     files::{
-        Directory,
+        Directory, Open,
         faulty::{FaultyDirectory, Keep},
         real::RealDirectory,
     },
-    verify_in,
+    restore_in, verify_in,
 };
 
 type People = Table<u64, String>;
@@ -132,7 +132,19 @@ fn directories_of_all_formats_open() {
 #[test]
 fn directories_of_single_version_schemes_open() {
     with_copies("parallel-", |copy| {
-        let options = || options().scheme(Scheme::Silo);
+        // As a backup that the earlier program has made; the archive goes on behind it.
+        let (backup, archive) = (FaultyDirectory::new(), FaultyDirectory::new());
+        for file in fs::read_dir(copy).unwrap().map(Result::unwrap) {
+            let made = backup.open(file.file_name().to_str().unwrap(), Open::Create).unwrap();
+            made.write_at(0, &fs::read(file.path()).unwrap()).unwrap();
+        }
+        backup.settle();
+        let plain = || options().scheme(Scheme::Silo);
+        let options = || {
+            let mut options = plain();
+            options.archive_in = Some(Arc::new(archive.clone()));
+            options
+        };
         let of = || Arc::new(RealDirectory::open(copy).unwrap()) as Arc<dyn Directory>;
         let name_of = |key: u64| format!("{} 1", ["anna", "bert", "carl", "dora"][key as usize % 4]);
         let kept = |range: std::ops::Range<u64>| range.filter(|key| key % 7 != 0).map(|key| (key, name_of(key)));
@@ -156,6 +168,17 @@ fn directories_of_single_version_schemes_open() {
                 db.checkpoint().unwrap();
             }
         }
+        archive.settle();
+        let target = FaultyDirectory::new();
+        let as_directory = |directory: &FaultyDirectory| Arc::new(directory.clone()) as Arc<dyn Directory>;
+        let (from, to) = (as_directory(&backup), as_directory(&target));
+        let restored = restore_in(&from, Some(&as_directory(&archive)), &to, Until::End, &mut |_| ()).unwrap();
+        assert!(restored.archived_segments > 0, "{restored:?}");
+        let db = Database::open_in(to, plain()).unwrap();
+        let people: People = db.table("people").unwrap();
+        let rows = db.run(|txn| Ok::<_, Error>(txn.scan(&people, ..).collect()?.len())).unwrap();
+        assert_eq!(rows, kept(0..300).count() + 4);
+        drop(db);
         fs::remove_file(copy.join("IDENTITY")).unwrap();
         assert!(Database::open_in(of(), options()).is_err(), "nothing says whose the files are");
     });

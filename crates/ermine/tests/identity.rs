@@ -327,6 +327,8 @@ fn copies_of_a_single_version_database_are_of_the_same_database() {
     assert!(opened.unwrap_err().to_string().contains("archive"), "the archive of another database");
     let restored = restore(&mixed, &FaultyDirectory::new());
     assert!(restored.unwrap_err().to_string().contains(&name), "a file of another database");
+    let restored = restore(&foreign, &FaultyDirectory::new());
+    assert!(restored.unwrap_err().to_string().contains("archive"), "the archive of another database");
 }
 
 /// A segment with the label that it would have in another database.

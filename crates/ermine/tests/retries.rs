@@ -8,7 +8,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Barrier,
+        Barrier, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -193,4 +193,28 @@ fn a_transaction_commits_at_the_latest_when_it_runs_alone() {
 #[test]
 fn no_attempts_are_refused() {
     assert!(matches!(Database::open_in_memory(Options::default().attempts_max(0)), Err(Error::Options(_))));
+}
+
+/// A body may return what it holds: a lock, memory. What a lost attempt returned must not stand in the way of the next one.
+#[test]
+fn what_a_lost_attempt_has_returned_is_let_go() {
+    for scheme in [Scheme::Silo, Scheme::MvOcc] {
+        let database = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let table = database.table::<u64, i64>("table").unwrap();
+        database.run(|txn| (0..2).try_for_each(|key| txn.insert(&table, &key, &0))).unwrap();
+        let (held, attempts) = (Mutex::new(()), AtomicU32::new(0));
+        let guard = database.run(|txn| {
+            let guard = held.try_lock().expect("nobody else holds it");
+            txn.get(&table, &0)?;
+            txn.put(&table, &1, &1)?;
+            if attempts.fetch_add(1, Ordering::SeqCst) == 0 {
+                let other = database.begin(TxnOptions::default())?;
+                other.put(&table, &0, &1)?;
+                other.commit()?;
+            }
+            Ok::<_, Error>(guard)
+        });
+        drop(guard.unwrap());
+        assert_eq!(attempts.into_inner(), 2, "{scheme}: the first attempt loses at its commit");
+    }
 }

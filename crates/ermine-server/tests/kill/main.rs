@@ -30,7 +30,7 @@ const ROWS: i32 = 20_000;
 const CLIENTS: i32 = 3;
 
 fn start(directory: &Directory) -> Serving {
-    Serving::start(&directory.0, &["--create", "--segment-bytes", "1048576", "--log", "info"])
+    Serving::start(&directory.0, &["--segment-bytes", "1048576", "--log", "info"])
 }
 
 async fn connect(serving: &Serving) -> Client {

@@ -188,15 +188,23 @@ impl Budget {
 #[derive(Default)]
 pub(crate) struct Kept {
     told: u64,
-    operations: u32,
+    reads: u32,
+    writes: u32,
 }
 
 impl Kept {
-    /// Whether an operation of the worker is one of those before which it counts what it keeps.
+    /// Whether a read of the worker is one of those before which it counts what it keeps.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
-        self.operations = self.operations.wrapping_add(1);
-        self.operations.is_multiple_of(64)
+        self.reads = self.reads.wrapping_add(1);
+        self.reads.is_multiple_of(64)
+    }
+
+    /// As [`Kept::is_due`], of a write: these have a count of their own, or all that are due could be reads.
+    #[inline]
+    pub(crate) fn is_write_due(&mut self) -> bool {
+        self.writes = self.writes.wrapping_add(1);
+        self.writes.is_multiple_of(64)
     }
 
     /// The worker keeps so many bytes, and is about to keep more. Fails where it has too many.

@@ -62,7 +62,7 @@ impl Words {
     /// A row's number here, which is at least [`FIRST_ROWS`].
     #[inline]
     fn number(row: RowId) -> usize {
-        row.0.wrapping_add(FIRST_ROWS) as usize
+        row.0.saturating_add(FIRST_ROWS) as usize
     }
 
     /// The range of a row; of a row beyond the last range, a number that no range has.

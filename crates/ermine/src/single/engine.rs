@@ -119,7 +119,7 @@ impl<P: InPlace> Engine<P> {
         } = recovered;
         let mut engine = Self::with_parts(options, epoch, budget, nodes, memory);
         engine.tables.recovered(tables, dropped, dropped_behind);
-        if options.durability != Durability::None {
+        if let Some(identity) = identity.filter(|_| options.durability != Durability::None) {
             engine.budget.add(options.log_buffer_taken());
             let start = Start {
                 directory: places.directory.clone(),

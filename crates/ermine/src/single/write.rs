@@ -76,7 +76,7 @@ impl<P: InPlace> Operation<'_, P> {
     fn provide(&mut self, value: Option<&[u8]>) -> Result<()> {
         let need = if value.is_some() { Need::Work } else { Need::Shrink };
         self.engine.budget.check(value.map_or(0, |value| value.len() as u64), need)?;
-        if self.state.kept.is_due() { self.count_kept(need) } else { Ok(()) }
+        if self.state.kept.is_write_due() { self.count_kept(need) } else { Ok(()) }
     }
 
     /// The value that a record will have at the commit has to have room then.

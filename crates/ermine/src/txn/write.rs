@@ -205,7 +205,7 @@ impl<S: Scheme> Operation<'_, S> {
     #[inline]
     fn provide(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
         let State { arena, kept, .. } = &mut *self.state;
-        if arena.has_room(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len())) && !kept.is_due() {
+        if arena.has_room(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len())) && !kept.is_write_due() {
             return Ok(());
         }
         self.provide_anew(table, content)

@@ -5,7 +5,8 @@
 //!   redo-GENERATION-SEQUENCE.DEVICE.part   one that is being written, as far as it was durable
 //!   history     magic 8 bytes | sum u32 | length u32 | when, in microseconds since 1970 |
 //!               spans: count, first and last epoch of each | generations: count, number and last epoch that counts of each |
-//!               files: count, generation, device, sequence, bytes, 1 for a part of each
+//!               files: count, generation, device, sequence, bytes, 1 for a part of each |
+//!               identity of the database 16 bytes, `unlabelled` of it; nothing: an earlier program wrote it
 //! ```
 //!
 //! Numbers behind the length are varints. The files come before the history that names them, which is written under another name, synced and
@@ -35,9 +36,10 @@ use super::{
 use crate::{
     error::{Error, Result},
     log::{
+        identity::{Identity, Said},
         parallel::{
             ParallelLog,
-            file::{FileName, Records},
+            file::FileName,
             pepoch::{self, Persistent},
         },
         record::{put_number, take_number},
@@ -62,6 +64,8 @@ pub(super) struct Contents {
     pub(super) limits: BTreeMap<u32, u64>,
     /// How long each file is, and whether that is a part.
     files: BTreeMap<LogFile, (u64, bool)>,
+    /// Whose it is; `None`: an earlier program wrote it.
+    pub(super) said: Option<Said>,
 }
 
 fn name_of(file: LogFile, is_part: bool) -> String {
@@ -98,6 +102,10 @@ impl Contents {
             let numbers = [u64::from(*generation), (*device).into(), (*sequence).into(), *bytes, (*is_part).into()];
             numbers.iter().for_each(|number| put_number(&mut body, *number));
         }
+        if let Some(said) = self.said {
+            body.extend(said.identity.bytes());
+            put_number(&mut body, said.unlabelled);
+        }
         let mut bytes = MAGIC.to_vec();
         bytes.extend(crc32c::crc32c(&body).to_le_bytes());
         bytes.extend((body.len() as u32).to_le_bytes());
@@ -126,6 +134,10 @@ impl Contents {
             let (generation, device, sequence) = (number(input)?, number(input)?, number(input)?);
             let state = (take_number(input)?, take_number(input)? == 1);
             contents.files.insert(LogFile { generation, device, sequence }, state);
+        }
+        if let Some((identity, mut rest)) = input.split_at_checked(Identity::BYTES) {
+            let (identity, unlabelled) = (Identity::read(identity)?, take_number(&mut rest)?);
+            contents.said = Some(Said { identity, unlabelled, newest: 0, durable: 0 });
         }
         Some(contents)
     }
@@ -181,11 +193,9 @@ impl Archive {
                 return Err(archive.is_of_another());
             }
         }
-        if let Some((file, (_, is_part))) = contents.files.last_key_value() {
-            let newest = archive.to.open(&name_of(*file, *is_part), Open::Read).map_err(storage)?;
-            if Records::of(newest, places.said).map_err(storage)?.0.is_none() {
-                return Err(archive.is_of_another());
-            }
+        let own = places.said.map(|said| said.identity);
+        if contents.said.is_some_and(|said| Some(said.identity) != own) {
+            return Err(archive.is_of_another());
         }
         Ok(Some(archive))
     }
@@ -242,6 +252,7 @@ impl Archive {
         contents.limits.extend(persistent.iter().map(|(of, persistent)| (*of, persistent.epoch)));
         contents.extend(from, to);
         contents.micros = micros;
+        contents.said = places.said.map(|said| Said { newest: 0, durable: 0, ..said });
         self.write(&contents).map_err(storage)?;
         for part in parts {
             self.to.remove(&part).map_err(storage)?;
@@ -302,6 +313,7 @@ mod tests {
         contents.extend(27, 30);
         assert_eq!(contents.spans, [(0, 25), (27, 30)]);
         contents.limits.insert(3, 25);
+        contents.said = Some(Said::of_new(7));
         contents.files.insert(LogFile { generation: 3, device: 1, sequence: 9 }, (1 << 33, true));
         let bytes = contents.encode();
         assert_eq!(Contents::decode(&bytes), Some(contents));

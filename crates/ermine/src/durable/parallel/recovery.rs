@@ -37,7 +37,7 @@ use crate::{
             record::{Note, Row},
         },
     },
-    options::Options,
+    options::{Durability, Options},
     platform::{budget::Budget, file::Directory},
     rows::{
         arena::Pool,
@@ -56,8 +56,8 @@ pub(crate) struct Recovered<C: Control> {
     pub(crate) nodes: Arc<EpochManager>,
     pub(crate) memory: Arc<Pool>,
     pub(crate) places: Places,
-    /// Whose the files are.
-    pub(crate) identity: Arc<IdentityFile>,
+    /// Whose the files are; `None`: nothing says so, and none will be written.
+    pub(crate) identity: Option<Arc<IdentityFile>>,
     /// The generation that begins, and its first epoch.
     pub(crate) generation: u32,
     pub(crate) epoch: u64,
@@ -135,12 +135,22 @@ pub(crate) fn recover<C: Control>(
         generation.ok_or(Error::Limit("2^32 openings of one database: names of files have no room for more"))?;
     let generations = found.persistent.len();
     let identity = match places.said {
-        Some(_) => open_identity(&*places.directory)?,
+        Some(said) => {
+            let identity = open_identity(&*places.directory)?;
+            // Recovery may have found what was not noted any more: from now on it is seen, and would be missed.
+            let newest = found.redo.iter().map(|redo| redo.name.generation).max();
+            if let Some(newest) = newest.filter(|newest| u64::from(*newest) >= said.newest) {
+                identity.note(u64::from(newest) + 1, found.epoch).map_err(storage)?;
+            }
+            Some(Arc::new(identity))
+        }
+        // Nothing is going to be written.
+        None if options.durability == Durability::None => None,
         None => {
             let is_new = found.generation == 0 && found.manifest.is_none();
             let said = Said::of_new(if is_new { 0 } else { generation.into() });
             places.said = Some(said);
-            IdentityFile::create(&*places.directory, said).map_err(storage)?
+            Some(Arc::new(IdentityFile::create(&*places.directory, said).map_err(storage)?))
         }
     };
     Ok(Recovered {
@@ -150,7 +160,7 @@ pub(crate) fn recover<C: Control>(
         nodes,
         memory,
         places,
-        identity: Arc::new(identity),
+        identity,
         generation,
         epoch,
         checkpoint_bytes,

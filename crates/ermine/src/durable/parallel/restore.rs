@@ -47,8 +47,21 @@ pub(in super::super) fn restore(
     let found = find(&places, Scheme::Silo)?;
     let mut history = History::of(&places, &found);
     let mut log = Log { from: found.epoch, to: found.epoch, archived: None };
+    let mut said = places.said;
     if let Some(directory) = archive {
         let contents = archive::Contents::read(&**directory)?;
+        // An earlier program's backup does not know what its database has been called since.
+        said = said.or(contents.said);
+        if let (Some(own), Some(archived)) = (said, contents.said)
+            && own.identity != archived.identity
+        {
+            return Err(Error::Storage(format!(
+                "the archive in {} is of database {}, and the backup of {}: name the archive of the backup's database",
+                directory.path(),
+                archived.identity,
+                own.identity
+            )));
+        }
         log.go_on(&contents, until, &directory.path())?;
         contents.add_to(&mut history, directory, found.manifest.as_ref().map_or(0, |manifest| manifest.generation));
     }
@@ -56,7 +69,7 @@ pub(in super::super) fn restore(
     let mut read: Vec<(_, Contents)> = Vec::new();
     let mut done = 0;
     for (file, place) in &history.files {
-        let contents = place.read(history.limits[&file.generation].min(log.to), places.said)?;
+        let contents = place.read(history.limits[&file.generation].min(log.to), said)?;
         notes.extend(&contents.notes);
         done += place.bytes;
         progress(Progress { step: "reading the log", done, total });
@@ -77,7 +90,7 @@ pub(in super::super) fn restore(
         progress(copied);
         Ok(())
     };
-    let mut filling = Filling::begin(target, places.said, watch)?;
+    let mut filling = Filling::begin(target, said, watch)?;
     filling.expect(history.bytes());
     if let Some(manifest) = &found.manifest {
         manifest.copy_rows(&mut filling, &places.devices).map_err(storage)?;

@@ -7,7 +7,7 @@
 use super::{
     At, BTree, Step,
     key::LongKey,
-    node::{Leaf, Target},
+    node::{Inner, Leaf, Target},
     version::{Locked, Torn},
 };
 use crate::{
@@ -95,14 +95,33 @@ impl BTree {
             // SAFETY: dead when the lock goes, and nothing leads to it.
             unsafe { step.inner.retire(guard) };
         }
-        // A root with a single child gives way to it.
-        let Step { inner, level, .. } = path[0];
+        self.lower_root(guard, path[0], &mut locks[0]);
+    }
+
+    /// A root with a single child gives way to it, and so does that one if it has a single child: it may have lost the others before.
+    fn lower_root(&self, guard: &Guard<'_>, step: Step<'_>, lock: &mut Locked<'_>) {
+        let Step { mut inner, mut level, .. } = step;
         let is_root = ptr::eq(super::untag(self.root.load(Ordering::Relaxed)).0, ptr::from_ref(inner).cast());
-        if is_root && inner.separators.count() == 0 {
+        if !is_root || inner.separators.count() > 0 {
+            return;
+        }
+        let replace = |inner: &Inner, level: usize, lock: &mut Locked<'_>| {
             self.set_root(inner.child(0), level - 1);
-            locks[0].mark_dead();
+            lock.mark_dead();
             // SAFETY: dead when the lock goes, and nothing leads to it.
             unsafe { inner.retire(guard) };
+        };
+        replace(inner, level, lock);
+        while level > 1 {
+            level -= 1;
+            // SAFETY: a node of an inner level, which is in the tree: it is retired after it was locked, and this one has just been made the root.
+            inner = unsafe { &*inner.child(0).cast_const().cast::<Inner>() };
+            // A thread that has locked it gives it another child: it has none to lose.
+            let Some(mut below) = inner.version.try_lock() else { return };
+            if inner.separators.count() > 0 {
+                return below.release_unchanged();
+            }
+            replace(inner, level, &mut below);
         }
     }
 }
@@ -116,5 +135,35 @@ fn unlink(prev: Option<&Leaf>, empty: &Leaf) {
     // SAFETY: the next leaf cannot leave the chain while we hold the lock of the one before it.
     if let Some(next) = unsafe { next.as_ref() } {
         next.prev.store(prev.map_or(ptr::null_mut(), |prev| ptr::from_ref(prev).cast_mut()), Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::BTree;
+    use crate::{
+        epoch::EpochManager,
+        ids::{RowId, Stamp},
+        index::Insert,
+    };
+
+    /// The last key is left alone in its part of the tree before the rest of the tree goes.
+    #[test]
+    fn a_tree_of_one_leaf_has_no_level_above_it() {
+        let count = if cfg!(miri) { 3000 } else { 300_000_u64 };
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let tree = BTree::new();
+        for key in 0..count {
+            let inserted = tree.insert_if_absent(&worker.enter(), &key.to_be_bytes(), RowId(key));
+            assert!(matches!(inserted, Insert::Done(_)));
+        }
+        assert!(tree.footprint(&worker.enter()).inner_nodes > 2);
+        for key in (0..count - 1).rev() {
+            let zero = Stamp::ZERO;
+            assert!(tree.remove_if(&worker.enter(), &key.to_be_bytes(), RowId(key), zero, zero, || true));
+        }
+        let footprint = tree.footprint(&worker.enter());
+        assert_eq!((footprint.entries, footprint.leaves, footprint.inner_nodes), (1, 1, 0), "{footprint:?}");
     }
 }
