@@ -6,7 +6,7 @@
 //! acknowledged row must be there, and every row be found through the index.
 //!
 //! `ERMINE_TEST_KILLS=n` kills n times (3 otherwise); `ERMINE_TEST_SEED=n` draws the same times again.
-//! `ERMINE_TEST_KILLS=100 cargo test -p ermine-server --test kill -- --ignored --nocapture` is the long form.
+//! `ERMINE_TEST_KILLS=100 cargo test -p ermine-server --test kill -- --nocapture` is the long form.
 
 #[path = "../process/mod.rs"]
 mod process;
@@ -135,7 +135,6 @@ impl Drop for KeptOnFailure {
 }
 
 #[test]
-#[ignore = "a long run, by the command in CONTRIBUTING.md"]
 fn a_server_that_is_killed_under_the_cleaner_loses_nothing() {
     let kills = env::var("ERMINE_TEST_KILLS").map_or(3, |kills| kills.parse().unwrap());
     let seed = env::var("ERMINE_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
