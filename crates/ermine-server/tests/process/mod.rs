@@ -6,6 +6,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 /// A directory that goes with the test.
@@ -13,7 +14,10 @@ pub struct Directory(pub PathBuf);
 
 impl Directory {
     pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ermined-{name}-{}", std::process::id()));
+        // Tests that run side by side may use one name.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("ermined-{name}-{process}-{number}"));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -47,9 +51,11 @@ impl Serving {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
         let address = loop {
             let mut line = String::new();
-            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the server ended");
+            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the server ended: {said}");
+            said += &line;
             if let Some((_, address)) = line.trim_end().split_once("is served on ") {
                 break address.parse().unwrap();
             }
