@@ -84,6 +84,11 @@ impl BTree {
         empty.upper.discard(&mut retire);
         // SAFETY: dead when the lock goes, and nothing leads to it.
         unsafe { empty.retire(guard) };
+        let is_alone = path[0].inner.separators.count() == 0;
+        drop((prev_lock, empty_lock, path_locks));
+        if is_alone {
+            self.lower_root(guard);
+        }
         Ok(())
     }
 
@@ -95,33 +100,39 @@ impl BTree {
             // SAFETY: dead when the lock goes, and nothing leads to it.
             unsafe { step.inner.retire(guard) };
         }
-        self.lower_root(guard, path[0], &mut locks[0]);
     }
 
-    /// A root with a single child gives way to it, and so does that one if it has a single child: it may have lost the others before.
-    fn lower_root(&self, guard: &Guard<'_>, step: Step<'_>, lock: &mut Locked<'_>) {
-        let Step { mut inner, mut level, .. } = step;
-        let is_root = ptr::eq(super::untag(self.root.load(Ordering::Relaxed)).0, ptr::from_ref(inner).cast());
-        if !is_root || inner.separators.count() > 0 {
-            return;
-        }
-        let replace = |inner: &Inner, level: usize, lock: &mut Locked<'_>| {
+    /// A root with a single child gives way to it, and so does that one if it has a single child: it may have lost the others before. For callers
+    /// without a lock: it waits for that of the root.
+    ///
+    /// Of a thread that makes a node the root and one that takes the second last child from it, one sees the other: the first looks at the
+    /// children under the node's lock afterwards, the second gives up that lock before it looks for the root.
+    fn lower_root(&self, guard: &Guard<'_>) {
+        let mut spin = Spin::default();
+        loop {
+            let (root, level) = super::untag(self.root.load(Ordering::Acquire));
+            if level == 0 {
+                return;
+            }
+            // SAFETY: a node of an inner level that was the root a moment ago; the guard keeps it if it has been retired since.
+            let inner = unsafe { &*root.cast_const().cast::<Inner>() };
+            let Some(mut lock) = inner.version.try_lock() else {
+                spin.wait();
+                continue;
+            };
+            // The root is replaced under its lock alone.
+            let is_root = ptr::eq(super::untag(self.root.load(Ordering::Relaxed)).0, root);
+            if !is_root {
+                lock.release_unchanged();
+                continue;
+            }
+            if inner.separators.count() > 0 {
+                return lock.release_unchanged();
+            }
             self.set_root(inner.child(0), level - 1);
             lock.mark_dead();
             // SAFETY: dead when the lock goes, and nothing leads to it.
             unsafe { inner.retire(guard) };
-        };
-        replace(inner, level, lock);
-        while level > 1 {
-            level -= 1;
-            // SAFETY: a node of an inner level, which is in the tree: it is retired after it was locked, and this one has just been made the root.
-            inner = unsafe { &*inner.child(0).cast_const().cast::<Inner>() };
-            // A thread that has locked it gives it another child: it has none to lose.
-            let Some(mut below) = inner.version.try_lock() else { return };
-            if inner.separators.count() > 0 {
-                return below.release_unchanged();
-            }
-            replace(inner, level, &mut below);
         }
     }
 }
