@@ -240,7 +240,15 @@ pub(super) fn open_identity(directory: &dyn Directory) -> Result<IdentityFile> {
     IdentityFile::open(directory).map_err(storage)?.ok_or_else(no_identity)
 }
 
-pub(super) fn no_identity() -> Error {
+/// What the database of a directory says of itself; `None`: it is new, or an earlier program's.
+pub(super) fn said_of(directory: &dyn Directory) -> Result<Option<Said>> {
+    if !directory.list().map_err(storage)?.iter().any(|name| name == IDENTITY) {
+        return Ok(None);
+    }
+    identity::read(directory).map_err(storage)?.ok_or_else(no_identity).map(Some)
+}
+
+fn no_identity() -> Error {
     let what = "it does not say which database this is: bring the file back from a copy, or restore a backup";
     Error::Corrupt { file: IDENTITY.into(), offset: 0, what: what.into() }
 }
@@ -275,12 +283,7 @@ pub(super) fn find_copy(directory: &dyn Directory) -> Result<Found> {
             || cold::start_of(name).is_some_and(|start| cold.iter().all(|file| file.start != start))
     }));
     check_sequence(directory, &segments, needed)?;
-    let has_identity = directory.list().map_err(storage)?.iter().any(|name| name == IDENTITY);
-    let said = if has_identity { identity::read(directory).map_err(storage)? } else { None };
-    if has_identity && said.is_none() {
-        return Err(no_identity());
-    }
-    let found = Found { image, segments, leftovers, said, unborn: None };
+    let found = Found { image, segments, leftovers, said: said_of(directory)?, unborn: None };
     found.check_image(directory)?;
     Ok(found)
 }

@@ -15,11 +15,12 @@
 //!
 //! Invariants
 //! 1. *Said last*: what a slot says of the log was synced before the slot was written.
-//! 2. *Said first*: no block of a segment is written before a slot says that there is the segment.
+//! 2. *Said first*: no block of a segment is written before a slot says that there is the segment. Of a generation of the parallel log, no commit is
+//!    acknowledged before a slot says that there is the generation.
 //! 3. *There before anything*: the file and its name are durable before any other file of the database is made.
 //!
 //! Databases of earlier programs have neither. They get the file when they are opened; what is in front of `unlabelled` (an offset of
-//! the log, an epoch) may be without a label.
+//! the log, a generation) may be without a label.
 
 use std::{
     fmt,

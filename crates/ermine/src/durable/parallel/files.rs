@@ -8,13 +8,13 @@ use std::{
 };
 
 use super::{
-    super::{copy::UNFINISHED, recovery::no_identity, store::storage},
+    super::{copy::UNFINISHED, recovery::said_of, store::storage},
     image::Manifest,
 };
 use crate::{
     error::{Error, Result},
     log::{
-        identity::{self, IDENTITY, Said},
+        identity::Said,
         parallel::{
             file::{FileName, Records},
             pepoch::{self, Persistent},
@@ -56,11 +56,7 @@ impl Places {
         if devices.is_empty() {
             devices.push(directory.clone());
         }
-        let has_identity = directory.list().map_err(storage)?.iter().any(|name| name == IDENTITY);
-        let said = if has_identity { identity::read(&*directory).map_err(storage)? } else { None };
-        if has_identity && said.is_none() {
-            return Err(no_identity());
-        }
+        let said = said_of(&*directory)?;
         Ok(Self { directory, devices, said })
     }
 }
