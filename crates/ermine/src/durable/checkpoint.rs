@@ -189,17 +189,14 @@ impl<S: Scheme> Engine<S> {
         // Recovery keeps the keys of what it replays in memory.
         let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
         let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.are_drops_due();
-        if is_due && !log.room.is_short() {
-            return store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
-        }
-        let is_worth_it = distance > 0 || log.segments().len() > SEGMENTS_KEPT;
-        if log.room.is_short() && is_worth_it && store.checkpoints.upkeep.may_try_for_room() {
-            // Another one than the last.
-            log.try_note_moment();
-            // That it fails for want of room is no news.
-            let _ = store.checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
-        }
-        Ok(())
+        let frees_room = distance > 0 || log.segments().len() > SEGMENTS_KEPT;
+        store.checkpoints.upkeep.try_one(is_due, frees_room && log.room.is_short(), || {
+            if log.room.is_short() {
+                // Another one than the last.
+                log.try_note_moment();
+            }
+            self.checkpoint(Pace::Gentle)
+        })
     }
 
     /// Has room in reserve, for the next segment and the next checkpoint, once there is something worth it in the log.
@@ -226,7 +223,7 @@ impl<S: Scheme> Engine<S> {
             return Ok(CheckpointReport::default());
         }
         store.cold.mend().map_err(storage)?;
-        let _lent = log.room.lend();
+        let mut lent = log.room.lend();
         let segments = log.segments();
         // What is alive in a segment that goes needs room elsewhere first.
         let goes_max = if log.room.is_short() { 1 } else { segments.len() };
@@ -270,6 +267,7 @@ impl<S: Scheme> Engine<S> {
         // From here on it counts, whatever happens to older ones: its file must stay as it is.
         state.newest = Some((marker, bytes));
         state.begin = begin;
+        lent.done();
         self.tables.cover_drops(drops);
         store.checkpoints.upkeep.count();
         report.bytes = bytes;

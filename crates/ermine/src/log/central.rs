@@ -176,8 +176,8 @@ impl Log {
 
     /// Has room in reserve for the next segment: a larger one where there is room for that, else one of the usual size.
     pub(crate) fn keep_room(&self) {
-        let [large, small] = [false, true].map(|is_sparing| self.space.next_bytes(is_sparing) + 2 * PAGE_BYTES);
-        self.space.spare(!self.room.keep(large, small));
+        let bytes = |is_sparing, ahead| self.space.next_bytes(is_sparing, ahead) + 2 * PAGE_BYTES;
+        self.space.spare(!self.room.keep(bytes(false, 0), bytes(true, 0), bytes(true, 1)));
     }
 
     /// Fails when the log is broken.

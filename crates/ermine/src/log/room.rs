@@ -50,11 +50,13 @@ pub(crate) struct Room {
 struct Kept {
     file: Option<Arc<dyn File>>,
     bytes: u64,
-    /// What shall be kept: the next file of the log, one more of the usual size, and what a checkpoint needs.
+    /// What shall be kept: the next file of the log, beside it the one after that, and what a checkpoint needs.
     log: u64,
     checkpoint: u64,
     /// A checkpoint uses its part.
     is_lent: bool,
+    /// The last checkpoint has failed, maybe for want of room.
+    has_failed: bool,
 }
 
 impl Kept {
@@ -94,13 +96,15 @@ impl Room {
     }
 
     /// Has the reserve whole, as far as that can be done, for a next file of the log that is `large` if there is room for that and else
-    /// `small`. Whether it may be large; what else is allowed then, [`Room::check`] says.
-    pub(crate) fn keep(&self, large: u64, small: u64) -> bool {
+    /// `small`, and for the one `after` it. Whether the next one may be large; what else is allowed then, [`Room::check`] says.
+    ///
+    /// A reserve that was whole and has lost the next file still holds `after`, so the database becomes short before it becomes tight.
+    pub(crate) fn keep(&self, large: u64, small: u64, after: u64) -> bool {
         let mut kept = self.kept();
         let checkpoint = kept.of_checkpoint();
-        let may_be_large = large > small && self.grow(&mut kept, large + small + checkpoint).is_ok();
+        let may_be_large = large > small && self.grow(&mut kept, large + after + checkpoint).is_ok();
         kept.log = if may_be_large { large } else { small };
-        match self.grow(&mut kept, 2 * small + checkpoint) {
+        match self.grow(&mut kept, small + after + checkpoint) {
             // Whatever else is wrong with the device shows elsewhere.
             Err(error) if is_full(&error) => {
                 // Some of it, at least.
@@ -142,15 +146,15 @@ impl Room {
         is_less
     }
 
-    /// A checkpoint begins: where room is short, it may use what is kept for it, until the end of what is returned.
+    /// A checkpoint begins: where room is short, or was for the last one, it may use what is kept for it, until the end of what is returned.
     pub(crate) fn lend(&self) -> Lent<'_> {
         let mut kept = self.kept();
-        if self.is_short() {
+        if self.is_short() || kept.has_failed {
             kept.is_lent = true;
             let bytes = kept.checkpoint;
             self.release(&mut kept, bytes);
         }
-        Lent(self)
+        Lent { room: self, is_done: false }
     }
 
     fn tell(&self, state: &AtomicBool, error: &io::Error) {
@@ -228,11 +232,23 @@ impl Room {
 }
 
 /// A checkpoint uses its part of the reserve.
-pub(crate) struct Lent<'r>(&'r Room);
+pub(crate) struct Lent<'r> {
+    room: &'r Room,
+    is_done: bool,
+}
+
+impl Lent<'_> {
+    /// The checkpoint has been made.
+    pub(crate) fn done(&mut self) {
+        self.is_done = true;
+    }
+}
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        self.0.kept().is_lent = false;
+        let mut kept = self.room.kept();
+        kept.is_lent = false;
+        kept.has_failed = !self.is_done;
     }
 }
 
@@ -245,6 +261,30 @@ pub(crate) fn is_final(error: io::Error) -> io::Error {
 mod tests {
     use super::*;
     use crate::platform::file::faulty::{Attempt, Fault, FaultyDirectory};
+
+    /// Files of the log double when there are many: the reserve is whole only with the larger one that comes next.
+    #[test]
+    fn a_larger_file_after_the_next_one_is_there_for_deletions() {
+        let directory = FaultyDirectory::new();
+        let room = Room::new(Arc::new(directory.clone()));
+        room.want_for_checkpoint(500);
+        room.keep(1000, 1000, 2000);
+        directory.fail_when(|_, attempt| matches!(attempt, Attempt::SetLength { .. }).then_some(Fault::NoSpace));
+        let mut failures = 1;
+        let next_file = || match failures {
+            0 => Ok(()),
+            _ => {
+                failures -= 1;
+                directory.fail_when(|_, _| None);
+                Err(io::Error::from(io::ErrorKind::StorageFull))
+            }
+        };
+        room.until_there_is(|| false, next_file).unwrap();
+        directory.fail_when(|_, attempt| matches!(attempt, Attempt::SetLength { .. }).then_some(Fault::NoSpace));
+        room.keep(4000, 2000, 4000);
+        assert!(room.check(true).is_err());
+        room.check(false).unwrap();
+    }
 
     #[test]
     fn what_is_kept_is_used_before_anything_waits_and_comes_back() {
@@ -263,7 +303,7 @@ mod tests {
         });
         let room = Room::new(Arc::new(directory.clone()));
         room.want_for_checkpoint(500);
-        room.keep(1000, 1000);
+        room.keep(1000, 1000, 1000);
         room.check(true).unwrap();
         full.store(true, Ordering::SeqCst);
         let no_space = || io::Error::from(io::ErrorKind::StorageFull);
@@ -278,19 +318,25 @@ mod tests {
         };
         // Once, and rows can still be deleted; twice, and they cannot.
         take();
-        room.keep(1000, 1000);
+        room.keep(1000, 1000, 1000);
         assert_eq!(length(), 1500);
         assert!(matches!(room.check(true), Err(Error::DiskFull(_))) && room.check(false).is_ok());
         take();
-        room.keep(1000, 1000);
+        room.keep(1000, 1000, 1000);
         assert_eq!(length(), 500);
         assert!(room.check(true).is_err() && room.check(false).is_err() && room.check_waiting().is_ok());
         // A checkpoint gets what is kept for it.
         drop(room.lend());
         assert_eq!(length(), 0);
         full.store(false, Ordering::SeqCst);
-        room.keep(1000, 1000);
+        room.keep(1000, 1000, 1000);
         room.check(true).unwrap();
+        assert_eq!(length(), 2500);
+        // That one has failed, so the next one gets it although room is not short; the one after that not.
+        room.lend().done();
+        assert_eq!(length(), 2000);
+        room.keep(1000, 1000, 1000);
+        room.lend().done();
         assert_eq!(length(), 2500);
         full.store(true, Ordering::SeqCst);
         // Used up: everything waits, until an attempt is given up.
@@ -298,7 +344,7 @@ mod tests {
         assert!(given_up.is_err() && room.check(false).is_err());
         // What a process has left is used by the next one.
         full.store(false, Ordering::SeqCst);
-        room.keep(1000, 1000);
+        room.keep(1000, 1000, 1000);
         assert_eq!(length(), 2500);
         full.store(true, Ordering::SeqCst);
         let room = Room::new(Arc::new(directory.clone()));

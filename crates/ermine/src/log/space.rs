@@ -157,9 +157,9 @@ impl Live {
         *self.segments.back().expect("there is always a segment")
     }
 
-    fn next_bytes(&self, is_sparing: bool) -> u64 {
+    fn next_bytes(&self, is_sparing: bool, ahead: usize) -> u64 {
         let few = if is_sparing { Self::FEW_SPARING } else { Self::FEW };
-        let doublings = self.segments.len().saturating_sub(few).min(Self::DOUBLINGS_MAX);
+        let doublings = (self.segments.len() + ahead).saturating_sub(few).min(Self::DOUBLINGS_MAX);
         (self.segment_bytes << doublings).min(SEGMENT_BYTES_MAX)
     }
 }
@@ -271,7 +271,7 @@ impl LogSpace {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
         let newest = live.newest();
         if offset >= newest.end {
-            let bytes = live.next_bytes(live.is_sparing).max(size);
+            let bytes = live.next_bytes(live.is_sparing, 0).max(size);
             let opened = Span { sequence: newest.sequence + 1, start: offset, end: offset + bytes };
             live.segments.push_back(opened);
             self.show(opened);
@@ -301,10 +301,10 @@ impl LogSpace {
         stretches.filter(|(_, stretch)| !stretch.is_empty()).collect()
     }
 
-    /// Bytes of the segment that comes next, where room is spared and where it is not.
+    /// Bytes of the segment that comes next (0 ahead), or after it (1), where room is spared and where it is not.
     #[cfg(not(loom))]
-    pub(crate) fn next_bytes(&self, is_sparing: bool) -> u64 {
-        self.live.lock().expect("no code panics while it holds the segments").next_bytes(is_sparing)
+    pub(crate) fn next_bytes(&self, is_sparing: bool, ahead: usize) -> u64 {
+        self.live.lock().expect("no code panics while it holds the segments").next_bytes(is_sparing, ahead)
     }
 
     /// Whether new segments stay small for want of room.

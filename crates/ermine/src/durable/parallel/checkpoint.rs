@@ -180,14 +180,8 @@ impl<P: InPlace> Engine<P> {
         let is_due = distance >= self.options.checkpoint_after.max(2 * bytes)
             || checkpoints.has_many_generations()
             || self.tables.are_drops_due();
-        if is_due && !log.room.is_short() {
-            return checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
-        }
-        if distance > 0 && log.room.is_short() && checkpoints.upkeep.may_try_for_room() {
-            // That it fails for want of room is no news.
-            let _ = checkpoints.upkeep.tried(self.checkpoint(Pace::Gentle));
-        }
-        Ok(())
+        let frees_room = distance > 0 && log.room.is_short();
+        checkpoints.upkeep.try_one(is_due, frees_room, || self.checkpoint(Pace::Gentle))
     }
 
     /// Has room in reserve, for the next file of the log and the next checkpoint, once there is something worth it in the log.
@@ -212,13 +206,14 @@ impl<P: InPlace> Engine<P> {
             return Ok(CheckpointReport::default());
         };
         let began = Instant::now();
-        let _lent = log.room.lend();
+        let mut lent = log.room.lend();
         let places = &checkpoints.places;
         log.check()?;
         // Everything that is committed is in the log's files, or in a buffer: counted before the walk.
         let written = log.written().0;
         if !anyway && state.replayed == 0 && written == state.begin && !log.seats_have_records() {
             // Nothing has happened since.
+            lent.done();
             return Ok(CheckpointReport::default());
         }
         self.epochs.clock().advance();
@@ -263,6 +258,7 @@ impl<P: InPlace> Engine<P> {
         };
         checkpoints.archive.iter().try_for_each(|archive| archive.reach(epoch))?;
         *state = State { bytes: Some(report.bytes), begin: written, replayed: 0, generations: 0 };
+        lent.done();
         self.tables.cover_drops(drops);
         checkpoints.upkeep.count();
         log.forget_before(&manifest.first);

@@ -125,9 +125,10 @@ impl ParallelLog {
         Ok(())
     }
 
-    /// Has room in reserve for the next file.
+    /// Has room in reserve for the next file and the one after it, each with what may have to be written before a file is seen to be full.
     pub(crate) fn keep_room(&self) {
-        self.room.keep(self.file_bytes, self.file_bytes);
+        let bytes = self.file_bytes + self.seats.limit();
+        self.room.keep(bytes, bytes, bytes);
     }
 
     /// Whether it is to end: then nothing waits for room.

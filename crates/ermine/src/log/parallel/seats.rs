@@ -117,6 +117,11 @@ impl Seats {
         joined.expect("the list asks once")
     }
 
+    /// Bytes that may wait to be written, all together.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// Makes room for a record; false: not now, the device is behind.
     pub(crate) fn make_room(&self, seat: &Seat, bytes: usize) -> bool {
         let mut buffer = seat.buffer.lock().expect("no code panics while it holds a buffer");
