@@ -114,20 +114,51 @@ impl Mutant {
     #[inline(always)]
     pub(crate) fn is_on(self) -> bool {
         #[cfg(ermine_mutants)]
-        return CHOSEN.load(std::sync::atomic::Ordering::Relaxed) == self as u8;
+        return chosen::get() == self as u8;
         #[cfg(not(ermine_mutants))]
         false
     }
 
-    /// Puts a fault in force, for the whole process.
+    /// Puts a fault in force, for the whole process; under `--cfg shuttle`, where all tasks of a schedule are one thread, for this thread.
     #[cfg(ermine_mutants)]
     pub fn choose(mutant: Option<Self>) {
-        CHOSEN.store(mutant.map_or(NONE, |mutant| mutant as u8), std::sync::atomic::Ordering::Relaxed);
+        chosen::set(mutant.map_or(NONE, |mutant| mutant as u8));
     }
 }
 
 #[cfg(ermine_mutants)]
 const NONE: u8 = u8::MAX;
 
-#[cfg(ermine_mutants)]
-static CHOSEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(NONE);
+#[cfg(all(ermine_mutants, not(shuttle)))]
+mod chosen {
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+    static CHOSEN: AtomicU8 = AtomicU8::new(super::NONE);
+
+    #[inline(always)]
+    pub(super) fn get() -> u8 {
+        CHOSEN.load(Relaxed)
+    }
+
+    pub(super) fn set(mutant: u8) {
+        CHOSEN.store(mutant, Relaxed);
+    }
+}
+
+#[cfg(all(ermine_mutants, shuttle))]
+mod chosen {
+    use std::cell::Cell;
+
+    thread_local! {
+        static CHOSEN: Cell<u8> = const { Cell::new(super::NONE) };
+    }
+
+    #[inline(always)]
+    pub(super) fn get() -> u8 {
+        CHOSEN.get()
+    }
+
+    pub(super) fn set(mutant: u8) {
+        CHOSEN.set(mutant);
+    }
+}
