@@ -1,6 +1,4 @@
-//! What one waits on in the queue of a lock: a node on a cache line of its own, which nobody else spins on.
-//!
-//! Both queue locks ([`mcs`](super::mcs), [`mcs_rw`](super::mcs_rw)) link the same nodes, so that who waits keeps one kind:
+//! Nodes that threads wait on in the queue of a lock ([`mcs`](super::mcs)), each on a cache line of its own that no other thread spins on.
 //!
 //! ```text
 //!   tail ------------------------------+
@@ -189,15 +187,6 @@ impl Neighbour {
     pub(super) fn link(self, place: &Place) {
         // Release: pairs with `successor`.
         self.next().store(place.itself().0.as_ptr(), Ordering::Release);
-    }
-
-    pub(super) fn as_pointer(self) -> *mut Waiter {
-        self.0.as_ptr()
-    }
-
-    /// Back from [`as_pointer`](Self::as_pointer).
-    pub(super) fn from_pointer(pointer: *mut Waiter) -> Option<Self> {
-        NonNull::new(pointer).map(Self)
     }
 }
 
