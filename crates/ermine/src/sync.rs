@@ -10,7 +10,7 @@
 //! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`tests/schedules.rs`) | random interleavings, all orderings taken for SeqCst |
 //! | `scripts/sanitize thread` (`--cfg ermine_tsan`) | everything | data races, as threads happen to run; fences are [`fenced`] |
 
-#[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "measured and modelled; no scheme latches by transactions of the processor yet"))]
+#[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "some of it is for tests and models only"))]
 pub(crate) mod elided;
 pub(crate) mod mcs;
 pub(crate) mod queue;
