@@ -18,8 +18,8 @@
 //!
 //! To read the engine itself, start at `txn/mod.rs`, then ARCHITECTURE.md.
 
-// Under loom the library has only its pieces, and only the models use them.
-#![cfg_attr(loom, allow(dead_code, unused_imports))]
+// Under loom the library has only its pieces, and only the models use them; under shuttle it has no background threads.
+#![cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports))]
 
 mod clock;
 mod epoch;
@@ -148,6 +148,12 @@ pub const MAX_KEY_BYTES: usize = 4096;
 pub const OPEN_TRANSACTIONS_MAX: usize = 1024;
 /// The longest value, in bytes of its encoding.
 pub const MAX_VALUE_BYTES: usize = 16 << 20;
+
+// The history recorder names what it needs as `ermine::..`: integration tests use it, too.
+#[cfg(all(test, shuttle))]
+extern crate self as ermine;
+#[cfg(all(test, shuttle))]
+mod schedules;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | nothing | everything | |
 //! | `RUSTFLAGS="--cfg loom"` | the lock-free pieces in their models | every interleaving and every value an ordering allows |
-//! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`tests/schedules.rs`) | random interleavings, all orderings taken for SeqCst |
+//! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`schedules.rs`) | random interleavings, all orderings taken for SeqCst |
 //! | `scripts/sanitize thread` (`--cfg ermine_tsan`) | everything | data races, as threads happen to run; fences are [`fenced`] |
 
 #[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "some of it is for tests and models only"))]

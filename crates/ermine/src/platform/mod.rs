@@ -5,5 +5,5 @@ pub(crate) mod cpu;
 pub mod file;
 pub(crate) mod memory;
 pub(crate) mod prefetch;
-#[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "the schemes that latch are the next commits"))]
+#[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "some of it is for tests and models only"))]
 pub(crate) mod rtm;

@@ -10,13 +10,9 @@
 //! `ERMINE_TEST_SCHEDULES=n` plays so many under each scheme, `ERMINE_TEST_SEED=n` the one of a failure (with both: so many
 //! from there on).
 
-#![cfg(shuttle)]
-
+#[path = "../tests/history/mod.rs"]
 mod history;
-
-#[path = "schedules/plan.rs"]
 mod plan;
-#[path = "schedules/turns.rs"]
 mod turns;
 
 use std::{
@@ -80,7 +76,7 @@ fn name_failures() {
             if let Some(Played { test, scheme, seed, before }) = PLAYED.get() {
                 eprintln!(
                     "a schedule under {scheme} failed after {before} that did not; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
-                     CARGO_TARGET_DIR=target/shuttle cargo test --profile checks -p ermine --test schedules -- --exact {test}"
+                     CARGO_TARGET_DIR=target/shuttle cargo test --profile checks -p ermine --lib -- --exact schedules::{test}"
                 );
             }
             others(panic);
@@ -251,7 +247,6 @@ fn test_of(scheme: Scheme) -> &'static str {
         Scheme::TsoValidate => "schedules_under_tso_validate",
         Scheme::Vll => "schedules_under_vll",
         Scheme::Partitioned => "schedules_under_partitioned",
-        _ => unreachable!("a scheme without a test"),
     }
 }
 
