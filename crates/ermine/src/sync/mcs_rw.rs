@@ -1,4 +1,5 @@
-//! The fair reader-writer lock of Mellor-Crummey and Scott: one queue, in which readers that follow each other go together.
+//! The fair reader-writer lock of Mellor-Crummey and Scott: one queue, in which consecutive readers hold the lock
+//! together.
 //!
 //! ```text
 //!   tail ------------------------------------------------+
@@ -8,35 +9,38 @@
 //!   active: 2 readers, a writer waits; next_writer = the writer
 //! ```
 //!
-//! A reader behind one that reads goes at once; behind one that waits, or behind a writer, it is let in by that one. Readers
-//! leave the queue in any order, so they are counted, and the last one lets in the writer that they held up. Nobody overtakes:
-//! neither readers nor writers starve.
+//! A reader behind a reader that reads proceeds at once; behind a reader that waits, or behind a writer, it is let in
+//! by that predecessor. Readers leave the queue in any order, so they are counted, and the last one lets in the writer
+//! that they held up. No thread overtakes another: neither readers nor writers starve.
 //!
-//! The paper keeps "a writer waits" in the pointer `next_writer`, beside the count. A reader that has counted itself out and
-//! then sleeps may wake to find another writer there, which others still hold up. Looking at the count once more, as later
-//! versions do, leaves the same gap for a node that comes back. Here the flag and the count are one word: whose step makes
-//! it [`Active::ONLY_A_WRITER`] lets the writer in, and nobody else.
+//! The paper keeps "a writer waits" in the pointer `next_writer`, beside the count. A reader that has counted itself
+//! out and then sleeps may wake to find another writer there, which other readers still hold up. Reading the count once
+//! more, as later versions do, leaves the same gap for a node that is reused. Here the flag and the count are one word:
+//! only the thread whose step makes it [`Active::ONLY_A_WRITER`] lets the writer in.
 //!
 //! Invariants
-//! 1. A reader is counted from before anybody behind it may go until it leaves. Counting somebody in is the work of who lets it
-//!    in: a reader behind one that reads counts itself, before it links itself, so its predecessor still is counted.
-//! 2. `next_writer` is the first in the queue behind readers only, and the flag stands in `active` until it is let in. So
-//!    there is one at a time, nobody is counted in while the flag stands, and the step that empties the count is one only.
+//! 1. A reader is counted from before any thread behind it may proceed until it leaves. A reader is counted in by the
+//!    thread that lets it in: a reader behind one that reads counts itself, before it links itself, so its predecessor
+//!    is still counted.
+//! 2. `next_writer` is the first in the queue behind readers only, and the flag is set in `active` until it is let in.
+//!    So there is one such writer at a time, no reader is counted in while the flag is set, and exactly one step
+//!    empties the count.
 //! 3. While a writer holds the lock, `active` is zero.
-//! 4. A reader's mark that its successor reads is set only while it waits; then it lets that one in when it goes itself.
-//! 5. Who leaves knows from its own node whether a writer follows. A reader that follows a reader may have come, left and taken
-//!    its node to another lock before.
-//! 6. A writer sees what all before it did, a reader what all writers before it did.
+//! 4. A reader's mark that its successor reads is set only while the reader waits; it then lets the successor in when
+//!    it proceeds itself.
+//! 5. A thread that leaves learns from its own node whether a writer follows. It must not read its successor's node: a
+//!    reader that follows a reader may already have entered, left and taken its node to another lock.
+//! 6. A writer sees the writes of all holders before it, a reader those of all writers before it.
 //!
-//! J. Mellor-Crummey, M. Scott: *Scalable reader-writer synchronization for shared-memory multiprocessors*, PPoPP 1991, figure 3
-//! ("fair").
+//! J. Mellor-Crummey, M. Scott: *Scalable reader-writer synchronization for shared-memory multiprocessors*, PPoPP 1991,
+//! figure 3 ("fair").
 
 use super::{
     AtomicPtr, AtomicU64, Ordering,
     queue::{Neighbour, Place, QueueNode, QueueNodes, Tail, Waiter, wait_for},
 };
 
-/// What a node says of its owner.
+/// A node's state: its owner's part in the queue.
 #[derive(Clone, Copy)]
 struct State(u64);
 
@@ -63,7 +67,7 @@ impl State {
     }
 }
 
-/// How many read, and whether a writer waits for them.
+/// The number of active readers, and whether a writer waits for them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Active(u64);
 
@@ -74,7 +78,7 @@ impl Active {
     const READER: u64 = 2;
 }
 
-/// A fair lock for one writer or many readers. What it protects is its owner's affair.
+/// A fair lock for one writer or many readers. The data that it protects is kept by its owner.
 #[repr(align(128))]
 pub(crate) struct McsRwLock {
     tail: Tail,
@@ -82,11 +86,13 @@ pub(crate) struct McsRwLock {
     next_writer: AtomicPtr<Waiter>,
 }
 
-/// The lock, held for reading. Give it back with [`McsRwLock::release_read`]: dropped, it keeps writers out for ever.
+/// The lock, held for reading. Must be passed to [`McsRwLock::release_read`]: if it is dropped, writers stay locked out
+/// forever.
 #[must_use]
 pub(crate) struct McsReadHeld(Place);
 
-/// The lock, held for writing. Give it back with [`McsRwLock::release_write`]: dropped, it leaves the lock taken for ever.
+/// The lock, held for writing. Must be passed to [`McsRwLock::release_write`]: if it is dropped, the lock stays taken
+/// forever.
 #[must_use]
 pub(crate) struct McsWriteHeld(Place);
 
@@ -112,17 +118,18 @@ impl McsRwLock {
         Self { tail: Tail::new(), active: AtomicU64::new(Active::NOBODY.0), next_writer }
     }
 
-    /// Takes the lock for reading; waits for the writers that came before. Not to be nested: a writer may come between.
+    /// Takes the lock for reading; waits for the writers that arrived before. Not to be nested: a writer may arrive in
+    /// between.
     pub(crate) fn read<'l>(&'l self, nodes: &'l QueueNodes) -> McsReadGuard<'l> {
         McsReadGuard { lock: self, nodes, held: Some(self.acquire_read(nodes.take())) }
     }
 
-    /// Takes the lock for writing; waits for all that came before.
+    /// Takes the lock for writing; waits for all threads that arrived before.
     pub(crate) fn write<'l>(&'l self, nodes: &'l QueueNodes) -> McsWriteGuard<'l> {
         McsWriteGuard { lock: self, nodes, held: Some(self.acquire_write(nodes.take())) }
     }
 
-    /// Takes the lock for writing if nobody has it.
+    /// Takes the lock for writing if no thread holds it.
     pub(crate) fn try_write<'l>(&'l self, nodes: &'l QueueNodes) -> Option<McsWriteGuard<'l>> {
         match self.try_acquire_write(nodes.take()) {
             Ok(held) => Some(McsWriteGuard { lock: self, nodes, held: Some(held) }),
@@ -161,7 +168,7 @@ impl McsRwLock {
     pub(crate) fn acquire_write(&self, node: QueueNode) -> McsWriteHeld {
         let (place, before) = self.tail.enter(node, State::WAITS | State::WRITES);
         match before {
-            // Readers can only become fewer now.
+            // The number of readers can only fall now.
             None if self.nobody_reads() => {}
             None => {
                 self.hold_up(place.itself(), 0);
@@ -188,7 +195,7 @@ impl McsRwLock {
             self.check_writer_is_alone();
             return Ok(McsWriteHeld(place));
         }
-        // Readers came and left the queue in between. Its turn goes to who came behind.
+        // Readers entered and left the queue in between. The turn goes to the thread behind.
         match self.tail.leave(&place) {
             Some(next) if Self::writer_follows(&place) => self.hold_up(next, 0),
             Some(next) => {
@@ -200,17 +207,18 @@ impl McsRwLock {
         Err(place.left())
     }
 
-    /// Ends reading. The lock must be the one that was taken, where it was then.
+    /// Ends reading. The lock must be the one that was taken, at the same address.
     pub(crate) fn release_read(&self, held: McsReadHeld) -> QueueNode {
         match self.tail.leave(&held.0) {
             Some(next) if Self::writer_follows(&held.0) => self.hold_up(next, Active::READER),
-            // A reader behind this one is counted already, and may even have left: its node is not looked at.
+            // A reader behind this one is counted already, and may even have left: its node is not accessed.
             _ => self.change_active(0, Active::READER),
         }
         held.0.left()
     }
 
-    /// Ends writing, and lets in who has waited longest. The lock must be the one that was taken, where it was then.
+    /// Ends writing, and lets in the thread that has waited longest. The lock must be the one that was taken, at the
+    /// same address.
     pub(crate) fn release_write(&self, held: McsWriteHeld) -> QueueNode {
         self.check_writer_is_alone();
         if let Some(next) = self.tail.leave(&held.0) {
@@ -222,7 +230,7 @@ impl McsRwLock {
         held.0.left()
     }
 
-    /// Invariant 3.
+    /// Checks invariant 3.
     fn check_writer_is_alone(&self) {
         debug_assert!(self.nobody_reads(), "a writer beside readers");
     }
@@ -237,13 +245,14 @@ impl McsRwLock {
         State(place.itself().state().load(Ordering::Relaxed)).writer_follows()
     }
 
-    /// Whether the one in front will let in the reader behind it; notes there that it has to.
+    /// Whether the predecessor will let in the reader behind it; sets the mark for that in the predecessor's node.
     fn lets_in(before: Neighbour) -> bool {
         // Relaxed: never changes while the node is in the queue, and entering behind it acquires.
         State(before.state().load(Ordering::Relaxed)).writes()
             || before
                 .state()
-                // Acquire: pairs with `let_in`: who reads has seen what the writers before it did (invariant 6).
+                // Acquire: pairs with `let_in`: a reader that proceeds has seen the writes of the writers before it
+                // (invariant 6).
                 .compare_exchange(
                     State::WAITS,
                     State::WAITS | State::READER_FOLLOWS,
@@ -253,7 +262,8 @@ impl McsRwLock {
                 .is_ok()
     }
 
-    /// Lets in who comes next. What the node says then; it may be gone by now, unless it is the caller's.
+    /// Lets a waiting thread in. Returns the state of its node at that time; the node may be gone by now, unless it is
+    /// the caller's.
     fn let_in(node: Neighbour) -> State {
         // Release: pairs with `wait` and `lets_in` (invariant 6).
         let before = node.state().fetch_and(!State::WAITS, Ordering::AcqRel);
@@ -279,19 +289,19 @@ impl McsRwLock {
         debug_assert!(before & Active::WRITER == 0, "counted in before a writer that waits (invariant 2)");
     }
 
-    /// Has the writer wait for the readers, less those that go with this step.
+    /// Makes the writer wait for the readers, less the `going` readers that leave with this step.
     fn hold_up(&self, writer: Neighbour, going: u64) {
         // Relaxed: published by the next step.
         self.next_writer.store(writer.as_pointer(), Ordering::Relaxed);
         self.change_active(Active::WRITER, going);
     }
 
-    /// The one who leaves nobody but the writer lets it in (invariant 2).
+    /// The thread that leaves only the writer behind lets it in (invariant 2).
     fn change_active(&self, coming: u64, going: u64) {
-        // Acquire and release: the last one has seen what all the others did, and which writer waits (invariant 6).
+        // Acquire and release: the last reader has seen the steps of all others, and which writer waits (invariant 6).
         let before = self.active.fetch_add(coming.wrapping_sub(going), Ordering::AcqRel);
         if Active(before.wrapping_add(coming).wrapping_sub(going)) == Active::ONLY_A_WRITER {
-            // Relaxed, both: nobody changes either before the writer is let in, which releases.
+            // Relaxed, both: no thread changes either before the writer is let in, which releases.
             let writer = Neighbour::from_pointer(self.next_writer.load(Ordering::Relaxed));
             self.active.store(Active::NOBODY.0, Ordering::Relaxed);
             Self::let_in(writer.expect("set with the flag"));
@@ -385,7 +395,7 @@ mod loom_models {
         builder.check(model);
     }
 
-    /// A reader and a writer, twice each: they exclude each other, and the reader sees what was written before.
+    /// A reader and a writer, twice each: they exclude each other, and the reader sees earlier writes.
     #[test]
     fn loom_mcs_rw_reader_and_writer() {
         bounded(4, || {
@@ -428,8 +438,8 @@ mod loom_models {
         });
     }
 
-    /// One who reads and comes back to write, against two readers: a last reader that sleeps between its last steps does not let a
-    /// later writer in, not even the same node again.
+    /// A thread that reads and then returns to write, against two readers: a last reader that sleeps between its last
+    /// steps does not let a later writer in, not even the same node again.
     #[test]
     fn loom_mcs_rw_a_late_last_reader_lets_nobody_in() {
         bounded(2, || {
@@ -443,7 +453,7 @@ mod loom_models {
         });
     }
 
-    /// Readers meet inside: each waits there until the other has come.
+    /// Readers meet inside: each waits there until the other has entered.
     #[test]
     fn loom_mcs_rw_readers_share() {
         bounded(4, || {
@@ -479,7 +489,7 @@ mod loom_models {
         });
     }
 
-    /// Trying to write never waits for a holder, and gives its place in the queue up where readers were quicker.
+    /// Trying to write never waits for a holder, and gives up its place in the queue if readers were quicker.
     #[test]
     fn loom_mcs_rw_trying_takes_the_lock_or_nothing() {
         bounded(2, || {
@@ -496,7 +506,7 @@ mod loom_models {
         });
     }
 
-    /// As above; who came behind the one that gives up is a writer.
+    /// As above; the thread behind the one that gives up is a writer.
     #[test]
     fn loom_mcs_rw_giving_up_lets_the_writer_wait() {
         bounded(2, || {
@@ -510,7 +520,7 @@ mod loom_models {
         });
     }
 
-    /// Who entered first goes first: a reader that comes behind a waiting writer does not overtake it.
+    /// The thread that entered first goes first: a reader that arrives behind a waiting writer does not overtake it.
     #[test]
     fn loom_mcs_rw_is_handed_on_in_order() {
         bounded(2, || {
@@ -543,13 +553,13 @@ mod tests {
 
     use super::*;
 
-    /// Both are the same whenever nobody writes.
+    /// Both values are equal whenever there is no writer.
     struct Shared {
         lock: McsRwLock,
         values: UnsafeCell<[u64; 2]>,
     }
 
-    // SAFETY: the tests reach the values with the lock.
+    // SAFETY: the tests access the values while holding the lock.
     unsafe impl Sync for Shared {}
 
     impl Shared {
@@ -558,7 +568,7 @@ mod tests {
         }
 
         fn add(&self) {
-            // SAFETY: the caller has the lock for writing.
+            // SAFETY: the caller holds the lock for writing.
             let values = unsafe { &mut *self.values.get() };
             values[0] += 1;
             assert_eq!(values[0], values[1] + 1);
@@ -566,7 +576,7 @@ mod tests {
         }
 
         fn check(&self) -> u64 {
-            // SAFETY: the caller has the lock.
+            // SAFETY: the caller holds the lock.
             let values = unsafe { *self.values.get() };
             assert_eq!(values[0], values[1]);
             values[0]
@@ -579,7 +589,7 @@ mod tests {
         for _ in 0..2 {
             let reading = [lock.read(&nodes), lock.read(&nodes)];
             assert!(lock.try_write(&nodes).is_none());
-            // In the order of arrival, so that the count is what tells it.
+            // In the order of arrival, so that only the count shows that there still is a reader.
             for guard in reading {
                 assert!(lock.try_write(&nodes).is_none());
                 drop(guard);
@@ -591,7 +601,7 @@ mod tests {
         }
     }
 
-    /// The last of the queue leaves first: the queue is empty, and a writer waits for the count.
+    /// The last thread of the queue leaves first: the queue is empty, and a writer waits for the count.
     #[test]
     fn a_writer_waits_for_readers_that_have_left_the_queue() {
         let shared = Shared::new();
@@ -667,8 +677,8 @@ mod tests {
         assert_eq!(order.into_inner().expect("nobody fails"), [0, 1, 2, 2, 3]);
     }
 
-    /// Goal: nobody starves, whatever the mix, where most waiters are not running. Method: more threads than cores, each with
-    /// as many turns to take; that all end is the test.
+    /// Goal: no thread starves, whatever the mix, where most waiters are not running.
+    /// Method: more threads than cores, each with the same number of turns to take; the test passes if all end.
     #[test]
     fn more_threads_than_cores() {
         const THREADS: u64 = if cfg!(miri) { 4 } else { 8 };
