@@ -13,7 +13,7 @@ fn main() {
     }
 }
 
-/// The commit, marked when the sources differ from it.
+/// The commit, marked if the sources differ from it.
 fn commit() -> Option<String> {
     let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;

@@ -1,12 +1,13 @@
 //! Which conflicts are lost most often: aborts counted by their shape, with the keys that occur most.
 //!
-//! A shape is what aborts have in common: the kind of transaction that lost, the rule that it broke, the table, and the edges
-//! to the transactions before and after it that would have closed the cycle. A field that [`Abort`] gains becomes part of a
-//! shape in `Shape::of` and a column in [`ShapeSummary`], and nowhere else.
+//! A shape is what aborts have in common: the kind of transaction that lost, the rule that it broke, the table, and the
+//! edges to the transactions before and after it that would have closed the cycle. A field that [`Abort`] gains becomes
+//! part of a shape in `Shape::of` and a column in [`ShapeSummary`], and nowhere else.
 //!
 //! Invariants
-//! 1. Memory is bounded: at most [`SHAPES_MAX`] shapes and [`KEYS_MAX`] keys of each; what goes beyond is counted together.
-//! 2. A thread has its own; they are merged when the run is over.
+//! 1. Memory is bounded: at most [`SHAPES_MAX`] shapes and [`KEYS_MAX`] keys of each; aborts beyond these limits are
+//!    counted together.
+//! 2. Each thread has its own counts; they are merged when the run is over.
 
 use std::{
     collections::HashMap,
@@ -19,19 +20,19 @@ use serde::Serialize;
 
 use crate::report::{Grid, grouped};
 
-/// Shapes told apart.
+/// Maximum number of shapes that are distinguished.
 pub const SHAPES_MAX: usize = 256;
-/// Keys counted of each shape.
+/// Maximum number of keys counted for each shape.
 pub const KEYS_MAX: usize = 32;
-/// Keys shown of each shape.
+/// Keys shown for each shape.
 const KEYS_SHOWN: usize = 3;
 /// Shapes shown; the JSON has all.
 const SHAPES_SHOWN: usize = 12;
 
-/// What aborts have in common.
+/// The common properties of aborts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Shape {
-    /// The number of the transaction among those of its workload.
+    /// The number of the transaction in its workload.
     transaction: usize,
     kind: AbortKind,
     table: Option<Arc<str>>,
@@ -39,7 +40,7 @@ struct Shape {
     successor: Option<EdgeShape>,
 }
 
-/// What edges have in common.
+/// The common properties of edges.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct EdgeShape {
     dependency: Dependency,
@@ -77,17 +78,17 @@ struct Counts {
 #[derive(Clone, Debug, Default)]
 pub struct AbortShapes {
     shapes: HashMap<Shape, Counts>,
-    /// Aborts of shapes that found no place.
+    /// Aborts of shapes beyond the limit.
     beyond: u64,
 }
 
 impl AbortShapes {
-    /// Some where aborts are to be explained.
+    /// Empty counts if aborts are to be explained.
     pub fn when(explained: bool) -> Option<Self> {
         explained.then(Self::default)
     }
 
-    /// Counts an abort of a transaction, which is given by its number among those of the workload.
+    /// Counts an abort of the transaction with this number in the workload.
     pub fn add(&mut self, transaction: usize, abort: &Abort) {
         match self.place(Shape::of(transaction, abort)) {
             Some(counts) => {
@@ -100,7 +101,7 @@ impl AbortShapes {
         }
     }
 
-    /// Adds those of another thread.
+    /// Adds the counts of another thread.
     pub fn merge(&mut self, other: &Self) {
         self.beyond += other.beyond;
         for (shape, counts) in &other.shapes {
@@ -114,7 +115,7 @@ impl AbortShapes {
         }
     }
 
-    /// Forgets everything.
+    /// Resets all counts.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -195,13 +196,13 @@ pub struct ShapeSummary {
     pub transaction: String,
     /// The rule that it broke.
     pub kind: &'static str,
-    /// Where the conflict was noticed.
+    /// The table where the conflict was noticed.
     pub table: Option<String>,
-    /// What it did after a transaction that comes before it.
+    /// The edge from a transaction that comes before it: dependency and table.
     pub predecessor: Option<String>,
-    /// What it did before a transaction that comes after it.
+    /// The edge to a transaction that comes after it: dependency and table.
     pub successor: Option<String>,
-    /// How many.
+    /// Number of aborts.
     pub aborts: u64,
     /// Examples: the keys that occurred most.
     pub keys: Vec<KeyCount>,
@@ -212,11 +213,11 @@ pub struct ShapeSummary {
 pub struct KeyCount {
     /// The encoded key in hexadecimal digits.
     pub key: String,
-    /// Aborts at it, never counted too low.
+    /// Aborts at this key, possibly overestimated.
     pub at_most: u64,
 }
 
-/// Shapes as a text table; nothing where there are none.
+/// Shapes as a text table; prints nothing if there are none.
 pub(crate) struct ShapeTable<'a>(pub(crate) &'a [ShapeSummary]);
 
 impl fmt::Display for ShapeTable<'_> {

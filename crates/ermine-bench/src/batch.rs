@@ -1,10 +1,10 @@
 //! Batch processing: the read-only anomaly (Fekete, O'Neil, O'Neil 2004; Ports and Grittner 2012, figure 2).
 //!
-//! Receipts are written under the number of the current batch; closing a batch counts that number up; a report sums up the
-//! receipts of the last batch that was closed. A closed batch must not change any more: whoever reads its report may rely
-//! on it. Under snapshot isolation it does: a receipt that began before the close writes, after the report, into a batch
-//! that is closed. Receipt and close alone are serializable (the receipt first); it is the report, which only reads, that
-//! closes the cycle.
+//! Receipts are written under the number of the current batch; closing a batch increments that number; a report sums up
+//! the receipts of the last batch that was closed. A closed batch must not change any more: the reader of its report
+//! may rely on it. Under snapshot isolation it does change: a receipt that began before the close writes, after the
+//! report, into a batch that is closed. Receipt and close alone are serializable (the receipt first); it is the report,
+//! which only reads, that closes the cycle.
 //!
 //! ```text
 //!     receipt   reads batch 7 ----- pause ------------------- writes a receipt of batch 7, commits
@@ -12,9 +12,9 @@
 //!     report                                        sums up batch 7, commits
 //! ```
 //!
-//! Every report is kept by its client (batch, number and sum of its receipts), and compared at the end with what the batch
-//! has then. The report is not declared read-only: the certifier has to find out. [`Options::snapshot_reports`] runs it on
-//! a safe snapshot instead.
+//! Every report is kept by its client (batch, number and sum of its receipts), and compared at the end with the
+//! contents of the batch. The report is not declared read-only: the certifier has to find out.
+//! [`Options::snapshot_reports`] runs it on a safe snapshot instead.
 
 use std::{
     collections::HashMap,
@@ -36,7 +36,7 @@ use crate::{
     verdict::{Check, Promise, Verdict},
 };
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency control.
@@ -46,17 +46,17 @@ pub struct Options {
     pub threads: usize,
     /// Receipts for each close, on average.
     pub receipts: u32,
-    /// Between a receipt's look at the batch number and its write.
+    /// Pause between a receipt's read of the batch number and its write.
     pub pause: Pause,
-    /// Reports read a safe snapshot.
+    /// Whether reports read a safe snapshot.
     pub snapshot_reports: bool,
-    /// The rest.
+    /// Options that all workloads share.
     #[serde(flatten)]
     pub terms: Terms,
 }
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         if self.threads == 0 || self.receipts == 0 {
             return Err(crate::Error::Usage("at least one thread and one receipt a batch are needed".into()));
@@ -73,17 +73,17 @@ impl fmt::Display for Options {
     }
 }
 
-/// Handles.
+/// Handles of the tables.
 struct Tables {
     /// The number of the current batch, under key 0.
     control: Table<u32, u64>,
-    /// Batch, unique number -> amount.
+    /// Amounts, by batch and unique number.
     receipts: Table<(u64, u64), u64>,
 }
 
 /// The only key of the control table.
 const CURRENT: u32 = 0;
-/// The first batch; the one before it was closed empty.
+/// The first batch; the batch before it was closed empty.
 const FIRST_BATCH: u64 = 1;
 
 /// The kinds of transactions.
@@ -96,17 +96,17 @@ enum Kind {
 
 const NAMES: [&str; 3] = ["receipt", "close", "report"];
 
-/// What a batch has.
+/// The contents of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Content {
     receipts: u64,
     sum: u64,
 }
 
-/// How often a batch was reported with which content.
+/// How often a batch was reported with each content.
 type Reports = HashMap<(u64, Content), u64>;
 
-/// Runs, and compares every report with what its batch has at the end.
+/// Runs the workload, and compares every report with the contents of its batch at the end.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -> Result<Summary<Options>> {
     options.check()?;
     let db = options.terms.open(options.scheme)?;
@@ -127,7 +127,7 @@ pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -
     Ok(Summary { violations: Some(violations), ..summary })
 }
 
-/// `written` receipts and `closed` batches have been committed.
+/// Checks the database after `written` receipts and `closed` batches have been committed.
 fn check(
     options: &Options,
     db: &Database,
@@ -169,18 +169,18 @@ fn check(
     Ok((checks, violations))
 }
 
-/// One thread.
+/// A client thread.
 struct Clerk<'a> {
     tables: &'a Tables,
     receipts: u32,
     pause: Pause,
     snapshot_reports: bool,
     random: Random,
-    /// The unique number of the next receipt: the thread's own above, a count below.
+    /// The unique number of the next receipt: the thread's number in the high bits, a count in the low bits.
     next: u64,
     /// Receipts that committed.
     written: u64,
-    /// Closes that committed, of all clerks.
+    /// Closes that committed, by all clerks.
     closed: &'a AtomicU64,
     reports: Reports,
 }
@@ -229,7 +229,7 @@ impl Client for Clerk<'_> {
             // Relaxed: read when all clerks have ended.
             self.closed.fetch_add(1, Ordering::Relaxed);
         }
-        // At once and once more, as whoever closes a batch would: the receipts that are late come in between.
+        // At once and once more, as a user who closes a batch would: the late receipts commit in between.
         self.report(desk)?;
         self.report(desk)
     }
@@ -279,7 +279,7 @@ struct Report<'a> {
 }
 
 impl Job for Report<'_> {
-    /// The batch and what it has.
+    /// The batch and its contents.
     type Output = (u64, Content);
     type Error = Error;
 

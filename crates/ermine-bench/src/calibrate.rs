@@ -1,7 +1,7 @@
-//! What the machine can do at this moment, printed beside every result.
+//! The speed of the machine at this moment, printed beside every result.
 //!
-//! The hosts this runs on are shared: absolute figures move by a quarter between runs. A dependent random load tells how
-//! busy memory is, an integer loop on one and on two threads how much of two cores there is.
+//! The hosts that this runs on are shared: absolute figures move by a quarter between runs. A dependent random load
+//! shows how busy memory is; an integer loop on one and on two threads shows how much of two cores is available.
 
 use std::{fmt, hint::black_box, thread, time::Instant};
 
@@ -16,12 +16,12 @@ pub struct Calibration {
     pub random_load_ns: f64,
     /// One turn of a dependent integer loop on one thread.
     pub loop_one_thread_ns: f64,
-    /// The same on each of two threads at once: the slower of them.
+    /// The same on each of two threads at once: the slower of the two.
     pub loop_two_threads_ns: f64,
 }
 
 impl Calibration {
-    /// Measures, in about a second.
+    /// Takes the measurements, in about a second.
     pub fn measure() -> Self {
         let pair = thread::scope(|scope| {
             let other = scope.spawn(integer_loop_ns);
@@ -51,7 +51,7 @@ impl fmt::Display for Calibration {
 fn random_load_ns(bytes: usize, loads: u32) -> f64 {
     let cycle = single_cycle(bytes / size_of::<u64>());
     let mut place = 0;
-    // Brings in the pages and the translations that stay.
+    // Loads the pages and the translations that stay cached.
     for _ in 0..loads / 8 {
         place = cycle[place as usize];
     }

@@ -4,16 +4,17 @@
 //!
 //! | share | transaction |
 //! |---|---|
-//! | 45 | counts up a district and takes ten items from the stock |
+//! | 45 | increments a district's counter and takes ten items from the stock |
 //! | 43 | books a payment to a district and a customer |
-//! | 6 | moves a queue on: deletes its oldest order, inserts a new one |
+//! | 6 | advances a queue: deletes its oldest order, inserts a new one |
 //! | 6 | deletes a customer, then, in a second transaction, inserts the same one under another name |
 //!
 //! The first two supersede versions, the third moves through the key space of an index, the fourth leaves tombstones
-//! that are overwritten and moves entries of a secondary index. The first quarter of the run is for pools to fill. Memory is flat when
-//! one of the two steps from quarter to quarter behind it, of the least that was resident, is no more than 2.5 % or 4 MiB: a leak shows in both, while what piles up
-//! once, when the system holds up a thread that others wait for with their garbage, makes one step and stays in the pools. The 4 MiB
-//! are for small databases, where that is more than 2.5 %.
+//! that are overwritten and moves entries of a secondary index. The first quarter of the run is for pools to fill.
+//! There are two steps from quarter to quarter after it, each taken between the least resident memory of the two
+//! quarters. Memory is flat if one of the two steps is no more than 2.5 % or 4 MiB: a leak shows in both, while garbage
+//! that piles up once, when the system holds up a thread that others wait for, makes one step and stays in the pools.
+//! The 4 MiB are for small databases, where they are more than 2.5 %.
 
 use std::{
     fmt,
@@ -40,7 +41,7 @@ use crate::{
     tuning::Tuning,
 };
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency control.
@@ -48,34 +49,34 @@ pub struct Options {
     pub scheme: Scheme,
     /// Threads; there may be more than cores.
     pub threads: usize,
-    /// Rows at the beginning, and at the end.
+    /// Rows at the beginning and at the end.
     pub rows: u32,
-    /// How long.
+    /// Duration of the run.
     #[serde(serialize_with = "seconds", rename = "seconds")]
     pub duration: Duration,
     /// Seed of all draws.
     pub seed: u64,
-    /// Count aborts by shape.
+    /// Whether to count aborts by shape.
     pub explain_aborts: bool,
-    /// Where the database lives; in memory where that is not said.
+    /// Where the database is stored; in memory if not set.
     pub storage: Option<Storage>,
-    /// What of the engine is set.
+    /// Settings of the engine.
     pub tuning: Tuning,
-    /// Is told what every transaction did, the loader's too.
+    /// Observes every transaction, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-/// Shortest run that has samples enough in every quarter.
+/// Shortest run that has enough samples in every quarter.
 const SECONDS_MIN: u64 = 8;
-/// Fewest rows: all tables have some.
+/// Fewest rows with which all tables have some.
 const ROWS_MIN: u32 = 1_000;
-/// Growth allowed from a quarter to the next, in percent, or in bytes where that is more.
+/// Maximum growth from one quarter to the next, in percent, or in MiB if that is more.
 const GROWTH_PERCENT_MAX: f64 = 2.5;
 const GROWTH_MIB_MAX: f64 = 4.0;
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         let usage = |why: String| Err(Error::Usage(why));
         if self.threads == 0 || self.threads > 1_000 {
@@ -94,11 +95,11 @@ impl Options {
 /// Memory at one moment.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sample {
-    /// Since the beginning of the run.
+    /// Seconds since the beginning of the run.
     pub seconds: f64,
-    /// Transactions a second since the last sample.
+    /// Transactions per second since the last sample.
     pub per_second: f64,
-    /// Memory.
+    /// Memory figures.
     pub memory: Memory,
 }
 
@@ -113,7 +114,7 @@ impl fmt::Display for Sample {
 pub struct Summary {
     /// The machine.
     pub setting: Setting,
-    /// What was run.
+    /// The options of the run.
     pub options: Options,
     /// Memory over time.
     pub samples: Vec<Sample>,
@@ -121,23 +122,23 @@ pub struct Summary {
     pub committed: u64,
     /// Attempts that lost a conflict.
     pub aborted: u64,
-    /// Those that lost the same conflict as the attempt before: same kind, table and key.
+    /// Attempts that lost the same conflict as the attempt before: same kind, table and key.
     pub repeated: u64,
-    /// Of transactions, with all retries, up to the acknowledgement.
+    /// Latency of transactions, with all retries, up to the acknowledgement.
     pub latency: Quantiles,
-    /// What went to the log, where the database had a directory.
+    /// Use of the log, if the database had a directory.
     pub log: Option<LogSummary>,
-    /// Aborted attempts by shape, where they are to be explained.
+    /// Aborted attempts by shape, if they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
-    /// The smaller of the two steps of resident memory behind the first quarter.
+    /// The smaller of the two steps of resident memory after the first quarter.
     pub growth: Growth,
     /// Rows found at the end.
     pub rows_found: u64,
 }
 
 impl Summary {
-    /// Whether memory stayed flat and every row is there.
+    /// Whether memory stayed flat and no row is missing.
     pub fn holds(&self) -> bool {
         self.is_flat() && self.rows_found == u64::from(self.options.rows)
     }
@@ -147,16 +148,16 @@ impl Summary {
     }
 }
 
-/// How much larger memory is at one time than at another.
+/// Growth of memory from one time to another.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Growth {
-    /// Relative.
+    /// Relative growth.
     pub percent: f64,
-    /// Absolute.
+    /// Absolute growth.
     pub mib: f64,
 }
 
-/// Loads, runs, and looks at memory a hundred times, but at most once a second.
+/// Loads, runs, and samples memory a hundred times, but at most once a second.
 pub fn drive(
     options: &Options,
     setting: Setting,
@@ -211,9 +212,10 @@ pub fn drive(
 }
 
 impl Growth {
-    /// The smaller of the two steps of resident memory from the second quarter to the third, and from there to the last.
+    /// The smaller of the two steps of resident memory from the second quarter to the third, and from there to the
+    /// last.
     fn over(samples: &[Sample], duration: Duration) -> Self {
-        // The least of a quarter: what happens within one counts for one step only.
+        // The least of a quarter: a change within a quarter counts for one step only.
         let least = |quarter: usize| {
             let of = |sample: &Sample| (sample.seconds / duration.as_secs_f64() * 4.0).min(3.9) as usize;
             let within = samples.iter().filter(|sample| of(sample) == quarter);
@@ -229,13 +231,13 @@ impl Growth {
     }
 }
 
-/// How many rows each table has.
+/// Numbers of rows of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rows {
     districts: u32,
     stock: u32,
     customers: u32,
-    /// Orders in each thread's queue; there are as many queues as threads.
+    /// Orders in each thread's queue, and the number of queues, which is that of threads.
     queue: u32,
     queues: u32,
 }
@@ -251,7 +253,7 @@ impl Rows {
     }
 }
 
-/// A customer under a random name.
+/// Creates a customer with a random name.
 fn new_customer(random: &mut Random) -> Customer {
     Customer { last: last_name(random.below(1_000) as u32), ..Customer::new_zeroed() }
 }
@@ -297,7 +299,7 @@ fn insert(
     Ok(db.sync()?)
 }
 
-/// Rows of all tables.
+/// Counts the rows of all tables.
 fn count(db: &Database, tables: &Tables) -> Result<u64> {
     let txn = db.begin(TxnOptions::read_only())?;
     let mut rows = 0;
@@ -321,7 +323,7 @@ fn count(db: &Database, tables: &Tables) -> Result<u64> {
     Ok(rows)
 }
 
-/// One thread.
+/// A client thread.
 struct Clerk<'a> {
     db: &'a Database,
     tables: &'a Tables,
@@ -334,9 +336,9 @@ struct Clerk<'a> {
     latency: Latency,
     outstanding: Outstanding<'a, Instant>,
     conflicts: Conflicts,
-    /// Where aborts are to be explained.
+    /// Set if aborts are to be explained.
     shapes: Option<AbortShapes>,
-    /// Where the order of its transactions is its own.
+    /// Set if transactions are ordered within each session.
     session: Option<ermine::Session>,
 }
 
@@ -389,7 +391,7 @@ impl Worker for Clerk<'_> {
             }
             88..94 => {
                 let (queue, oldest) = (self.queue, self.oldest);
-                // Numbers come round after 2^32 moves, when the first are long free again.
+                // Numbers wrap around after 2^32 moves, when the first have been free for long.
                 let next = oldest.wrapping_add(self.rows.queue);
                 self.execute(Change::Move { queue, oldest, next })?;
                 self.oldest = oldest.wrapping_add(1);
@@ -433,7 +435,7 @@ enum Change {
 impl Change {
     const NAMES: [&str; 5] = ["order", "pay", "move", "remove", "restore"];
 
-    /// Its place in [`Self::NAMES`].
+    /// Its index in [`Self::NAMES`].
     fn number(&self) -> usize {
         match self {
             Self::Order { .. } => 0,
@@ -451,7 +453,7 @@ struct Apply<'a> {
 }
 
 impl Job for Apply<'_> {
-    /// Whether the row was there.
+    /// Whether the row existed.
     type Output = bool;
     type Error = ermine::Error;
 
@@ -471,7 +473,7 @@ impl Job for Apply<'_> {
             Change::Pay { district, customer, amount } => {
                 update_district(txn, tables, *district, |row| row.ytd += amount)?;
                 let key = customer_key(*customer);
-                // It may be between its removal and its return.
+                // The row may be missing between its deletion and its reinsertion.
                 let Some(row) = txn.view(&tables.customer, &key)? else { return Ok(false) };
                 let mut row = *row;
                 row.balance -= amount;

@@ -1,9 +1,11 @@
-//! How long a durable commit of one small row takes, beside a plain write and sync of as many bytes in the same directory.
+//! How long a durable commit of one small row takes, beside a plain write and sync of as many bytes in the same
+//! directory.
 //!
-//! Each client is a thread that waits for each of its commits. At **full load** it begins the next one at once; at **half
-//! load** all clients together begin half as many a second, at random times (gaps are exponential), each from its start: a
-//! client that is late begins at once. Between the two, and before and after them, one thread writes and syncs a plain file:
-//! once over bytes that were written before, which is the least a device can do, and once at its end, so that it grows.
+//! Each client is a thread that waits for each of its commits. At **full load** it begins the next one at once. At
+//! **half load** all clients together begin half as many a second, at random times (gaps are exponential); a client
+//! that is late begins at once. A latency is measured from the actual start of its transaction. Between the two, and
+//! before and after them, one thread writes and syncs a plain file: once over bytes that were written before, which is
+//! the least work that a device can do, and once at its end, so that the file grows.
 
 use std::{
     fmt, fs,
@@ -26,15 +28,15 @@ use crate::{
     tuning::Tuning,
 };
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency control.
     #[serde(serialize_with = "scheme_name")]
     pub scheme: Scheme,
-    /// The database and the plain file are made in it.
+    /// Parent directory of the database and the plain file.
     pub directory: PathBuf,
-    /// Most clients; 1, 2, 4 .. are measured up to it.
+    /// Maximum number of clients; 1, 2, 4 .. up to it are measured.
     pub clients: usize,
     /// Length of the value that a commit writes.
     pub value_bytes: usize,
@@ -43,12 +45,12 @@ pub struct Options {
     pub measured: Duration,
     /// Seed of the times at half load.
     pub seed: u64,
-    /// What of the engine is set.
+    /// Settings of the engine.
     pub tuning: Tuning,
 }
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         if self.clients == 0 || self.measured.is_zero() {
             return Err(Error::Usage("at least one client and some time are needed".into()));
@@ -78,22 +80,22 @@ impl Options {
 pub struct Summary {
     /// The machine.
     pub setting: Setting,
-    /// What was run.
+    /// The options of the run.
     pub options: Options,
-    /// Bytes of log that a commit takes; as many are written plainly.
+    /// Bytes of log that a commit takes; the plain writes have the same length.
     pub commit_bytes: usize,
-    /// Each number of clients.
+    /// The results for each number of clients.
     pub points: Vec<Point>,
 }
 
-/// One number of clients.
+/// The results for one number of clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// How many.
+    /// Number of clients.
     pub clients: usize,
-    /// Each client begins a commit when the one before is durable.
+    /// Full load: each client begins a commit when the one before is durable.
     pub full: Load,
-    /// Half as many commits a second.
+    /// Half load: half as many commits a second.
     pub half: Load,
     /// A write and sync over bytes that were written before.
     pub plain_overwrite: Quantiles,
@@ -104,22 +106,22 @@ pub struct Point {
 /// Commits under one load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Load {
-    /// Commits a second.
+    /// Commits per second.
     pub per_second: f64,
-    /// From the start of a transaction to its acknowledgement.
+    /// Latency from the start of a transaction to its acknowledgement.
     pub latency: Quantiles,
-    /// What went to the log.
+    /// Use of the log.
     pub log: LogSummary,
 }
 
-/// Before a load counts.
+/// Time before a load is measured.
 const WARMUP: Duration = Duration::from_millis(200);
-/// Keys of a client.
+/// Number of keys of a client.
 const KEYS: u64 = 1_000;
 
 type Rows = Table<u64, Vec<u8>>;
 
-/// Measures all points; `watch` is told of each.
+/// Measures all points; `watch` receives each.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(&Point)) -> Result<Summary> {
     options.check()?;
     let storage = options.storage().beside("database");
@@ -160,7 +162,7 @@ impl Bench<'_> {
         Ok(Load { per_second, latency: latency.quantiles(), log: log.summary() })
     }
 
-    /// Lets clients commit for a while, each so often a second, or as often as it can.
+    /// Lets clients commit for `time`, each `rate` times a second, or as often as it can.
     fn load(&self, clients: usize, rate: Option<f64>, time: Duration) -> Result<(Latency, LogUse)> {
         let before = LogUse::now(self.db);
         let end = Instant::now() + time;
@@ -204,12 +206,12 @@ struct Plain {
     path: PathBuf,
     file: fs::File,
     bytes: Vec<u8>,
-    /// Where the next write over old bytes goes.
+    /// Position of the next write over old bytes.
     at: u64,
 }
 
 impl Plain {
-    /// Bytes that are written before, and then over and over.
+    /// Bytes that are written once beforehand, and then overwritten again and again.
     const LENGTH: u64 = 16 << 20;
 
     fn create(directory: &Path, bytes: usize) -> Result<Self> {

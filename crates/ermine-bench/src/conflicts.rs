@@ -1,10 +1,11 @@
 //! The conflicts that the transactions of one thread lost: how many, of which kind, and which of them twice.
 //!
-//! A conflict is **repeated** when an attempt loses on the same rule, in the same table and at the same key as the attempt
-//! of the same transaction before it. That may be a new opponent at a busy place, so those with the **same opponent** are
-//! counted apart, where both attempts name one. SSN promises safe retry (section 3.2): what an attempt lost against at
-//! certification has committed by then and cannot close the same cycle again; an exclusion with the same opponent would break
-//! that. A write conflict with the same opponent only says that it had not ended when the transaction was run again.
+//! A conflict is **repeated** when an attempt loses on the same rule, in the same table and at the same key as the
+//! attempt of the same transaction before it. That may be a new opponent at a busy place, so those with the **same
+//! opponent** are counted separately, if both attempts name one. SSN promises safe retry (section 3.2): the transaction
+//! that an attempt lost against at certification has committed by then and cannot close the same cycle again; an
+//! exclusion with the same opponent would break that promise. A write conflict with the same opponent only says that
+//! the opponent had not ended when the transaction was run again.
 
 use ermine::{Abort, AbortKind, Access, Job, Session, Transaction, TxnOptions};
 
@@ -16,18 +17,18 @@ pub const KINDS: usize = AbortKind::ALL.len();
 /// Counts of lost conflicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conflicts {
-    /// Attempts that lost one.
+    /// Attempts that lost a conflict.
     pub aborted: u64,
-    /// Those that lost the same one as the attempt before.
+    /// Attempts that lost the same conflict as the attempt before.
     pub repeated: u64,
-    /// Those of the repeated ones that lost against the same transaction.
+    /// Repeated conflicts that were lost against the same transaction.
     pub same_opponent: u64,
-    /// By kind, in the order of [`AbortKind::ALL`].
+    /// Counts by kind, in the order of [`AbortKind::ALL`].
     pub causes: [u64; KINDS],
 }
 
 impl Conflicts {
-    /// Adds those of another thread.
+    /// Adds the counts of another thread.
     pub fn merge(&mut self, other: &Self) {
         self.aborted += other.aborted;
         self.repeated += other.repeated;
@@ -51,12 +52,12 @@ impl Conflicts {
     }
 }
 
-/// Whether two attempts lost at the same place, whoever the opponent was.
+/// Whether two attempts lost at the same place, whichever the opponent was.
 fn is_same_place(one: &Abort, other: &Abort) -> bool {
     (one.kind, &one.table, &one.key) == (other.kind, &other.table, &other.key)
 }
 
-/// Whether both name an opponent, and the same one: by itself or by the commit that it led to.
+/// Whether both name the same opponent, as a transaction or by its commit.
 fn is_same_opponent(one: &Abort, other: &Abort) -> bool {
     fn both<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
         one.is_some() && one == other
@@ -66,19 +67,19 @@ fn is_same_opponent(one: &Abort, other: &Abort) -> bool {
         || successors.is_some_and(|(one, other)| both(one.other, other.other) || both(one.stamp, other.stamp))
 }
 
-/// A job whose lost conflicts are counted. While nothing is lost it costs nothing.
+/// A job whose lost conflicts are counted. As long as no conflict is lost, this costs nothing.
 pub struct Counted<'c, J> {
     job: J,
     conflicts: &'c mut Conflicts,
-    /// Where shapes are gathered, and the number of this transaction there.
+    /// Where shapes are collected, and the number of this transaction there.
     shapes: Option<(&'c mut AbortShapes, usize)>,
-    /// The client's, where that makes a difference.
+    /// The client's session, if transactions are ordered within sessions.
     session: Option<&'c Session>,
     previous: Option<Box<Abort>>,
 }
 
 impl<'c, J> Counted<'c, J> {
-    /// Counts what `job`, a transaction of kind `number`, loses.
+    /// Counts the conflicts that `job`, a transaction of kind `number`, loses.
     #[inline]
     pub fn new(
         job: J,
@@ -90,7 +91,7 @@ impl<'c, J> Counted<'c, J> {
         Self { job, conflicts, shapes: shapes.map(|shapes| (shapes, number)), session, previous: None }
     }
 
-    /// The job again.
+    /// Returns the job.
     #[inline]
     pub fn into_job(self) -> J {
         self.job
@@ -132,7 +133,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// One as the engine makes it.
+    /// An abort as the engine makes it.
     pub(crate) fn write_conflict() -> Abort {
         let db = crate::trial::open(Scheme::Si, None, None, &Default::default()).unwrap();
         let table = db.table::<u32, u32>("stock").unwrap();

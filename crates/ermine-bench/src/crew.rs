@@ -1,8 +1,9 @@
 //! The threads of a benchmark: they start together, warm up, are measured, and stop together.
 //!
-//! A worker's path through here is one relaxed load and two relaxed stores a transaction, the stores to a cache line of
-//! its own: it takes no lock and allocates nothing. Every worker is measured by its own clock from the moment it noticed
-//! that the warm-up is over to the moment it noticed the end, so that no transaction is counted in part.
+//! For each transaction, a worker executes one relaxed load and two relaxed stores of this module, the stores to a
+//! cache line of its own: it takes no lock and allocates nothing. Every worker is measured by its own clock from the
+//! moment it noticed that the warm-up is over to the moment it noticed the end, so that no transaction is counted in
+//! part.
 
 use std::{
     sync::{
@@ -15,15 +16,15 @@ use std::{
 
 use crate::error::Result;
 
-/// What one thread does over and over.
+/// The work that one thread does over and over.
 pub trait Worker: Send {
-    /// One transaction, or a small batch of them.
+    /// Runs one transaction, or a small batch of them.
     fn step(&mut self) -> Result<()>;
-    /// The warm-up is over: whatever was counted does not count.
+    /// Called when the warm-up is over: discards all counts.
     fn start_measuring(&mut self);
-    /// What it has done since the warm-up.
+    /// The work done since the warm-up.
     fn progress(&self) -> Progress;
-    /// The measured time is over: ends what it has begun, which does not count any more.
+    /// Called when the measured time is over: ends transactions in progress, which do not count any more.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
@@ -32,22 +33,22 @@ pub trait Worker: Send {
 /// Counts of a run so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Transactions that ended as they should.
+    /// Transactions that ended as intended.
     pub completed: u64,
     /// Attempts that lost a conflict.
     pub aborted: u64,
 }
 
-/// How long a run takes.
+/// Duration of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Before anything counts.
+    /// Time before measuring starts.
     pub warmup: Duration,
-    /// What counts.
+    /// Measured time.
     pub measured: Duration,
 }
 
-/// What whoever watches a run is told.
+/// An event that is reported to the watcher of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// A second has passed.
@@ -59,18 +60,18 @@ pub enum Event {
 /// One second of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick {
-    /// Still warming up.
+    /// Whether this was during the warm-up.
     pub warmup: bool,
     /// Time since the beginning of this phase.
     pub elapsed: Duration,
-    /// Done since the last tick.
+    /// Work done since the last tick.
     pub done: Progress,
     /// Time since the last tick.
     pub interval: Duration,
 }
 
 impl Tick {
-    /// The line that a watcher sees each second.
+    /// The line that is printed each second.
     pub fn line(&self) -> String {
         let attempts = self.done.completed + self.done.aborted;
         let aborted = if attempts == 0 { 0.0 } else { 100.0 * self.done.aborted as f64 / attempts as f64 };
@@ -95,7 +96,7 @@ const WARMUP: u8 = 0;
 const MEASURED: u8 = 1;
 const OVER: u8 = 2;
 
-/// What one thread shows to the watcher, on a cache line of its own.
+/// Counts that one thread publishes to the watcher, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Slate {
@@ -105,7 +106,7 @@ struct Slate {
 
 impl Slate {
     fn show(&self, progress: Progress) {
-        // Pairs with nothing: the watcher wants recent numbers, not consistent ones.
+        // Relaxed: pairs with nothing; the watcher wants recent numbers, not consistent ones.
         self.completed.store(progress.completed, Ordering::Relaxed);
         self.aborted.store(progress.aborted, Ordering::Relaxed);
     }
@@ -115,7 +116,7 @@ impl Slate {
     }
 }
 
-/// Runs a worker a thread; `watch` is told every second. The first failure ends the run for all.
+/// Runs one thread per worker; `watch` is called every second. The first failure ends the run for all.
 pub fn run<W: Worker>(crew: Vec<W>, pace: Pace, watch: &mut dyn FnMut(Event)) -> Result<Vec<Done<W>>> {
     let phase = AtomicU8::new(WARMUP);
     let start = Barrier::new(crew.len() + 1);
@@ -144,7 +145,7 @@ pub fn run<W: Worker>(crew: Vec<W>, pace: Pace, watch: &mut dyn FnMut(Event)) ->
 }
 
 fn work<W: Worker>(mut worker: W, phase: &AtomicU8, slate: &Slate) -> Result<Done<W>> {
-    // Relaxed: the phase carries no data, a worker that sees it a little late measures a little later.
+    // Relaxed: the phase carries no data; a worker that sees it a little late measures a little later.
     while phase.load(Ordering::Relaxed) == WARMUP {
         worker.step()?;
         slate.show(worker.progress());
@@ -164,7 +165,7 @@ fn work<W: Worker>(mut worker: W, phase: &AtomicU8, slate: &Slate) -> Result<Don
 /// Moves all workers from phase to phase.
 fn direct(phase: &AtomicU8, slates: &[Slate], pace: Pace, watch: &mut dyn FnMut(Event)) {
     observe(phase, WARMUP, pace.warmup, slates, watch);
-    // A failed worker has said OVER: leave it at that.
+    // A failed worker has set the phase to OVER: leave it at that.
     if phase.compare_exchange(WARMUP, MEASURED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         watch(Event::Measuring);
         observe(phase, MEASURED, pace.measured, slates, watch);
@@ -183,7 +184,7 @@ fn observe(phase: &AtomicU8, current: u8, length: Duration, slates: &[Slate], wa
             completed: sum.completed + one.completed,
             aborted: sum.aborted + one.aborted,
         });
-        // Counts start again when the warm-up ends, at slightly different moments: never below zero.
+        // Counts restart when the warm-up ends, at slightly different moments: never below zero.
         let done = Progress {
             completed: total.completed.saturating_sub(before.completed),
             aborted: total.aborted.saturating_sub(before.aborted),

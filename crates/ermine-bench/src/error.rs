@@ -1,24 +1,24 @@
-//! What stops a benchmark.
+//! Errors that stop a benchmark.
 
 use std::{fmt, io, path::PathBuf};
 
-/// The result of whatever a benchmark does.
+/// The result of benchmark functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a benchmark could not go on.
 #[derive(Debug)]
 pub enum Error {
-    /// The engine refused for good.
+    /// The engine failed permanently.
     Engine(ermine::Error),
     /// An option has a value that cannot work; the text says which and what would.
     Usage(String),
-    /// The workload met something that its own rules exclude.
+    /// The workload met a state that its own rules exclude.
     Workload(String),
     /// The report could not be written.
     File {
-        /// Where to.
+        /// The path of the report.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
 }

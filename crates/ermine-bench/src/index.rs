@@ -1,8 +1,8 @@
-//! Lookups in an index by itself, as in figure 11 of the HTM paper: 16 million sparse keys of four bytes, and each key that is
-//! looked up depends on what was found under the one before, so that nothing is loaded ahead.
+//! Lookups in an index on its own, as in figure 11 of the HTM paper: 16 million sparse keys of four bytes. Each key
+//! that is looked up depends on the result of the lookup before, so that nothing is loaded ahead.
 //!
-//! All indexes are built first, by inserts in random order; then they take turns in rounds, first with one thread and then
-//! with more, so that what the machine does meanwhile hits all alike. Every lookup must find its key.
+//! All indexes are built first, by inserts in random order; then they take turns in rounds, first with one thread and
+//! then with more, so that other activity on the machine affects all alike. Every lookup must find its key.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use crate::{
     report::{Setting, mib, seconds},
 };
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Keys in each index.
@@ -32,12 +32,12 @@ pub struct Options {
     /// Time of each index in each round, with each number of threads.
     #[serde(serialize_with = "seconds", rename = "turn_seconds")]
     pub turn: Duration,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         if self.keys == 0 || self.rounds == 0 || self.turn.is_zero() || self.threads.contains(&0) {
             return Err(Error::Usage("at least one key, thread and round, and some time are needed".into()));
@@ -51,27 +51,27 @@ impl Options {
 pub struct Summary {
     /// The machine.
     pub setting: Setting,
-    /// What was run.
+    /// The options of the run.
     pub options: Options,
-    /// Each index.
+    /// The results of each index.
     pub lines: Vec<Line>,
 }
 
-/// One index.
+/// The results of one index.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     /// Its kind, and how it is synchronized.
     pub name: &'static str,
-    /// What it takes.
+    /// Bytes of memory that it takes.
     pub bytes: u64,
-    /// With each number of threads.
+    /// The rate with each number of threads.
     pub rates: Vec<Rate>,
 }
 
-/// Millions of lookups a second, of all threads together.
+/// Millions of lookups per second, of all threads together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rate {
-    /// How many threads.
+    /// Number of threads.
     pub threads: usize,
     /// In the slowest round.
     pub low: f64,
@@ -81,7 +81,7 @@ pub struct Rate {
     pub high: f64,
 }
 
-/// Builds and measures; `event` is told what is being done.
+/// Builds and measures; `event` receives a line about each step.
 pub fn drive(options: &Options, setting: Setting, event: &mut dyn FnMut(String)) -> Result<Summary> {
     options.check()?;
     let mut built = Vec::new();
@@ -119,10 +119,10 @@ fn key(number: u32) -> [u8; 4] {
     (mixed ^ mixed >> 16).to_be_bytes()
 }
 
-/// Lookups of one index by some threads for a while; gives millions a second.
+/// Lets some threads look up keys of one index for a while; returns millions of lookups a second.
 fn turn(lookups: &Lookups, threads: usize, options: &Options) -> f64 {
-    // A walk of full period through a power of two of the numbers: where it goes depends on what was found, and it cannot fall
-    // into a short cycle.
+    // A walk of full period through a power of two of the numbers: its next step depends on what was found, and it
+    // cannot fall into a short cycle.
     let mask = (1 << options.keys.ilog2()) - 1;
     let key_after = |found: u64| key((found.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) & mask) as u32);
     let (running, barrier) = (AtomicBool::new(true), Barrier::new(threads + 1));

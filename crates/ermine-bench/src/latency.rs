@@ -1,4 +1,4 @@
-//! Latencies: a histogram a thread and kind of transaction, merged at the end.
+//! Latencies: a histogram for each thread and kind of transaction, merged at the end.
 
 use std::time::Duration;
 
@@ -22,18 +22,18 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Counts one.
+    /// Counts one latency.
     #[inline]
     pub fn record(&mut self, latency: Duration) {
         self.nanoseconds.saturating_record(latency.as_nanos() as u64);
     }
 
-    /// Adds those of another thread.
+    /// Adds the latencies of another thread.
     pub fn merge(&mut self, other: &Self) {
         self.nanoseconds.add(&other.nanoseconds).expect("all histograms have the same bounds");
     }
 
-    /// Forgets everything.
+    /// Resets the histogram.
     pub fn reset(&mut self) {
         self.nanoseconds.reset();
     }
@@ -48,13 +48,13 @@ impl Latency {
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Quantiles {
-    /// Half were at most this.
+    /// Half of the latencies were at most this.
     pub p50_us: f64,
-    /// 99 % were at most this.
+    /// 99 % of the latencies were at most this.
     pub p99_us: f64,
-    /// 99.9 % were at most this.
+    /// 99.9 % of the latencies were at most this.
     pub p999_us: f64,
-    /// The longest.
+    /// The longest latency.
     pub max_us: f64,
 }
 

@@ -1,13 +1,13 @@
-//! Workloads over the engine's public interface: each one loads a database, drives it with many threads, verifies what
-//! is left, and reports.
+//! Workloads over the engine's public interface: each one loads a database, drives it with many threads, verifies its
+//! final state, and reports.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`tpcc`] | the full TPC-C-like mix, with its consistency conditions |
 //! | [`micro`] | single operations over one table, to compare with other engines |
-//! | [`index`] | lookups in each kind of index by itself (HTM paper, figure 11) |
+//! | [`index`] | lookups in each kind of index on its own (HTM paper, figure 11) |
 //! | [`commit_latency`] | how long a durable commit takes, beside a plain write and sync |
-//! | [`recovery`] | how fast a database comes back after a kill and after a stop |
+//! | [`recovery`] | how fast a database recovers after a kill and after a stop |
 //! | [`churn`] | updates on a fixed number of rows for a long time: is memory flat? |
 //! | [`sibench`] | random reads, then writes; client groups with footprints |
 //! | [`write_skew`] | two accounts and a constraint over both |
@@ -15,7 +15,7 @@
 //! | [`stock`] | many reads and few writes, under several schemes |
 //! | [`read_mostly`] | long scans with one write beside short writers, under several schemes |
 //! | [`crew`] | the threads under all of them: warm-up, measured time, live counts |
-//! | [`calibrate`], [`machine`] | what the machine can do and what it is, printed beside every result |
+//! | [`calibrate`], [`machine`] | speed and description of the machine, printed beside every result |
 //! | [`report`] | numbers as text and JSON |
 //! | [`trial`], [`rounds`] | the clients of a workload under one scheme; several schemes in turn |
 //! | [`conflicts`], [`abort_shapes`] | lost conflicts: how many, and of which shape |
@@ -23,8 +23,8 @@
 //! | [`verdict`] | what must hold of the data, and which scheme promises it |
 //! | [`pause`] | time between reading and writing |
 //!
-//! Under TPC-C snapshot isolation is serializable already. What can hurt a certifier is `tpcc` with credit checks, and the
-//! five workloads in the middle. Start reading at [`tpcc`] or, for something small, at [`write_skew`].
+//! Under TPC-C snapshot isolation is serializable already. The workloads that stress a certifier are `tpcc` with credit
+//! checks, and the five in the middle. Start reading at [`tpcc`] or, for something small, at [`write_skew`].
 #![forbid(unsafe_code)]
 
 pub mod abort_shapes;

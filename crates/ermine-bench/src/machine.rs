@@ -1,4 +1,4 @@
-//! What a result was measured on: processor, memory, commit, and the memory this process holds.
+//! The machine that a result was measured on: processor, memory, commit, and the memory this process holds.
 
 use std::{fmt, fs, thread};
 
@@ -20,7 +20,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine; what it does not tell is "unknown" or zero.
+    /// Describes this machine; what it does not report is "unknown" or zero.
     pub fn here() -> Self {
         let unknown = || "unknown".to_owned();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -53,14 +53,14 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Resident memory of this process; zero where the system does not tell.
+/// Resident memory of this process; zero if the system does not report it.
 pub fn resident_bytes() -> u64 {
     fs::read_to_string("/proc/self/status").ok().and_then(|status| kilobytes(&status, "VmRSS:")).unwrap_or(0)
 }
 
-/// Processor time of all threads of this process, in seconds; zero where the system does not tell.
+/// Processor time of all threads of this process, in seconds; zero if the system does not report it.
 ///
-/// On a shared machine it tells how much of the wall-clock time was worked at all.
+/// On a shared machine it shows how much of the wall-clock time the process worked at all.
 pub fn processor_seconds() -> f64 {
     fs::read_to_string("/proc/self/stat").ok().and_then(|stat| ticks(&stat)).unwrap_or(0) as f64 / TICKS_PER_SECOND
 }

@@ -3,7 +3,7 @@
 //! | operation | one transaction |
 //! |---|---|
 //! | `get` | a point read |
-//! | `get10` | ten point reads, asked for at once |
+//! | `get10` | ten point reads in one call |
 //! | `scan` | 100 rows from a random key on |
 //! | `mixed` | a point read (70 %) or a put (30 %) |
 //! | `rmw` | five point reads, then five read-modify-writes |
@@ -46,13 +46,13 @@ use crate::{
     zipf::Choice,
 };
 
-/// What a transaction does.
+/// The operation of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
     /// A point read.
     Get,
-    /// Ten point reads, asked for at once.
+    /// Ten point reads in one call.
     Get10,
     /// A scan of 100 rows.
     Scan,
@@ -67,7 +67,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All, in the order in which they are run: the one that changes the number of rows comes last.
+    /// All operations, in the order in which they are run: the operation that changes the number of rows comes last.
     pub const ALL: [Self; 7] = [Self::Get, Self::Get10, Self::Scan, Self::Mixed, Self::Rmw, Self::Rmw10, Self::Insert];
 
     /// The name on the command line.
@@ -98,7 +98,7 @@ impl FromStr for Operation {
 /// Rows a scan reads.
 const SCAN_ROWS: u64 = 100;
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency control.
@@ -106,32 +106,32 @@ pub struct Options {
     pub scheme: Scheme,
     /// Threads; there may be more than cores.
     pub threads: usize,
-    /// Rows loaded, under the keys from 0.
+    /// Number of rows loaded, under the keys from 0.
     pub records: u64,
     /// Length of a value.
     pub value_bytes: usize,
     /// Skew of the keys drawn; 0 is uniform.
     pub theta: f64,
-    /// Before anything counts, for each operation.
+    /// Time before measuring starts, for each operation.
     #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
     pub warmup: Duration,
-    /// What counts, for each operation.
+    /// Measured time, for each operation.
     #[serde(serialize_with = "seconds", rename = "measured_seconds")]
     pub measured: Duration,
-    /// What to measure, in this order.
+    /// Operations to measure, in this order.
     pub operations: Vec<Operation>,
-    /// How the table finds its rows.
+    /// The kind of the table's index.
     #[serde(serialize_with = "index_name")]
     pub index: IndexKind,
     /// Seed of all draws.
     pub seed: u64,
-    /// Count aborts by shape.
+    /// Whether to count aborts by shape.
     pub explain_aborts: bool,
-    /// Where the database lives; in memory where that is not said.
+    /// Where the database is stored; in memory if not set.
     pub storage: Option<Storage>,
-    /// What of the engine is set.
+    /// Settings of the engine.
     pub tuning: Tuning,
-    /// Is told what every transaction did, the loader's too.
+    /// Observes every transaction, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -141,7 +141,7 @@ fn index_name<S: serde::Serializer>(index: &IndexKind, to: S) -> Result<S::Ok, S
 }
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         let usage = |why: String| Err(Error::Usage(why));
         if self.threads == 0 {
@@ -166,9 +166,9 @@ impl Options {
     }
 }
 
-/// What whoever watches a run is told.
+/// An event that is reported to the watcher of a run.
 pub enum Event {
-    /// The rows are there.
+    /// The rows have been loaded.
     Loaded(Load),
     /// An operation begins.
     Begins(Operation),
@@ -176,12 +176,12 @@ pub enum Event {
     Second(crew::Tick),
 }
 
-/// How loading went.
+/// Results of loading.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Load {
-    /// Time taken.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Resident memory that came with the rows.
+    /// Resident memory that the rows added.
     pub resident_bytes: u64,
 }
 
@@ -190,34 +190,34 @@ pub struct Load {
 pub struct Summary {
     /// The machine.
     pub setting: Setting,
-    /// What was run.
+    /// The options of the run.
     pub options: Options,
-    /// Loading.
+    /// Results of loading.
     pub load: Load,
-    /// Each operation.
+    /// The results of each operation.
     pub results: Vec<Measured>,
 }
 
-/// One operation.
+/// The results of one operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// Which.
+    /// The operation.
     pub operation: Operation,
     /// Transactions committed per second.
     pub per_second: f64,
-    /// Transactions committed per second of processor time of the whole process: the comparable figure where the machine
+    /// Transactions committed per second of processor time of the whole process: the comparable figure if the machine
     /// is shared.
     pub per_processor_second: f64,
-    /// Aborted attempts a transaction.
+    /// Aborted attempts per transaction.
     pub retries_per_transaction: f64,
     /// Aborted attempts that lost the same conflict as the attempt before: same kind, table and key.
     pub repeated: u64,
-    /// Aborted attempts by shape, where they are to be explained.
+    /// Aborted attempts by shape, if they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
-    /// Of one transaction in sixteen, with all retries, up to the acknowledgement.
+    /// Latency of one transaction in sixteen, with all retries, up to the acknowledgement.
     pub latency: Quantiles,
-    /// What went to the log, where the database had a directory.
+    /// Use of the log, if the database had a directory.
     pub log: Option<LogSummary>,
     /// Resident memory of the process afterwards.
     pub resident_bytes: u64,
@@ -244,7 +244,7 @@ pub fn drive(
 
     let choice = Choice::new(options.records, options.theta);
     let mut results = Vec::new();
-    // Keys of inserts go on where the last insert run ended.
+    // Keys of inserts continue where the last insert run ended.
     let mut inserted = 0;
     for &operation in &options.operations {
         watch(Event::Begins(operation));
@@ -313,14 +313,14 @@ fn fill(value: &mut [u8], random: &mut Random) {
     });
 }
 
-/// One thread.
+/// A client thread.
 struct Client<'a> {
     db: &'a Database,
     operation: Operation,
     choice: &'a Choice,
     records: &'a Records,
     random: Random,
-    /// What is written.
+    /// The value that is written.
     value: Vec<u8>,
     /// Keys of this thread's inserts: every `threads`-th number from its own on.
     threads: u64,
@@ -328,18 +328,18 @@ struct Client<'a> {
     inserts: u64,
     scan_starts: u64,
     completed: u64,
-    /// Since when the next transaction is timed, if it is.
+    /// Start of the next transaction, if it is timed.
     timed: Option<Instant>,
     outstanding: Outstanding<'a, Option<Instant>>,
     conflicts: Conflicts,
-    /// Where aborts are to be explained.
+    /// Set if aborts are to be explained.
     shapes: Option<AbortShapes>,
-    /// Where the order of its transactions is its own.
+    /// Set if transactions are ordered within each session.
     session: Option<ermine::Session>,
     latency: Latency,
 }
 
-/// A read that is part of a transaction, or one with a write of the same key.
+/// A read that is part of a transaction, optionally with a write of the same key.
 #[derive(Clone, Copy)]
 struct Step {
     key: u64,
@@ -393,7 +393,7 @@ impl<'a> Client<'a> {
                 self.execute(GetMany { records, options: self.declare(&keys, false), keys }).map(drop)
             }
             Operation::Scan => {
-                // Near the end a scan would be shorter.
+                // A scan that starts near the end would be shorter.
                 let first = choice.draw(random).min(self.scan_starts - 1);
                 self.execute(ScanRows { records, options: TxnOptions::default(), first }).map(drop)
             }
@@ -420,7 +420,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Ten steps, some of which write.
+    /// Runs ten steps, some of which write.
     fn steps(&mut self, writes: impl Fn(usize) -> bool) -> Result<()> {
         let (choice, random) = (self.choice, &mut self.random);
         let steps: [Step; 10] = std::array::from_fn(|number| Step { key: choice.draw(random), write: writes(number) });
@@ -447,7 +447,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Where the scheme wants to know what a transaction touches, says so.
+    /// Declares what a transaction touches, if the scheme needs that.
     #[inline]
     fn declare_all(&self, touched: impl FnOnce(AccessSet) -> AccessSet) -> TxnOptions {
         if self.db.scheme() != Scheme::Vll {
@@ -456,7 +456,7 @@ impl<'a> Client<'a> {
         TxnOptions::declared(touched(AccessSet::new()))
     }
 
-    /// The value to write, different from the last one; put back afterwards, so that it is allocated once.
+    /// The value to write, different from the last one; the caller puts it back, so that it is allocated once.
     fn next_value(&mut self) -> Vec<u8> {
         let mut value = std::mem::take(&mut self.value);
         let place = self.random.below(value.len() as u64) as usize;
@@ -552,7 +552,7 @@ job! {
 }
 
 job! {
-    /// Point reads side by side.
+    /// Several point reads in one call.
     GetMany { keys: [u64; 10] } |job, txn| {
         for value in txn.view_many(job.records, &job.keys)? {
             black_box(value.and_then(|value| value.first()));
@@ -585,7 +585,7 @@ job! {
 }
 
 job! {
-    /// Reads, and reads followed by a write of what was read with its first byte counted up.
+    /// Reads, and reads followed by a write of the row with its first byte incremented.
     Steps { steps: [Step; 10], value: Vec<u8> } |job, txn| {
         for step in &job.steps {
             let Some(seen) = txn.view(job.records, &step.key)? else { continue };

@@ -1,4 +1,4 @@
-//! Time that a transaction spends between what it reads and what it writes: what makes transactions overlap.
+//! Time that a transaction spends between its reads and its writes; this makes transactions overlap.
 
 use std::{fmt, hint::spin_loop, str::FromStr, thread};
 
@@ -7,14 +7,14 @@ use crate::Error;
 /// How a transaction pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// So many turns of an empty loop, of some tens of nanoseconds each: others overlap on other cores.
+    /// This many turns of an empty loop, of some tens of nanoseconds each: transactions on other cores overlap.
     Spins(u32),
-    /// The core goes to another thread: others overlap also where there are more threads than cores.
+    /// Yields the core to another thread: transactions overlap even if there are more threads than cores.
     Yield,
 }
 
 impl Pause {
-    /// Not at all.
+    /// No pause.
     pub const NONE: Self = Self::Spins(0);
 
     /// Pauses.

@@ -1,4 +1,4 @@
-//! A small, fast, seeded random generator: one a thread, nothing shared.
+//! A small, fast, seeded random generator: one per thread, nothing shared.
 //!
 //! xoshiro256++ (Blackman, Vigna 2018), seeded through SplitMix64 so that neighbouring seeds give unrelated streams.
 
@@ -11,13 +11,13 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream of a seed. `stream` tells apart the threads or parts of a run that share the seed.
+    /// Creates the stream of a seed. `stream` distinguishes the threads or parts of a run that share the seed.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut split = SplitMix(seed ^ SplitMix(stream).next());
         Self { state: std::array::from_fn(|_| split.next()) }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
@@ -27,7 +27,7 @@ impl Random {
         result
     }
 
-    /// Uniform below `bound`, which is not zero.
+    /// Returns a uniform number below `bound`, which is not zero.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
@@ -35,7 +35,7 @@ impl Random {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Uniform in a range, both ends included.
+    /// Returns a uniform number in a range, both ends included.
     #[inline]
     pub fn uniform(&mut self, range: RangeInclusive<u64>) -> u64 {
         let (low, high) = range.into_inner();
@@ -43,19 +43,19 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     #[inline]
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// Uniform in [0, 1).
+    /// Returns a uniform number in [0, 1).
     #[inline]
     pub fn fraction(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Puts a slice in random order.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);

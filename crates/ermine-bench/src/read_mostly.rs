@@ -1,10 +1,10 @@
 //! Long read-mostly transactions beside short writers, under several schemes (SSN paper, sections 5.3 and 8.4; the
 //! Asset-Eval of its TPC-E hybrid in one table).
 //!
-//! A long transaction scans a share of the table from a random row on and counts up one row anywhere; a short one counts up
-//! a few rows. Short ones overwrite much of what a long one has read before it ends. Read validation cannot let it commit;
-//! SSN can, but it has to track every read unless it may leave stale versions out. All schemes run in one process, in
-//! interleaved rounds ([`crate::rounds`]).
+//! A long transaction scans a share of the table from a random row on and increments the counter of one row anywhere; a
+//! short one increments the counters of a few rows. Short transactions overwrite much of what a long one has read
+//! before it ends. Read validation cannot let the long one commit; SSN can, but it has to track every read unless it
+//! may leave out stale versions. All schemes run in one process, in interleaved rounds ([`crate::rounds`]).
 //!
 //! At the end the counts of all rows must add up to the writes that committed.
 
@@ -25,7 +25,7 @@ use crate::{
     verdict::{Check, Promise, Verdict},
 };
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency controls, in the order of the report.
@@ -37,22 +37,22 @@ pub struct Options {
     pub short: usize,
     /// Rows of the table.
     pub rows: u64,
-    /// Of a hundred rows, those that a long transaction scans.
+    /// Percentage of the rows that a long transaction scans.
     pub scan_percent: f64,
     /// Rows that a short transaction writes.
     pub short_rows: u32,
     /// Rounds into which the time of each scheme is cut.
     pub rounds: u32,
-    /// The rest; its times are for each scheme.
+    /// Options that all workloads share; times are for each scheme.
     #[serde(flatten)]
     pub terms: Terms,
 }
 
-/// Most rows that a short transaction writes.
+/// Maximum rows that a short transaction writes.
 const SHORT_ROWS_MAX: u32 = 1_000;
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         let usage = |why: String| Err(crate::Error::Usage(why));
         if self.long + self.short == 0 || self.long + self.short > 1_000 {
@@ -99,7 +99,7 @@ fixed_value!(Asset { writes: u64, filler: [u8; 88] });
 
 type Assets = Table<u64, Asset>;
 
-/// What a contender needs.
+/// Data of a contender.
 struct Holdings {
     assets: Assets,
     /// Writes that committed.
@@ -115,7 +115,7 @@ enum Kind {
 
 const NAMES: [&str; 2] = ["long", "short"];
 
-/// Loads a database for each scheme, runs them in turn, and adds up what was written.
+/// Loads a database for each scheme, runs them in turn, and checks the sum of the writes.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Turn)) -> Result<Comparison<Options>> {
     options.check()?;
     let mut contenders = rounds::contenders(&options.schemes, &options.terms, |db| load(db, options.rows))?;
@@ -172,7 +172,7 @@ fn check(contender: &Contender<Holdings>, count: u64) -> Result<[Check; 2]> {
     Ok([check(rows, Promise::Always), check(writes, Promise::NoLostUpdates)])
 }
 
-/// One thread.
+/// A client thread.
 struct Trader<'a> {
     assets: &'a Assets,
     kind: Kind,
@@ -180,7 +180,7 @@ struct Trader<'a> {
     /// Rows that a long transaction scans.
     scanned: u64,
     random: Random,
-    /// What the next short transaction writes.
+    /// Keys that the next short transaction writes.
     keys: Vec<u64>,
     /// Writes that committed.
     written: u64,
@@ -206,14 +206,14 @@ impl Client for Trader<'_> {
     }
 }
 
-/// Counts up a row.
+/// Increments the counter of a row.
 fn count_up<A: Access>(txn: &Transaction<'_, A>, assets: &Assets, key: u64) -> ermine::Result<()> {
     let mut row = *txn.view(assets, &key)?.ok_or_else(|| Error::other("a row is missing"))?;
     row.writes += 1;
     txn.update(assets, &key, &row).map(drop)
 }
 
-/// Scans a part of the table and counts up one row.
+/// Scans a part of the table and increments the counter of one row.
 struct Long<'a> {
     assets: &'a Assets,
     first: u64,
@@ -236,7 +236,7 @@ impl Job for Long<'_> {
     }
 }
 
-/// Counts up a few rows.
+/// Increments the counters of a few rows.
 struct Short<'a> {
     assets: &'a Assets,
     keys: &'a [u64],

@@ -1,9 +1,9 @@
-//! How fast a database comes back: after a process that was killed, and after one that stopped in good order.
+//! How fast a database recovers: after its process was killed, and after a clean stop.
 //!
-//! One process builds: it loads rows, makes a checkpoint, updates rows at random until the log is as long as asked for, and
-//! dies without closing anything. Another opens what is left: until the first transaction, until all rows are in memory;
-//! then it reads the same files one behind the other, as a program that does nothing else would; then it checks every row,
-//! stops in good order, and opens the database once more.
+//! One process builds: it loads rows, makes a checkpoint, updates rows at random until the log has the requested
+//! length, and dies without closing anything. Another process opens the database, and measures the time until the first
+//! transaction and until all rows are in memory. Then it reads the same files sequentially, as a program that does
+//! nothing else would; then it checks every row, stops cleanly, and opens the database once more.
 //!
 //! Every row counts its updates, and one more row has the sum that was acknowledged.
 
@@ -25,13 +25,13 @@ use crate::{
     tuning::Tuning,
 };
 
-/// What to build and measure.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency control.
     #[serde(serialize_with = "scheme_name")]
     pub scheme: Scheme,
-    /// The database is made in it.
+    /// The directory of the database.
     pub directory: PathBuf,
     /// Rows of the table.
     pub rows: u64,
@@ -41,11 +41,11 @@ pub struct Options {
     pub log_bytes: u64,
     /// Rows that a transaction updates.
     pub updates: u64,
-    /// Has the system forget what it has in memory of files before each opening. Needs the rights for that.
+    /// Whether the system is told to drop its file cache before each opening. Needs the permission to do so.
     pub drop_caches: bool,
     /// Seed of the updates.
     pub seed: u64,
-    /// What of the engine is set: how checkpoints are written.
+    /// Settings of the engine: how checkpoints are written.
     pub tuning: Tuning,
 }
 
@@ -57,7 +57,7 @@ const LOADED_TOGETHER: u64 = 1_000;
 type Rows = Table<u64, Vec<u8>>;
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         if self.rows == 0 || self.updates == 0 || self.value_bytes < 8 {
             return Err(Error::Usage("at least one row, one update and values of 8 bytes are needed".into()));
@@ -66,8 +66,8 @@ impl Options {
     }
 
     fn open(&self) -> Result<Database> {
-        // No checkpoint by itself: segments so long that few are live, and no limit to the log. The files of the parallel log are read
-        // each by one thread.
+        // No automatic checkpoint: segments so long that few are live, and no limit to the log. Each file of the
+        // parallel log is read by one thread.
         let segment_bytes = if self.scheme.has_versions() { 2 << 30 } else { 64 << 20 };
         let options =
             ermine::Options::default().scheme(self.scheme).segment_bytes(segment_bytes).checkpoint_after(u64::MAX);
@@ -80,7 +80,7 @@ impl Options {
         storage::open(options, Some(&storage), &self.tuning)
     }
 
-    /// The count, and then half noise, half zeros, so that there is about as much to compress as in ordinary data.
+    /// The count, and then half noise, half zeros, so that the value compresses about as well as ordinary data.
     fn value(&self, key: u64, updates: u64) -> Vec<u8> {
         let mut value = vec![0; self.value_bytes];
         let (count, rest) = value.split_at_mut(8);
@@ -142,46 +142,46 @@ pub fn build(options: &Options, progress: &dyn Fn(u64, u64)) -> Result<Database>
 pub struct Summary {
     /// The machine.
     pub setting: Setting,
-    /// What was built.
+    /// The options of the run.
     pub options: Options,
-    /// After the kill.
+    /// The opening after the kill.
     pub killed: Opening,
-    /// After a stop in good order.
+    /// The opening after a clean stop.
     pub stopped: Opening,
-    /// How long that stop took, in seconds, with the checkpoint that it makes.
+    /// Duration of that stop in seconds, with the checkpoint that it makes.
     pub stop_seconds: f64,
-    /// Reading the replayed part of the log and the checkpoint, and nothing else, in seconds.
+    /// Time to read the replayed part of the log and the checkpoint, and nothing else, in seconds.
     pub read_replayed_seconds: f64,
-    /// Reading all files, in seconds.
+    /// Time to read all files, in seconds.
     pub read_all_seconds: f64,
-    /// Bytes of all files, and of the checkpoint among them.
+    /// Bytes of all files.
     pub file_bytes: u64,
-    /// See `file_bytes`.
+    /// Bytes of the checkpoint.
     pub checkpoint_bytes: u64,
 }
 
-/// One opening.
+/// Measurements of one opening.
 #[derive(Clone, Debug, Serialize)]
 pub struct Opening {
-    /// Until the first transaction has read a row.
+    /// Time until the first transaction has read a row.
     pub first_seconds: f64,
-    /// Until all rows were in memory.
+    /// Time until all rows were in memory.
     pub loaded_seconds: f64,
-    /// Bytes of log that were replayed, and transactions in them.
+    /// Bytes of log that were replayed.
     pub log_bytes: u64,
-    /// How many.
+    /// Transactions that were replayed.
     pub transactions: u64,
-    /// Rows that were there.
+    /// Rows that were recovered.
     pub rows: u64,
 }
 
-/// Opens what [`build`] left, and measures.
+/// Opens the database that [`build`] left, and measures.
 pub fn measure(options: &Options, setting: Setting) -> Result<Summary> {
     let file_bytes = bytes_of(&options.directory, |_| true)?;
     let checkpoint_bytes = bytes_of(&options.directory, is_checkpoint)?;
     let (db, killed) = open(options)?;
     verify(options, &db)?;
-    // Without what stopping would write.
+    // Measured before the stop writes anything.
     let files = Files::of(&options.directory)?;
     let is_replayed = |name: &str| is_log(name) || is_checkpoint(name);
     let read_replayed_seconds = files.read(options, is_replayed, killed.log_bytes)?;
@@ -221,7 +221,7 @@ fn open(options: &Options) -> Result<(Database, Opening)> {
     Ok((db, Opening { first_seconds, loaded_seconds, log_bytes, transactions, rows }))
 }
 
-/// Every row is there with as many updates as were acknowledged.
+/// Checks that every row exists with as many updates as were acknowledged.
 fn verify(options: &Options, db: &Database) -> Result<()> {
     let rows: Rows = db.table("row")?;
     let (mut count, mut sum, mut expected) = (0, 0, None);
@@ -242,7 +242,7 @@ fn verify(options: &Options, db: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Has the system forget files, if asked to.
+/// Makes the system drop its file cache, if requested.
 fn forget(options: &Options) -> Result<()> {
     let path = Path::new("/proc/sys/vm/drop_caches");
     match options.drop_caches {
@@ -251,12 +251,12 @@ fn forget(options: &Options) -> Result<()> {
     }
 }
 
-/// Of either family.
+/// Whether a file is of the log, of either family.
 fn is_log(name: &str) -> bool {
     name.starts_with("log-") || name.starts_with("redo-")
 }
 
-/// See [`is_log`].
+/// Whether a file is of a checkpoint, of either family.
 fn is_checkpoint(name: &str) -> bool {
     name.starts_with("checkpoint-") || name.starts_with("rows-")
 }
@@ -279,12 +279,12 @@ impl Files {
         let failed = |source| Error::File { path: directory.into(), source };
         let entries = fs::read_dir(directory).map_err(failed)?;
         let mut paths: Vec<_> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>().map_err(failed)?;
-        // The newest log first: that is what was replayed.
+        // The newest log first: that is the part that was replayed.
         paths.sort_unstable_by(|one, other| other.cmp(one));
         Ok(Self(paths))
     }
 
-    /// Reads files one behind the other, of the log at most so many bytes; says how long that took.
+    /// Reads files sequentially, of the log at most `log_bytes` bytes; returns how long that took, in seconds.
     fn read(&self, options: &Options, wanted: impl Fn(&str) -> bool, log_bytes: u64) -> Result<f64> {
         forget(options)?;
         let begin = Instant::now();

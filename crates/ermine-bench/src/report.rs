@@ -1,4 +1,4 @@
-//! Numbers as text and as JSON: what every report has in common.
+//! Numbers as text and as JSON: the common parts of all reports.
 
 use std::{
     fmt, fs,
@@ -14,22 +14,22 @@ use crate::{
     machine::Machine,
 };
 
-/// Where a result comes from; printed with each.
+/// The origin of a result; printed with each.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setting {
     /// The machine and the build.
     pub machine: Machine,
-    /// What it could do just before the run, where that was measured.
+    /// The machine's speed just before the run, if that was measured.
     pub calibration: Option<Calibration>,
 }
 
 impl Setting {
-    /// Looks at the machine and measures it.
+    /// Describes the machine and measures its speed.
     pub fn here() -> Self {
         Self { machine: Machine::here(), calibration: Some(Calibration::measure()) }
     }
 
-    /// Looks at the machine only: for runs that are no measurement.
+    /// Only describes the machine: for runs that are no measurement.
     pub fn uncalibrated() -> Self {
         Self { machine: Machine::here(), calibration: None }
     }
@@ -42,39 +42,39 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A scheme by its name.
+/// Serializes a scheme by its name.
 pub(crate) fn scheme_name<S: serde::Serializer>(scheme: &ermine::Scheme, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(scheme.name())
 }
 
-/// Schemes by their names.
+/// Serializes schemes by their names.
 pub(crate) fn scheme_names<S: serde::Serializer>(schemes: &[ermine::Scheme], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(schemes.iter().map(|scheme| scheme.name()))
 }
 
-/// The names of some things, or other short texts of theirs, with commas between.
+/// Joins names or other short texts with commas.
 pub(crate) fn listed<T: fmt::Display>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// A length of time in seconds.
+/// Serializes a duration in seconds.
 pub(crate) fn seconds<S: serde::Serializer>(time: &std::time::Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_secs_f64())
 }
 
-/// Memory that a benchmark looks at.
+/// Memory figures of a benchmark.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Memory {
     /// Resident memory of the process.
     pub resident_bytes: u64,
-    /// What the engine has taken for versions.
+    /// Memory that the engine has taken for versions.
     pub version_bytes: u64,
     /// Superseded versions that are not freed yet.
     pub garbage_versions: u64,
 }
 
 impl Memory {
-    /// As it is now.
+    /// The current figures.
     pub fn now(db: &ermine::Database) -> Self {
         let ermine::Statistics { version_bytes, garbage_versions, .. } = db.statistics();
         Self { resident_bytes: crate::machine::resident_bytes(), version_bytes, garbage_versions }

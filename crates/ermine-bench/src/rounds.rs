@@ -1,8 +1,8 @@
-//! Several schemes in one process, in interleaved rounds, so that what else happens on the machine hits all alike.
+//! Several schemes in one process, in interleaved rounds, so that other activity on the machine affects all alike.
 //!
-//! Every scheme has a database of its own, loaded the same way. In each round each scheme runs for its share of the time;
-//! rounds begin with another scheme each. A ratio is taken within a round; the report has the median over the rounds, and
-//! the lowest and highest.
+//! Every scheme has a database of its own, loaded the same way. In each round each scheme runs for its share of the
+//! time; each round begins with another scheme. A ratio is taken within a round; the report has the median over the
+//! rounds, and the lowest and highest.
 
 use std::fmt;
 
@@ -18,24 +18,24 @@ use crate::{
     verdict::Check,
 };
 
-/// A scheme with its database and what the workload needs of it.
+/// A scheme with its database and the workload's data for it.
 pub struct Contender<D> {
     /// The scheme.
     pub scheme: Scheme,
     /// The database.
     pub db: Database,
-    /// Handles, counts.
+    /// Handles and counts of the workload.
     pub data: D,
 }
 
-/// What whoever watches is told: one scheme has run for its share of a round.
+/// Reported to the watcher: one scheme has run for its share of a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     /// The round, from 0.
     pub round: u32,
     /// The scheme.
     pub scheme: Scheme,
-    /// Transactions of all kinds a second.
+    /// Transactions of all kinds per second.
     pub per_second: f64,
 }
 
@@ -46,7 +46,8 @@ impl fmt::Display for Turn {
     }
 }
 
-/// Opens a database for each scheme, in directories beside each other if in any, and lets `load` fill it.
+/// Opens a database for each scheme, in directories beside each other if they are stored in directories, and fills it
+/// with `load`.
 pub fn contenders<D>(
     schemes: &[Scheme],
     terms: &Terms,
@@ -62,7 +63,7 @@ pub fn contenders<D>(
     schemes.iter().map(open).collect()
 }
 
-/// Says what cannot work.
+/// Fails if the options cannot work.
 pub fn check(schemes: &[Scheme], rounds: u32, terms: &Terms) -> Result<()> {
     let usage = |why: &str| Err(crate::Error::Usage(why.into()));
     if schemes.is_empty() || rounds == 0 {
@@ -77,8 +78,8 @@ pub fn check(schemes: &[Scheme], rounds: u32, terms: &Terms) -> Result<()> {
     terms.check(schemes)
 }
 
-/// Runs every contender in each round, as `trial` says, for a share of the time; gives what was counted by contender, then
-/// by round.
+/// Runs every contender in each round, with `trial`, for a share of the time; returns the counts by contender, then by
+/// round.
 pub fn interleave<D>(
     contenders: &mut [Contender<D>],
     rounds: u32,
@@ -101,13 +102,13 @@ pub fn interleave<D>(
     Ok(counted)
 }
 
-/// The scheme that others are compared with.
+/// The scheme that the others are compared with.
 const BASE: Scheme = Scheme::Si;
 
 /// A figure over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// In the middle.
+    /// The median.
     pub median: f64,
     /// The lowest.
     pub lowest: f64,
@@ -126,35 +127,35 @@ impl Spread {
     }
 }
 
-/// One scheme at one point.
+/// The results of one scheme at one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct SchemeSummary {
     /// The scheme.
     #[serde(serialize_with = "scheme_name")]
     pub scheme: Scheme,
-    /// Each kind of transaction, all rounds together.
+    /// The results of each kind of transaction, all rounds together.
     pub kinds: Vec<KindSummary>,
-    /// For each kind: commits a second over those of `si` in the same round.
+    /// For each kind: commits per second over those of `si` in the same round.
     pub ratio_to_si: Vec<Option<Spread>>,
-    /// What went to the log, where the database had a directory.
+    /// Use of the log, if the database had a directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogSummary>,
-    /// Aborted attempts by shape, where they are to be explained.
+    /// Aborted attempts by shape, if they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
 }
 
-/// All schemes with the same inputs.
+/// The results of all schemes with the same inputs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// What is particular of it.
+    /// The point's parameters.
     pub name: String,
-    /// Each scheme.
+    /// The results of each scheme.
     pub schemes: Vec<SchemeSummary>,
 }
 
 impl Point {
-    /// What `interleave` counted; `names` are those of the kinds.
+    /// Summarizes the counts of `interleave`; `names` are those of the kinds.
     pub fn new<D>(
         name: String,
         contenders: &[Contender<D>],
@@ -181,18 +182,18 @@ impl Point {
     }
 }
 
-/// The report of a workload under several schemes. `O` are its options; their text says what was run.
+/// The report of a workload under several schemes. `O` are its options; their text describes the run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison<O> {
     /// The name on the command line.
     pub workload: &'static str,
     /// The machine.
     pub setting: Setting,
-    /// What was run.
+    /// The options of the run.
     pub options: O,
-    /// What was measured.
+    /// The results.
     pub points: Vec<Point>,
-    /// What was found when the run was over, for each scheme.
+    /// Results of the checks after the run, for each scheme.
     pub checks: Vec<Check>,
 }
 
@@ -202,7 +203,7 @@ impl<O> Comparison<O> {
         self.checks.iter().all(Check::passes)
     }
 
-    /// A row a point and kind, a column a scheme.
+    /// A row per point and kind, a column per scheme.
     fn grid(&self, what: &str, cell: impl Fn(&SchemeSummary, usize) -> String) -> Grid {
         let schemes = self.points.first().map_or(&[][..], |point| &point.schemes);
         let names: Vec<_> = schemes.iter().map(|summary| summary.scheme.name()).collect();

@@ -1,13 +1,12 @@
-//! SIBENCH as the SSN paper has it (section 7.2): random accesses to one table, the last of them writes.
+//! SIBENCH as in the SSN paper (section 7.2): random accesses to one table, the last of them writes.
 //!
-//! A transaction makes a random number of accesses, drawn from the footprint range of its client's group; the last so many
-//! of them are writes. Records are drawn with replacement: repeated reads, repeated overwrites and blind writes all occur.
-//! Several groups make a mixed workload, such as large readers among short writers. A record is one number: which attempt
-//! of which client wrote it last.
+//! A transaction makes a random number of accesses, drawn from the footprint range of its client's group; a fixed
+//! number of them, the last, are writes. Records are drawn with replacement: repeated reads, repeated overwrites and
+//! blind writes all occur. Several groups make a mixed workload, such as large readers among short writers. A record is
+//! one number that identifies the client and the attempt that wrote it last.
 //!
-//! Whether what commits is serializable is not for this workload to say: it shows how much each scheme lets through, and
-//! an observer sees what it lets through. What is checked here is that every record holds the mark of an attempt that
-//! committed.
+//! This workload does not check whether the committed transactions are serializable: it shows how many each scheme lets
+//! commit, and an observer sees which. It checks that every record holds the mark of an attempt that committed.
 
 use std::{fmt, hint::black_box, ops::RangeInclusive, str::FromStr};
 
@@ -24,20 +23,20 @@ use crate::{
     zipf::Choice,
 };
 
-/// Clients that do the same.
+/// Clients with the same behaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Threads.
     pub clients: u32,
     /// Accesses of a transaction.
     pub footprint: RangeInclusive<u32>,
-    /// How many of them, at the end, are writes.
+    /// Number of accesses, the last ones, that are writes.
     pub writes: u32,
 }
 
 impl Group {
-    /// Groups for so many threads: half of them short writers (the paper's 8 to 12 accesses, a quarter of them writes), the
-    /// others long readers with one write.
+    /// The usual groups for `threads` threads: half of them short writers (the paper's 8 to 12 accesses, a quarter of
+    /// them writes), the others long readers with one write.
     pub fn usual(threads: u32) -> Vec<Self> {
         let short = Self { clients: threads.div_ceil(2), footprint: 8..=12, writes: 3 };
         let long = Self { clients: threads / 2, footprint: 100..=200, writes: 1 };
@@ -55,7 +54,7 @@ impl fmt::Display for Group {
 impl FromStr for Group {
     type Err = crate::Error;
 
-    /// `clients:fewest-most:writes`.
+    /// Parses `clients:fewest-most:writes`.
     fn from_str(text: &str) -> Result<Self> {
         let usage = || crate::Error::Usage(format!("{text:?} is no group: use CLIENTS:MIN-MAX:WRITES, as in 2:8-12:3"));
         let number = |text: &str| text.parse::<u32>().map_err(|_| usage());
@@ -72,7 +71,7 @@ impl Serialize for Group {
     }
 }
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency control.
@@ -82,20 +81,20 @@ pub struct Options {
     pub records: u64,
     /// Skew of the records drawn; 0 is uniform.
     pub theta: f64,
-    /// Who does what.
+    /// The groups of clients.
     pub groups: Vec<Group>,
-    /// The rest.
+    /// Options that all workloads share.
     #[serde(flatten)]
     pub terms: Terms,
 }
 
-/// Most accesses of a transaction.
+/// Maximum accesses of a transaction.
 const FOOTPRINT_MAX: u32 = 1_000_000;
-/// Most threads of all groups.
+/// Maximum threads of all groups.
 const CLIENTS_MAX: u32 = 1_000;
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         let usage = |why: String| Err(crate::Error::Usage(why));
         if !(1..=Choice::RECORDS_MAX).contains(&self.records) {
@@ -131,7 +130,8 @@ impl fmt::Display for Options {
 /// Record -> [`Mark`].
 type Records = Table<u64, u64>;
 
-/// Which attempt wrote a record: the client's number above, the attempt's below. Zero: the loader.
+/// The attempt that wrote a record: the client's number in the high bits, the attempt's in the low bits. Zero: the
+/// loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark(u64);
 
@@ -143,14 +143,14 @@ impl Mark {
         Self((client as u64 + 1) << Self::ATTEMPT_BITS | attempt)
     }
 
-    /// The client and its attempt; nothing for the loader.
+    /// The client and its attempt; `None` for the loader.
     fn writer(self) -> Option<(usize, u64)> {
         let client = (self.0 >> Self::ATTEMPT_BITS).checked_sub(1)?;
         Some((client as usize, self.0 & ((1 << Self::ATTEMPT_BITS) - 1)))
     }
 }
 
-/// Loads, runs, and looks for marks of attempts that did not commit.
+/// Loads, runs, and checks for marks of attempts that did not commit.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -> Result<Summary<Options>> {
     options.check()?;
     let db = options.terms.open(options.scheme)?;
@@ -193,7 +193,7 @@ fn check(options: &Options, db: &Database, records: &Records, clients: &[Visitor
     Ok(vec![check(rows), check(marks)])
 }
 
-/// One thread.
+/// A client thread.
 struct Visitor<'a> {
     records: &'a Records,
     choice: &'a Choice,
@@ -202,10 +202,10 @@ struct Visitor<'a> {
     kind: usize,
     client: usize,
     random: Random,
-    /// What the next transaction touches; kept, so that it is allocated once.
+    /// Records that the next transaction touches; kept, so that the vector is allocated once.
     accesses: Vec<u64>,
     attempts: u64,
-    /// A bit an attempt: whether it committed.
+    /// One bit per attempt: whether it committed.
     committed: Vec<u64>,
 }
 

@@ -1,11 +1,11 @@
 //! Many reads and few writes, under several schemes: the microbenchmark of ERMIA (figure 1, section 4.2).
 //!
-//! A transaction reads so many records of the Stock table of TPC-C and writes a small share of them. As the share and the
-//! footprint grow, an optimistic scheme that lets a transaction commit only if nothing that it read was overwritten loses
-//! more and more of its work; a certifier that looks for cycles should not. A sweep goes over several footprints and
-//! shares; all schemes run in one process, in interleaved rounds ([`crate::rounds`]).
+//! A transaction reads a number of records of the Stock table of TPC-C and writes a small share of them. As the share
+//! and the footprint grow, an optimistic scheme that lets a transaction commit only if nothing that it read was
+//! overwritten loses more and more of its work; a certifier that looks for cycles should not. A sweep goes over several
+//! footprints and shares; all schemes run in one process, in interleaved rounds ([`crate::rounds`]).
 //!
-//! A write counts up the orders of its record. At the end the counts must add up to the writes that committed.
+//! A write increments the order count of its record. At the end the counts must add up to the writes that committed.
 
 use std::{fmt, hint::black_box, ops::ControlFlow};
 
@@ -23,7 +23,7 @@ use crate::{
     zipf::Choice,
 };
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency controls, in the order of the report.
@@ -35,14 +35,14 @@ pub struct Options {
     pub records: u64,
     /// Skew of the records drawn; 0 is uniform.
     pub theta: f64,
-    /// Records that a transaction reads: one point each.
+    /// Numbers of records that a transaction reads: one point each.
     pub reads: Vec<u32>,
-    /// Of a hundred records read, those written: one point each. Where a transaction would write less than one, so many of
-    /// a hundred transactions write one.
+    /// Percentages of the records read that are written: one point each. If that is less than one record per
+    /// transaction, a corresponding share of the transactions write one.
     pub write_percents: Vec<f64>,
     /// Rounds into which the time of each scheme and point is cut.
     pub rounds: u32,
-    /// The rest; its times are for each scheme and point.
+    /// Options that all workloads share; times are for each scheme and point.
     #[serde(flatten)]
     pub terms: Terms,
 }
@@ -53,7 +53,7 @@ pub const SWEEP_READS: [u32; 3] = [100, 1_000, 10_000];
 pub const SWEEP_WRITE_PERCENTS: [f64; 4] = [0.01, 0.1, 1.0, 10.0];
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         let usage = |why: String| Err(crate::Error::Usage(why));
         if self.threads == 0 {
@@ -90,7 +90,7 @@ impl fmt::Display for Options {
 
 type Records = Table<u64, Stock>;
 
-/// What a contender needs.
+/// Data of a contender.
 struct Shelf {
     records: Records,
     /// Writes that committed.
@@ -100,7 +100,7 @@ struct Shelf {
 /// The only kind of transaction.
 const NAMES: [&str; 1] = ["take"];
 
-/// Loads a database for each scheme, runs every point, and adds up what was written.
+/// Loads a database for each scheme, runs every point, and checks the sum of the writes.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(&str, Turn)) -> Result<Comparison<Options>> {
     options.check()?;
     let mut contenders = rounds::contenders(&options.schemes, &options.terms, |db| load(db, options.records))?;
@@ -152,12 +152,12 @@ fn check(contender: &Contender<Shelf>, count: u64) -> Result<[Check; 2]> {
     Ok([check(rows, Promise::Always), check(writes, Promise::NoLostUpdates)])
 }
 
-/// What the transactions of a point do.
+/// Parameters of the transactions of a point.
 #[derive(Clone, Copy)]
 struct Order<'a> {
     choice: &'a Choice,
     reads: u32,
-    /// On average.
+    /// Average number of writes.
     writes: f64,
 }
 
@@ -178,12 +178,12 @@ impl Order<'_> {
     }
 }
 
-/// One thread.
+/// A client thread.
 struct Buyer<'a> {
     order: Order<'a>,
     records: &'a Records,
     random: Random,
-    /// What the next transaction reads; kept, so that it is allocated once.
+    /// Records that the next transaction reads; kept, so that the vector is allocated once.
     keys: Vec<u64>,
     /// Writes that committed.
     written: u64,
@@ -194,7 +194,7 @@ impl Client for Buyer<'_> {
         let Self { order, records, random, keys, .. } = self;
         keys.clear();
         keys.extend((0..order.reads).map(|_| order.choice.draw(random)));
-        // What is left below one write is the chance of one more.
+        // The fractional part is the probability of one more write.
         let writes = order.writes.floor() as usize + usize::from(random.fraction() < order.writes.fract());
         let (reads, writes) = keys.split_at(keys.len() - writes);
         if desk.run(0, Take { records, reads, writes })?.is_some() {

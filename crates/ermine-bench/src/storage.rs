@@ -1,8 +1,9 @@
-//! Where the database of a run lives, and when its commits count.
+//! Where the database of a run is stored, and when its commits count.
 //!
-//! In a directory, a commit counts when it is acknowledged: when the log up to it is on the device (`durable`), or at once
-//! (`async`, `none`). A thread stands for many clients that do not wait for each other: it goes on while up to so many of its
-//! commits are [`Outstanding`], and a latency lasts from the start of a transaction to its acknowledgement.
+//! In a directory, a commit counts when it is acknowledged: when the log up to it is on the device (`durable`), or at
+//! once (`async`, `none`). A thread stands for many clients that do not wait for each other: it goes on while a limited
+//! number of its commits are [`Outstanding`], and a latency lasts from the start of a transaction to its
+//! acknowledgement.
 
 use std::{
     collections::VecDeque,
@@ -21,17 +22,17 @@ use crate::{
     tuning::Tuning,
 };
 
-/// Where, and when a commit counts.
+/// Where a database is stored, and when a commit counts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Storage {
-    /// The directory of the database; of several databases, the one above theirs.
+    /// The directory of the database; for several databases, their parent directory.
     pub directory: PathBuf,
     /// When a commit counts.
     #[serde(serialize_with = "durability_name")]
     pub durability: Durability,
     /// Commits of a thread that may wait for the device at a time.
     pub outstanding: usize,
-    /// Goes on with what an earlier run has left there.
+    /// Continues with the database that an earlier run has left there.
     pub keep: bool,
 }
 
@@ -40,10 +41,10 @@ fn durability_name<S: serde::Serializer>(durability: &Durability, to: S) -> Resu
 }
 
 impl Storage {
-    /// The usual number of outstanding commits.
+    /// The default number of outstanding commits.
     pub const OUTSTANDING: usize = 64;
 
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         if self.outstanding == 0 {
             return Err(Error::Usage("a thread has at least one outstanding commit".into()));
@@ -51,7 +52,7 @@ impl Storage {
         if self.keep { Ok(()) } else { check_empty(&self.directory) }
     }
 
-    /// The same for a database beside others.
+    /// The same for a database in a subdirectory.
     pub fn beside(&self, name: &str) -> Self {
         Self { directory: self.directory.join(name), ..self.clone() }
     }
@@ -68,13 +69,13 @@ impl fmt::Display for Storage {
     }
 }
 
-/// What a list of options says about it: nothing of a run in memory, but what is tuned.
+/// Text for a list of options: nothing for a run in memory, except settings of the engine.
 pub(crate) fn in_words(storage: Option<&Storage>, tuning: &Tuning) -> String {
     let place = storage.map_or_else(String::new, |storage| format!(", in {storage}"));
     format!("{place}{tuning}")
 }
 
-/// Fails for a directory that has something in it.
+/// Fails if a directory is not empty.
 pub(crate) fn check_empty(directory: &Path) -> Result<()> {
     let path = directory.display();
     match fs::read_dir(directory).map(|mut entries| entries.next().is_none()) {
@@ -87,13 +88,13 @@ pub(crate) fn check_empty(directory: &Path) -> Result<()> {
     }
 }
 
-/// Says what cannot work under these schemes.
+/// Fails if the options cannot work under these schemes.
 pub(crate) fn check(schemes: &[Scheme], storage: Option<&Storage>, tuning: &Tuning) -> Result<()> {
     storage.map_or(Ok(()), Storage::check)?;
     tuning.check(schemes, storage.is_some_and(|storage| storage.keep))
 }
 
-/// Opens the database of a run: in memory where no storage is given.
+/// Opens the database of a run: in memory if no storage is given.
 pub fn open(options: ermine::Options, storage: Option<&Storage>, tuning: &Tuning) -> Result<Database> {
     let options = tuning.apply(options);
     let Some(storage) = storage else { return Ok(Database::open_in_memory(options)?) };
@@ -103,22 +104,22 @@ pub fn open(options: ermine::Options, storage: Option<&Storage>, tuning: &Tuning
     Ok(Database::open(&storage.directory, options.durability(storage.durability))?)
 }
 
-/// Of transactions that load data: nobody waits for each of them. [`Database::sync`] follows the last.
+/// Options of transactions that load data: no thread waits for each of them. [`Database::sync`] follows the last.
 pub fn loading() -> TxnOptions {
     TxnOptions::default().durability(Durability::Async)
 }
 
-/// The commits of one thread that have not been acknowledged, each with what is to be counted then.
+/// The commits of one thread that have not been acknowledged, each with a value to be counted then.
 pub struct Outstanding<'db, T> {
     /// Zero: every commit is acknowledged at once.
     limit: usize,
     waiting: VecDeque<(Receipt<'db>, T)>,
-    /// The log knows that somebody waits for the oldest of them.
+    /// Whether the log has been told that a client waits for the oldest of them.
     awaited: bool,
 }
 
 impl<'db, T> Outstanding<'db, T> {
-    /// As the storage says.
+    /// Creates an empty set with the limit of the storage.
     pub fn new(storage: Option<&Storage>) -> Self {
         let durable = storage.filter(|storage| storage.durability == Durability::Durable);
         let limit = durable.map_or(0, |storage| storage.outstanding);
@@ -131,7 +132,7 @@ impl<'db, T> Outstanding<'db, T> {
         self.limit == 0
     }
 
-    /// Hands in a commit. `acknowledge` is told of all that are acknowledged now, which may be this one, earlier ones, or
+    /// Adds a commit. `acknowledge` is called for all commits that are acknowledged now: this one, earlier ones, or
     /// none.
     #[inline]
     pub fn hand_in(&mut self, receipt: Receipt<'db>, what: T, mut acknowledge: impl FnMut(T)) -> Result<()> {
@@ -155,14 +156,14 @@ impl<'db, T> Outstanding<'db, T> {
         self.await_oldest()
     }
 
-    /// Lets the log know that somebody waits, as every client would: otherwise it would let commits gather.
+    /// Tells the log that a client waits, as every client would: otherwise the log would let commits gather.
     fn await_oldest(&mut self) -> Result<()> {
         if let Some((receipt, _)) = self.waiting.front_mut()
             && !self.awaited
         {
             self.awaited = true;
             let mut context = Context::from_waker(Waker::noop());
-            // Ready: durable meanwhile, which the next look notices.
+            // Ready: the commit has become durable, which the next poll notices.
             if let std::task::Poll::Ready(done) = Future::poll(Pin::new(receipt), &mut context) {
                 done?;
             }
@@ -170,7 +171,7 @@ impl<'db, T> Outstanding<'db, T> {
         Ok(())
     }
 
-    /// Waits for all of them.
+    /// Waits for all commits.
     pub fn settle(&mut self, mut acknowledge: impl FnMut(T)) -> Result<()> {
         for (receipt, what) in self.waiting.drain(..) {
             receipt.wait()?;
@@ -181,30 +182,30 @@ impl<'db, T> Outstanding<'db, T> {
     }
 }
 
-/// What went to the log.
+/// Use of the log.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct LogUse {
-    /// Transactions of all kinds that committed, also those that only read.
+    /// Transactions of all kinds that committed, including those that only read.
     pub commits: u64,
     /// Bytes written.
     pub bytes: u64,
-    /// How often they were made durable.
+    /// Number of flushes that made them durable.
     pub flushes: u64,
 }
 
 impl LogUse {
-    /// Since the database was opened.
+    /// Use of the log since the database was opened.
     pub fn now(db: &Database) -> Self {
         Self::of(&db.statistics())
     }
 
-    /// As the statistics of a database have it.
+    /// Use of the log in the statistics of a database.
     pub fn of(statistics: &ermine::Statistics) -> Self {
         let &ermine::Statistics { commits, log_bytes, log_flushes, .. } = statistics;
         Self { commits, bytes: log_bytes, flushes: log_flushes }
     }
 
-    /// What came after `earlier`.
+    /// Difference to `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             commits: self.commits - earlier.commits,
@@ -213,7 +214,7 @@ impl LogUse {
         }
     }
 
-    /// What several times came to, as far as it is known.
+    /// The sum of two uses, as far as they are known.
     pub fn sum(uses: [Option<Self>; 2]) -> Option<Self> {
         uses.into_iter().flatten().reduce(|one, other| Self {
             commits: one.commits + other.commits,
@@ -222,7 +223,7 @@ impl LogUse {
         })
     }
 
-    /// Bytes of log a transaction.
+    /// Bytes of log per transaction.
     pub fn bytes_per_transaction(&self) -> f64 {
         self.bytes as f64 / self.commits.max(1) as f64
     }
@@ -232,20 +233,20 @@ impl LogUse {
         self.bytes as f64 / self.flushes.max(1) as f64
     }
 
-    /// With what that is a transaction and a flush.
+    /// Adds the averages per transaction and per flush.
     pub fn summary(self) -> LogSummary {
         let (bytes_per_transaction, bytes_per_flush) = (self.bytes_per_transaction(), self.bytes_per_flush());
         LogSummary { log: self, bytes_per_transaction, bytes_per_flush }
     }
 }
 
-/// What went to the log, and what that is a transaction and a flush.
+/// Use of the log, with averages per transaction and per flush.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LogSummary {
-    /// Counts.
+    /// The counts.
     #[serde(flatten)]
     pub log: LogUse,
-    /// Bytes of log a transaction.
+    /// Bytes of log per transaction.
     pub bytes_per_transaction: f64,
     /// Bytes that were made durable together.
     pub bytes_per_flush: f64,

@@ -1,10 +1,10 @@
 //! A trial: clients drive a database under one scheme, and their transactions are counted by kind.
 //!
-//! A workload says what its kinds are called and what a client does next ([`Client::step`]); the client runs its
-//! transactions through its [`Desk`], which retries and counts them. The rest is the same for all workloads: the threads
-//! ([`crew`]), what is counted ([`Tally`]), how it is told ([`Summary`]).
+//! A workload defines the names of its kinds and the next action of a client ([`Client::step`]); the client runs its
+//! transactions through its [`Desk`], which retries and counts them. The rest is the same for all workloads: the
+//! threads ([`crew`]), the counts ([`Tally`]), the report ([`Summary`]).
 //!
-//! Several schemes beside each other are several trials in turn: see [`crate::rounds`].
+//! A comparison of several schemes is several trials in turn: see [`crate::rounds`].
 
 use std::{
     fmt,
@@ -28,7 +28,7 @@ use crate::{
     verdict::Check,
 };
 
-/// Opens the database of a run: in memory where no storage is given.
+/// Opens the database of a run: in memory if no storage is given.
 pub fn open(
     scheme: Scheme,
     observer: Option<&Arc<dyn Observer>>,
@@ -40,7 +40,8 @@ pub fn open(
     storage::open(options, storage, tuning)
 }
 
-/// Inserts the rows of numbers below `count`, in their order, some hundred in a transaction. They are durable at the end.
+/// Inserts the rows with numbers below `count`, in their order, a few hundred per transaction. They are durable at the
+/// end.
 pub fn insert_rows(
     db: &Database,
     count: u64,
@@ -54,7 +55,7 @@ pub fn insert_rows(
     Ok(db.sync()?)
 }
 
-/// What happens to a transaction that lost a conflict.
+/// Policy for a transaction that lost a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Retry {
@@ -64,29 +65,29 @@ pub enum Retry {
     No,
 }
 
-/// How a trial is run, whatever the workload.
+/// Options of a trial that all workloads share.
 #[derive(Clone, Debug, Serialize)]
 pub struct Terms {
-    /// Before anything counts.
+    /// Time before measuring starts.
     #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
     pub warmup: Duration,
-    /// What counts.
+    /// Measured time.
     #[serde(serialize_with = "seconds", rename = "measured_seconds")]
     pub measured: Duration,
-    /// What follows a lost conflict.
+    /// Policy after a lost conflict.
     pub retry: Retry,
     /// Seed of data and inputs.
     pub seed: u64,
-    /// From which age on a version counts as stale, in bytes of log: its readers are not tracked. None: each table finds its
-    /// own; [`u64::MAX`]: every read is tracked.
+    /// Age from which on a version counts as stale, in bytes of log: its readers are not tracked. `None`: each table
+    /// finds its own threshold; [`u64::MAX`]: every read is tracked.
     pub stale_after: Option<u64>,
-    /// Count aborts by shape.
+    /// Whether to count aborts by shape.
     pub explain_aborts: bool,
-    /// Where the database lives; in memory where that is not said.
+    /// Where the database is stored; in memory if not set.
     pub storage: Option<Storage>,
-    /// What of the engine is set.
+    /// Settings of the engine.
     pub tuning: Tuning,
-    /// Is told what every transaction did, the loader's too.
+    /// Observes every transaction, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -108,7 +109,7 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// Opens an empty database, where the terms say.
+    /// Opens an empty database where the terms say.
     pub fn open(&self, scheme: Scheme) -> Result<Database> {
         let mut options = ermine::Options::default().scheme(scheme);
         options.stale_after = self.stale_after;
@@ -116,7 +117,7 @@ impl Terms {
         storage::open(options, self.storage.as_ref(), &self.tuning)
     }
 
-    /// Says what cannot work under these schemes.
+    /// Fails if the options cannot work under these schemes.
     pub fn check(&self, schemes: &[Scheme]) -> Result<()> {
         if self.measured.is_zero() {
             return Err(crate::Error::Usage("nothing can be measured in zero seconds".into()));
@@ -138,9 +139,9 @@ impl fmt::Display for Terms {
     }
 }
 
-/// What one thread does over and over.
+/// The work that one thread does over and over.
 pub trait Client: Send {
-    /// One transaction, or a few.
+    /// Runs one transaction, or a few.
     fn step(&mut self, desk: &mut Desk<'_>) -> Result<()>;
 }
 
@@ -151,9 +152,9 @@ pub struct Tally {
     pub committed: u64,
     /// Transactions dropped after a lost conflict (without retries).
     pub dropped: u64,
-    /// Lost conflicts.
+    /// Counts of lost conflicts.
     pub conflicts: Conflicts,
-    /// Of those that committed, with all retries, up to their acknowledgement.
+    /// Latency of those that committed, with all retries, up to their acknowledgement.
     pub latency: Latency,
 }
 
@@ -166,16 +167,16 @@ impl Tally {
     }
 }
 
-/// Where a client hands in its transactions: runs them and counts.
+/// Runs and counts the transactions of a client.
 pub struct Desk<'a> {
     db: &'a Database,
     retry: Retry,
     tallies: Vec<Tally>,
-    /// By the number of their kind, and since when.
+    /// Commits with the number of their kind, and the time when they began.
     outstanding: Outstanding<'a, (usize, Instant)>,
-    /// Where aborts are to be explained.
+    /// Set if aborts are to be explained.
     shapes: Option<AbortShapes>,
-    /// Where the order of its transactions is its own.
+    /// Set if transactions are ordered within each session.
     session: Option<ermine::Session>,
 }
 
@@ -193,8 +194,8 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Runs a transaction of a kind, given by its number; nothing comes back when it was dropped after a lost conflict. What
-    /// comes back may not be durable yet.
+    /// Runs a transaction of the kind with this number; returns `None` if it was dropped after a lost conflict. The
+    /// transaction may not be durable yet when this returns.
     pub fn run<J: Job<Error = Error>>(&mut self, kind: usize, job: J) -> Result<Option<J::Output>> {
         let tally = &mut self.tallies[kind];
         let begin = Instant::now();
@@ -282,28 +283,28 @@ impl<C: Client> Worker for Seat<'_, C> {
     }
 }
 
-/// What was counted in the measured time.
+/// Counts of the measured time.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Measured time, as the clients have it on average.
+    /// Measured time, the average over the clients.
     pub seconds: f64,
-    /// Processor time of the whole process meanwhile.
+    /// Processor time of the whole process during it.
     pub processor_seconds: f64,
-    /// What went to the log, where the database had a directory.
+    /// Use of the log, if the database had a directory.
     pub log: Option<LogUse>,
-    /// By kind of transaction.
+    /// Counts by kind of transaction.
     pub tallies: Vec<Tally>,
-    /// By shape of the abort, where they are to be explained.
+    /// Aborts by shape, if they are to be explained.
     pub shapes: AbortShapes,
 }
 
 impl Counts {
-    /// Of a workload with so many kinds of transactions.
+    /// Creates empty counts for a workload with this number of kinds of transactions.
     pub fn new(kinds: usize) -> Self {
         Self { tallies: vec![Tally::default(); kinds], ..Self::default() }
     }
 
-    /// Adds those of a later time.
+    /// Adds the counts of a later period.
     pub fn add(&mut self, later: &Self) {
         self.seconds += later.seconds;
         self.processor_seconds += later.processor_seconds;
@@ -312,12 +313,12 @@ impl Counts {
         self.shapes.merge(&later.shapes);
     }
 
-    /// Commits a second of a kind.
+    /// Commits per second of a kind.
     pub fn per_second(&self, kind: usize) -> f64 {
         self.tallies[kind].committed as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// The kinds with their names.
+    /// Summaries of the kinds, with their names.
     pub fn summaries(&self, names: &[impl AsRef<str>]) -> Vec<KindSummary> {
         names
             .iter()
@@ -327,7 +328,8 @@ impl Counts {
     }
 }
 
-/// Runs a client a thread; gives them back with what was counted. `kinds` is the number of kinds of transactions.
+/// Runs one thread per client; returns the clients with what was counted. `kinds` is the number of kinds of
+/// transactions.
 pub fn run<C: Client>(
     db: &Database,
     clients: Vec<C>,
@@ -356,24 +358,24 @@ pub fn run<C: Client>(
     Ok((clients, counts))
 }
 
-/// One kind of transaction.
+/// Results of one kind of transaction.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindSummary {
     /// Its name.
     pub name: String,
-    /// Commits a second.
+    /// Commits per second.
     pub per_second: f64,
     /// Transactions that committed.
     pub committed: u64,
     /// Transactions dropped after a lost conflict (without retries).
     pub dropped: u64,
-    /// Attempts that lost a conflict; with retries, as many retries.
+    /// Attempts that lost a conflict; with retries, there are as many retries.
     pub aborted: u64,
     /// Share of attempts that lost a conflict.
     pub abort_rate: f64,
     /// Attempts that lost the same conflict as the attempt before: same kind, table and key.
     pub repeated: u64,
-    /// Those of the repeated ones that lost against the same transaction, where both name one.
+    /// Repeated conflicts that were lost against the same transaction, if both attempts name one.
     pub same_opponent: u64,
     /// Aborted attempts by cause.
     pub conflicts: Vec<(&'static str, u64)>,
@@ -400,7 +402,7 @@ impl KindSummary {
     }
 }
 
-/// Kinds of transactions as text tables: how fast, and what was lost.
+/// Kinds of transactions as text tables: throughput, and lost conflicts.
 pub(crate) struct KindTables<'a>(pub(crate) &'a [KindSummary]);
 
 impl fmt::Display for KindTables<'_> {
@@ -439,35 +441,35 @@ impl fmt::Display for KindTables<'_> {
     }
 }
 
-/// The report of a workload under one scheme. `O` are its options; their text says what was run.
+/// The report of a workload under one scheme. `O` are its options; their text describes the run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary<O> {
     /// The name on the command line.
     pub workload: &'static str,
     /// The machine.
     pub setting: Setting,
-    /// What was run.
+    /// The options of the run.
     pub options: O,
     /// Measured time.
     pub seconds: f64,
-    /// Processor time of the whole process meanwhile: less than threads x seconds where the machine is shared.
+    /// Processor time of the whole process during it: less than threads x seconds if the machine is shared.
     pub processor_seconds: f64,
-    /// What went to the log, where the database had a directory.
+    /// Use of the log, if the database had a directory.
     pub log: Option<LogSummary>,
-    /// Each kind of transaction.
+    /// Results of each kind of transaction.
     pub kinds: Vec<KindSummary>,
-    /// Aborted attempts by shape, where they are to be explained.
+    /// Aborted attempts by shape, if they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
-    /// Anomalies that no serial history has, where the workload counts them.
+    /// Anomalies that no serial history has, if the workload counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub violations: Option<u64>,
-    /// What was found when the run was over.
+    /// Results of the checks after the run.
     pub checks: Vec<Check>,
 }
 
 impl<O> Summary<O> {
-    /// Of what was counted and found; `names` are those of the kinds.
+    /// Summarizes counts and checks; `names` are those of the kinds.
     pub fn new(
         workload: &'static str,
         setting: Setting,

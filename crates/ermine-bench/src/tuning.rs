@@ -1,4 +1,4 @@
-//! Options of the engine that a run sets, where its own are not meant; they stand in reports.
+//! Options of the engine that a run sets instead of the defaults; reports show them.
 
 use std::{fmt, fs, path::PathBuf, time::Duration};
 
@@ -11,27 +11,28 @@ use crate::{
     storage::check_empty,
 };
 
-/// What is said differs from what the engine does by itself.
+/// Options that are set override the engine's defaults.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Tuning {
-    /// Directories of the log, one a device; of several databases, those above theirs. Single-version schemes.
+    /// Directories of the log, one per device; for several databases, their parent directories. Single-version schemes.
     pub log_directories: Vec<PathBuf>,
-    /// How long an epoch lasts at least. Single-version schemes.
+    /// Minimum length of an epoch. Single-version schemes.
     #[serde(serialize_with = "milliseconds", rename = "epoch_interval_ms")]
     pub epoch_interval: Option<Duration>,
     /// Bytes of log between checkpoints.
     pub checkpoint_after: Option<u64>,
     /// Bytes of memory that a database may take.
     pub memory_limit: Option<u64>,
-    /// Compresses checkpoints. Single-version schemes.
+    /// Whether checkpoints are compressed. Single-version schemes.
     pub compress_checkpoints: bool,
     /// When checkpoints sync. Single-version schemes.
     #[serde(serialize_with = "in_words")]
     pub checkpoint_syncs: Option<CheckpointSyncs>,
-    /// How long a transaction waits for others. Schemes that wait.
+    /// How long a transaction waits for other transactions. Schemes that wait.
     #[serde(serialize_with = "milliseconds", rename = "wait_max_ms")]
     pub wait_max: Option<Duration>,
-    /// Which order of transactions the database keeps to; under session, each client is one. Schemes that leave a choice.
+    /// The order of transactions that the database keeps; under `session`, each client is a session. Schemes that leave
+    /// a choice.
     #[serde(serialize_with = "order_name")]
     pub order: Option<Order>,
 }
@@ -49,7 +50,7 @@ fn in_words<S: serde::Serializer>(syncs: &Option<CheckpointSyncs>, to: S) -> Res
 }
 
 impl Tuning {
-    /// Says what cannot work: each thing that is said must mean something under one of the schemes.
+    /// Fails if the options cannot work: each option that is set must have a meaning under one of the schemes.
     pub fn check(&self, schemes: &[Scheme], keep: bool) -> Result<()> {
         let needed = |is_said: bool, flag: &str, applies: fn(Scheme) -> bool| {
             if !is_said || schemes.iter().any(|scheme| applies(*scheme)) {
@@ -73,25 +74,25 @@ impl Tuning {
         self.log_directories.iter().try_for_each(|directory| check_empty(directory))
     }
 
-    /// The same for a database beside others.
+    /// The same for a database in a subdirectory.
     pub fn beside(&self, name: &str) -> Self {
         let log_directories = self.log_directories.iter().map(|directory| directory.join(name)).collect();
         Self { log_directories, ..self.clone() }
     }
 
-    /// What a client says with each of its transactions.
+    /// The session that a client passes with each of its transactions.
     pub(crate) fn session(&self) -> Option<Session> {
         (self.order == Some(Order::Session)).then(Session::default)
     }
 
-    /// Makes the directories of the log, and those above them.
+    /// Creates the directories of the log, and their parents.
     pub(crate) fn make_directories(&self) -> Result<()> {
         let make =
             |path: &PathBuf| fs::create_dir_all(path).map_err(|source| Error::File { path: path.clone(), source });
         self.log_directories.iter().try_for_each(make)
     }
 
-    /// Options with what is said.
+    /// Applies the options that are set.
     pub(crate) fn apply(&self, options: ermine::Options) -> ermine::Options {
         let mut options =
             options.log_directories(&self.log_directories).compress_checkpoints(self.compress_checkpoints);
@@ -106,7 +107,7 @@ impl Tuning {
 }
 
 impl fmt::Display for Tuning {
-    /// As the end of a list.
+    /// Formats the options as the end of a list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.log_directories.len() {
             0 => {}

@@ -1,35 +1,35 @@
-//! What must hold of the data, and whether it does.
+//! Conditions that must hold of the data, and whether they do.
 
 use std::fmt;
 
 use ermine::Scheme;
 use serde::Serialize;
 
-/// What came out of one condition.
+/// Result of one condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// The number of the rules, or the name of a condition of our own.
+    /// The number of the condition in the rules, or the name of a condition of our own.
     pub condition: &'static str,
-    /// What must hold.
+    /// The condition in words.
     pub statement: &'static str,
-    /// How often it was compared.
+    /// Number of comparisons.
     pub compared: u64,
-    /// How often it did not hold.
+    /// Number of comparisons that failed.
     pub faults: u64,
-    /// The first that differed.
+    /// The first differences.
     pub examples: Vec<String>,
 }
 
-/// Differences shown of one condition.
+/// Maximum number of differences shown for one condition.
 const EXAMPLES_MAX: usize = 3;
 
 impl Verdict {
-    /// Nothing has been compared yet.
+    /// Creates a verdict with no comparisons yet.
     pub fn new(condition: &'static str, statement: &'static str) -> Self {
         Self { condition, statement, compared: 0, faults: 0, examples: Vec::new() }
     }
 
-    /// Counts a comparison; `difference` is asked for only where it does not hold.
+    /// Counts a comparison; `difference` is called only if it does not hold.
     pub fn compare(&mut self, holds: bool, difference: impl FnOnce() -> String) {
         self.compared += 1;
         if !holds {
@@ -62,15 +62,15 @@ pub fn all_hold(verdicts: &[Verdict]) -> bool {
     verdicts.iter().all(Verdict::holds)
 }
 
-/// Which schemes promise a condition.
+/// The schemes that promise a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// All: rows are whole, and nothing of an aborted attempt stays.
+    /// All schemes: rows are whole, and nothing of an aborted attempt stays.
     Always,
-    /// All but read committed, which permits lost updates.
+    /// All schemes except read committed, which permits lost updates.
     NoLostUpdates,
-    /// The serializable ones.
+    /// The serializable schemes.
     Serializable,
 }
 
@@ -87,18 +87,18 @@ impl Promise {
 /// A verdict, and whether the scheme that ran has promised it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What came out.
+    /// The result of the condition.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// The scheme that ran.
     #[serde(serialize_with = "crate::report::scheme_name")]
     pub scheme: Scheme,
-    /// Who promises it.
+    /// The schemes that promise it.
     pub promise: Promise,
 }
 
 impl Check {
-    /// Whether it holds, or need not.
+    /// Whether the condition holds, or does not have to.
     pub fn passes(&self) -> bool {
         self.verdict.holds() || (self.verdict.compared > 0 && !self.promise.made_by(self.scheme))
     }

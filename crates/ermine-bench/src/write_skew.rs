@@ -1,12 +1,12 @@
-//! Write skew: two accounts of one customer may be overdrawn, but not both together.
+//! Write skew: each of a customer's two accounts may be overdrawn, but not both together.
 //!
-//! The constraint is x + y >= 0 for every pair (x, y). A withdrawal reads both, pauses, and takes money from one of them if
-//! the constraint allows; a deposit reads both, pauses, and puts money on one of them. Two withdrawals from different
-//! accounts of a pair write different rows: snapshot isolation sees no conflict between them, and together they break the
-//! constraint that each of them has checked (Berenson et al. 1995, A5B).
+//! The constraint is x + y >= 0 for every pair (x, y). A withdrawal reads both, pauses, and takes money from one of
+//! them if the constraint allows; a deposit reads both, pauses, and puts money on one of them. Two withdrawals from
+//! different accounts of a pair write different rows: snapshot isolation sees no conflict between them, and together
+//! they break the constraint that each of them has checked (Berenson et al. 1995, A5B).
 //!
-//! So that the run goes on, a deposit that finds a pair with less than nothing sets both accounts back to what they had at
-//! the beginning and counts the violation in the row of x, in the same transaction. Violations are those mended and those
+//! So that the run can go on, a deposit that finds a pair with a negative sum resets both accounts to their initial
+//! balance and counts the violation in the row of x, in the same transaction. Violations are those mended and those
 //! found at the end.
 
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::{
     verdict::{Check, Promise, Verdict},
 };
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency control.
@@ -37,15 +37,15 @@ pub struct Options {
     pub threads: usize,
     /// Pairs of accounts: the fewer, the more conflicts.
     pub pairs: u32,
-    /// Between what a transaction reads and what it writes.
+    /// Pause between the reads and the write of a transaction.
     pub pause: Pause,
-    /// The rest.
+    /// Options that all workloads share.
     #[serde(flatten)]
     pub terms: Terms,
 }
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> Result<()> {
         if self.threads == 0 || self.pairs == 0 {
             return Err(crate::Error::Usage("at least one thread and one pair are needed".into()));
@@ -67,19 +67,19 @@ impl fmt::Display for Options {
 #[repr(C)]
 struct Account {
     balance: i64,
-    /// Violations of its pair that were mended; in the first account of each pair.
+    /// Violations of its pair that were mended; stored in the first account of each pair.
     mended: u64,
 }
 fixed_value!(Account { balance: i64, mended: u64 });
 
-/// Pair, then 0 for x and 1 for y.
+/// Key: pair, then 0 for x and 1 for y.
 type Accounts = Table<(u32, u8), Account>;
 
-/// What an account has at the beginning.
+/// Initial balance of an account.
 const OPENING: i64 = 100;
-/// What is withdrawn or put on at most.
+/// Maximum amount of a withdrawal or deposit.
 const AMOUNT_MAX: u64 = 100;
-/// Both accounts of a pair have less than this before somebody puts money on them.
+/// Money is put only on pairs whose accounts have less than this in sum.
 const WEALTH: i64 = 200;
 
 /// The kinds of transactions.
@@ -108,7 +108,7 @@ pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -
     Ok(Summary { violations: Some(violations), ..summary })
 }
 
-/// Looks at every pair; `change` is the money that transactions have put on less what they have taken.
+/// Checks every pair; `change` is the sum of deposits less the sum of withdrawals.
 fn check(options: &Options, db: &Database, accounts: &Accounts, change: i64) -> Result<(Vec<Check>, u64)> {
     let mut rows = Verdict::new("rows", "both accounts of every pair are there");
     let mut constraint = Verdict::new("skew", "x + y >= 0 for every pair, at the end and whenever a deposit looked");
@@ -137,13 +137,13 @@ fn check(options: &Options, db: &Database, accounts: &Accounts, change: i64) -> 
     Ok((checks, violations))
 }
 
-/// One thread.
+/// A client thread.
 struct Customer<'a> {
     accounts: &'a Accounts,
     pairs: u32,
     pause: Pause,
     random: Random,
-    /// Money that its transactions have put on accounts, less what they have taken.
+    /// Sum of its deposits less the sum of its withdrawals.
     change: i64,
 }
 
@@ -178,7 +178,7 @@ struct Move<'a> {
 }
 
 impl Job for Move<'_> {
-    /// What it has put on the accounts; below zero, what it has taken.
+    /// The change of the accounts' sum: positive for a deposit, negative for a withdrawal.
     type Output = i64;
     type Error = Error;
 

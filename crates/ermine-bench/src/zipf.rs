@@ -1,4 +1,4 @@
-//! Which record a transaction takes: uniform, or skewed by Zipf's law.
+//! Draws the record that a transaction accesses: uniformly, or skewed by Zipf's law.
 //!
 //! The skewed draw is the generator of Gray et al. ("Quickly generating billion-record synthetic databases", 1994),
 //! which YCSB uses. Ranks are scattered over the keys, so that hot records are not neighbours in the index.
@@ -24,10 +24,10 @@ struct Skew {
 }
 
 impl Choice {
-    /// Largest number of records.
+    /// Maximum number of records.
     pub const RECORDS_MAX: u64 = SCATTER - 1;
 
-    /// Records drawn with skew `theta` in [0, 1); 0 is uniform.
+    /// Creates a distribution with skew `theta` in [0, 1); 0 is uniform.
     pub fn new(records: u64, theta: f64) -> Self {
         assert!((1..=Self::RECORDS_MAX).contains(&records), "{records} records");
         assert!((0.0..1.0).contains(&theta), "theta {theta}");
@@ -40,7 +40,7 @@ impl Choice {
         Self { records, skew }
     }
 
-    /// One record.
+    /// Draws one record.
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u64 {
         match &self.skew {

@@ -1,8 +1,8 @@
-//! The workloads that can hurt certifiers.
+//! The workloads that stress certifiers.
 //!
-//! Goal: under the serializable schemes nothing is found that no serial history has, under snapshot isolation the anomaly
-//! that the workload is made for is found, and what is left of the data is checked. Method: short runs of few threads with
-//! much contention. An anomaly is a matter of chance in each run, so some runs are tried where one is expected.
+//! Goal: under the serializable schemes no anomaly is found, under snapshot isolation the anomaly that the workload is
+//! made for is found, and the data is checked afterwards. Method: short runs of few threads with much contention. An
+//! anomaly is a matter of chance in each run, so several runs are tried if one is expected.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ use ermine_bench::{
 };
 
 const SEED: u64 = 20_240_229;
-/// Runs tried where an anomaly is expected.
+/// Number of runs tried if an anomaly is expected.
 const TRIES: u64 = 20;
 
 /// Measured once: it takes a second.
@@ -181,7 +181,7 @@ fn aborts_are_explained_when_asked_and_counted_as_the_engine_does() {
     assert!(unexplained.abort_shapes.is_empty());
 }
 
-/// Counts what it is told.
+/// Counts the transactions that it observes.
 #[derive(Default)]
 struct Counter(AtomicU64);
 

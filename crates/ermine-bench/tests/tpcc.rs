@@ -1,8 +1,8 @@
 //! The TPC-C-like workload on the engine.
 //!
-//! Goal: the loader writes what the rules say, a run of many threads leaves every consistency condition intact, and each
-//! condition can fail. Method: warehouses of reduced scale; for each condition one value is corrupted in a transaction,
-//! and exactly the conditions that this implies must fail.
+//! Goal: the loader writes the data that the rules ask for, a run of many threads leaves every consistency condition
+//! intact, and each condition can fail. Method: warehouses of reduced scale; for each condition one value is corrupted
+//! in a transaction, and exactly the conditions that this implies must fail.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -84,7 +84,7 @@ fn the_load_depends_on_the_seed_alone() {
     assert!(stock(1) == stock(4));
 }
 
-/// Corrupts something in a fresh business and says which conditions fail.
+/// Corrupts something in a fresh business and returns the conditions that fail.
 fn after(corrupt: impl Fn(&Transaction<'_>, &Tables) -> ermine::Result<()>) -> Vec<&'static str> {
     let (db, tables) = loaded(Scheme::SiSsn, 1, 1);
     db.run(|txn| corrupt(txn, &tables)).unwrap();
@@ -207,7 +207,7 @@ fn conditions_5_and_7_notice_deliveries() {
         }),
         ["7", "10", "12"]
     );
-    // One that was free does not.
+    // A line that was free does not.
     assert_eq!(
         after(|txn, tables| {
             change!(txn, &tables.order_line, &(1, 3, 1, 1), |row| row.delivery_d = 0);
@@ -281,7 +281,7 @@ fn a_hundredth_of_new_orders_is_rolled_back_and_leaves_nothing() {
     let share = new_orders.rolled_back as f64 / (new_orders.rolled_back + new_orders.committed) as f64;
     assert!((0.0..0.03).contains(&share) && new_orders.rolled_back > 0, "{share}");
     assert!(summary.kinds.iter().skip(1).all(|kind| kind.rolled_back == 0));
-    // Nothing of the report is lost on the way to JSON.
+    // Nothing of the report is lost in its conversion to JSON.
     let json = serde_json::to_value(&summary).unwrap();
     assert_eq!(json["options"]["scheme"], "si-ssn");
     assert_eq!(json["after_run"].as_array().unwrap().len(), 13);
@@ -296,7 +296,7 @@ fn read_committed_runs_to_its_end() {
     assert!(summary.total.committed > 100);
 }
 
-/// A business in which credit checks and new orders of the same customer meet.
+/// Options of a business in which credit checks and new orders of the same customer meet.
 fn with_credit_checks(scheme: Scheme) -> Options {
     Options { mix: Mix::CreditCheck, credit_pause: Pause::Yield, warehouses: 1, ..options(scheme) }
 }
@@ -316,7 +316,7 @@ fn credit_checks_hold_under_serializable_schemes() {
 
 #[test]
 fn snapshot_isolation_lets_a_credit_check_miss_an_order() {
-    // It is a matter of chance in each run: some runs are tried.
+    // An anomaly is a matter of chance in each run: several runs are tried.
     let progress = ProgressBar::hidden();
     let missed = (0..20).any(|seed| {
         let options = Options { seed, ..with_credit_checks(Scheme::Si) };

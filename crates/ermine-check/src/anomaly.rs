@@ -1,4 +1,4 @@
-//! Names of what can go wrong, and which level of isolation forbids it (Adya 1999, chapter 4; Berenson et al. 1995; the
+//! Names of anomalies, and the levels of isolation that forbid them (Adya 1999, chapter 4; Berenson et al. 1995; the
 //! names of cycles as in Elle, Kingsbury and Alvaro 2020).
 
 use std::fmt;
@@ -11,16 +11,16 @@ pub enum AnomalyKind {
     /// A cycle of overwritten writes.
     #[serde(rename = "G0")]
     G0,
-    /// A committed transaction read what an aborted one wrote.
+    /// A committed transaction read a version that an aborted one wrote.
     #[serde(rename = "G1a")]
     G1a,
-    /// A committed transaction read what its writer replaced before it committed.
+    /// A committed transaction read a value that its writer replaced before it committed.
     #[serde(rename = "G1b")]
     G1b,
-    /// A cycle of overwritten writes and reads of what others wrote.
+    /// A cycle of overwritten writes and reads of other transactions' writes.
     #[serde(rename = "G1c")]
     G1c,
-    /// A committed write went over one that was aborted, and kept it.
+    /// A committed write overwrote an aborted one, and kept its effect.
     #[serde(rename = "dirty update")]
     DirtyUpdate,
     /// A transaction overwrote a row that had changed since it read it.
@@ -29,7 +29,7 @@ pub enum AnomalyKind {
     /// A transaction read two states of one key, neither of them its own write.
     #[serde(rename = "non-repeatable read")]
     NonRepeatableRead,
-    /// A cycle with exactly one anti-dependency: read skew, for one.
+    /// A cycle with exactly one anti-dependency, such as read skew.
     #[serde(rename = "G-single")]
     GSingle,
     /// A cycle with several anti-dependencies, no two of them next to each other, all between rows.
@@ -38,10 +38,10 @@ pub enum AnomalyKind {
     /// A cycle with several anti-dependencies, no two of them next to each other, one of them through a range.
     #[serde(rename = "G-nonadjacent")]
     GNonadjacent,
-    /// A cycle with two anti-dependencies next to each other, all of them on rows that were read: write skew, for one.
+    /// A cycle with two anti-dependencies next to each other, all of them on rows that were read, such as write skew.
     #[serde(rename = "G2-item")]
     G2Item,
-    /// A cycle with two anti-dependencies next to each other, one of them a row that came into a range.
+    /// A cycle with two anti-dependencies next to each other, one of them a row that entered a range.
     #[serde(rename = "G2")]
     G2,
     /// [`G0`](Self::G0) with an edge of the order of a process.
@@ -86,7 +86,8 @@ pub enum AnomalyKind {
     /// [`G2`](Self::G2) with an edge of real-time order.
     #[serde(rename = "G2-realtime")]
     G2Realtime,
-    /// Interference: a transaction saw, or overwrote, what was committed after its snapshot was taken (Adya 1999, 4.3).
+    /// Interference: a transaction saw, or overwrote, a version that was committed after its snapshot was taken (Adya
+    /// 1999, 4.3).
     #[serde(rename = "G-SIa")]
     GSIa,
     /// A transaction read an older version than its snapshot has: a missed effect (Adya 1999, 4.3).
@@ -98,25 +99,25 @@ pub enum AnomalyKind {
     /// A transaction did not see its own write.
     #[serde(rename = "internal")]
     Internal,
-    /// A read of what no transaction wrote.
+    /// A read of a value that no transaction wrote.
     #[serde(rename = "corrupt read")]
     CorruptRead,
     /// Reads of one key that cannot all be true: no order of its versions explains them.
     #[serde(rename = "incompatible order")]
     IncompatibleOrder,
-    /// A value that was written once is there twice.
+    /// A value that was written once exists twice.
     #[serde(rename = "duplicate")]
     Duplicate,
 }
 
-/// What orders transactions beside their dependencies.
+/// The order of transactions in addition to their dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum CycleOrder {
-    /// Nothing.
+    /// None.
     Dependencies,
     /// The order of the transactions of each process.
     Process,
-    /// Which transaction had ended before which began.
+    /// Real time: a transaction that had ended before another began precedes it.
     Realtime,
 }
 
@@ -125,7 +126,7 @@ impl CycleOrder {
 }
 
 impl AnomalyKind {
-    /// The kinds of cycles. Rows: by their dependencies; columns: by what else orders them, as in [`CycleOrder`].
+    /// The kinds of cycles. Rows: by their dependencies; columns: by the additional order, as in [`CycleOrder`].
     const CYCLES: [[Self; 3]; 7] = [
         [Self::G0, Self::G0Process, Self::G0Realtime],
         [Self::G1c, Self::G1cProcess, Self::G1cRealtime],
@@ -151,7 +152,7 @@ impl AnomalyKind {
         found.unwrap_or((self, CycleOrder::Dependencies))
     }
 
-    /// The name in reports: that of Elle, where Elle has one.
+    /// The name in reports: Elle's name if it has one.
     pub fn name(self) -> &'static str {
         match self {
             Self::G0 => "G0",
@@ -243,7 +244,7 @@ impl AnomalyKind {
                 | Self::GSingle
                 | Self::GNonadjacentItem
                 | Self::GNonadjacent => level >= Level::SnapshotIsolation,
-                // By themselves they are reads of another state: serializable, unless they close a cycle.
+                // On their own they are reads of another state: serializable, unless they close a cycle.
                 Self::GSIa | Self::GSIb | Self::MissedRow => level == Level::SnapshotIsolation,
                 Self::G2Item | Self::G2 => level >= Level::Serializable,
                 _ => true,
@@ -263,7 +264,8 @@ pub enum Level {
     /// PL-2: neither G0 nor G1.
     #[serde(rename = "rc")]
     ReadCommitted,
-    /// PL-SI: nor G-single nor G-nonadjacent; and where a history says which snapshot a transaction read, that one.
+    /// PL-SI: nor G-single or G-nonadjacent; if a history says which snapshot a transaction read, the reads must agree
+    /// with it.
     #[serde(rename = "si")]
     SnapshotIsolation,
     /// PL-3: no cycle at all.
@@ -278,7 +280,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// All of them, weakest first.
+    /// All levels, weakest first.
     pub const ALL: [Self; 5] = [
         Self::ReadCommitted,
         Self::SnapshotIsolation,

@@ -1,9 +1,10 @@
-//! The cycles of a graph under their names, a smallest one of each.
+//! Finds the cycles of a graph and their names, a smallest one of each.
 //!
 //! Whether a level of isolation holds follows from the components of the graph, exactly and in linear time: those of ww
-//! edges, of ww and wr edges, of all dependencies, of all with the order of processes and of real time, and those of the
-//! doubled graph of `graph/nonadjacent.rs`. Which anti-dependencies a cycle has takes a search that may give up; where no
-//! search found the cycle that a component promises, any cycle of the component is taken, under its own name.
+//! edges, of ww and wr edges, of all dependencies, of all with the order of processes and of real time, and those of
+//! the doubled graph of `graph/nonadjacent.rs`. Finding out which anti-dependencies a cycle has takes a search that may
+//! give up; if no search found the cycle that a component promises, any cycle of the component is taken, under its own
+//! name.
 
 use crate::{
     anomaly::{AnomalyKind, CycleOrder, Level},
@@ -11,7 +12,7 @@ use crate::{
     progress::Progress,
 };
 
-/// What was found.
+/// The cycles that were found.
 #[derive(Debug)]
 pub(crate) struct Cycles {
     pub(crate) found: Vec<(AnomalyKind, Cycle)>,
@@ -29,7 +30,7 @@ const ITEMS: Kinds = FLOW.and(ITEM_ANTI);
 const DEPENDENCIES: Kinds = FLOW.and(ANTI);
 
 impl CycleOrder {
-    /// Edges that are no dependencies.
+    /// Edges that are not dependencies.
     const fn edges(self) -> Kinds {
         match self {
             Self::Dependencies => Kinds::of(&[]),
@@ -39,14 +40,14 @@ impl CycleOrder {
     }
 }
 
-/// Edges that the searches for one kind of cycle may look at, beside some for each edge of the graph.
+/// Number of edges that the searches for one kind of cycle may visit, plus some for each edge of the graph.
 const BUDGET_MIN: u64 = 20_000_000;
 const BUDGET_PER_EDGE: u64 = 2;
 
 /// Kinds of cycles that are searched for in each order.
 const SEARCHES: u64 = 7;
 
-/// Finds them.
+/// Finds the cycles of a graph.
 pub(crate) fn cycles(graph: &Graph, progress: &mut dyn FnMut(Progress)) -> Cycles {
     let nodes = graph.nodes() as u64;
     let every = DEPENDENCIES.and(CycleOrder::Realtime.edges());
@@ -62,7 +63,7 @@ pub(crate) fn cycles(graph: &Graph, progress: &mut dyn FnMut(Progress)) -> Cycle
 }
 
 impl Cycles {
-    /// Finds the cycles that edges of an order take part in.
+    /// Finds the cycles that include edges of an order.
     fn in_order(&mut self, graph: &Graph, order: CycleOrder, progress: &mut dyn FnMut(Progress)) {
         let with_order = |kinds: Kinds| kinds.and(order.edges());
         let within = |kinds| components(graph, with_order(kinds), |_| ());
@@ -87,7 +88,7 @@ impl Cycles {
         ];
         for (done, (kind, within, one, others, antis)) in searches.into_iter().enumerate() {
             progress(Progress::new("naming cycles", order as u64 * SEARCHES + done as u64, 3 * SEARCHES));
-            // With an order less it is worse, and implies this one.
+            // A cycle of this kind with a weaker order is worse, and implies this one.
             if !self.found.iter().any(|(found, _)| found.split().0 == kind) {
                 self.look(graph, within, kind, Shape { one, others: with_order(others), antis });
             }
@@ -102,7 +103,7 @@ impl Cycles {
         }
     }
 
-    /// Looks for the smallest cycle of a kind, whatever its order.
+    /// Searches for the smallest cycle of a kind, whatever its order.
     fn look(&mut self, graph: &Graph, components: &Components, kind: AnomalyKind, shape: Shape) {
         let mut budget = Budget(BUDGET_MIN + BUDGET_PER_EDGE * graph.edge_count() as u64);
         let is_it = |cycle: &mut Cycle| {
@@ -148,7 +149,7 @@ fn name(cycle: &[Step]) -> AnomalyKind {
     })
 }
 
-/// A dependency through a range that is one through a row as well is called that.
+/// Renames a dependency through a range that is also one through a row to the latter.
 fn sharpen(graph: &Graph, cycle: &mut [Step]) {
     for step in cycle {
         let (plain, kinds) = match step.kind {
@@ -156,7 +157,7 @@ fn sharpen(graph: &Graph, cycle: &mut [Step]) {
             Kind::PredicateWriteRead => (Kind::WriteRead, Kinds::of(&[Kind::WriteRead])),
             _ => continue,
         };
-        // Every set has chains in it, but those never lead from one transaction to another.
+        // Every set contains chains, but a chain never leads from one transaction to another.
         if graph.has_edge(step.from, step.to, kinds) {
             step.kind = plain;
         }

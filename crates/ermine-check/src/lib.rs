@@ -1,17 +1,17 @@
 //! The judge of histories: were these transactions serializable, and if not, what went wrong?
 //!
-//! It knows no scheme. From what each transaction read and wrote it draws the direct serialization graph (Adya 1999,
-//! chapter 4), looks for cycles, and names them.
+//! It does not depend on any scheme. From the reads and writes of each transaction it draws the direct serialization
+//! graph (Adya 1999, chapter 4), searches for cycles, and names them.
 //!
-//! | module | does |
+//! | module | contents |
 //! |---|---|
-//! | [`recorder`] | keeps what an engine tells of its transactions |
+//! | [`recorder`] | records what an engine reports of its transactions |
 //! | [`history`] | transactions and their operations, packed |
 //! | [`mod@file`] | histories as files |
 //! | `white` | from a history in which versions are known to a graph |
 //! | [`elle`] | histories in which only values are known, in the form of Jepsen's Elle |
 //! | `graph`, `cycles` | components and smallest cycles; their names |
-//! | [`anomaly`], [`report`] | what can go wrong, and what did |
+//! | [`anomaly`], [`report`] | the kinds of anomalies, and those that were found |
 //!
 //! ```
 //! use ermine_check::{Builder, Digest, Level, Operation, Outcome, ReadVersion, Stamp, Table};

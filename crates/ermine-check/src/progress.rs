@@ -1,13 +1,13 @@
-//! How far a judgement is, for whoever shows it.
+//! Progress of a judgement, for callers that display it.
 
 /// A step of the work, and how much of it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current step.
     pub step: &'static str,
-    /// How much of it.
+    /// Units done.
     pub done: u64,
-    /// Out of how much.
+    /// Units in total.
     pub total: u64,
 }
 

@@ -1,17 +1,18 @@
-//! Keeps what an engine tells of its transactions, in memory.
+//! Records what an engine reports of its transactions, in memory.
 //!
-//! Every thread packs into a shard of its own (more threads than shards share), so that recording takes one lock without
-//! contention. The shards become one history at the end.
+//! Every thread packs into a shard of its own (if there are more threads than shards, they share), so that recording
+//! takes one lock without contention. The shards become one history at the end.
 //!
-//! What a transaction has read that asked for less than its scheme promises is left out: nothing was promised of that.
+//! Reads of a transaction that asked for less than its scheme promises are left out: nothing was promised for them.
 //!
-//! Real time is a count of the transactions that have ended. A transaction that ends adds one, after others can see its
-//! outcome; one that begins reads the count, before it takes its snapshot. So one with a lower moment at its end than another
-//! has at its beginning had ended by then, and the reader of the count sees everything that it did (the addition releases, the
-//! read acquires). A count that is read late makes fewer edges, never a wrong one. A beginning writes no shared memory and
-//! passes no fence, so that recording hides no missing one there; clocks would need both to be trusted as much.
+//! Real time is a count of the transactions that have ended. A transaction that ends increments it, after others can
+//! see its outcome; a transaction that begins reads the count, before it takes its snapshot. So a transaction with a
+//! lower moment at its end than another has at its beginning had ended by then, and the reader of the count sees
+//! everything that it did (the addition releases, the read acquires). A count that is read late makes fewer edges,
+//! never a wrong one. A beginning writes no shared memory and executes no fence, so that recording does not hide a
+//! missing fence there; clocks would need both to be trusted as much.
 //!
-//! A session is a process; what belongs to none is of the process of its thread.
+//! A session is a process; a transaction without a session belongs to the process of its thread.
 
 use std::{
     hash::BuildHasher,
@@ -39,7 +40,7 @@ use crate::{
 
 const SHARDS: usize = 64;
 
-/// An observer that remembers everything, or what happened to a sample of the rows.
+/// An observer that records everything, or the operations on a sample of the rows.
 #[derive(Debug)]
 pub struct Recorder {
     shards: Vec<Shard>,
@@ -48,26 +49,26 @@ pub struct Recorder {
     sample: NonZeroU32,
     hasher: DefaultHashBuilder,
     ended: Ended,
-    /// Kept as long as the recorder, so that no other one takes its place.
+    /// Kept as long as the recorder, so that no later session is taken for an earlier one.
     sessions: Mutex<HashMap<Session, Process>>,
 }
 
-/// Set in the numbers of threads, and in no number of a session.
+/// This bit is set in the numbers of threads, and in no number of a session.
 const THREAD: u32 = 1 << 31;
 
-/// Transactions that have ended, on a line of its own.
+/// Number of transactions that have ended, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Ended(AtomicU64);
 
-/// Far enough from its neighbours that threads do not share a line.
+/// Aligned so that threads do not share a cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard(Mutex<Builder>);
 
 impl Recorder {
     /// Records one row in `sample`, chosen by its key; every row if that is 1. Ranges are always recorded: the births
-    /// they are compared with are sampled, too.
+    /// that they are compared with are sampled, too.
     pub fn new(sample: NonZeroU32) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
@@ -84,12 +85,12 @@ impl Recorder {
         Self::new(NonZeroU32::MIN)
     }
 
-    /// Memory it takes so far.
+    /// Bytes of memory in use.
     pub fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().bytes()).sum()
     }
 
-    /// What was recorded since the beginning, or since the last call. Nobody should be in a transaction.
+    /// The history since the beginning, or since the last call. No transaction should be running.
     pub fn finish(&self) -> History {
         let mut whole = Builder::new();
         for shard in &self.shards {
@@ -110,12 +111,12 @@ impl Recorder {
 
     fn is_sampled(&self, table: Table, key: &[u8]) -> bool {
         self.sample.get() == 1 || {
-            // The same rows in every run.
+            // Without a random seed: the same rows in every run.
             (Digest::of(key).0 ^ u64::from(table.0)).is_multiple_of(self.sample.get().into())
         }
     }
 
-    /// A transaction's operations on rows of the sample. Entries share the fate of the write that they follow.
+    /// A transaction's operations on rows of the sample. Entries are kept or dropped with the write that they follow.
     fn sampled<'a>(&self, operations: impl Iterator<Item = Operation<'a>>) -> impl Iterator<Item = Operation<'a>> {
         let mut write_sampled = false;
         operations.filter(move |operation| match *operation {
@@ -131,7 +132,7 @@ impl Recorder {
 }
 
 impl Shard {
-    /// A panic elsewhere leaves what was packed before it.
+    /// A panic elsewhere leaves the operations that were packed before it.
     fn lock(&self) -> MutexGuard<'_, Builder> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,12 +145,12 @@ impl Observer for Recorder {
     }
 
     fn begins(&self) -> Moment {
-        // Acquire pairs with the addition of a transaction that has ended.
+        // Acquire: pairs with the addition of a transaction that has ended.
         Moment(self.ended.0.load(Ordering::Acquire))
     }
 
     fn ended(&self, transaction: &Observed<'_>) {
-        // Release pairs with the read of a transaction that begins. The n-th end is before beginnings at n and above.
+        // Release: pairs with the read of a transaction that begins. The n-th end is before beginnings at n and above.
         let ended = Moment(self.ended.0.fetch_add(1, Ordering::AcqRel));
         let thread = self.hasher.hash_one(thread::current().id());
         let outcome = match transaction.outcome {
@@ -182,8 +183,8 @@ impl Observer for Recorder {
 }
 
 impl Level {
-    /// The levels that a scheme promises: of those that the others imply none. Real-time order is asked of the transactions that were
-    /// promised it.
+    /// The levels that a scheme promises, without those that the others imply. Real-time order is required only of the
+    /// transactions that were promised it.
     pub fn promised_by(scheme: Scheme) -> &'static [Self] {
         match scheme {
             Scheme::Rc => &[Self::ReadCommitted],
@@ -194,7 +195,7 @@ impl Level {
     }
 }
 
-/// The engine's words in ours.
+/// Translates the engine's types into ours.
 fn operation(action: Action<'_>) -> Operation<'_> {
     let table_of = |table: ermine::TableId| Table(table.as_u32());
     let index_of = |index: observer::IndexId| Index { table: table_of(index.table), ordinal: index.ordinal };

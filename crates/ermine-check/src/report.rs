@@ -1,4 +1,4 @@
-//! What a judge has to say.
+//! The report of a judge.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use crate::{
     graph::Told,
 };
 
-/// How much was judged.
+/// The amount of data that was judged.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Transactions that committed.
     pub committed: u64,
-    /// Those that did not.
+    /// Transactions that aborted.
     pub aborted: u64,
-    /// Those of which nobody knows.
+    /// Transactions of which it is not known whether they committed.
     pub indeterminate: u64,
-    /// Operations of all of them.
+    /// Operations of all transactions.
     pub operations: u64,
-    /// Ranges among these.
+    /// Ranges among the operations.
     pub ranges: u64,
-    /// Different keys.
+    /// Distinct keys.
     pub keys: u64,
-    /// One row in so many was recorded.
+    /// One row in this many was recorded.
     pub sample: u32,
     /// Edges of the graph.
     pub edges: u64,
@@ -32,52 +32,52 @@ pub struct Counts {
     pub auxiliary_nodes: u64,
     /// Transactions on cycles of dependencies.
     pub entangled: u64,
-    /// Committed transactions that were promised less than real-time order: safe snapshots, for some.
+    /// Committed transactions that were promised less than real-time order, such as safe snapshots.
     pub unordered: u64,
-    /// Memory of the history.
+    /// Bytes of memory of the history.
     pub history_bytes: u64,
-    /// Memory of the judge, beside it.
+    /// Bytes of memory of the judge, in addition to the history.
     pub judge_bytes: u64,
 }
 
 /// A dependency in a cycle.
 #[derive(Clone, Debug, Serialize)]
 pub struct Dependency {
-    /// Who precedes.
+    /// The transaction that precedes.
     pub from: String,
-    /// Whom.
+    /// The transaction that follows.
     pub to: String,
     /// ww, wr or rw; predicate or not.
     pub kind: &'static str,
-    /// Why.
+    /// The reason in words.
     pub because: String,
 }
 
-/// A transaction that has part in an anomaly.
+/// A transaction that takes part in an anomaly.
 #[derive(Clone, Debug, Serialize)]
 pub struct Involved {
-    /// What it is called in this report.
+    /// Its name in this report.
     pub name: String,
     /// How it ended.
     pub outcome: String,
-    /// What it did, in words; those operations only that matter, if it did much.
+    /// Its operations, in words; if there are many, only those that matter.
     pub operations: Vec<String>,
-    /// Operations that are left out.
+    /// Number of operations that are left out.
     pub left_out: u64,
 }
 
-/// Something that is not as it should be.
+/// An anomaly that was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Anomaly {
-    /// What.
+    /// Its kind.
     pub kind: AnomalyKind,
     /// How often it was seen; of cycles, the smallest found stands for all.
     pub count: u64,
-    /// What is remarkable about this one.
+    /// The particulars of this one.
     pub note: String,
-    /// The cycle; empty where there is none.
+    /// The cycle; empty if there is none.
     pub cycle: Vec<Dependency>,
-    /// Who is in it.
+    /// The transactions in it.
     pub transactions: Vec<Involved>,
 }
 
@@ -86,22 +86,22 @@ pub struct Anomaly {
 pub struct Verdict {
     /// The level.
     pub level: Level,
-    /// Whether nothing that it forbids was found.
+    /// Whether no anomaly that it forbids was found.
     pub holds: bool,
-    /// What was.
+    /// The anomalies that it forbids and that were found.
     pub broken_by: Vec<AnomalyKind>,
 }
 
-/// What was found in a history.
+/// The anomalies found in a history.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What kind of history it was.
+    /// The format of the history.
     pub format: &'static str,
-    /// How much of it.
+    /// The amount of data in it.
     pub counts: Counts,
-    /// Of each level that the history tells enough for, weakest first.
+    /// Verdicts on each level that the history has enough information for, weakest first.
     pub verdicts: Vec<Verdict>,
-    /// One of each kind.
+    /// One anomaly of each kind.
     pub anomalies: Vec<Anomaly>,
 }
 
@@ -121,12 +121,12 @@ impl Report {
         Self { format, counts, verdicts, anomalies }
     }
 
-    /// Whether a level holds; `None`: the history does not tell, as it lacks processes or moments.
+    /// The verdict on a level; `None`: the history lacks the processes or moments that it needs.
     pub fn verdict(&self, level: Level) -> Option<&Verdict> {
         self.verdicts.iter().find(|verdict| verdict.level == level)
     }
 
-    /// Whether a level holds, as far as the history tells that.
+    /// Whether a level holds; false if the history lacks the information.
     pub fn holds(&self, level: Level) -> bool {
         self.verdict(level).is_some_and(|verdict| verdict.holds)
     }

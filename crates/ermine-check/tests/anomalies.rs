@@ -1,4 +1,4 @@
-//! Every anomaly is found under its name, and what differs from it by a step is not.
+//! Every anomaly is found under its name, and a history that differs from it by one step is clean.
 //!
 //! Method: histories of two to four transactions, written down by hand, each beside a variation that is clean.
 
@@ -151,7 +151,7 @@ fn phantoms_through_the_primary_index() {
     let first = || (5, 10, vec![range(PRIMARY, "a", "c", 5), write("x", 1)]);
     let report = finds(&[first(), (5, 11, vec![range(PRIMARY, "x", "z", 5), write("b", 1)])], &[G2]);
     assert_eq!(holds(&report), [true, true, false]);
-    // Outside of the range, or seen.
+    // The insert is outside of the range, or its row was seen.
     clean(&[first(), (5, 11, vec![range(PRIMARY, "x", "z", 5), write("d", 1)])]);
     clean(&[first(), (5, 11, vec![range(PRIMARY, "y", "z", 5), write("b", 1)])]);
     clean(&[first(), (11, 12, vec![read("x", 10, 1), range(PRIMARY, "x", "z", 11), write("b", 1)])]);
@@ -167,7 +167,7 @@ fn phantoms_through_a_secondary_index() {
 
 #[test]
 fn an_update_moves_a_row_into_a_range() {
-    // The row is there all the time, but only its entry in the other group was.
+    // The row exists all the time, but at the time of the scan its entry was in the other group.
     let mover = || (5, 11, vec![read("x", 1, 1), write("x", 2), entry("g1x", false), entry("g2x", true)]);
     let looker = |at| (5, 10, vec![range(BY_GROUP, "g2", "g3", at), write("y", 1)]);
     finds(&[looker(5), mover(), (12, 13, vec![read("x", 11, 2), miss("y", 5)])], &[G2]);
@@ -176,19 +176,20 @@ fn an_update_moves_a_row_into_a_range() {
 
 #[test]
 fn deaths_precede_who_no_longer_sees_them() {
-    // T2 comes after T1, whose deletion it has noticed only by not seeing the row, and before T1, who read b after it.
+    // T2 comes after T1, whose deletion it has noticed only by not seeing the row, and before T1, which read b after
+    // T2's write.
     let deleter = |seen| (5, 10, vec![delete("a"), seen]);
     let looker = |at| (9, 12, vec![range(PRIMARY, "a", "b", at), write("b", 2)]);
     finds(&[deleter(read("b", 12, 2)), looker(11)], &[G1c]);
     clean(&[deleter(read("b", 1, 1)), looker(11)]);
-    // Whoever looked before the deletion must have seen the row; who did not, saw what was before it.
+    // A range scanned before the deletion must have shown the row; as it did not, it saw the state before the row.
     let report = finds(&[deleter(read("b", 1, 1)), looker(9)], &[G2, MissedRow]);
     assert!(!report.holds(Level::Serializable));
 }
 
 #[test]
 fn read_only_anomaly() {
-    // Fekete, O'Neil and O'Neil 2004: a deposit, a withdrawal with a fee that did not see it, and a report between.
+    // Fekete, O'Neil and O'Neil 2004: a deposit, a withdrawal with a fee that did not see it, and a report in between.
     let deposit = || (5, 10, vec![read("savings", 1, 1), write("savings", 2)]);
     let withdrawal = || (5, 12, vec![read("savings", 1, 1), read("checking", 1, 1), write("checking", 2)]);
     let report =
@@ -208,7 +209,7 @@ fn cycles_without_adjacent_anti_dependencies() {
     let report = finds(&[writer("a", 10), writer("b", 11), first.clone(), second.clone()], &[GNonadjacentItem]);
     assert_eq!(holds(&report), [true, false, false]);
     clean(&[writer("a", 10), writer("b", 11), first.clone()]);
-    // The same, one of them through a range.
+    // The same, with one of the edges through a range.
     let looker = (11, 21, vec![range(PRIMARY, "c", "d", 5), read("b", 11, 2)]);
     let forked = [(5, 10, vec![write("a", 2), write("c", 1)]), writer("b", 11), first.clone(), looker];
     let report = finds(&forked, &[GNonadjacent]);
@@ -249,11 +250,12 @@ fn real_time_order() {
     assert_eq!(report.kinds(), [GSingleProcess], "{report}");
     assert_eq!(holds_in_time(&report), [true, false, false]);
     assert!(report.to_string().contains("in process 1, T2 had ended"), "{report}");
-    // Side by side with the writer, or at one moment, it may have come before.
+    // In parallel with the writer, or at the same moment, the reader may have come before.
     for reader in [[2, 5], [3, 3]] {
         assert_eq!(judged_in_time(&lines(2, reader), Terms::default()).kinds(), []);
     }
-    // Promised less than real-time order, a transaction may read what was; its own process it must follow.
+    // If it was promised less than real-time order, a transaction may read an older state; but it must follow its own
+    // process.
     let session = Terms { order: Order::Process, ..Terms::default() };
     let report = judged_in_time(&lines(2, [4, 5]), session);
     assert_eq!((report.kinds(), report.counts.unordered), (vec![], 2), "{report}");
@@ -268,15 +270,16 @@ fn cycles_in_real_time() {
     // The writer with the higher stamp had ended before the other began.
     let overwritten = [(1, [5, 6], (5, 10, vec![write("a", 1)])), (2, [0, 1], (5, 11, vec![write("a", 2)]))];
     assert_eq!(judged(&overwritten), [G0Realtime]);
-    // A read of what is written only later.
+    // A read of a value that is written only later.
     let early = [(1, [5, 6], (5, 10, vec![write("a", 1)])), (2, [0, 1], (5, 11, vec![read("a", 10, 1)]))];
     assert_eq!(judged(&early), [G1cRealtime]);
-    // A report that a receipt contradicts which is committed later: T1 reads the batch, T2 closes it, T3 reports.
+    // A report that a later receipt contradicts: T1 reads the batch, T2 closes it, T3 reports, and then T1 commits a
+    // receipt.
     let receipt = || (5, 12, vec![read("batch", 1, 1), write("receipt", 1)]);
     let closing = || (5, 10, vec![read("batch", 1, 1), write("batch", 2)]);
     let report = || (11, 10, vec![read("batch", 10, 2), miss("receipt", 11)]);
     assert_eq!(judged(&[(1, [0, 9], receipt()), (2, [1, 2], closing()), (3, [3, 4], report())]), [G2Item]);
-    // Without a read of the batch by the report, only the order of what happened tells.
+    // If the report does not read the batch, only real-time order shows the anomaly.
     let blind = || (11, 10, vec![miss("receipt", 11)]);
     let lines = [(1, [0, 9], receipt()), (2, [1, 2], closing()), (3, [3, 4], blind())];
     assert_eq!(judged(&lines), [G2ItemRealtime]);
@@ -297,17 +300,17 @@ fn reads_are_held_against_the_snapshot() {
     let writer = || (5, 10, vec![write("a", 2)]);
     let deleter = || (5, 10, vec![delete("a")]);
     let old = || (5, 6, vec![read("a", 1, 1)]);
-    // An old version: no cycle, so serializable, but not what the snapshot has.
+    // An old version: no cycle, so serializable, but not the version in the snapshot.
     let report = judged(&[old(), writer(), (11, 10, vec![read("a", 1, 1)])]);
     assert_eq!((report.kinds(), holds(&report)), (vec![GSIb], [true, false, true]), "{report}");
     assert!(report.to_string().contains("T3 and T2 on rows \"a\""), "{report}");
-    // One that was committed after the snapshot was taken.
+    // A version that was committed after the snapshot was taken.
     let report = judged(&[writer(), (10, 12, vec![read("a", 10, 2)])]);
     assert_eq!((report.kinds(), holds(&report)), (vec![GSIa], [true, false, true]), "{report}");
     assert_eq!(judged(&[writer(), (10, 12, vec![write("a", 3)])]).kinds(), [GSIa]);
     assert_eq!(judged(&[old(), deleter(), (10, 12, vec![read_nothing("a", 10)])]).kinds(), [GSIa]);
     assert_eq!(judged(&[old(), deleter(), (11, 12, vec![read("a", 1, 1)])]).kinds(), [GSIb]);
-    // What the snapshot has, and its own writes.
+    // The version in the snapshot, and its own writes.
     assert_eq!(judged(&[writer(), (11, 12, vec![read("a", 10, 2), write("a", 3), read_own("a", 3)])]).kinds(), []);
     assert_eq!(judged(&[old(), writer(), (10, 9, vec![read("a", 1, 1)])]).kinds(), []);
     assert_eq!(judged(&[old(), deleter(), (11, 10, vec![read_nothing("a", 10), miss("a", 11)])]).kinds(), []);
@@ -320,7 +323,7 @@ fn missed_rows() {
     let report = finds(&[insert(), (11, 12, vec![range(PRIMARY, "a", "b", 11)])], &[MissedRow]);
     assert_eq!(holds(&report), [true, false, true]);
     finds(&[insert(), (11, 12, vec![miss("a", 11)])], &[MissedRow]);
-    // With another row of the same writer it is half of a commit.
+    // If it sees another row of the same writer, it sees half of a commit.
     finds(&[insert(), (11, 12, vec![read("q", 10, 1), range(PRIMARY, "a", "b", 11)])], &[GSingle, MissedRow]);
     clean(&[insert(), (11, 12, vec![read("a", 10, 1), range(PRIMARY, "a", "b", 11)])]);
     clean(&[insert(), (11, 12, vec![range(PRIMARY, "a", "b", 10)])]);
@@ -344,10 +347,11 @@ fn rows_that_came_while_a_range_was_read() {
 
 #[test]
 fn deletions_that_a_range_did_not_see_yet() {
-    // Without a snapshot: the deletion took its stamp before the scan began, and was not to be seen when it came by.
+    // Without a snapshot: the deletion took its stamp before the scan began, and was not visible yet when the scan
+    // passed.
     let deleter = || (5, 10, vec![delete("a")]);
     clean(&[deleter(), (5, 20, vec![read("a", 1, 1), range(PRIMARY, "a", "c", 12)])]);
-    // A read from before something else is none of the scan's.
+    // A read that another operation separates from the scan does not belong to the scan.
     finds(&[deleter(), (5, 20, vec![read("a", 1, 1), write("x", 1), range(PRIMARY, "a", "c", 12)])], &[GSingle]);
 }
 
@@ -379,7 +383,7 @@ fn two_writers_cannot_share_a_stamp() {
 
 #[test]
 fn own_writes_and_ranges_do_not_meet() {
-    // The scanner inserts into what it scanned, and so does another behind it.
+    // The scanner inserts into the range that it scanned, and so does a later transaction.
     clean(&[
         (5, 10, vec![range(PRIMARY, "a", "z", 5), write("b", 1)]),
         (11, 20, vec![read("b", 10, 1), range(PRIMARY, "a", "z", 11), write("c", 1), delete("b")]),

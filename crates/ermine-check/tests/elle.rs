@@ -1,4 +1,4 @@
-//! Histories of values: anomalies under their names, both ways of writing them, files that make no sense.
+//! Histories of values: anomalies under their names, both notations, malformed files.
 //!
 //! Method: small histories as Jepsen writes them; and random histories of a serial engine, written and read back.
 
@@ -10,7 +10,7 @@ use ermine_check::{
     elle::{self, Answer, Datum, ElleHistory, ElleTransaction, Model, Step},
 };
 
-/// A line each: type and value. All are called before any is answered.
+/// One line each: type and value. All are called before any is answered.
 fn judged(lines: &[(&str, &str)]) -> Report {
     let mut text = String::new();
     for (process, (_, value)) in lines.iter().enumerate() {
@@ -71,7 +71,7 @@ fn anomalies_of_lists() {
 
 #[test]
 fn appends_that_nobody_saw_come_last() {
-    // T1 and T2 each read the whole list and append: one of the appends is behind the other, neither was seen.
+    // T1 and T2 each read the whole list and append: one of the appends comes after the other, neither was seen.
     finds(&[("ok", "[[:r x []] [:append x 1]]"), ("ok", "[[:r x []] [:append x 2]]")], &[G2Item]);
     finds(&[("ok", "[[:r x []] [:append x 1]]"), ("info", "[[:r x nil] [:append x 2]]")], &[]);
 }
@@ -90,7 +90,7 @@ fn anomalies_of_registers() {
     let update = |value| format!("[[:r x 1] [:w x {value}]]");
     let report = finds(&[("ok", "[[:w x 1]]"), ("ok", &update(2)), ("ok", &update(3))], &[LostUpdate, G2Item]);
     assert!(report.holds(Level::ReadCommitted) && !report.holds(Level::SnapshotIsolation));
-    // Many of them: everybody precedes everybody else, over auxiliary nodes.
+    // Many of them: every transaction precedes every other one, over auxiliary nodes.
     let updates: Vec<_> = (2..9).map(update).collect();
     let lines: Vec<_> =
         [("ok", "[[:w x 1]]")].into_iter().chain(updates.iter().map(|value| ("ok", &**value))).collect();
@@ -115,12 +115,12 @@ fn reads_that_differ_are_forbidden_from_snapshot_isolation_on() {
         let report = finds(&[("ok", writer), ("ok", reader)], &[NonRepeatableRead, GSingle]);
         assert!(report.holds(Level::ReadCommitted) && !report.holds(Level::SnapshotIsolation), "{report}");
     }
-    // What the second read shows counts as that of the first.
+    // The value of the second read counts as that of the first.
     finds(&[("fail", "[[:append x 1]]"), ("ok", "[[:r x []] [:r x [1]]]")], &[G1a, NonRepeatableRead]);
     finds(&[("fail", "[[:w x 1]]"), ("ok", "[[:r x nil] [:r x 1]]")], &[G1a, NonRepeatableRead]);
 }
 
-/// A line each: process, type and value.
+/// One line each: process, type and value.
 fn judged_in_order(lines: &[(u32, &str, &str)]) -> Report {
     let text: String = lines
         .iter()
@@ -139,14 +139,14 @@ fn calls_and_answers_are_real_time_order() {
     assert!(report.holds(Level::StrongSessionSerializable) && !report.holds(Level::StrictSerializable), "{report}");
     assert!(same.holds(Level::Serializable) && !same.holds(Level::StrongSessionSerializable), "{same}");
     assert!(report.to_string().contains("T1 was answered before T2 was called"), "{report}");
-    // Called before the answer.
+    // The read was called before the append was answered.
     let [called, answered] = read(1);
     assert_eq!(judged_in_order(&[called, write[0], write[1], answered]).kinds(), []);
-    // What was not answered, or by :info, never ended; what failed is in no order.
+    // A transaction that was not answered, or with :info, never ended; one that failed is in no order.
     for end in [&[][..], &[(0, "info", "[[:append x 1]]")], &[(0, "fail", "[[:append x 1]]")]] {
         assert_eq!(judged_in_order(&[&[write[0]], end, &read(1)].concat()).kinds(), []);
     }
-    // An indeterminate transaction began when it was called, all the same.
+    // An indeterminate transaction, too, began when it was called.
     let seen = [(0, "invoke", "[[:append x 1]]"), (0, "info", "[[:append x 1]]")];
     let early = [(1, "invoke", "[[:r x nil]]"), (1, "ok", "[[:r x [1]]]")];
     assert_eq!(judged_in_order(&[early, seen].concat()).kinds(), [G1cRealtime]);
@@ -154,7 +154,8 @@ fn calls_and_answers_are_real_time_order() {
 
 #[test]
 fn the_order_of_a_process_and_anti_dependencies_apart() {
-    // A process does not see an append that another transaction saw, which did not see the process's own append before.
+    // A process does not see an append that another transaction saw, and that transaction did not see the process's
+    // earlier append.
     let lines = [
         (0, "ok", "[[:r x nil] [:r z [1]]]"),
         (1, "ok", "[[:append x 1]]"),
@@ -163,7 +164,7 @@ fn the_order_of_a_process_and_anti_dependencies_apart() {
     ];
     let (mut called, mut text) = (Vec::new(), Vec::new());
     for &(process, kind, value) in &lines {
-        // All but those of process 1 run side by side.
+        // All but those of process 1 run in parallel.
         match process {
             1 => text.extend([(process, "invoke", value), (process, kind, value)]),
             _ => called.push((process, "invoke", value)),
@@ -174,7 +175,7 @@ fn the_order_of_a_process_and_anti_dependencies_apart() {
     assert_eq!(report.kinds(), [GNonadjacentItemProcess], "{report}");
 }
 
-/// Histories in the forms that Elle's repository and elle-cli's have: `tests/elle/`.
+/// Reads histories in the forms of Elle's repository and of elle-cli: `tests/elle/`.
 #[test]
 fn files_of_every_form_are_read() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/elle");
@@ -239,7 +240,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
     }
 }
 
-/// A serial history: clean, whatever it is read as.
+/// A serial history: clean under any model.
 fn random(model: Model, rng: &mut fastrand::Rng) -> ElleHistory {
     let mut history = ElleHistory::new(model);
     let mut state: BTreeMap<i64, Vec<_>> = BTreeMap::new();
@@ -293,7 +294,7 @@ fn written_and_read_back_it_is_the_same() {
             } else {
                 elle::write_json(&again, &mut second).unwrap();
             }
-            // Keys of JSON histories become text nowhere.
+            // Keys of JSON histories are not converted to text anywhere.
             assert_eq!(String::from_utf8(second).unwrap(), text);
             assert_eq!(elle::judge(&again, &mut |_| ()).kinds(), []);
         }

@@ -1,7 +1,9 @@
-//! The engine under the judge: what a serializable scheme lets through is serializable, and what the others permit is seen.
+//! The judge on histories of the engine: every history under a serializable scheme is serializable, and the anomalies
+//! that the other schemes permit are found.
 //!
 //! Method: a few threads with random transactions on a handful of rows, by key, through the primary index and through a
-//! secondary one; everything that the engine tells is judged. `ERMINE_SEED` gives the transactions, not their interleaving.
+//! secondary one; the judge gets everything that the engine reports. `ERMINE_SEED` determines the transactions, not
+//! their interleaving.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -14,12 +16,12 @@ const GROUPS: u64 = 3;
 const THREADS: u64 = 3;
 const TRANSACTIONS: u64 = 1500;
 
-/// A value tells its group, and is written once.
+/// A value contains its group, and is written once.
 fn value(group: u64, rng: &mut Rng) -> u64 {
     group << 56 | rng.u64(..1 << 56)
 }
 
-/// Rows of both tables come and go; those of the second also move between groups.
+/// Rows of both tables are inserted and deleted; those of the second also move between groups.
 struct Tables {
     rows: Table<u64, u64>,
     members: Table<u64, u64>,
@@ -40,7 +42,7 @@ fn step(txn: &Transaction<'_>, tables: &Tables, rng: &mut Rng) -> Result<()> {
     }
 }
 
-/// Now and then one that only reads; if it tries to write, that is an error, and it is aborted.
+/// Occasionally a read-only transaction; if it tries to write, that is an error, and it is aborted.
 fn kind_of_transaction(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
     match rng.u8(..8) {
         0 => TxnOptions::read_only(),
@@ -96,7 +98,7 @@ fn a_sample_of_the_rows_shows_nothing_that_is_not_there() {
     }
 }
 
-/// Whether all holds that a scheme promises.
+/// Whether everything holds that a scheme promises.
 fn keeps_promise(scheme: Scheme, report: &Report) -> bool {
     Level::promised_by(scheme).iter().all(|&level| report.holds(level))
 }
@@ -104,8 +106,9 @@ fn keeps_promise(scheme: Scheme, report: &Report) -> bool {
 #[test]
 fn what_each_scheme_promises_holds() {
     let seed = std::env::var("ERMINE_SEED").map_or_else(|_| fastrand::u64(..1 << 40), |seed| seed.parse().unwrap());
-    // Not where leaves are stamped: an entry of a secondary index that leaves while a range is looked through can be told neither
-    // as seen nor as missed there, since a younger transaction's may come in behind the look (`single/notes.rs`).
+    // Not if leaves are stamped: an entry of a secondary index that is removed during a scan of its range can be
+    // reported neither as seen nor as missed there, since a younger transaction's entry may be inserted behind the scan
+    // (`single/notes.rs`).
     let is_told = |scheme: &Scheme| !matches!(scheme, Scheme::Sto | Scheme::Sto32 | Scheme::Tso);
     for scheme in Scheme::ALL.into_iter().filter(is_told) {
         let report = judged(scheme, 1, seed);
@@ -114,7 +117,8 @@ fn what_each_scheme_promises_holds() {
     }
 }
 
-/// What a scheme permits happens, if not in one run, then in another: threads may happen to run one after the other.
+/// Whether an anomaly that a scheme permits occurs in one of many runs: in a single run the threads may happen to run
+/// one after the other.
 fn shows(scheme: Scheme, seed: u64, is_it: impl Fn(&Report) -> bool) -> bool {
     (0..50).any(|round| is_it(&judged(scheme, 1, seed + round)))
 }
@@ -128,7 +132,7 @@ fn what_weak_schemes_permit_is_seen() {
     assert!(shows(Scheme::Rc, seed, lost), "seed {seed}: no lost update under rc");
 }
 
-/// The range that a unique check looks through is told after the rows that it met there.
+/// The range that a unique check scans is reported after the rows that the check met there.
 #[test]
 fn a_unique_key_that_is_taken_is_seen() {
     for scheme in Scheme::ALL {
@@ -150,8 +154,8 @@ fn a_unique_key_that_is_taken_is_seen() {
 }
 
 /// A fault of the engine does not stay hidden from the judge: rules of the schemes are broken on purpose, one at a time
-/// (`--cfg ermine_mutants`), and threads run until the history shows it. Faults that need threads to meet at single
-/// instructions are left to the schedules of the engine's own tests.
+/// (`--cfg ermine_mutants`), and threads run until the history shows it. Faults that appear only if threads meet at
+/// single instructions are left to the schedules of the engine's own tests.
 #[cfg(ermine_mutants)]
 #[test]
 fn faults_on_purpose_are_found() {
@@ -182,7 +186,7 @@ fn faults_on_purpose_are_found() {
             while found.is_none() && since.elapsed() < Duration::from_secs(60) {
                 let mut options = Options::default().scheme(scheme);
                 options.stale_after = fastrand::bool().then_some(0);
-                // What an old snapshot needs to be handed out again.
+                // The condition under which an old snapshot is handed out again.
                 if fault == Mutant::OldSnapshot {
                     options.snapshot_interval = Duration::from_secs(1);
                 }

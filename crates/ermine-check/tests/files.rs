@@ -1,4 +1,4 @@
-//! History files: what is written is read back, and what makes no sense is refused with its line.
+//! History files: a written history is read back, and a malformed line is refused with its number.
 
 use ermine_check::{
     Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,

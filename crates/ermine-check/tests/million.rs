@@ -1,8 +1,8 @@
-//! A long clean history is judged in time: near linear in its length, however many ranges look at however many inserts.
+//! A long clean history is judged in time: near linear in its length, however many ranges and inserts overlap.
 //!
 //! Method: transactions in the order of their commits, ten operations each on a hundred thousand rows; and a queue that
-//! they push to and pop from, so that whoever looks through it has most of its past before him or its future behind him.
-//! Every fifth transaction looks through the queue, every tenth of these in a snapshot from long ago.
+//! they push to and pop from, so that a scan of the queue has most of the queue's past before it or its future behind
+//! it. Every fifth transaction scans the queue, every tenth of these in a snapshot from long ago.
 //!
 //! The long form, which prints its numbers:
 //! `cargo test --release -p ermine-check --test million -- --ignored --nocapture`
@@ -25,7 +25,7 @@ const OLD: u64 = 1000;
 /// The versions of each row, oldest first.
 struct World {
     rows: Vec<Vec<Stamp>>,
-    /// When each element of the queue came and went.
+    /// When each element of the queue was pushed and popped.
     queue: VecDeque<(u64, Stamp, Stamp)>,
     pushed: u64,
 }
@@ -76,7 +76,7 @@ impl Draft {
     }
 }
 
-/// `tangled`: reads see any moment of the last hundred transactions, so that nearly everybody is on a cycle.
+/// `tangled`: reads see any moment of the last hundred transactions, so that nearly every transaction is on a cycle.
 fn history(transactions: u64, tangled: bool, rng: &mut Rng) -> History {
     let mut world = World { rows: vec![vec![Stamp(1)]; ROW_COUNT], queue: VecDeque::new(), pushed: 0 };
     let mut history = Builder::new();

@@ -13,10 +13,10 @@ pub struct Arguments {
     /// The directory of the database
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Where the copy goes: a new directory, or an empty one
+    /// Directory for the copy: a new one, or an empty one
     #[arg(value_name = "DEST")]
     target: PathBuf,
-    /// The database's archive of its log, if it has one: what this command frees comes there first
+    /// The database's archive of its log, if it has one: log that this command frees is archived first
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub fn backup(arguments: &Arguments) -> Result<bool> {
     if !is_in_place && !names.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_ours)) {
         return Err(usage(format!("{} holds no database", directory.display())));
     }
-    // A directory knows no scheme, but how many versions rows have: any that fits will do to copy it.
+    // A directory does not name its scheme, only how many versions rows have: any scheme that fits can copy it.
     let mut options = log.options();
     if is_in_place {
         options = options.scheme(Scheme::Silo);
@@ -60,7 +60,7 @@ pub fn backup(arguments: &Arguments) -> Result<bool> {
     Ok(true)
 }
 
-/// The words for a database that somebody has open.
+/// Words the error for a database that another process has open.
 fn explain(error: Error) -> Failure {
     match error {
         Error::Storage(what) if what.contains(" is in use by ") => usage(format!(

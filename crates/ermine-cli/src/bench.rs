@@ -1,4 +1,4 @@
-//! `ermine bench`: what is shown while a workload runs, and what is left of it.
+//! `ermine bench`: progress while a workload runs, and its report.
 //!
 //! Progress goes to the standard error, the report to the standard output; with `--json -` only JSON goes there.
 
@@ -18,12 +18,12 @@ use crate::arguments::{
 };
 use crate::watch::Watch;
 
-/// Runs a TPC-C-like mix; says whether all conditions held.
+/// Runs a TPC-C-like mix; returns whether all conditions held.
 pub fn tpcc(mut options: tpcc::Options, run: &Run) -> Result<bool> {
     options.check()?;
     let watch = Watch::new(run);
     options.observer = watch.observer();
-    // A small one measures nothing.
+    // A small scale measures nothing.
     let setting = if options.scale == tpcc::Scale::FULL { calibrated() } else { Setting::uncalibrated() };
     let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
         tpcc::Event::Opened(found) => eprintln!("{}", opened(found)),
@@ -61,7 +61,7 @@ pub fn micro(arguments: &Micro) -> Result<bool> {
     watch.judge(options.scheme)
 }
 
-/// Updates a fixed number of rows; says whether memory stayed flat.
+/// Updates a fixed number of rows; returns whether memory stayed flat.
 pub fn churn(arguments: &Churn) -> Result<bool> {
     let mut options = arguments.options();
     options.check()?;
@@ -73,7 +73,7 @@ pub fn churn(arguments: &Churn) -> Result<bool> {
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
-/// Random reads, then writes; says whether all that was found was committed.
+/// Runs random reads, then writes; returns whether all values found were committed.
 pub fn sibench(arguments: &Sibench) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
@@ -84,7 +84,7 @@ pub fn sibench(arguments: &Sibench) -> Result<bool> {
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
-/// Overdraws pairs of accounts; says whether the constraint held as far as promised.
+/// Overdraws pairs of accounts; returns whether the constraint held as far as promised.
 pub fn write_skew(arguments: &WriteSkew) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
@@ -95,7 +95,7 @@ pub fn write_skew(arguments: &WriteSkew) -> Result<bool> {
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
-/// Closes batches; says whether reports stayed right as far as promised.
+/// Closes batches; returns whether reports stayed right as far as promised.
 pub fn batch(arguments: &Batch) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
@@ -106,7 +106,7 @@ pub fn batch(arguments: &Batch) -> Result<bool> {
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
-/// Compares schemes on many reads and few writes; says whether no write was lost.
+/// Compares schemes on many reads and few writes; returns whether no write was lost.
 pub fn stock(arguments: &Stock) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
@@ -117,7 +117,7 @@ pub fn stock(arguments: &Stock) -> Result<bool> {
     Ok(watch.judge(options.schemes[0])? && summary.holds())
 }
 
-/// Compares schemes on long scans beside short writers; says whether no write was lost.
+/// Compares schemes on long scans beside short writers; returns whether no write was lost.
 pub fn read_mostly(arguments: &ReadMostly) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
@@ -128,7 +128,7 @@ pub fn read_mostly(arguments: &ReadMostly) -> Result<bool> {
     Ok(watch.judge(options.schemes[0])? && summary.holds())
 }
 
-/// Measures each kind of index by itself.
+/// Measures each kind of index alone.
 pub fn index(arguments: &Index) -> Result<bool> {
     let options = arguments.options();
     options.check()?;
@@ -146,7 +146,7 @@ pub fn commit_latency(arguments: &CommitLatency) -> Result<bool> {
     Ok(true)
 }
 
-/// Measures openings after a process that dies.
+/// Measures openings after a process has died.
 pub fn recovery(arguments: &RecoveryArguments) -> Result<bool> {
     let options = arguments.options();
     options.check()?;
@@ -156,7 +156,7 @@ pub fn recovery(arguments: &RecoveryArguments) -> Result<bool> {
             bar.set_length(of);
             bar.set_position(done);
         })?;
-        // Nothing of it is closed.
+        // The database is not closed.
         std::mem::forget(db);
         std::process::abort();
     }
@@ -177,7 +177,7 @@ pub fn recovery(arguments: &RecoveryArguments) -> Result<bool> {
     Ok(true)
 }
 
-/// What was found in a directory.
+/// Describes the recovery of a directory.
 fn opened(found: &Recovery) -> String {
     let Recovery { tables, rows, transactions, log_bytes, cut_at, took, .. } = found;
     let tail = cut_at.map_or_else(String::new, |at| format!(", cut off at {at}"));
@@ -193,7 +193,7 @@ fn calibrated() -> Setting {
     Setting::here()
 }
 
-/// A progress bar; shows nothing where the standard error is not a terminal.
+/// Returns a progress bar, which shows nothing if the standard error is not a terminal.
 fn bar(what: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {elapsed}");
     ProgressBar::new(0).with_style(style.expect("the template is constant and sound")).with_message(what)

@@ -1,4 +1,4 @@
-//! `ermine check`: reads a history, judges it, and says what was found.
+//! `ermine check`: reads a history, judges it, and reports the findings.
 //!
 //! Progress goes to the standard error, the report to the standard output; with `--json -` only JSON goes there.
 
@@ -24,7 +24,7 @@ enum Either {
     Elle(ElleHistory),
 }
 
-/// Judges the history in a file; says whether the expected level holds.
+/// Judges the history in a file; returns whether the expected level holds.
 pub fn check(arguments: &Check) -> Result<bool> {
     let bar = bar();
     let history = read(arguments, &bar)?;
@@ -81,7 +81,7 @@ fn read(arguments: &Check, bar: &ProgressBar) -> Result<Either> {
     history.map(Either::Elle).map_err(|error| refused(&error))
 }
 
-/// Whether a file begins as ours do.
+/// Whether a file begins like a history of Ermine.
 fn is_ermine(input: &mut dyn BufRead) -> io::Result<bool> {
     let start = input.fill_buf()?;
     let line = &start[..start.iter().position(|&byte| byte == b'\n').unwrap_or(start.len())];
@@ -96,7 +96,7 @@ fn judge(history: &Either, bar: &ProgressBar) -> Report {
     }
 }
 
-/// Writes a history in the form of Elle.
+/// Writes a history in Elle's form.
 fn export(history: &Either, path: &Path) -> Result<()> {
     let failed = |source| Error::File { path: path.into(), source };
     let converted;
@@ -117,14 +117,14 @@ fn export(history: &Either, path: &Path) -> Result<()> {
     written.and_then(|()| output.flush()).map_err(failed)
 }
 
-/// Shows how far a judgement is.
+/// Shows the progress of a judgement.
 pub fn show(bar: &ProgressBar, Progress { step, done, total }: Progress) {
     bar.set_message(step);
     bar.set_length(total);
     bar.set_position(done);
 }
 
-/// Shows nothing where the standard error is not a terminal.
+/// Returns a progress bar, which shows nothing if the standard error is not a terminal.
 pub fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {elapsed}");
     ProgressBar::new(0).with_style(style.expect("the template is constant and sound"))

@@ -1,4 +1,4 @@
-//! `ermine inspect`: what stands in the files of a database, and what is damaged.
+//! `ermine inspect`: the content of a database's files, and their damage.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{arguments::InspectLog, inspect_parallel};
 
-/// Shows a log; says whether all of it is right.
+/// Shows a log; returns whether all of it is right.
 pub fn log(arguments: &InspectLog) -> Result<bool> {
     let unreadable = |error: ermine::Error| Error::Usage(error.to_string());
     if let Some(log) = ParallelLog::open(&arguments.directory, &arguments.log.options()).map_err(unreadable)? {
@@ -30,12 +30,12 @@ pub fn log(arguments: &InspectLog) -> Result<bool> {
     shown(|out, damage| Show { arguments, out, sums: BTreeMap::new(), damage }.log(&log, segments))
 }
 
-/// Shows something, with a count of the places where it is damaged; says whether there are none.
+/// Runs `show`, which counts the damaged places; returns whether there are none.
 fn shown(show: impl FnOnce(&mut dyn Write, &mut u64) -> Result<(), Stop>) -> Result<bool> {
     let mut damage = 0;
     match show(&mut BufWriter::new(io::stdout().lock()), &mut damage) {
         Ok(()) => Ok(damage == 0),
-        // Whoever reads has seen enough.
+        // The reader of the output has closed it.
         Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(damage == 0),
         Err(Stop::Output(source)) => Err(Error::File { path: "the standard output".into(), source }),
         Err(Stop::Engine(error)) => Err(error.into()),
@@ -67,7 +67,7 @@ struct Show<'a, W: Write> {
     damage: &'a mut u64,
 }
 
-/// What the blocks of a kind come to.
+/// Sums over the blocks of a kind.
 #[derive(Default, Serialize)]
 struct Sum {
     blocks: u64,
@@ -259,7 +259,7 @@ impl<W: Write> Show<'_, W> {
     }
 }
 
-/// A record in words.
+/// Describes a record in words.
 fn describe(record: &Record) -> String {
     let value = |bytes: &u64, diverted: &bool| {
         if *diverted { "value in a file of its own".to_owned() } else { format!("value of {bytes} bytes") }

@@ -1,4 +1,4 @@
-//! `ermine inspect checkpoint`: what the newest checkpoint says.
+//! `ermine inspect checkpoint`: the content of the newest checkpoint.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct Arguments {
     keys: bool,
 }
 
-/// Shows it.
+/// Shows the newest checkpoint.
 pub fn inspect(arguments: &Arguments) -> Result<bool> {
     let none = || println!("{} has no checkpoint: the log has everything", arguments.directory.display());
     if let Some(log) = ParallelLog::open(&arguments.directory, &arguments.log.options())? {

@@ -1,4 +1,5 @@
-//! `ermine inspect` for databases of single-version schemes: the files of the parallel log, and the manifest of a checkpoint.
+//! `ermine inspect` for databases of single-version schemes: the files of the parallel log, and the manifest of a
+//! checkpoint.
 
 use std::io::{self, Write};
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use crate::{arguments::InspectLog, inspect::Stop};
 
-/// What a file comes to, or all of them.
+/// Sums over a file, or over all of them.
 #[derive(Default, Serialize)]
 struct Sum {
     records: u64,

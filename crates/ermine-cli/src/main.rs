@@ -1,5 +1,5 @@
-//! The `ermine` command: few verbs, each says what it did, and exits with 1 when a check failed, with 2 when it was asked
-//! for something that cannot work.
+//! The `ermine` command: few verbs; each reports its result, and exits with 1 when a check failed, with 2 when the
+//! request cannot work.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -57,5 +57,5 @@ fn main() -> ExitCode {
 
 /// A check failed, or the run broke off.
 const CHECK_FAILED: u8 = 1;
-/// What was asked for cannot work; clap exits with the same.
+/// Exit status of a request that cannot work; clap uses the same.
 const USAGE: u8 = 2;

@@ -14,24 +14,24 @@ pub struct Arguments {
     /// The directory of the backup
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// Where the database goes: a new directory, or an empty one
+    /// Directory for the database: a new one, or an empty one
     #[arg(value_name = "TARGET")]
     target: PathBuf,
-    /// The archived log of the same database (ermined serve --archive, Options::archive), to go on behind the backup
+    /// The archived log of the same database (ermined serve --archive, Options::archive), to continue behind the backup
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
-    /// Only what committed at this LSN or before; of a database of a single-version scheme, the stamp of a commit, whose epoch is kept as a
-    /// whole
+    /// Only commits at this LSN or before; for a database of a single-version scheme, the stamp of a commit, whose
+    /// epoch is kept as a whole
     #[arg(long, value_name = "N", conflicts_with = "until_time")]
     until_lsn: Option<u64>,
-    /// Only what had been committed at this moment, as in 2026-03-01T12:00:00.5+01:00
+    /// Only commits up to this moment, as in 2026-03-01T12:00:00.5+01:00
     ///
     /// The log notes the time every 10 ms while transactions commit.
     #[arg(long, value_name = "RFC3339")]
     until_time: Option<Timestamp>,
 }
 
-/// Restores.
+/// Restores a database.
 pub fn restore(arguments: &Arguments) -> Result<bool> {
     let Arguments { backup, target, archive, until_lsn, until_time } = arguments;
     let until = match (until_lsn, until_time) {
@@ -70,7 +70,7 @@ fn explain(error: Error) -> Failure {
     }
 }
 
-/// A moment, as the command line takes it.
+/// Returns a moment in the form that the command line takes.
 pub fn shown(moment: SystemTime) -> String {
     Timestamp::try_from(moment).map_or_else(|_| "a moment out of range".into(), |moment| moment.to_string())
 }

@@ -21,7 +21,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Looks, and says what is wrong; whether nothing is.
+/// Verifies a database and reports the findings; returns whether there are none.
 pub fn verify(arguments: &Arguments) -> Result<bool> {
     let bar = check::bar();
     let verification = ermine::verify(&arguments.directory, &arguments.log.options(), &mut |progress| {
@@ -71,7 +71,7 @@ fn line(finding: &Finding) -> String {
     }
 }
 
-/// What `--json` writes.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Json<'v> {
     right: bool,

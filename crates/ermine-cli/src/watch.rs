@@ -1,4 +1,4 @@
-//! `ermine bench .. --check`: records what a workload's transactions do and judges it when they are done.
+//! `ermine bench .. --check`: records the reads and writes of a workload's transactions and judges them afterwards.
 
 use std::{
     fs::File,
@@ -24,12 +24,12 @@ impl<'a> Watch<'a> {
         Self { run, recorder: run.check.map(|sample| Arc::new(Recorder::new(sample))) }
     }
 
-    /// What the database is opened with.
+    /// Returns the observer with which the database is opened.
     pub fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.recorder.clone().map(|recorder| recorder as Arc<dyn Observer>)
     }
 
-    /// Judges what was recorded; says whether it is what the scheme promises.
+    /// Judges the recorded history; returns whether it is what the scheme promises.
     pub fn judge(&self, scheme: Scheme) -> Result<bool> {
         let Some(recorder) = &self.recorder else { return Ok(true) };
         eprintln!("recorded: {}", report::mib(recorder.bytes()));
@@ -42,7 +42,7 @@ impl<'a> Watch<'a> {
         let bar = check::bar();
         let found = ermine_check::judge(&history, &mut |progress| check::show(&bar, progress));
         bar.finish_and_clear();
-        // With --json - only JSON goes to the standard output.
+        // With `--json -` only JSON goes to the standard output.
         match self.run.json.as_deref() == Some(Path::new("-")) {
             true => eprintln!("\n{found}"),
             false => println!("\n{found}"),

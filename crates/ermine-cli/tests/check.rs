@@ -1,4 +1,4 @@
-//! `ermine check` as a command: what it prints, what it writes, and its exit codes.
+//! `ermine check` as a command: its output, the files it writes, and its exit codes.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ fn the_exit_code_says_whether_the_expected_level_holds() {
     assert_eq!(check(&folder, &["skew.jsonl", "--expect", "si"]).0, Some(0));
 }
 
-/// T1 reads what T2 had overwritten before T1 began.
+/// T1 reads a value that T2 had overwritten before T1 began.
 const STALE: &str = r#"{"format":"ermine-history","version":2,"tables":[{"table":0,"name":"accounts"}]}
 {"begin":5,"commit":10,"process":1,"began":0,"ended":1,"ops":[{"op":"write","table":0,"key":"61","value":"8"}]}
 {"begin":5,"commit":6,"process":2,"began":2,"ended":3,"ops":[{"op":"read","table":0,"key":"61","version":{"at":1},"value":"7"}]}
@@ -49,7 +49,7 @@ fn real_time_order_is_judged_where_the_history_tells_it() {
     let (code, out, _) = check(&folder, &["stale.jsonl", "--expect", "strict-serializable"]);
     assert_eq!(code, Some(1));
     assert!(out.contains("strict serializable         BROKEN by G-single-realtime"), "{out}");
-    // Exported, it is in the same order.
+    // The exported history is in the same order.
     check(&folder, &["stale.jsonl", "--export", "stale.edn"]);
     assert_eq!(check(&folder, &["stale.edn", "--expect", "strict-serializable"]).0, Some(1));
     fs::write(folder.join("skew.jsonl"), SKEW).unwrap();

@@ -1,4 +1,4 @@
-//! Benchmarks on directories and `ermine inspect` as commands: what they print, and their exit codes.
+//! Benchmarks on directories and `ermine inspect` as commands: their output, and their exit codes.
 
 use std::{
     fs,
@@ -53,7 +53,7 @@ fn a_benchmark_on_a_directory_reports_its_log_and_is_gone_on_with() {
     let (code, out, err) = scratch.ermine(&format!("{TPCC} --keep --expect orders --durability async"));
     assert_eq!(code, Some(0), "{err}\n{out}");
     assert!(err.contains("opened in") && err.contains("conditions after the opening"), "{err}");
-    // An order that nobody has made.
+    // An order that was never made.
     fs::write(scratch.0.join("orders"), "1 1 4000000000 5\n").unwrap();
     let (code, out, _) = scratch.ermine(&format!("{TPCC} --keep --expect orders"));
     assert_eq!(code, Some(1));
@@ -99,7 +99,7 @@ fn a_damaged_log_is_shown_and_the_exit_code_says_so() {
     assert!(out.contains("the log ends") && out.contains("nothing is damaged"), "{out}");
     let (_, out, _) = scratch.ermine("inspect log db --records");
     assert!(out.contains("insert  table 0 row 0 key "), "{out}");
-    // The hundredth block.
+    // A block in the middle of the log.
     let (_, out, _) = scratch.ermine("inspect log db --json");
     let lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let block = lines.filter(|line| line["block"]["kind"] == "commit").nth(100).unwrap();

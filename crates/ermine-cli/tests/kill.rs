@@ -1,8 +1,8 @@
-//! Goal: a process that is killed loses nothing that it had acknowledged, and leaves a database that is whole.
-//! Method: `ermine bench tpcc` with two threads on a directory writes each new order to a pipe when its commit is durable. This
-//! test reads them, kills the process at a random time (while it recovers, checks, warms up or runs), and lets another process
-//! open the directory: all consistency conditions must hold, and every order ever read must be there with its lines. A
-//! database is killed several times before another one is loaded.
+//! Goal: a process that is killed loses nothing that it had acknowledged, and leaves a whole database.
+//! Method: `ermine bench tpcc` with two threads on a directory writes each new order to a pipe when its commit is
+//! durable. This test reads them, kills the process at a random time (while it recovers, checks, warms up or runs), and
+//! lets another process open the directory: all consistency conditions must hold, and every order ever read must exist
+//! with its lines. A database is killed several times before another one is loaded.
 //!
 //! `ERMINE_TEST_KILLS=n` kills n times (5 otherwise); `ERMINE_TEST_SEED=n` draws the same times again.
 
@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Kills of one database.
+/// Number of kills of one database.
 const KILLS_OF_ONE: u32 = 5;
 
 /// A directory that is removed at the end, unless the test has failed.
@@ -35,7 +35,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -48,14 +48,15 @@ fn tpcc(directory: &Path, scheme: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end; everything that is checked must hold.
+/// Runs to the end; all checks must pass.
 fn run(directory: &Path, scheme: &str, arguments: &[&str], when: &str) {
     let output = tpcc(directory, scheme, arguments).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{when}\n{err}\n{out}");
 }
 
-/// Runs until it is killed after `time`; appends the orders that were acknowledged to `acknowledged`, and says how many.
+/// Runs until the process is killed after `time`; appends the acknowledged orders to `acknowledged`, and returns how
+/// many.
 fn run_and_kill(directory: &Path, scheme: &str, time: Duration, acknowledged: &mut fs::File) -> u64 {
     let mut command = tpcc(directory, scheme, &["--keep", "--seconds", "60", "--acknowledge", "-"]);
     let mut child = Killed(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());

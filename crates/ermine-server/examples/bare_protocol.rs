@@ -1,5 +1,6 @@
-//! The PostgreSQL protocol and nothing behind it: a thread for each connection that answers every statement with the same row of one text, "1".
-//! How fast it is says what client, kernel and protocol leave of a machine; a server that executes statements is measured beside it.
+//! The PostgreSQL protocol and nothing behind it: a thread for each connection that answers every statement with the
+//! same row of one text, "1". Its speed is the upper bound that client, kernel and protocol allow on a machine; a
+//! server that executes statements is measured beside it.
 //!
 //! ```text
 //! cargo run --release -p ermine-server --example bare_protocol -- 127.0.0.1:5433
@@ -14,7 +15,7 @@ use std::{
 };
 
 const PROTOCOL_3: [u8; 4] = [0, 3, 0, 0];
-/// Longer messages are not for this.
+/// Longer messages are refused.
 const LENGTH_MAX: usize = 1 << 20;
 
 fn main() -> Result<()> {
@@ -36,7 +37,7 @@ fn serve(mut stream: TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut input = BufReader::new(stream.try_clone()?);
     let mut body = Vec::new();
-    // Whatever else a client asks for first, TLS for one, is refused.
+    // Any other request before that, TLS for one, is refused.
     while {
         read_body(&mut input, &mut body)?;
         !body.starts_with(&PROTOCOL_3)

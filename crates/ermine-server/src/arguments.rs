@@ -24,20 +24,23 @@ pub enum Command {
     Init(Init),
     /// Open a database and serve it
     ///
-    /// Ends after SIGTERM or SIGINT: clients outside of transactions are sent away at once, transactions may go on for a while. A second
-    /// signal ends them too. Ends with status 1 when the log can no longer be written, after a sync that failed: started again, it recovers.
+    /// Ends after SIGTERM or SIGINT: clients outside of transactions are disconnected at once, transactions may go on
+    /// for a while. A second signal ends them too. Ends with status 1 when the log can no longer be written, after a
+    /// sync that failed: started again, it recovers.
     Serve(Box<Serve>),
-    /// Run SQL: what is typed, or a script
+    /// Run SQL: typed statements, or a script
     ///
-    /// DIR is opened in this process, without a server; with --connect, a server is used. What comes from a pipe is run without
-    /// prompts. Exits with 1 when a statement of a script failed. \\? lists the commands that begin with a backslash.
+    /// DIR is opened in this process, without a server; with --connect, a server is used. Input from a pipe is run
+    /// without prompts. Exits with 1 when a statement of a script failed. \\? lists the commands that begin with a
+    /// backslash.
     Shell(Box<Shell>),
     /// Verify a database that is not being served
     ///
-    /// Reads every byte of its files, as `ermine verify` does; then decodes every row and holds the entries of all indexes against the rows.
-    /// Changes nothing. Needs the memory that serving needs. Exits with 1 when something is wrong.
+    /// Reads every byte of its files, as `ermine verify` does; then decodes every row and compares the entries of all
+    /// indexes with the rows. Changes nothing. Needs the memory that serving needs. Exits with 1 when something is
+    /// wrong.
     Verify(Verify),
-    /// Say who may log in to a database that is not being served
+    /// Manage the users who may log in to a database that is not being served
     ///
     /// In a session, CREATE USER, ALTER USER and DROP USER do the same.
     User {
@@ -85,13 +88,13 @@ pub struct Serve {
     pub checkpoint_after: Option<u64>,
     /// Directory below which clients may make backups
     ///
-    /// BACKUP TO 'monday' then makes the directory `monday` there. Without it, clients make none.
+    /// BACKUP TO 'monday' then makes the directory `monday` there. Without it, clients cannot make backups.
     #[arg(long, value_name = "DIR")]
     pub backup_dir: Option<PathBuf>,
-    /// Clients that may be there at the same time
+    /// Maximum number of clients at the same time
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
-    /// Certificate for TLS in PEM, maybe followed by those it is signed by
+    /// Certificate for TLS in PEM, optionally followed by those it is signed by
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// The certificate's key in PEM
@@ -100,27 +103,27 @@ pub struct Serve {
     /// Refuse clients without TLS
     #[arg(long, requires = "tls_cert")]
     pub tls_required: bool,
-    /// Let everybody in while no user has a password, also from other machines
+    /// Let all clients in while no user has a password, also from other machines
     ///
     /// Without it, a database without users is served on addresses of this machine only.
     #[arg(long)]
     pub trust: bool,
-    /// Seconds that transactions may go on when the server is told to end
+    /// Seconds that transactions may go on after the server is asked to end
     #[arg(long, default_value_t = 10, value_name = "S")]
     pub drain_seconds: u64,
     /// Longest message of a client in MiB
     #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1023))]
     pub max_message: u32,
-    /// Threads that serve clients [default: two a core, at least eight]
+    /// Threads that serve clients [default: two per core, at least eight]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: Option<u32>,
-    /// What to tell on the standard error: off, error, warn, info, debug, trace
+    /// Messages to write to the standard error: off, error, warn, info, debug, trace
     #[arg(long, default_value_t = LevelFilter::Info, value_name = "LEVEL")]
     pub log: LevelFilter,
 }
 
 impl Serve {
-    /// What the engine is told.
+    /// Returns the engine's options.
     pub fn engine_options(&self) -> Options {
         let mut options = self.engine.options();
         if let Some(bytes) = self.checkpoint_after {
@@ -131,7 +134,7 @@ impl Serve {
         options.segment_bytes(bytes).log_buffer_bytes(buffer)
     }
 
-    /// The bounds of the server.
+    /// Returns the bounds of the server.
     pub fn options(&self) -> ServerOptions {
         let mut options = ServerOptions::default();
         options.connections_max = self.max_connections as usize;
@@ -143,31 +146,31 @@ impl Serve {
         options
     }
 
-    /// Whether only this machine can reach it.
+    /// Whether it can be reached from this machine only.
     pub fn is_local(&self) -> bool {
         self.listen.iter().all(|address| address.ip().is_loopback())
     }
 }
 
-/// How a database is opened.
+/// Options with which a database is opened.
 #[derive(Debug, Args)]
 pub struct Engine {
-    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version scheme: silo, 2pl-nowait,
-    /// 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
+    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version
+    /// scheme: silo, 2pl-nowait, 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
     #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
-    /// Order of transactions, under rc-ssn and si-ssn: strict, a transaction comes after all that had been acknowledged when it began;
-    /// session, after those of its session; none. Sessions change it with SET ermine.transaction_order
+    /// Order of transactions, under rc-ssn and si-ssn: strict, a transaction comes after all that had been acknowledged
+    /// when it began; session, after those of its session; none. Sessions change it with SET ermine.transaction_order
     #[arg(long, default_value_t = Order::default(), value_name = "ORDER")]
     pub order: Order,
     /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
     #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
     pub durability: Durability,
-    /// Memory that the database may take in MiB, for rows, indexes, statements and messages [default: three quarters of the machine's or the
-    /// control group's]
+    /// Memory that the database may take in MiB, for rows, indexes, statements and messages [default: three quarters of
+    /// the machine's or the control group's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     pub memory_limit: Option<u64>,
-    /// Archive of the log: files of the log come there before they are freed
+    /// Archive of the log: files of the log are copied there before they are freed
     ///
     /// With a backup, `ermine restore` goes on from there to any later moment. Name it whenever the database is opened.
     #[arg(long, value_name = "DIR")]
@@ -175,7 +178,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// What the engine is told.
+    /// Returns the engine's options.
     pub fn options(&self) -> Options {
         let mut options = Options::default().scheme(self.scheme).order(self.order).durability(self.durability);
         options.memory_limit = self.memory_limit.map(|mebibytes| mebibytes << 20);
@@ -195,9 +198,9 @@ pub struct Shell {
     pub engine: Engine,
     /// Use the server at postgres://user[:password]@host[:port]/database
     ///
-    /// What is left open is in PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGOPTIONS, PGAPPNAME and PGCONNECT_TIMEOUT. The connection has TLS where the server
-    /// does; sslmode or PGSSLMODE says whether it has to (disable, prefer, require). Who the server is, is verified if PGSSLROOTCERT names
-    /// a file of certificates.
+    /// Parts that are left out are taken from PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGOPTIONS, PGAPPNAME and
+    /// PGCONNECT_TIMEOUT. The connection uses TLS if the server supports it; sslmode or PGSSLMODE says whether it has
+    /// to (disable, prefer, require). The server's identity is verified if PGSSLROOTCERT names a file of certificates.
     #[arg(
         long,
         value_name = "URL",
@@ -214,7 +217,7 @@ pub struct Shell {
     /// Run a file and end; may be given more than once; - is the standard input
     #[arg(short, long, value_name = "FILE")]
     pub file: Vec<PathBuf>,
-    /// What a script does after a statement that failed
+    /// Action of a script after a statement that failed
     #[arg(long, value_enum, default_value_t = OnError::Stop, value_name = "WHAT")]
     pub on_error: OnError,
     /// Write rows as CSV
@@ -235,7 +238,7 @@ pub enum OnError {
 }
 
 impl Shell {
-    /// What the shell is to do; `history`: where to keep what is typed.
+    /// Returns the shell's task; `history` is the file for typed lines.
     pub fn task(&self, history: Option<PathBuf>) -> Task {
         let texts = self.command.iter().cloned().map(Step::Text);
         let files = self.file.iter().cloned().map(Step::File);
@@ -254,28 +257,29 @@ impl Shell {
 pub enum User {
     /// Add a user, or give it another password
     ///
-    /// The password is asked for; from a pipe, it is the first line. Once there is a user, nobody logs in without a password.
+    /// The password is asked for; from a pipe, it is the first line. Once there is a user, no client logs in without a
+    /// password.
     Add {
         /// The user's name
         name: String,
         #[command(flatten)]
         place: Place,
     },
-    /// Take a user away
+    /// Remove a user
     Drop {
         /// The user's name
         name: String,
         #[command(flatten)]
         place: Place,
     },
-    /// Tell the users' names, line by line
+    /// Print the users' names, line by line
     List {
         #[command(flatten)]
         place: Place,
     },
 }
 
-/// A database that is there.
+/// An existing database.
 #[derive(Debug, Args)]
 pub struct Place {
     /// The database's directory

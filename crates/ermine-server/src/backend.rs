@@ -1,5 +1,5 @@
-//! What the server asks of whatever it serves. [`crate::sql`] adapts the SQL layer to it; the tests have a small one of their own, so the
-//! protocol is tried without tables.
+//! The interface between the server and the layer that it serves. [`crate::sql`] adapts the SQL layer to it; the tests
+//! have a small backend of their own, so the protocol is tested without tables.
 //!
 //! Calls are synchronous: see [`crate::connection`] for where they run.
 
@@ -15,43 +15,45 @@ use ermine_sql::{
     verifier::Verifier,
 };
 
-/// Something that sessions can be had of.
+/// A layer that can open sessions.
 pub trait Backend: Send + Sync + 'static {
     /// One client's state.
     type Session: Session;
 
-    /// Begins a session. What it fails with goes to the client, and the connection ends.
+    /// Begins a session. An error goes to the client, and the connection ends.
     fn session(&self, opening: &Opening<'_>) -> Result<Self::Session>;
 
-    /// Whether a user has a password: nobody logs in without one then. This and what follows is asked on the connection's task.
+    /// Whether some user has a password: then no client logs in without one. This and the following methods are called
+    /// on the connection's task.
     fn has_passwords(&self) -> bool;
 
-    /// What is stored of a user's password; `None`: there is no such user, or it has none.
+    /// Returns the stored verifier of a user's password; `None` if the user does not exist, or has no password.
     fn verifier(&self, user: &str) -> Option<Verifier>;
 
-    /// Bytes that stay, from which the salts of users are made that are not there.
+    /// Returns constant bytes, from which the salts of nonexistent users are made.
     fn secret(&self) -> &[u8];
 
-    /// Whether statements wait for one another, as under schemes that lock: then none runs where others have to.
+    /// Whether statements wait for one another, as under schemes that lock: then no statement runs where it could block
+    /// others.
     fn waits(&self) -> bool {
         false
     }
 }
 
-/// What a session begins with.
+/// The parameters with which a session begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
-    /// Whose it is.
+    /// The session's user.
     pub user: &'a str,
-    /// The database that is wanted.
+    /// The requested database.
     pub database: &'a str,
-    /// Settings that the client wants to begin with, by their names.
+    /// Initial settings that the client asks for, by their names.
     pub settings: &'a [(String, String)],
     /// The connection's number, `pg_backend_pid()`.
     pub process: i32,
-    /// To be called now and then within statements that take long, so that they stop nobody.
+    /// To be called now and then within statements that take long, so that they stop no other client.
     pub pause: fn(),
-    /// What runs a part of a statement that may take long at once.
+    /// Runs a part of a statement that may take long in one piece.
     pub aside: fn(&mut dyn FnMut()),
 }
 
@@ -59,7 +61,7 @@ pub struct Opening<'a> {
 pub trait Session: Send {
     /// A statement that has been parsed and bound.
     type Statement: Statement;
-    /// A statement with its parameters, and how far it has been run.
+    /// A statement with its parameters, and the position up to which it has been run.
     type Portal: Send;
 
     /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
@@ -68,12 +70,12 @@ pub trait Session: Send {
     /// Parses and binds one statement.
     fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Self::Statement>;
 
-    /// Gives a statement its parameters: as many as it has, each of its type or NULL.
+    /// Binds parameters to a statement: as many as it has, each of its type or NULL.
     fn bind(&mut self, statement: &Self::Statement, parameters: Vec<Value>) -> Result<Self::Portal>;
 
-    /// Runs a portal from where it stands, up to so many rows. Outside of a transaction that the client has begun, what is run up to
-    /// [`Session::sync`] is one transaction; `last`: the client has already asked for that end, so that this statement may well be a
-    /// transaction of its own, which is run again when it loses a conflict.
+    /// Runs a portal from its current position, up to `limit` rows. Outside of a transaction that the client has begun,
+    /// all that is run up to [`Session::sync`] is one transaction. `last` says that the client has already asked for
+    /// that end, so that this statement may be a transaction of its own, which is run again when it loses a conflict.
     fn execute(
         &mut self,
         portal: &mut Self::Portal,
@@ -82,66 +84,69 @@ pub trait Session: Send {
         rows: &mut dyn Rows,
     ) -> Result<Fetched>;
 
-    /// Ends what [`Session::execute`] has begun.
+    /// Ends the transaction that [`Session::execute`] has begun.
     fn sync(&mut self) -> Result<Completion> {
         Ok(Completion::default())
     }
 
-    /// The columns of a cursor that a statement has opened: to clients it is a portal like those that they have made.
+    /// Returns the columns of a cursor that a statement has opened: to clients it is a portal like those that they have
+    /// made.
     fn cursor(&self, name: &str) -> Option<&[Column]> {
         let _ = name;
         None
     }
 
-    /// Whether the last statement was a COPY FROM STDIN, which goes on with [`Session::copy_write`] until it is finished or aborted, or a
-    /// piece fails. Nothing else is asked of the session meanwhile.
+    /// Whether the last statement was a COPY FROM STDIN, which goes on with [`Session::copy_write`] until it is
+    /// finished or aborted, or a piece fails. No other method is called meanwhile.
     fn is_copying(&self) -> bool {
         false
     }
 
-    /// A piece of what is copied in.
+    /// Takes a piece of the copied data.
     fn copy_write(&mut self, piece: &[u8]) -> Result<()> {
         let _ = piece;
         Ok(())
     }
 
-    /// All of it has come: ends the COPY, and runs what comes behind it in its text.
+    /// Ends the COPY after its last piece, and runs the statements behind it in its text.
     fn copy_finish(&mut self, rows: &mut dyn Rows) -> Result<Completion> {
         let _ = rows;
         Ok(Completion::default())
     }
 
-    /// The client says that it has failed, and why; gives the error that the COPY has ended with.
+    /// Handles the client's report that the copy has failed, with its reason; returns the error that the COPY has ended
+    /// with.
     fn copy_fail(&mut self, reason: &str) -> SqlError {
         SqlError::new(SqlState::QUERY_CANCELED, reason)
     }
 
-    /// Ends the COPY with an error, and gives it with the place.
+    /// Ends the COPY with an error, and returns the error with its place.
     fn copy_abort(&mut self, error: SqlError) -> SqlError {
         error
     }
 
-    /// Something failed outside of the session, like the text of a parameter: an open transaction has failed with it.
+    /// Reports a failure outside of the session, such as an invalid text of a parameter: an open transaction fails with
+    /// it.
     fn fail(&mut self);
 
-    /// Where the session stands.
+    /// Returns the state of the session's transaction.
     fn status(&self) -> Status;
 
-    /// Set it to true, from any thread, to have what runs fail with `57014`.
+    /// Returns a flag: when a thread sets it to true, the running statement fails with `57014`.
     fn cancel(&self) -> Arc<AtomicBool>;
 
-    /// A setting that clients are told of, like `server_version`.
+    /// Returns a setting that is reported to clients, like `server_version`.
     fn setting(&self, name: &str) -> Option<String>;
 
-    /// The session belongs to a connection of that number and address, which `end` ends, from any thread.
+    /// Assigns the session to a connection of that number and address, which `end` ends, from any thread.
     fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
         let _ = (process, client, end);
     }
 
-    /// What the texts of values depend on.
+    /// Returns the settings that the texts of values depend on.
     fn environment(&self) -> Environment;
 
-    /// How long a client may be silent within a transaction (`idle_in_transaction_session_timeout`).
+    /// Returns how long a client may be silent within a transaction (`idle_in_transaction_session_timeout`).
     fn silence_max(&self) -> Option<Duration> {
         None
     }
@@ -149,24 +154,24 @@ pub trait Session: Send {
 
 /// A statement that has been parsed and bound.
 pub trait Statement: Send + Sync {
-    /// The types of the parameters.
+    /// Returns the types of the parameters.
     fn parameters(&self) -> &[SqlType];
 
-    /// The columns of the result; `None`: the statement gives none.
+    /// Returns the columns of the result; `None` if the statement returns no rows.
     fn columns(&self) -> Option<&[Column]>;
 
-    /// Whether it may take long, so that it must not run where others have to. Whatever this says, a statement that took long once is
-    /// believed to do so again.
+    /// Whether it may take long, so that it must not run where it could block others. Whatever this says, a statement
+    /// that took long once is expected to do so again.
     fn is_long(&self) -> bool {
         false
     }
 }
 
-/// How far a portal was run.
+/// The state of a portal after a call.
 #[must_use]
 pub enum Fetched {
     /// There are more rows; [`Rows::complete`] has not been called.
     Suspended,
-    /// It has ended.
+    /// The portal has ended.
     Complete(Completion),
 }

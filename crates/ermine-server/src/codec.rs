@@ -1,4 +1,5 @@
-//! Values as clients write and read them. All that the server knows of types is here, and here it asks [`ermine_sql::types`].
+//! Values in the forms in which clients write and read them. All that the server depends on of types is here, and here
+//! it comes from [`ermine_sql::types`].
 
 use ermine_sql::{
     Result, SqlError, SqlState,
@@ -8,28 +9,28 @@ use ermine_sql::{
 /// Parameters have no modifier.
 const NO_MODIFIER: i32 = -1;
 
-/// The number of a type.
+/// Returns the oid of a type.
 pub fn oid(ty: SqlType) -> u32 {
     ty.oid()
 }
 
-/// The type that a number stands for.
+/// Returns the type with an oid.
 pub fn type_of(oid: u32) -> Option<SqlType> {
     SqlType::from_oid(oid)
 }
 
-/// How many bytes a type's values have; -1: it varies.
+/// Returns the number of bytes of a type's values; -1 if it varies.
 pub fn length(ty: SqlType) -> i16 {
     ty.typlen()
 }
 
-/// A value from its text.
+/// Parses a value from its text.
 #[inline]
 pub fn parse_text(ty: SqlType, bytes: &[u8], environment: &Environment) -> Result<Value> {
     text::parse(ty, NO_MODIFIER, utf8(bytes)?, environment)
 }
 
-/// A value from its bytes.
+/// Reads a value from its binary form.
 #[inline]
 pub fn read_binary(ty: SqlType, bytes: &[u8], environment: &Environment) -> Result<Value> {
     binary::read(ty, NO_MODIFIER, bytes, environment)
@@ -41,13 +42,13 @@ pub fn write_text(value: &Value, ty: SqlType, environment: &Environment, out: &m
     text::write(value, ty, environment, out);
 }
 
-/// Appends the bytes of a value that is not NULL.
+/// Appends the binary form of a value that is not NULL.
 #[inline]
 pub fn write_binary(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
     binary::write(value, ty, out);
 }
 
-/// What a client sent as text, if it is one.
+/// Returns bytes from a client as text, if they are UTF-8.
 pub fn utf8(bytes: &[u8]) -> Result<&str> {
     let invalid = |byte: u8| {
         let what = format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}");

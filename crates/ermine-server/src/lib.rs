@@ -1,17 +1,17 @@
 //! Ermine over the PostgreSQL protocol.
 //!
-//! | module | what it knows |
+//! | module | concern |
 //! |---|---|
 //! | [`protocol`] | messages as bytes |
 //! | [`scram`] | whether a client knows a password |
-//! | [`registry`] | which connections there are |
-//! | [`connection`] | what one client sends and gets |
+//! | [`registry`] | the open connections |
+//! | [`connection`] | input and output of one client |
 //! | [`server`] | listening, and ending |
-//! | [`backend`] | what is asked of whatever is served |
-//! | [`sql`], [`codec`] | that it is Ermine, and its values |
+//! | [`backend`] | the interface to the layer that is served |
+//! | [`sql`], [`codec`] | Ermine as that layer, and its values |
 //!
-//! Only `sql` and `codec` know the SQL layer's sessions and the forms of its values; the rest knows its errors, columns and
-//! values, and `scram` what it keeps of passwords.
+//! Only `sql` and `codec` depend on the SQL layer's sessions and the forms of its values; the rest depends on its
+//! errors, columns and values, and `scram` on its form of stored passwords.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What happens, line by line on the standard error.
+//! Log messages, line by line on the standard error.
 
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use log::{LevelFilter, Log, Metadata, Record};
 
 struct Lines;
 
-/// Writes what is logged from now on, down to a level. A logger that the process has already stays.
+/// Writes messages that are logged from now on, down to a level. A logger that the process already has is kept.
 pub fn start(level: LevelFilter) {
     if log::set_logger(&Lines).is_ok() {
         log::set_max_level(level);
@@ -15,14 +15,14 @@ pub fn start(level: LevelFilter) {
 
 impl Log for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Other crates have little to say that whoever runs a server could use.
+        // Other crates log little that an operator of a server could use.
         metadata.target().starts_with("ermine") || metadata.level() <= log::Level::Warn
     }
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
             let now = jiff::Timestamp::now();
-            // What cannot be written is lost; there is no other place to say so.
+            // A message that cannot be written is lost; there is no other place to report it.
             let _ = writeln!(std::io::stderr().lock(), "{now:.3} {:5} {}", record.level(), record.args());
         }
     }

@@ -1,5 +1,5 @@
-//! The `ermined` command: serves a database, runs SQL on one, verifies one, and says who may log in. Exits with 1 when it failed, with 2 when it was asked for something
-//! that cannot work.
+//! The `ermined` command: serves a database, runs SQL on one, verifies one, and manages its users. Exits with 1 when it
+//! failed, with 2 when the request cannot work.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -41,17 +41,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why a verb did not do what it was asked for.
+/// The reason why a verb failed.
 pub enum Failure {
-    /// It cannot be done at all.
+    /// The request cannot work at all.
     Usage(String),
-    /// It did not work.
+    /// The operation failed.
     Failed(String),
-    /// It did not work, and everything has been said about that.
+    /// The operation failed, and the failure has already been reported.
     Told,
 }
 
-/// Fails where there is no database: a directory that was mistyped is not made one.
+/// Fails where no database exists: a directory that was mistyped is not made one.
 pub fn check_exists(dir: &Path) -> Result<(), Failure> {
     if Database::exists(dir) {
         return Ok(());
@@ -60,11 +60,11 @@ pub fn check_exists(dir: &Path) -> Result<(), Failure> {
     Err(Failure::Usage(format!("there is no database in {dir}; `ermined init {dir}` makes one")))
 }
 
-/// It did not work.
+/// Returns the failure of an operation.
 pub fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
 }
 
 const FAILED: u8 = 1;
-/// What was asked for cannot work; clap exits with the same.
+/// Exit status of a request that cannot work; clap uses the same.
 const USAGE: u8 = 2;

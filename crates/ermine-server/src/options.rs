@@ -1,4 +1,4 @@
-//! What a server may be told: one plain struct with defaults.
+//! Options of a server: one plain struct with defaults.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,21 +12,22 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// The longest message of a client in bytes.
     pub message_bytes_max: usize,
-    /// How long a client may take to say who it is.
+    /// How long a client may take to authenticate.
     pub authentication_max: Duration,
-    /// How long a client may take to send a message of which a part has come. Longer messages have longer: a second more for each MiB.
+    /// How long a client may take to send the rest of a message. Longer messages have longer: a second more for each
+    /// MiB.
     pub message_max: Duration,
-    /// How long a client may read nothing of what is sent to it.
+    /// How long a client may read nothing of the output sent to it.
     pub stall_max: Duration,
-    /// How long transactions may go on when the server has been told to end.
+    /// How long transactions may go on after the server has been asked to end.
     pub drain_max: Duration,
-    /// Clients without TLS are refused.
+    /// Whether clients without TLS are refused.
     pub tls_required: bool,
-    /// Everybody may log in while no user has a password.
+    /// Whether any user may log in while no user has a password.
     pub trust: bool,
-    /// What long messages, and results that are held, count against: the database's budget.
+    /// The database's budget, against which long messages and held results count.
     pub budget: Option<Arc<Budget>>,
-    /// Threads that serve clients [default: two a core, and at least eight].
+    /// Threads that serve clients [default: two per core, and at least eight].
     pub threads: Option<usize>,
 }
 
@@ -48,8 +49,8 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// A runtime for a server with these options. It has to be one with several threads, and with one more for each connection where
-    /// a statement takes long or a client reads slowly.
+    /// Returns a runtime for a server with these options. It must have several threads, and one more for each
+    /// connection where a statement takes long or a client reads slowly.
     pub fn runtime(&self) -> std::io::Result<tokio::runtime::Runtime> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.threads.unwrap_or((2 * cores).max(8)).max(1);

@@ -1,7 +1,8 @@
-//! The connections there are: who may come, who is to be cancelled, who is to go.
+//! The open connections: which may be opened, which are to be cancelled, which are to end.
 //!
 //! Invariants
-//! 1. At most `sessions_max` entries are held, and at most as many connections have not come to a session yet, plus a hundred.
+//! 1. At most `sessions_max` entries are held, and at most that number of connections plus a hundred have no session
+//!    yet.
 //! 2. A secret is compared in constant time, and a wrong one looks like an unknown number.
 
 use std::{
@@ -16,7 +17,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::Notify;
 
-/// Connections that have not come to a session yet, beside as many as there may be sessions.
+/// Connections that may have no session yet, in addition to the maximum number of sessions.
 const STARTING_EXTRA: usize = 100;
 
 /// Bytes of a secret in version 3.0 of the protocol, which has room for no more.
@@ -24,19 +25,19 @@ const SECRET_LENGTH_OLD: usize = 4;
 /// Bytes of a secret in version 3.2.
 const SECRET_LENGTH: usize = 32;
 
-/// How far the server is on its way to the end.
+/// The stages of the server's end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Stage {
-    /// All are served.
+    /// All connections are served.
     Serving,
-    /// Who is in a transaction is served, nobody else.
+    /// Only connections in a transaction are served.
     Draining,
-    /// Nobody is.
+    /// No connection is served.
     Ending,
 }
 
-/// The connections there are.
+/// The open connections.
 pub struct Registry {
     entries: Mutex<HashMap<i32, Arc<Entry>>>,
     next: AtomicI32,
@@ -47,21 +48,21 @@ pub struct Registry {
 
 /// A connection with a session.
 pub struct Entry {
-    /// Its number, from 1 on.
+    /// The connection's number, from 1 on.
     pub process: i32,
-    /// What a request for its cancellation has to know.
+    /// The secret that a request for its cancellation must have.
     pub secret: Box<[u8]>,
     cancel: OnceLock<Arc<AtomicBool>>,
-    /// Somebody wants its end.
+    /// Whether the connection is asked to end.
     ends: AtomicBool,
-    /// Told when the server has come to another stage, or somebody wants its end.
+    /// Notified when the server has reached another stage, or the connection is asked to end.
     pub staged: Notify,
 }
 
 /// Holds an entry in its registry.
 pub struct Registration {
     registry: Arc<Registry>,
-    /// The entry.
+    /// The registered entry.
     pub entry: Arc<Entry>,
 }
 
@@ -69,7 +70,7 @@ pub struct Registration {
 pub struct Starting(Arc<Registry>);
 
 impl Registry {
-    /// With room for so many sessions.
+    /// Returns a registry with room for `sessions_max` sessions.
     pub fn new(sessions_max: usize) -> Self {
         Self {
             entries: Mutex::default(),
@@ -80,14 +81,14 @@ impl Registry {
         }
     }
 
-    /// A place for a connection that has no session yet; `None`: there are too many.
+    /// Takes a place for a connection that has no session yet; `None` if there are too many.
     pub fn starting(self: &Arc<Self>) -> Option<Starting> {
         let place = Starting(self.clone());
-        // Relaxed: it is only counted; the place is given back by dropping it.
+        // Relaxed: this is only a count; dropping the place returns it.
         (self.starting.fetch_add(1, Ordering::Relaxed) < self.sessions_max + STARTING_EXTRA).then_some(place)
     }
 
-    /// A place for a session; `None`: there are too many.
+    /// Takes a place for a session; `None` if there are too many.
     pub fn register(self: &Arc<Self>, has_long_secret: bool) -> Option<Registration> {
         let mut secret = vec![0; if has_long_secret { SECRET_LENGTH } else { SECRET_LENGTH_OLD }];
         SystemRandom::new().fill(&mut secret).expect("the system has random bytes");
@@ -107,7 +108,7 @@ impl Registry {
         Some(Registration { registry: self.clone(), entry })
     }
 
-    /// Cancels what runs in a connection. Whoever asks is not told whether there was something.
+    /// Cancels the statement that runs in a connection. The requester is not told whether there was one.
     pub fn cancel(&self, process: i32, secret: &[u8]) {
         let entry = self.entries().get(&process).cloned();
         if let Some(entry) = entry.filter(|entry| entry.secret.ct_eq(secret).into()) {
@@ -115,19 +116,20 @@ impl Registry {
         }
     }
 
-    /// Cancels what runs anywhere.
+    /// Cancels the running statements of all connections.
     pub fn cancel_all(&self) {
         self.entries().values().for_each(|entry| entry.cancel());
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
         self.entries().len()
     }
 
-    /// How far the server is.
+    /// Returns the server's stage.
     pub fn stage(&self) -> Stage {
-        // Acquire and release: a connection that sees a stage sees what led to it. Who looks before it waits is woken by `staged`.
+        // Acquire and release: a connection that sees a stage sees what led to it. One that checks before it waits is
+        // woken by `staged`.
         match self.stage.load(Ordering::Acquire) {
             0 => Stage::Serving,
             1 => Stage::Draining,
@@ -135,7 +137,7 @@ impl Registry {
         }
     }
 
-    /// Goes to a later stage and tells everybody.
+    /// Goes to a later stage and notifies all connections.
     pub fn go_to(&self, stage: Stage) {
         self.stage.fetch_max(stage as u8, Ordering::AcqRel);
         self.entries().values().for_each(|entry| entry.staged.notify_one());
@@ -147,25 +149,25 @@ impl Registry {
 }
 
 impl Entry {
-    /// What to set to cancel what runs.
+    /// Sets the flag that cancels the running statement.
     pub fn on_cancel(&self, flag: Arc<AtomicBool>) {
         let _ = self.cancel.set(flag);
     }
 
-    /// Ends the connection as soon as it runs nothing.
+    /// Ends the connection as soon as it runs no statement.
     pub fn end(&self) {
-        // Release and acquire: who is woken sees it.
+        // Release and acquire: a connection that is woken sees it.
         self.ends.store(true, Ordering::Release);
         self.staged.notify_one();
     }
 
-    /// Whether somebody wants its end.
+    /// Whether the connection is asked to end.
     pub fn ends(&self) -> bool {
         self.ends.load(Ordering::Acquire)
     }
 
     fn cancel(&self) {
-        // Release, as whatever is said by it; the session looks at it now and then.
+        // Release, for the state that the flag announces; the session checks the flag now and then.
         self.cancel.get().iter().for_each(|flag| flag.store(true, Ordering::Release));
     }
 }

@@ -1,7 +1,7 @@
 //! The server's side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
 //!
 //! Invariants
-//! 1. A user that is not there and a wrong password take the same steps, look the same, and fail at the same one.
+//! 1. A nonexistent user and a wrong password take the same steps, look the same, and fail at the same step.
 //! 2. Keys are compared in constant time.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -14,7 +14,7 @@ pub const MECHANISM: &str = "SCRAM-SHA-256";
 
 const NONCE_LENGTH: usize = 18;
 
-/// Why an exchange failed.
+/// The reason why an exchange failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// The client does not follow the protocol.
@@ -23,18 +23,19 @@ pub enum Failure {
     Refused,
 }
 
-/// An exchange of which the first step has been made.
+/// An exchange whose first step is done.
 pub struct Exchange {
     verifier: Verifier,
     is_known: bool,
     header: String,
     nonce: String,
-    /// What both sides sign, without the client's last message.
+    /// The messages that both sides sign, without the client's last one.
     transcript: String,
 }
 
 impl Exchange {
-    /// Takes the client's first message and gives the server's. `None`: there is no such user, and `secret` hides it.
+    /// Takes the client's first message and returns the server's. If `verifier` is `None`, there is no such user, and
+    /// `secret` hides that.
     pub fn begin(
         first: &str,
         user: &str,
@@ -65,7 +66,7 @@ impl Exchange {
         if !identity.is_empty() {
             return Err(Failure::Malformed("an authorization identity is not supported"));
         }
-        // The name in here is not looked at, as in PostgreSQL: who the client is was said at startup.
+        // The name in here is ignored, as in PostgreSQL: the client named its user at startup.
         let client_nonce = match bare.split(',').collect::<Vec<_>>()[..] {
             [name, nonce, ..] if name.starts_with("n=") => nonce.strip_prefix("r=").ok_or(malformed)?,
             _ => return Err(malformed),
@@ -82,7 +83,7 @@ impl Exchange {
         Ok((Self { verifier, is_known, header: format!("{binding},,"), nonce, transcript }, reply))
     }
 
-    /// Takes the client's last message and gives the server's.
+    /// Takes the client's last message and returns the server's.
     pub fn finish(self, last: &str) -> Result<String, Failure> {
         let malformed = Failure::Malformed("the last message of SCRAM is malformed");
         let (signed, proof) = last.rsplit_once(",p=").ok_or(malformed)?;
@@ -110,7 +111,7 @@ impl Exchange {
 mod tests {
     use super::*;
 
-    /// RFC 7677, section 3.
+    /// The exchange of RFC 7677, section 3.
     fn example() -> (Exchange, String) {
         let verifier = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
                         wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="

@@ -50,7 +50,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let failure = Arc::new(OnceLock::new());
     let served = runtime.block_on(async {
         let server = Server::listen(backend, options, tls, &arguments.listen)?;
-        // Before anybody is told whom to end.
+        // Before the process can be known and signalled.
         let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
         tokio::spawn(end_at_signals(signals, server.control()));
         tokio::spawn(end_at_failure(watched, server.control(), failure.clone()));
@@ -60,7 +60,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
         server.run().await;
         std::io::Result::Ok(())
     });
-    // Sessions that are still there hold the database open; without them it is closed here, and all of it is durable.
+    // Sessions that remain hold the database open; without them it is closed here, and all of it is durable.
     runtime.shutdown_timeout(Duration::from_secs(1));
     served.map_err(failed)?;
     match failure.get() {
@@ -69,7 +69,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     }
 }
 
-/// Each connection is a file.
+/// Raises the limit on open files: each connection is a file.
 fn raise_file_limit() {
     let limits = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits }) {
@@ -77,7 +77,7 @@ fn raise_file_limit() {
     }
 }
 
-/// Ends the server when nothing can be committed any more: a supervisor starts the process again, which recovers.
+/// Ends the server when no transaction can commit any more: a supervisor starts the process again, which recovers.
 async fn end_at_failure(database: Weak<Database>, control: Control, failure: Arc<OnceLock<String>>) {
     const INTERVAL: Duration = Duration::from_millis(200);
     loop {
@@ -86,7 +86,7 @@ async fn end_at_failure(database: Weak<Database>, control: Control, failure: Arc
         if let Some(why) = failed {
             log::error!("the server ends: {why}");
             let _ = failure.set(why.to_string());
-            // Transactions that are open cannot commit.
+            // Open transactions cannot commit.
             control.end();
             control.end();
             return;

@@ -1,7 +1,7 @@
 //! The server: listens, gives each client a task, and ends in an orderly way.
 //!
-//! The end has two stages: first new clients are refused, who is in no transaction is sent away, and transactions may go on for a while;
-//! then everything is cancelled.
+//! The end has two stages: first new clients are refused, clients outside of transactions are disconnected, and
+//! transactions may go on for a while; then everything is cancelled.
 
 use std::{
     io,
@@ -25,27 +25,27 @@ use crate::{
     registry::{Registry, Stage},
 };
 
-/// How many clients may be waiting to be accepted.
+/// Maximum number of clients that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// How long what was cancelled may take to end.
+/// How long cancelled statements may take to end.
 const CANCELLED_MAX: Duration = Duration::from_secs(2);
 
-/// What connections share.
+/// State shared by all connections.
 pub struct Shared<B> {
-    /// What is served.
+    /// The layer that is served.
     pub backend: B,
-    /// The bounds.
+    /// The server's bounds.
     pub options: ServerOptions,
-    /// With which certificate, if any.
+    /// The certificate, if any.
     pub tls: Option<TlsAcceptor>,
-    /// The connections there are.
+    /// The open connections.
     pub registry: Arc<Registry>,
-    /// Over what runs.
+    /// Watches running statements.
     pub watch: Arc<Watch>,
 }
 
-/// A server that listens already.
+/// A server that already listens.
 pub struct Server<B> {
     shared: Arc<Shared<B>>,
     listeners: Vec<TcpListener>,
@@ -56,20 +56,20 @@ pub struct Server<B> {
 pub struct Control(Arc<Registry>);
 
 impl Control {
-    /// Lets transactions come to their end; said twice, ends at once.
+    /// Lets transactions end; a second call ends them at once.
     pub fn end(&self) {
         let is_draining = self.0.stage() == Stage::Draining;
         self.0.go_to(if is_draining { Stage::Ending } else { Stage::Draining });
     }
 
-    /// How many clients have a session.
+    /// Returns how many clients have a session.
     pub fn sessions(&self) -> usize {
         self.0.sessions()
     }
 }
 
 impl<B: Backend> Server<B> {
-    /// Listens. Has to be called within the runtime that [`ServerOptions::runtime`] makes, or one like it.
+    /// Starts to listen. Has to be called within the runtime that [`ServerOptions::runtime`] makes, or one like it.
     pub fn listen(
         backend: B,
         options: ServerOptions,
@@ -87,12 +87,12 @@ impl<B: Backend> Server<B> {
         })
     }
 
-    /// Where it listens.
+    /// Returns the addresses that it listens on.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners.iter().map(TcpListener::local_addr).collect()
     }
 
-    /// What ends it.
+    /// Returns the control that ends the server.
     pub fn control(&self) -> Control {
         Control(self.shared.registry.clone())
     }
@@ -124,11 +124,11 @@ impl<B: Backend> Server<B> {
     }
 }
 
-/// Waits for a stage, or a time, or something else.
+/// Waits for a stage, a time limit, or another condition.
 async fn wait(registry: &Registry, stage: Stage, limit: Duration, or: impl Fn(&Registry) -> bool) {
     let reached = async {
         while registry.stage() < stage && !or(registry) {
-            // The end of a server is not worth a way to be told of every connection's.
+            // The end of a server is not worth a notification by every connection.
             sleep(Duration::from_millis(10)).await;
         }
     };
@@ -160,7 +160,7 @@ async fn accept<B: Backend>(listener: TcpListener, shared: Arc<Shared<B>>) {
     }
 }
 
-/// Sends without delay, and finds out when the other side is no longer there.
+/// Makes the socket send without delay, and detect that the other side is gone.
 fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(10));

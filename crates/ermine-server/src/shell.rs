@@ -42,7 +42,8 @@ fn local(database: &SqlDatabase, dir: &Path) -> Local {
     Local::new(database, &user, &name, &place.display().to_string())
 }
 
-/// Where is kept what was typed: `ERMINE_HISTORY`, which may be empty for nowhere, or a file where the XDG rules want it.
+/// Returns the file for typed lines: `ERMINE_HISTORY`, which may be empty for none, or a file where the XDG rules want
+/// it.
 fn history() -> Option<PathBuf> {
     if let Some(path) = env::var_os("ERMINE_HISTORY") {
         return (!path.is_empty()).then(|| path.into());
@@ -52,7 +53,7 @@ fn history() -> Option<PathBuf> {
     Some(state.join("ermine/history"))
 }
 
-/// A variable of the environment that says something.
+/// Returns a variable of the environment that is not empty.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -1,7 +1,8 @@
-//! The SQL layer as a backend: all that the server knows of [`ermine_sql::Session`].
+//! The SQL layer as a backend: all code of the server that depends on [`ermine_sql::Session`].
 //!
-//! The layer hands rows to whoever asks for them without stopping. So a portal that is fetched in parts is run at once, and the rest of its
-//! rows is kept, up to 256 MiB ([`KeptRows`]), and counts against `work_mem` and the database's memory.
+//! The layer passes rows to its caller without stopping. So a portal that is fetched in parts is run to its end at the
+//! first fetch, and the rest of its rows is kept, up to 256 MiB ([`KeptRows`]), and counts against `work_mem` and the
+//! database's memory.
 
 use std::{
     num::NonZeroU32,
@@ -16,14 +17,14 @@ use ermine_sql::{
     verifier::Verifier,
 };
 
-/// A database with tables that SQL knows.
+/// A database with the tables of SQL.
 pub struct SqlBackend {
     database: SqlDatabase,
     waits: bool,
 }
 
 impl SqlBackend {
-    /// `waits`: transactions wait for one another ([`ermine::Scheme::waits`]).
+    /// `waits` says whether transactions wait for one another ([`ermine::Scheme::waits`]).
     pub fn new(database: SqlDatabase, waits: bool) -> Self {
         Self { database, waits }
     }
@@ -38,13 +39,13 @@ pub struct SqlPortal {
     parameters: Vec<Value>,
     /// The memory of the parameters.
     _held: Held,
-    /// What was run and not fetched.
+    /// The rows that were computed and not fetched.
     kept: Option<Kept>,
 }
 
 #[derive(Default)]
 struct Kept {
-    /// Where settings have changed that it is written by.
+    /// The environment that the rows are written with, where settings have changed.
     environment: Option<Environment>,
     columns: Vec<Column>,
     rows: KeptRows,
@@ -123,7 +124,7 @@ impl Session for SqlSession {
             return kept.fetch(limit, rows);
         }
         if !last {
-            // More comes before the client asks for the end: one transaction with that.
+            // More statements follow before the client asks for the end: they are one transaction.
             self.0.begin_implicit();
         }
         if limit.is_none() || portal.statement.is_copy() {
@@ -210,7 +211,7 @@ impl Kept {
         }
         rows.columns(&self.columns)?;
         let count = self.rows.fetch(limit.map_or(usize::MAX, |limit| limit.get() as usize), rows)?;
-        // As PostgreSQL: as many rows as were wanted may be all, but that is found out with the next.
+        // As in PostgreSQL: the rows fetched may be all, but only the next fetch finds that out.
         if !self.columns.is_empty() && limit.is_some_and(|limit| count == limit.get() as usize) {
             return Ok(Fetched::Suspended);
         }

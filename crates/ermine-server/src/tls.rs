@@ -11,7 +11,7 @@ use tokio_rustls::{
     },
 };
 
-/// Reads a certificate, maybe with those it is signed by, and its key.
+/// Reads a certificate, optionally with those it is signed by, and its key.
 pub fn acceptor(certificate: &Path, key: &Path) -> io::Result<TlsAcceptor> {
     let at = |path: &Path, error: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! `ermined user`: the statements about users, for who has no session yet.
+//! `ermined user`: the statements about users, for an operator who has no session yet.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -37,7 +37,7 @@ pub fn list(place: &Place) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A session of nobody.
+/// Opens a session without a user.
 fn open(place: &Place) -> Result<Session, Failure> {
     let Place { dir, engine } = place;
     check_exists(dir)?;
@@ -58,7 +58,7 @@ fn run(session: &mut Session, text: &str) -> Result<Gathered, SqlError> {
     Ok(gathered)
 }
 
-/// A name as statements write it.
+/// Returns a name as statements write it.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -7,7 +7,7 @@ use ermine_sql::SqlDatabase;
 
 use crate::{Failure, arguments::Verify, failed};
 
-/// Findings that are told one by one.
+/// Maximum number of findings that are printed one by one.
 const FINDINGS_MAX: usize = 100;
 
 pub fn verify(arguments: &Verify) -> Result<(), Failure> {

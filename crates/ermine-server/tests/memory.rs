@@ -1,8 +1,9 @@
-//! Goal: a server in little memory is not killed. Writes fail with 53200 when it is full, reads and deletes go on, and what was deleted serves new
-//! rows; a statement that gathers too much, or a message that is too long, fails alone. What is counted is what is taken.
+//! Goal: a server with little memory is not killed. Writes fail with 53200 when it is full, reads and deletes go on,
+//! and the memory of deleted rows serves new ones; a statement that gathers too much, or a message that is too long,
+//! fails alone. The memory counted is the memory taken.
 //!
-//! Method: `ermined` itself, in an address space that is limited (`RLIMIT_AS`), so that an allocation too many ends it. The largest memory that it
-//! had (`VmHWM`) is held against the limit.
+//! Method: `ermined` itself, in an address space that is limited (`RLIMIT_AS`), so that an allocation too many ends it.
+//! Its peak memory (`VmHWM`) is compared with the limit.
 
 #![cfg(target_os = "linux")]
 
@@ -47,7 +48,7 @@ impl Server {
         Self { process, port }
     }
 
-    /// Runs a script; what it printed, or its error.
+    /// Runs a script; returns its output, or its error.
     fn run(&self, sql: &str) -> Result<String, String> {
         let output = Command::new(env!("CARGO_BIN_EXE_ermined"))
             .args([
@@ -66,14 +67,14 @@ impl Server {
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
-    /// The largest memory that it has had, in bytes.
+    /// Returns the peak of its memory, in bytes.
     fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
     }
 
-    /// Ends it as SIGTERM does; it must not have ended before.
+    /// Ends it by SIGTERM; it must not have ended before.
     fn end(mut self) {
         assert!(self.process.try_wait().unwrap().is_none(), "the server has ended by itself");
         let id = rustix::process::Pid::from_child(&self.process);
@@ -88,12 +89,12 @@ fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// How many rows of a kind there are: few enough to be read in a full database.
+/// Returns the number of rows of a kind: few enough to be read in a full database.
 fn count(server: &Server, kind: u64) -> u64 {
     server.run(&format!("SELECT count(*) FROM tea WHERE kind = {kind}")).unwrap().parse().unwrap()
 }
 
-/// Inserts rows, of each kind as many, until there is no more room; gives how many.
+/// Inserts rows, equally many of each kind, until there is no more room; returns how many.
 fn fill(server: &Server) -> u64 {
     let insert =
         "INSERT INTO tea SELECT nextval('numbers'), repeat('leaf', 250), n % 100 FROM generate_series(1, 500) AS s(n)";
@@ -116,19 +117,19 @@ fn a_full_server_goes_on() {
         let rows = fill(&server);
         println!("{scheme}: full with {rows} rows");
         assert!(rows > 20_000, "{scheme}: {rows}");
-        // Statement by statement, as one that deletes everything keeps everything until it commits.
+        // In several statements, because one that deletes everything keeps everything until it commits.
         for kind in 0..50 {
             server.run(&format!("DELETE FROM tea WHERE kind = {kind}")).unwrap();
         }
         assert_eq!((count(&server, 0), count(&server, 99)), (0, rows / 100));
-        // What was deleted serves new rows, with other keys.
+        // The memory of deleted rows serves new rows, with other keys.
         let again = fill(&server);
         println!("{scheme}: full again with {again} more");
         assert!(again >= rows * 4 / 10, "{scheme}: {again} rows after half of {rows} were deleted");
         server.end();
         let server = Server::start(&path, &arguments);
         assert_eq!((count(&server, 0), count(&server, 99)), (again / 100, (rows + again) / 100));
-        // When it is full, the quick way out is open, too.
+        // In a full database, dropping a table works, too.
         server.run("CREATE TABLE empty (a int); DROP TABLE empty").unwrap();
         for kind in 0..100 {
             server.run(&format!("DELETE FROM tea WHERE kind = {kind}")).unwrap();
@@ -136,7 +137,7 @@ fn a_full_server_goes_on() {
         assert_eq!(count(&server, 99), 0);
         fill(&server);
         server.run("TRUNCATE tea").unwrap();
-        // What it had is freed in the background.
+        // The table's memory is freed in the background.
         let insert = "INSERT INTO tea SELECT n, repeat('leaf', 250), 1 FROM generate_series(1, 500) AS s(n)";
         let mut last = String::new();
         let is_free = (0..600).any(|_| {
@@ -149,7 +150,7 @@ fn a_full_server_goes_on() {
     }
 }
 
-/// Bytes that a server may take beside what it counts: its program, stacks, and what its allocator loses.
+/// Bytes that a server may take beside those it counts: its program, stacks, and the overhead of its allocator.
 const UNCOUNTED: u64 = 96 << 20;
 
 #[test]
@@ -191,7 +192,7 @@ fn statements_that_gather_too_much_fail_alone() {
         "COPY (SELECT repeat('x', 20000000)::bytea) TO STDOUT".into(),
         "SET work_mem = '1MB'; SELECT length(repeat('x', 2000000))".into(),
     ] {
-        // By itself, in a server that has run nothing else.
+        // Alone, in a server that has run nothing else.
         let path = directory("statement");
         let fresh = Server::start(&path, &["--memory-limit", "96"]);
         let idle = fresh.peak();
@@ -202,12 +203,13 @@ fn statements_that_gather_too_much_fail_alone() {
         assert!(took <= 96, "{statement} took {took} MiB");
         fresh.end();
         std::fs::remove_dir_all(&path).unwrap();
-        // And behind the others.
+        // And after the other statements.
         let error = server.run(&statement).unwrap_err();
         assert!(error.contains("53200"), "{statement}: {error}");
         assert_eq!(server.run("SELECT 1").unwrap(), "1");
     }
-    // The tree of a text is not made where it would not fit. The shell sends the text from a file, as an argument could not be so long.
+    // The parser's tree of a text is not built if it would not fit. The shell sends the text from a file, as an
+    // argument could not be so long.
     let script = path.with_extension("sql");
     std::fs::write(&script, format!("SELECT count(*) FROM (VALUES {values}) AS v;")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ermined"))
@@ -217,7 +219,7 @@ fn statements_that_gather_too_much_fail_alone() {
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && error.contains("53200"), "{error}");
-    // What all of them took is free again.
+    // All the memory that they took is free again.
     assert_eq!(server.run("SELECT length(repeat('x', 30000000))").unwrap(), "30000000");
     std::fs::remove_file(&script).unwrap();
     server.end();
@@ -246,7 +248,7 @@ fn statements_side_by_side_have_one_limit() {
     std::fs::remove_dir_all(&path).unwrap();
 }
 
-/// A client that sends what it wants, and the kinds of what it gets.
+/// A client that sends arbitrary messages, and returns the kinds of the replies.
 struct Raw(TcpStream);
 
 impl Raw {
@@ -259,7 +261,7 @@ impl Raw {
         raw
     }
 
-    /// The beginning of a message of so many bytes.
+    /// Sends the beginning of a message of `length` bytes.
     fn begin(&mut self, kind: u8, length: usize) {
         self.0.write_all(&[kind]).unwrap();
         self.0.write_all(&(length as u32 + 4).to_be_bytes()).unwrap();
@@ -284,7 +286,7 @@ impl Raw {
         (header[0], body)
     }
 
-    /// Reads until the server is ready, or wants to be copied to; gives the code of an error.
+    /// Reads until the server is ready, or asks for copied data; returns the code of an error.
     fn until_ready(&mut self) -> Option<String> {
         let mut state = None;
         loop {
@@ -308,7 +310,7 @@ fn messages_count_as_they_come() {
     let server = Server::start(&path, &["--memory-limit", "64"]);
     let out_of_memory = Some("53200".to_owned());
     server.run("CREATE TABLE tea (name text)").unwrap();
-    // What is announced takes nothing.
+    // An announced message takes no memory.
     let before = server.peak();
     let mut announced: Vec<_> = (0..40).map(|_| Raw::connect(&server)).collect();
     for raw in &mut announced {
@@ -319,13 +321,13 @@ fn messages_count_as_they_come() {
     assert_eq!(raw.query("SELECT 1"), None);
     assert!(server.peak() < before + (32 << 20), "{} MiB, then {} MiB", before >> 20, server.peak() >> 20);
     drop(announced);
-    // What comes counts. A message for which there is no memory fails, and the connection goes on.
+    // Received bytes count. A message for which there is no memory fails, and the connection goes on.
     let long = vec![b'x'; MESSAGE];
     for _ in 0..3 {
         raw.send(b'Q', &long);
         assert_eq!(raw.until_ready(), out_of_memory);
         assert_eq!(raw.query("SELECT 1"), None);
-        // Up to Sync nothing else is done.
+        // No other message is executed up to Sync.
         raw.send(b'P', &long);
         raw.send(b'P', b"\0SELECT 2\0\0\0");
         raw.send(b'S', b"");
@@ -338,7 +340,7 @@ fn messages_count_as_they_come() {
         assert_eq!(raw.until_ready(), out_of_memory);
         assert_eq!(raw.query("SELECT 1"), None);
     }
-    // Parameters that wait in portals.
+    // Parameters held in portals.
     raw.send(b'P', b"s\0SELECT length($1::text)\0\0\0");
     for portal in 0..8 {
         let text = vec![b'x'; 10 << 20];

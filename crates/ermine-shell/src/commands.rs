@@ -1,4 +1,4 @@
-//! Commands of the shell: what begins with a backslash.
+//! Commands of the shell, which begin with a backslash.
 
 use std::{io, path::Path};
 
@@ -30,7 +30,7 @@ Output
                          how rows are shown; without more, how they are
 In a terminal, Ctrl-C gives up what is being typed or ends the statement that runs; Ctrl-D ends.";
 
-/// Runs a command, which comes without its backslash.
+/// Runs a command, which is passed without its backslash.
 pub fn run(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outcome> {
     let (name, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
     let origin = lines.origin();
@@ -74,14 +74,14 @@ pub fn run(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outco
     }
 }
 
-/// Commands that do not take anything.
+/// Commands that accept only certain arguments, or none.
 const NAMES: [&str; 8] = ["q", "quit", "i", "include", "?", "help", "conninfo", "out"];
 
 fn said(written: io::Result<()>) -> io::Result<Outcome> {
     written.map(|()| Outcome::Done)
 }
 
-/// Changes how something is shown, and tells how it is now.
+/// Changes a setting of the layout, and reports its new value.
 fn set(shell: &mut Shell, name: &str, words: &[&str]) -> Result<(), String> {
     let layout = &mut shell.layout;
     let told = match (name, words) {
@@ -125,7 +125,7 @@ fn on(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
 }
 
-/// What a switch is set to; without a word, to the other side.
+/// Returns the new state of a switch; without a word, the opposite of its current state.
 fn switched(is_on: bool, words: &[&str]) -> Result<bool, String> {
     match words {
         [] => Ok(!is_on),
@@ -135,7 +135,7 @@ fn switched(is_on: bool, words: &[&str]) -> Result<bool, String> {
     }
 }
 
-/// The words of a command's line; blanks are inside of single quotes, where `''` is a quote.
+/// Splits a command's line into words; single quotes enclose blanks, and `''` inside of them is a quote.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();

@@ -10,7 +10,7 @@ use crate::{
     shell::{Outcome, Shell},
 };
 
-/// Runs what stands behind `\copy`.
+/// Runs `\copy` with the text that follows it.
 pub fn copy(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outcome> {
     let origin = lines.origin();
     let Copy { relation, is_from, place, options } = match Copy::parse(text) {
@@ -36,13 +36,13 @@ pub fn copy(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outc
     }
 }
 
-/// What is to be copied where.
+/// The parts of a `\copy`.
 #[derive(PartialEq, Eq, Debug)]
 struct Copy<'t> {
-    /// A table, maybe with columns, or a query in parentheses.
+    /// A table, optionally with columns, or a query in parentheses.
     relation: &'t str,
     is_from: bool,
-    /// A file; `None`: where the command comes from, or the output.
+    /// A file; `None` means the source of the command, or the output.
     place: Option<String>,
     options: &'t str,
 }
@@ -72,7 +72,7 @@ impl<'t> Copy<'t> {
     }
 }
 
-/// The word that says where to, outside of quotes and parentheses, and its place.
+/// Returns the word that gives the direction, outside of quotes and parentheses, and its place.
 fn direction(text: &str) -> Option<(usize, &str)> {
     let (mut depth, mut quote) = (0usize, None);
     let mut begin = None;
@@ -98,7 +98,7 @@ fn direction(text: &str) -> Option<(usize, &str)> {
     None
 }
 
-/// A path up to its closing quote, and what follows.
+/// Returns a path up to its closing quote, and the text behind it.
 fn quoted_path(mut rest: &str) -> Result<(String, &str), String> {
     let mut path = String::new();
     loop {

@@ -1,4 +1,5 @@
-//! What there is in a database: `\d` and its relatives, by queries of the catalog, so that they are the same in process and on a server.
+//! The content of a database: `\d` and its relatives, by queries of the catalog, so that they are the same in process
+//! and on a server.
 
 use std::io;
 
@@ -8,12 +9,12 @@ use crate::{
     statements::{Failure, Table},
 };
 
-/// What is asked for.
+/// The kind of description that a command asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Relations of these kinds, as `pg_class.relkind` has them.
     Relations(&'static str),
-    /// Relations of a name, with what they have.
+    /// Relations of a name, with their columns and indexes.
     Details,
     Schemas,
     Databases,
@@ -21,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// That a command asks for.
+    /// Returns the kind that a command asks for.
     pub fn of(command: &str) -> Option<Self> {
         Some(match command {
             "d" => Self::Details,
@@ -36,7 +37,7 @@ impl Kind {
     }
 }
 
-/// Shows it; with a pattern, those that it fits.
+/// Shows a description; with a pattern, only of the objects that it matches.
 pub fn describe(shell: &mut Shell, kind: Kind, pattern: Option<&str>) -> io::Result<Result<(), Box<Failure>>> {
     match (kind, pattern) {
         (Kind::Details, Some(pattern)) => details(shell, pattern),
@@ -128,7 +129,7 @@ fn details(shell: &mut Shell, pattern: &str) -> io::Result<Result<(), Box<Failur
     Ok(Ok(()))
 }
 
-/// A relation that has been found.
+/// A relation that was found.
 struct Relation {
     oid: String,
     schema: String,
@@ -138,7 +139,7 @@ struct Relation {
 }
 
 impl Relation {
-    /// Its columns, and the lines below them.
+    /// Returns the relation's columns, and the lines below them.
     fn look(&self, shell: &mut Shell) -> Result<(Table, Vec<String>), Box<Failure>> {
         let oid = &self.oid;
         if self.letter == "S" {
@@ -184,13 +185,13 @@ impl Relation {
     }
 }
 
-/// The values of a query of texts.
+/// Returns the values of a query of texts.
 fn texts_of(shell: &mut Shell, query: &str) -> Result<Vec<String>, Box<Failure>> {
     Ok(shell.query(query)?.rows.into_iter().flatten().flatten().collect())
 }
 
-/// What a name has to fit, as psql has it: `*` and `?` stand for others, a dot is between schema and name, what is in double quotes is
-/// meant as it is, and the rest in small letters. Kept as regular expressions.
+/// A pattern for names, as in psql: `*` and `?` are wildcards, a dot separates schema and name, text in double quotes
+/// is literal, and the rest is folded to lower case. Stored as regular expressions.
 #[derive(PartialEq, Eq, Debug)]
 struct Pattern {
     schema: Option<String>,
@@ -220,7 +221,8 @@ impl Pattern {
         Self { schema, name }
     }
 
-    /// The condition that relations `c` of schemas `n` fit; without a pattern, that they are nobody's but the users'.
+    /// Returns the condition that relations `c` of schemas `n` match; without a pattern, that they are not the
+    /// system's.
     fn condition(pattern: Option<&str>) -> String {
         let Some(pattern) = pattern.map(Self::new) else {
             return "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'".to_owned();
@@ -230,7 +232,7 @@ impl Pattern {
     }
 }
 
-/// The condition that the whole of a column fits a regular expression.
+/// Returns the condition that the whole of a column matches a regular expression.
 fn fits(column: &str, expression: &str) -> String {
     format!("{column} ~ {}", literal(&format!("^({expression})$")))
 }

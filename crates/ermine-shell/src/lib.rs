@@ -1,18 +1,20 @@
 //! A prompt for SQL, on a database in this process or on a server.
 //!
-//! [`Statements`] is what runs statements; [`Local`] and [`Connected`] are two of them, and nothing above knows which it has. [`run`] takes
-//! statements and commands from a script or from who types them, and shows what comes of them.
+//! [`Statements`] is the interface for running statements; [`Local`] and [`Connected`] implement it, and no code above
+//! depends on which one it has. [`run`] takes statements and commands from a script or from a user, and shows their
+//! results.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `statements` | what is asked of whatever runs statements |
-//! | `local`, `connected` | in this process; on a server |
-//! | `input` | lines, typed or not; what they are cut into |
+//! | `statements` | the interface for running statements |
+//! | `local`, `connected` | its implementations, in this process and on a server |
+//! | `input` | lines, typed or not; the pieces they are cut into |
 //! | `output`, `report` | rows; failures |
-//! | `commands`, `describe`, `copy` | what begins with a backslash; `\d`; `\copy` |
-//! | `shell` | one after the other |
+//! | `commands`, `describe`, `copy` | commands with a backslash; `\d`; `\copy` |
+//! | `shell` | running one after the other |
 //!
-//! It is a crate of its own, beside the server: it knows SQL's sessions and the protocol's other side, and nothing of how clients are served.
+//! It is a crate of its own, beside the server: it depends on SQL's sessions and the client's side of the protocol, and
+//! on nothing that serves clients.
 
 #![forbid(unsafe_code)]
 

@@ -15,12 +15,12 @@ use crate::statements::{Column, Ends, Failure, Reply, Standing, Statements, Tabl
 /// A session of a database that is open in this process.
 pub struct Local {
     session: Session,
-    /// Where the database is.
+    /// The location of the database.
     place: String,
 }
 
 impl Local {
-    /// Begins a session; `name` is what the database is called, `place` where it is.
+    /// Begins a session; `name` is the database's name, `place` its location.
     pub fn new(database: &SqlDatabase, user: &str, name: &str, place: &str) -> Self {
         Self { session: database.session(user, name), place: place.to_owned() }
     }
@@ -28,7 +28,7 @@ impl Local {
 
 impl Statements for Local {
     fn run(&mut self, text: &str, ends: Ends<'_>, replies: &mut Vec<Reply>) -> Result<(), Box<Failure>> {
-        // One that came too late for what it was meant for.
+        // Drop a cancellation that came too late for its statement.
         self.session.cancel().store(false, Ordering::Relaxed);
         let environment = self.session.environment().clone();
         let before = replies.len();
@@ -46,7 +46,7 @@ impl Statements for Local {
         }
         for completion in completions {
             completion.wait().map_err(|error| {
-                // They told of what may not last.
+                // The replies report changes that may not last.
                 replies.truncate(before);
                 failure("FATAL", &error)
             })?;
@@ -77,10 +77,10 @@ impl Statements for Local {
     }
 }
 
-/// Bytes that are copied at once.
+/// Bytes that are copied in one piece.
 const PIECE: usize = 64 << 10;
 
-/// Goes on with a COPY FROM STDIN to its end.
+/// Runs a COPY FROM STDIN to its end.
 fn copy_in(session: &mut Session, source: &mut dyn Read, rows: &mut dyn Rows) -> ermine_sql::Result<Completion> {
     let mut piece = vec![0; PIECE];
     loop {
@@ -95,14 +95,14 @@ fn copy_in(session: &mut Session, source: &mut dyn Read, rows: &mut dyn Rows) ->
     }
 }
 
-/// Makes replies of what comes.
+/// Turns the rows of statements into replies.
 struct Replying<'r> {
     environment: Environment,
     replies: &'r mut Vec<Reply>,
-    /// Where goes what is copied.
+    /// Receives the data that is copied out.
     sink: &'r mut dyn Write,
     is_copied_out: bool,
-    /// Of the statement that runs.
+    /// The rows of the running statement.
     table: Option<Table>,
     types: Vec<SqlType>,
 }
@@ -155,7 +155,7 @@ impl Rows for Replying<'_> {
         if let Some(table) = &mut self.table {
             table.rows.clear();
         }
-        // What was copied has left.
+        // Data that was copied out cannot be recalled.
         !self.is_copied_out
     }
 }
@@ -226,7 +226,7 @@ mod tests {
         });
         let failure = run(&mut local, "SELECT count(*) FROM n a, n b, n c WHERE a.a + b.a + c.a = 0").0.unwrap_err();
         assert_eq!(failure.state, "57014");
-        // Too late for that one, and not meant for the next.
+        // The cancellation is too late for that statement, and must not affect the next.
         cancelling.join().unwrap()();
         run(&mut local, "SELECT count(*) FROM n").0.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Failures as people read them, with the place in the statement.
+//! Failures in a form for people, with the place in the statement.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,12 @@ use unicode_width::UnicodeWidthChar as _;
 
 use crate::statements::Failure;
 
-/// How wide the part of a line is that is shown.
+/// Maximum width of the part of a line that is shown.
 const SHOWN: usize = 60;
-/// So much of it stands behind the place at least.
+/// Minimum width of the part shown behind the place.
 const BEHIND: usize = 10;
 
-/// Writes what happened with a text; `origin` is the file and line that it came from, if anybody should be told.
+/// Writes a failure of a text; `origin` is the file and line of the text, if they are to be reported.
 pub fn write(failure: &Failure, text: &str, origin: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
     let Failure { severity, state, message, detail, hint, context, position } = failure;
     if let Some(origin) = origin {
@@ -33,7 +33,8 @@ pub fn write(failure: &Failure, text: &str, origin: Option<&str>, out: &mut dyn 
     Ok(())
 }
 
-/// The line with the character of that number, from 1 on, as much of it as fits, and blanks up to below the character.
+/// Returns the line with the character of that number, from 1 on, as much of it as fits, and blanks up to the column of
+/// the character.
 fn excerpt(text: &str, position: usize) -> Option<(String, String)> {
     let at = position.checked_sub(1)?;
     let place = text.char_indices().map(|(byte, _)| byte).chain([text.len()]).nth(at)?;

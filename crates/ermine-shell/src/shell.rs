@@ -1,7 +1,7 @@
-//! The shell itself: takes statements and commands from lines, has them run, and shows what came of them.
+//! The shell itself: takes statements and commands from lines, has them run, and shows their results.
 //!
-//! Rows and tags go to the output, everything else to the standard error. Nothing is shown of a statement before it has ended, so nothing is
-//! shown that may not last.
+//! Rows and tags go to the output, everything else to the standard error. Nothing of a statement is shown before it has
+//! ended, so that nothing is shown that may not last.
 
 use std::{
     fs::File,
@@ -27,25 +27,25 @@ use crate::{
     statements::{Ends, Failure, Reply, Standing, Statements, Table},
 };
 
-/// What a shell is asked for.
+/// The task of a shell.
 #[derive(Default)]
 pub struct Task {
-    /// What is to be run instead of what is typed.
+    /// Steps to run instead of typed lines.
     pub steps: Vec<Step>,
-    /// Whether a script goes on after what failed.
+    /// Whether a script goes on after a failure.
     pub goes_on: bool,
-    /// How rows are shown.
+    /// The layout of rows.
     pub layout: Layout,
-    /// No tags, and nothing about settings.
+    /// Whether tags and reports about settings are left out.
     pub is_quiet: bool,
-    /// Where is kept what was typed.
+    /// The file of the history.
     pub history: Option<PathBuf>,
 }
 
-/// Something to run.
+/// A part of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// One text, sent as it is; or one command.
+    /// A text, sent unchanged; or a command.
     Text(String),
     /// Statements and commands of a file; `-` is the standard input.
     File(PathBuf),
@@ -54,15 +54,15 @@ pub enum Step {
 /// How a statement or command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Well.
+    /// It succeeded.
     Done,
-    /// It failed, and was told so.
+    /// It failed, and the failure was reported.
     Failed,
-    /// Nothing more is to be run.
+    /// The shell is to end.
     Quit,
 }
 
-/// Files that run files, so deep at most.
+/// Maximum depth of files that run files.
 const DEPTH: usize = 32;
 
 /// A shell.
@@ -73,12 +73,12 @@ pub struct Shell {
     pub(crate) is_quiet: bool,
     goes_on: bool,
     output: Box<dyn Write>,
-    /// Ctrl-C, since the last statement began.
+    /// Whether Ctrl-C was pressed since the last statement began.
     interrupted: Arc<AtomicBool>,
     depth: usize,
 }
 
-/// Runs what is asked for, or else what is typed or comes from a pipe; whether all of it went well.
+/// Runs the task's steps, or else lines that are typed or come from a pipe; returns whether all of it succeeded.
 pub fn run(statements: Box<dyn Statements>, task: Task, is_typed: bool) -> io::Result<bool> {
     let mut shell = Shell {
         statements,
@@ -92,14 +92,14 @@ pub fn run(statements: Box<dyn Statements>, task: Task, is_typed: bool) -> io::R
     };
     let done = shell.steps(&task.steps, is_typed.then_some(task.history));
     match done.and_then(|went_well| shell.output.flush().map(|()| went_well)) {
-        // Whoever reads has read enough, like `head`.
+        // The reader of the output has read enough, like `head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         done => done,
     }
 }
 
 impl Shell {
-    /// `typed`: where to keep what is typed, if somebody types.
+    /// Runs steps. `typed` is set if a user types lines, with the file of the history.
     fn steps(&mut self, steps: &[Step], typed: Option<Option<PathBuf>>) -> io::Result<bool> {
         if steps.is_empty() {
             let mut lines = match typed {
@@ -132,7 +132,7 @@ impl Shell {
         Ok(went_well)
     }
 
-    /// From now on Ctrl-C ends the statement that runs, not the shell.
+    /// Makes Ctrl-C end the running statement, not the shell.
     fn listen(&self) -> io::Result<()> {
         let mut signals = Signals::new([SIGINT])?;
         let (interrupted, cancel) = (self.interrupted.clone(), self.statements.canceller());
@@ -160,7 +160,7 @@ impl Shell {
         outcome
     }
 
-    /// Runs lines up to their end; whether something of them failed. What fails that is typed only concerns who types it.
+    /// Runs lines up to their end; returns whether any of them failed. A failure of a typed line does not count.
     fn lines(&mut self, lines: &mut Lines) -> io::Result<Outcome> {
         let mut splitter = Splitter::default();
         let mut outcome = Outcome::Done;
@@ -187,7 +187,7 @@ impl Shell {
                 };
                 match ended {
                     Outcome::Done => {}
-                    // Of these lines; whoever had them run goes on.
+                    // Ends only these lines; the caller goes on.
                     Outcome::Quit => return Ok(outcome),
                     Outcome::Failed if self.statements.standing() == Standing::Lost => return Ok(Outcome::Failed),
                     Outcome::Failed if lines.is_terminal() => {}
@@ -196,7 +196,7 @@ impl Shell {
                 }
             }
         }
-        // The last statement of a file may be without its end; one that is being typed is given up.
+        // The last statement of a file may lack its end; an unfinished statement that is being typed is dropped.
         let rest = splitter.take();
         if lines.is_terminal() {
             writeln!(io::stdout())?;
@@ -206,17 +206,18 @@ impl Shell {
         Ok(outcome)
     }
 
-    /// Whether a script may go on after something failed.
+    /// Whether a script may go on after a failure.
     fn may_go_on(&self) -> bool {
         self.goes_on && !self.interrupted.load(Ordering::Relaxed) && self.statements.standing() != Standing::Lost
     }
 
-    /// Runs a statement and shows what came of it; what it copies is among the lines, or goes to the output.
+    /// Runs a statement and shows its result; the data that it copies in is among the lines, the data that it copies
+    /// out goes to the output.
     fn statement(&mut self, text: &str, lines: &mut Lines) -> io::Result<Outcome> {
         self.execute(text, lines, None, None)
     }
 
-    /// As [`Shell::statement`], with other ends of what it copies.
+    /// As [`Shell::statement`], with other ends for the copied data.
     pub(crate) fn execute(
         &mut self,
         text: &str,
@@ -259,7 +260,7 @@ impl Shell {
 
     fn show(&mut self, reply: &Reply, text: &str, is_sent_elsewhere: bool) -> io::Result<()> {
         match reply {
-            // Below what was copied, it would be taken for a part of that.
+            // On the output, below the copied data, the tag would be taken for a part of them.
             Reply::CopiedOut { tag } if is_sent_elsewhere => self.confirm(tag),
             Reply::CopiedOut { .. } => Ok(()),
             Reply::Notice(notice) => {
@@ -270,7 +271,7 @@ impl Shell {
                 if let Some(table) = table {
                     self.layout.write(table, &Frame::COUNT, &mut self.output)?;
                 }
-                // The number below rows says as much.
+                // The number below the rows has the same information.
                 let is_told =
                     table.is_none() || ["INSERT", "UPDATE", "DELETE"].iter().any(|verb| tag.starts_with(verb));
                 if is_told && !self.is_quiet && !self.layout.rows_only {
@@ -281,7 +282,7 @@ impl Shell {
         }
     }
 
-    /// The rows of a query of the shell's own.
+    /// Returns the rows of a query of the shell's own.
     pub(crate) fn query(&mut self, text: &str) -> Result<Table, Box<Failure>> {
         let mut replies = Vec::new();
         let ends = Ends { source: &mut io::empty(), sink: &mut io::sink() };
@@ -293,46 +294,46 @@ impl Shell {
         Ok(tables.next_back().unwrap_or_default())
     }
 
-    /// What is used, in a sentence.
+    /// Describes the session in a sentence.
     pub(crate) fn description(&self) -> String {
         self.statements.description()
     }
 
-    /// Shows rows of the shell's own.
+    /// Shows a table of the shell's own.
     pub(crate) fn table(&mut self, table: &Table, frame: &Frame) -> io::Result<()> {
         self.layout.write(table, frame, &mut self.output)?;
         self.output.flush()
     }
 
-    /// Tells something on the output.
+    /// Writes a line to the output.
     pub(crate) fn say(&mut self, text: impl std::fmt::Display) -> io::Result<()> {
         self.write(&format!("{text}\n"))
     }
 
-    /// As [`Shell::say`], without an end of the line.
+    /// As [`Shell::say`], without the end of the line.
     pub(crate) fn write(&mut self, text: &str) -> io::Result<()> {
         self.output.write_all(text.as_bytes())?;
         self.output.flush()
     }
 
-    /// Tells what a setting is now.
+    /// Reports a setting's new value.
     pub(crate) fn confirm(&mut self, text: impl std::fmt::Display) -> io::Result<()> {
         if self.is_quiet { Ok(()) } else { self.say(text) }
     }
 
-    /// Tells what failed.
+    /// Reports a failed statement.
     pub(crate) fn fail(&mut self, failure: &Failure, text: &str, origin: Option<String>) -> io::Result<Outcome> {
         self.output.flush()?;
         report::write(failure, text, origin.as_deref(), &mut io::stderr())?;
         Ok(Outcome::Failed)
     }
 
-    /// Tells that something other than a statement failed.
+    /// Reports a failure of something other than a statement.
     pub(crate) fn complain(&mut self, what: impl std::fmt::Display, origin: Option<String>) -> io::Result<Outcome> {
         self.fail(&Failure::of_shell(what), "", origin)
     }
 
-    /// From now on the output goes into a file, or back to the standard output.
+    /// Redirects the output into a file, or back to the standard output.
     pub(crate) fn redirect(&mut self, path: Option<&str>) -> io::Result<()> {
         self.output.flush()?;
         self.output = match path {
@@ -343,7 +344,7 @@ impl Shell {
     }
 }
 
-/// As psql's: the database, what is missing of a statement, and the transaction.
+/// Returns a prompt like psql's: the database, the missing part of a statement, and the transaction.
 fn prompt(database: &str, standing: Standing, splitter: &Splitter) -> String {
     let missing = if splitter.is_begun() { splitter.missing() } else { '=' };
     let standing = match standing {
@@ -358,7 +359,7 @@ fn stdout() -> Box<dyn Write> {
     Box::new(BufWriter::new(io::stdout()))
 }
 
-/// Milliseconds, and longer times also as clocks show them.
+/// Formats milliseconds, and longer times also in the form of a clock.
 fn timing(millis: f64) -> String {
     let seconds = millis / 1e3;
     let clock = match seconds as u64 {

@@ -1,49 +1,51 @@
-//! What the shell asks of whatever runs statements: a session in process ([`crate::local`]) or a server ([`crate::connected`]).
+//! The interface between the shell and the session that runs its statements: in process ([`crate::local`]) or on a
+//! server ([`crate::connected`]).
 
 use std::io::{Read, Write};
 
-/// Something that runs statements.
+/// A session that runs statements.
 pub trait Statements {
-    /// Runs a text of one statement or more. What came of it before it failed is in `replies` as well.
+    /// Runs a text of one statement or more. After a failure, `replies` has the results before it as well.
     fn run(&mut self, text: &str, ends: Ends<'_>, replies: &mut Vec<Reply>) -> Result<(), Box<Failure>>;
 
-    /// Where the session stands.
+    /// Returns the state of the session's transaction.
     fn standing(&self) -> Standing;
 
-    /// Ends the statement that runs, if one does, with 57014; called from another thread.
+    /// Returns a function that ends the running statement, if there is one, with 57014; it is called from another
+    /// thread.
     fn canceller(&self) -> Box<dyn Fn() + Send>;
 
-    /// The database's name, for the prompt.
+    /// Returns the database's name, for the prompt.
     fn database(&self) -> &str;
 
-    /// What is used, as whom, in a sentence.
+    /// Describes the database and the user in a sentence.
     fn description(&self) -> String;
 }
 
-/// Where the bytes of a COPY come from and go to.
+/// The source and the destination of a COPY's bytes.
 pub struct Ends<'a> {
-    /// What `COPY .. FROM STDIN` reads, up to its end.
+    /// The source that `COPY .. FROM STDIN` reads, up to its end.
     pub source: &'a mut dyn Read,
-    /// What `COPY .. TO STDOUT` writes to.
+    /// The destination that `COPY .. TO STDOUT` writes to.
     pub sink: &'a mut dyn Write,
 }
 
-/// What came of a statement.
+/// A result of a statement.
 #[derive(Debug)]
 pub enum Reply {
-    /// It has ended.
+    /// The statement has ended.
     Done {
-        /// Its rows, where it has some.
+        /// Its rows, if it returns any.
         table: Option<Table>,
-        /// What it did: `INSERT 0 1`.
+        /// Its tag: `INSERT 0 1`.
         tag: String,
     },
-    /// It has copied something out, to the end that was given for that.
+    /// The statement has copied data out, to the given sink.
     CopiedOut {
-        /// How much: `COPY 3`.
+        /// Its tag: `COPY 3`.
         tag: String,
     },
-    /// Something was told beside.
+    /// A notice beside the result.
     Notice(Box<Failure>),
 }
 
@@ -52,62 +54,63 @@ pub enum Reply {
 pub struct Table {
     /// The columns.
     pub columns: Vec<Column>,
-    /// The rows, as wide as the columns are many; `None` is NULL.
+    /// The rows, each with a value per column; `None` is NULL.
     pub rows: Vec<Vec<Option<String>>>,
 }
 
 /// A column of a table.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its name.
+    /// The column's name.
     pub name: String,
-    /// Numbers stand at the right.
+    /// Whether the values are numbers, which are aligned to the right.
     pub is_number: bool,
 }
 
 impl Column {
-    /// Of a type.
+    /// Returns a column with a type.
     pub fn new(name: &str, oid: u32) -> Self {
-        // smallint, integer, bigint, oid, real, double precision, money, numeric, and numbers of transactions and commands.
+        // smallint, integer, bigint, oid, real, double precision, money, numeric, and numbers of transactions and
+        // commands.
         let is_number = matches!(oid, 20 | 21 | 23 | 26 | 28 | 29 | 700 | 701 | 790 | 1700 | 5069);
         Self { name: name.to_owned(), is_number }
     }
 }
 
-/// Whether the session is in a transaction.
+/// The state of the session's transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// In none.
+    /// No transaction is open.
     Idle,
-    /// In one.
+    /// A transaction is open.
     Open,
-    /// In one that has failed.
+    /// The open transaction has failed.
     Failed,
     /// There is no session any more.
     Lost,
 }
 
-/// Why a statement failed; also what is told beside it.
+/// The reason why a statement failed; also a notice.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Failure {
     /// `ERROR`, `WARNING` ..
     pub severity: String,
     /// The code; empty where the shell itself failed.
     pub state: String,
-    /// What happened.
+    /// The failure in words.
     pub message: String,
-    /// More of it.
+    /// Further details.
     pub detail: Option<String>,
-    /// What to do.
+    /// Advice.
     pub hint: Option<String>,
-    /// What it happened in.
+    /// The context of the failure.
     pub context: Option<String>,
-    /// Where in the text, in characters from 1 on.
+    /// The place in the text, in characters from 1 on.
     pub position: Option<usize>,
 }
 
 impl Failure {
-    /// Something other than a statement failed.
+    /// Returns a failure of something other than a statement.
     pub fn of_shell(what: impl std::fmt::Display) -> Box<Self> {
         Box::new(Self { message: what.to_string(), ..Self::default() })
     }

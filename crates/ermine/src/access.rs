@@ -1,4 +1,4 @@
-//! The engine's untyped operations, as the typed [`crate::Transaction`] uses them.
+//! The engine's untyped operations, which the typed [`crate::Transaction`] calls.
 //!
 //! Sealed: the engine implements it once for every scheme and once for the enum over them.
 
@@ -12,7 +12,7 @@ use crate::{
     work::Work,
 };
 
-/// Which index of a table a scan walks: the primary one (0) or the n-th secondary one.
+/// The index of a table that a scan walks: the primary one (0) or the n-th secondary one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct IndexOrdinal(pub(crate) u16);
 
@@ -21,7 +21,7 @@ impl IndexOrdinal {
     pub(crate) const PRIMARY: Self = Self(0);
 }
 
-/// Which way a scan walks.
+/// The direction in which a scan walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Direction {
     /// Ascending keys.
@@ -36,20 +36,21 @@ pub enum Direction {
 pub struct ScanRange<'a> {
     /// The table.
     pub table: TableId,
-    /// Which of its indexes.
+    /// The ordinal of the table's index that is walked.
     pub index: IndexOrdinal,
-    /// First key inside.
+    /// First key inside the range.
     pub lower: &'a [u8],
-    /// First key above; `None` for the end.
+    /// First key above the range; `None` for the end.
     pub upper: Option<&'a [u8]>,
-    /// Which way.
+    /// The direction of the walk.
     pub direction: Direction,
-    /// At most so many rows.
+    /// The maximum number of rows.
     pub limit: usize,
 }
 
 impl<'a> ScanRange<'a> {
-    /// How much of it a scan has looked through that has shown so many rows, the last of them `last`, and was broken off or not.
+    /// Returns the part of the range that a scan has examined. The scan has shown `shown` rows, the last of them
+    /// `last`; `broke` says whether the visitor broke it off.
     pub(crate) fn looked_through<'l>(
         &self,
         shown: usize,
@@ -74,21 +75,21 @@ impl<'a> ScanRange<'a> {
     }
 }
 
-/// What a write does when the key is there, and when it is not.
+/// The effect of a write when the key exists, and when it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// Only where the key is missing; [`crate::Error::KeyExists`] otherwise.
+    /// Writes only where the key is missing; [`crate::Error::KeyExists`] otherwise.
     Insert,
-    /// Only where the key is there; says `false` otherwise.
+    /// Writes only where the key exists; returns `false` otherwise.
     Update,
-    /// Either way.
+    /// Writes in both cases.
     Upsert,
 }
 
-/// What a write of a row would meet at the moment.
+/// The obstacle that a write of a row would meet at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLock {
-    /// Nobody; or the scheme only tells by trying.
+    /// No obstacle; or the scheme finds out only by trying.
     Free,
     /// A transaction that has written the row and has not ended.
     Held,
@@ -96,51 +97,52 @@ pub enum RowLock {
     Outdated,
 }
 
-/// What a scan shows rows to, as (index entry key, value); it goes on until told to break.
+/// The visitor of a scan: it gets each row as (index entry key, value), and the scan goes on until told to break.
 pub type Visit<'v, 'a> = dyn FnMut(&[u8], &'a [u8]) -> Result<ControlFlow<()>> + 'v;
 
-/// What is shown a row that a transaction has written: table, key, value; `None`: it deleted the row.
+/// The visitor of the rows that a transaction has written: table, key, value; `None` means that the transaction deleted
+/// the row.
 pub type OwnWrite<'v> = dyn FnMut(&str, &[u8], Option<&[u8]>) -> Result<()> + 'v;
 
-/// What is shown what a transaction has read that has promised to commit: table, and a range of keys.
+/// The visitor of the reads of a transaction that has promised to commit: table, and a range of keys.
 pub type OwnRead<'v> = dyn FnMut(&str, Bound<&[u8]>, Bound<&[u8]>) -> Result<()> + 'v;
 
-/// What [`Access::get_many`] hands values to.
+/// The callback that gets the values of [`Access::get_many`].
 pub type Found<'v, 'a> = dyn FnMut(Option<&'a [u8]>) -> Result<()> + 'v;
 
 /// The operations of a running transaction on bytes.
 pub trait Access: sealed::Sealed {
-    /// The open database that the transaction is of.
+    /// Returns the open database that the transaction belongs to.
     fn database(&self) -> &DatabaseId;
-    /// The value under a key, as this transaction sees it; it stays readable until the transaction ends.
+    /// Returns the value under a key, as this transaction sees it; the value stays readable until the transaction ends.
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
-    /// As [`Access::get`] for several keys, whose values `found` gets in their order.
+    /// Works as [`Access::get`] for several keys; `found` gets their values in the order of the keys.
     fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()>;
-    /// Writes a value; says whether a row was written.
+    /// Writes a value; returns whether a row was written.
     fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool>;
-    /// Deletes a row; says whether there was one.
+    /// Deletes a row; returns whether there was one.
     fn delete(&self, table: TableId, key: &[u8]) -> Result<bool>;
     /// Shows `visit` every row of the range in order, as (index entry key, value).
     fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
-    /// What a write of a row would meet.
+    /// Returns the obstacle that a write of a row would meet.
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
-    /// Promises to commit; false: it cannot.
+    /// Promises to commit; returns false if the transaction cannot promise.
     fn promise(&self) -> Result<bool>;
-    /// Shows what a transaction has read that has promised.
+    /// Shows the reads of a transaction that has promised to commit.
     fn reads(&self, each: &mut OwnRead<'_>) -> Result<()>;
-    /// The number by which others know the transaction.
+    /// Returns the number by which other transactions know this one.
     fn tid(&self) -> Result<Option<Tid>>;
     /// Shows every row that the transaction has written.
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()>;
-    /// What the transaction has done so far.
+    /// Returns the work that the transaction has done so far.
     fn work(&self) -> Result<Work>;
-    /// Marks a point to go back to.
+    /// Marks a point to roll back to.
     fn savepoint(&self) -> Result<Savepoint>;
-    /// Undoes what was written since.
+    /// Undoes the writes since the savepoint.
     fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()>;
-    /// Forgets a point and those after it.
+    /// Forgets the savepoint and those after it.
     fn release(&mut self, savepoint: Savepoint) -> Result<()>;
-    /// Goes on with the snapshot of now, where the transaction may.
+    /// Takes a new snapshot and goes on with it, where the transaction may.
     fn renew_snapshot(&mut self) -> Result<()>;
 }
 
@@ -152,13 +154,13 @@ pub(crate) mod sealed {
 
     /// The end of a transaction.
     pub trait Attempt: super::Access + Sized {
-        /// Says when the commit is durable.
+        /// Reports when the commit is durable.
         type Receipt;
-        /// Commits in memory, or says why not.
+        /// Commits in memory, or returns the reason why it cannot.
         fn commit_async(self) -> Result<Self::Receipt>;
-        /// Undoes what it has written and commits what it has read in memory.
+        /// Undoes the transaction's writes and commits its reads in memory.
         fn commit_reads_async(self) -> Result<Self::Receipt>;
-        /// Why it is over, if it has lost a conflict.
+        /// Returns why the transaction is over, if it has lost a conflict.
         fn doomed(&self) -> Option<Box<Abort>>;
     }
 }

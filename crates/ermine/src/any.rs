@@ -201,15 +201,16 @@ impl<'e, S: SchemeTrait> Attempt for Txn<'e, S> {
         Txn::commit_reads_async(self)
     }
 
-    // Asked for once a transaction.
+    // Called once per transaction.
     #[inline]
     fn doomed(&self) -> Option<Box<Abort>> {
         Txn::doomed(self)
     }
 }
 
-/// What a [`Job`] is run on. Compiled for a scheme by itself (`own`), it does not ask which one it is at each operation; that
-/// costs some two nanoseconds (`any`) and is worth many copies of each procedure only for some of the schemes.
+/// The transaction type that a [`Job`] runs on. A job compiled for one scheme (`own`) does not dispatch on the scheme
+/// at each operation. Dispatching costs some two nanoseconds (`any`); avoiding it is worth the many copies of each
+/// procedure only for some of the schemes.
 macro_rules! access {
     (own $name:ident) => {
         |txn| txn
@@ -219,19 +220,19 @@ macro_rules! access {
     };
 }
 
-/// The body of a transaction, compiled once for all schemes. It keeps its value or error to itself.
+/// The body of a transaction, compiled once for all schemes. It stores its value or error in itself.
 pub(crate) trait Body<'db> {
-    /// One attempt; says whether it has succeeded.
+    /// Makes one attempt; returns whether it has succeeded.
     fn attempt(&mut self, txn: &Transaction<'db>) -> bool;
 
-    /// The attempt has lost a conflict: what it came to is let go, before anything waits.
+    /// Drops the result of an attempt that has lost a conflict, before the thread waits for anything.
     fn lost(&mut self);
 }
 
-/// A job on its way.
+/// A job that is being run.
 struct JobRun<'j, J: Job> {
     job: &'j mut J,
-    /// Of the last attempt.
+    /// Result of the last attempt.
     result: Option<Result<J::Output, J::Error>>,
 }
 
@@ -318,7 +319,7 @@ macro_rules! schemes {
             }
         }
 
-        /// Calls a generic expression on the engine under its own scheme.
+        /// Evaluates a generic expression on the engine under its own scheme.
         macro_rules! with_engine {
             ($any:expr, $engine:ident => $body:expr) => {
                 match $any {
@@ -428,14 +429,14 @@ macro_rules! schemes {
         }
 
         impl AnyAccess<'_> {
-            /// Commits, or says why not; waits as its durability asks.
+            /// Commits, or returns the reason why it cannot; waits as the transaction's durability asks.
             pub(crate) fn commit(self) -> Result<Stamp> {
                 match self.0 {
                     $(AnyTxn::$name(txn) => txn.commit(),)*
                 }
             }
 
-            /// Undoes what it has written and commits what it has read; waits as its durability asks.
+            /// Undoes the transaction's writes and commits its reads; waits as the transaction's durability asks.
             pub(crate) fn commit_reads(self) -> Result<Stamp> {
                 match self.0 {
                     $(AnyTxn::$name(txn) => txn.commit_reads(),)*

@@ -1,5 +1,5 @@
-//! The bare index for the comparison with foreign ones in `ermine-compare`, and its kinds for `ermine bench index`; no part of the
-//! engine's interface.
+//! The bare index for the comparison with foreign ones in `ermine-compare`, and its kinds for `ermine bench index`. It
+//! is no part of the engine's interface.
 
 use crate::{
     epoch::{EpochManager, Guard, Participant},
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{ops::Bound, sync::Arc};
 
-/// How many inserts pass between two attempts to free what splits have left behind.
+/// Number of inserts between two attempts to free the garbage that splits leave behind.
 const RECLAIM_INTERVAL: u32 = 64;
 
 /// An index with the epochs it needs.
@@ -20,7 +20,7 @@ pub struct Index {
     epochs: Arc<EpochManager>,
 }
 
-/// One thread's access to it.
+/// One thread's access to an index.
 pub struct Session<'i> {
     index: &'i index::Index,
     participant: Participant,
@@ -35,21 +35,21 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Builds it from ascending entries.
+    /// Builds the index from ascending entries.
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>) -> Self {
         let epochs = EpochManager::new("index comparison");
         let entries = entries.into_iter().map(|(key, row)| (key, RowId(row)));
         Self { index: index::Index::bulk_load(IndexKind::BTree, &epochs.join_as("bulk load"), entries), epochs }
     }
 
-    /// One a thread.
+    /// Opens a session; each thread needs its own.
     pub fn session(&self) -> Session<'_> {
         Session { index: &self.index, participant: self.epochs.join_as("bench"), batch: Batch::default(), inserts: 0 }
     }
 }
 
 impl Session<'_> {
-    /// Says whether the key is new.
+    /// Inserts an entry; returns whether the key is new.
     pub fn insert(&mut self, key: &[u8], row: u64) -> bool {
         self.inserts += 1;
         if self.inserts.is_multiple_of(RECLAIM_INTERVAL) {
@@ -58,13 +58,13 @@ impl Session<'_> {
         matches!(self.index.insert_if_absent(&self.participant.enter(), key, RowId(row)), Insert::Done(_))
     }
 
-    /// The row of a key.
+    /// Returns the row of a key.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<u64> {
         self.index.get(&self.participant.enter(), key).row.map(|row| row.0)
     }
 
-    /// Hands up to `at_most` entries from `lower` on to `visit`; says how many.
+    /// Hands up to `at_most` entries from `lower` on to `visit`; returns their number.
     #[inline]
     pub fn scan(&mut self, lower: &[u8], at_most: usize, mut visit: impl FnMut(&[u8], u64)) -> usize {
         let guard = self.participant.enter();
@@ -80,12 +80,13 @@ impl Session<'_> {
     }
 }
 
-/// The lines of figure 11 of the HTM paper: a kind of index, and for the radix tree a way to keep readers and writers apart.
+/// The lines of figure 11 of the HTM paper: a kind of index, and for the radix tree a method to synchronize readers and
+/// writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
-    /// The radix tree with nothing, which only a single writer, or readers alone, may use.
+    /// The radix tree without synchronization, for a single writer, or for readers alone.
     ArtUnsynchronized,
-    /// The radix tree with optimistic lock coupling: the engine's.
+    /// The radix tree with optimistic lock coupling, as in the engine.
     ArtOptimistic,
     /// The radix tree with reader-writer locks in the nodes.
     ArtCoupled,
@@ -98,11 +99,11 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// All of them.
+    /// All contenders.
     pub const ALL: [Self; 6] =
         [Self::ArtUnsynchronized, Self::ArtOptimistic, Self::ArtCoupled, Self::ArtCoarse, Self::BTree, Self::Hash];
 
-    /// What it is called in reports.
+    /// Returns the contender's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::ArtUnsynchronized => "art, unsynchronized",
@@ -157,7 +158,7 @@ impl Lookups {
         Self { built, epochs }
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the index takes.
     pub fn bytes(&self) -> u64 {
         let participant = self.epochs.join_as("bytes");
         let guard = participant.enter();
@@ -170,7 +171,8 @@ impl Lookups {
         footprint.bytes() as u64
     }
 
-    /// Looks up keys of which each depends on what was found under the one before; says how many.
+    /// Looks up a chain of keys, each of which depends on the row found under the previous key; returns the number of
+    /// lookups.
     ///
     /// # Panics
     /// If a key is missing.
@@ -195,7 +197,7 @@ fn chase<K: AsRef<[u8]>>(
     go_on: impl Fn() -> bool,
     get: impl Fn(&Guard<'_>, &[u8]) -> Lookup,
 ) -> u64 {
-    /// Lookups in one guard, as in a transaction, and between two looks at the time.
+    /// Lookups under one guard, as in a transaction, and between two checks of the time.
     const STRETCH: u64 = 64;
     let (mut found, mut count) = (first, 0);
     while go_on() {

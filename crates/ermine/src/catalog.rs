@@ -1,12 +1,13 @@
-//! Tables and their indexes as rows of a table: the catalog, which is logged and recovered as every table is.
+//! Tables and their indexes as rows of a table: the catalog, which is logged and recovered like every other table.
 //!
-//! Key: the table's name. Value: version of the format, number, name, names of the key's and the value's types, what is known of the
-//! bytes of values, kind of the primary index, and the secondary indexes in order of creation with name, uniqueness, key type,
-//! version of the key function and kind. Numbers are varints, strings have their length in front. Format 1 has neither layouts nor versions.
+//! Key: the table's name. Value: version of the format, number, name, names of the key's and the value's types, the
+//! known layouts of the values' bytes, kind of the primary index, and the secondary indexes in order of creation with
+//! name, uniqueness, key type, version of the key function and kind. Numbers are varints, strings are preceded by their
+//! length. Format 1 has neither layouts nor versions.
 //!
-//! Types are known by their names without paths (`Account`, `(u32, String)`): renaming a module changes nothing, renaming a
-//! type makes another schema of it, unless it says under which name it is stored. What the bytes of a value type are
-//! is said by [`ValueLayouts`].
+//! Types are known by their names without paths (`Account`, `(u32, String)`): renaming a module changes nothing, and
+//! renaming a type makes another schema of it, unless the type states the name under which it is stored.
+//! [`ValueLayouts`] describes the bytes of a value type.
 
 use std::{iter, ops::Range};
 
@@ -22,23 +23,24 @@ use crate::{
 /// The catalog itself.
 pub(crate) const CATALOG: TableId = TableId(0);
 
-/// Its name, which no other table has.
+/// The catalog's name, which no other table has.
 pub(crate) const CATALOG_NAME: &str = "ermine.catalog";
 
-/// The key of the row that has the numbers of dropped tables, under which no table is.
+/// The key of the row that holds the numbers of dropped tables; no table has this name.
 pub(crate) const DROPPED_NAME: &str = "ermine.dropped";
 
-/// Tables whose number has come up in a database. Numbers are not given twice, as the log may still have rows of a dropped table.
+/// The maximum number of tables that a database ever creates. A number is never reused, as the log may still have rows
+/// of a dropped table.
 pub(crate) const TABLES_MAX: u32 = 1 << 20;
 
-/// Of a table, as it is written.
+/// The format of a table's row, as it is written.
 const FORMAT: u64 = 2;
-/// Of the dropped tables.
+/// The format of the row of dropped tables.
 const FORMAT_OF_DROPPED: u64 = 3;
-/// What was written before layouts were kept: such an entry takes them on when the table is opened.
+/// The format from before layouts were kept: an entry in it gets its layouts when the table is opened.
 const WITHOUT_LAYOUTS: u64 = 1;
 
-/// What is known of a table without its rows.
+/// The catalog's description of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableEntry {
     pub(crate) id: TableId,
@@ -56,13 +58,13 @@ pub(crate) struct IndexEntry {
     pub(crate) name: String,
     pub(crate) uniqueness: Uniqueness,
     pub(crate) key_type: String,
-    /// Of the key function.
+    /// The version of the key function.
     pub(crate) version: u32,
     pub(crate) kind: IndexKind,
 }
 
-/// What is known of the bytes of a table's values: their framing, and the layout of each version of the type under which values were
-/// written, in ascending order. Without any, an earlier format wrote the table.
+/// The known layouts of a table's values: their framing, and the layout of each version of the type under which values
+/// were written, in ascending order. A table without layouts was written by an earlier format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValueLayouts {
     pub(crate) framing: Framing,
@@ -78,7 +80,7 @@ pub(crate) struct ValueType {
 }
 
 impl ValueType {
-    /// Of the type `V`.
+    /// Returns the description of the type `V`.
     pub(crate) fn of<V: Value>() -> Self {
         Self { name: V::name(), version: V::VERSION, layout: V::layout }
     }
@@ -93,24 +95,24 @@ impl ValueType {
 }
 
 impl ValueLayouts {
-    /// Of a new table.
+    /// Returns the layouts of a new table.
     pub(crate) fn of(value: &ValueType) -> Self {
         let framing = if value.version == 0 { Framing::Bare } else { Framing::Versioned };
         Self { framing, known: vec![value.written()] }
     }
 
-    /// The layout of each version.
+    /// Returns the layout of each version.
     pub(crate) fn known(&self) -> &[(u8, String)] {
         &self.known
     }
 
-    /// Of a table from before layouts were kept.
+    /// Returns the layouts of a table from before layouts were kept.
     fn unknown() -> Self {
         Self { framing: Framing::Bare, known: Vec::new() }
     }
 
-    /// Fails unless a program that opens `table` with the type `value` reads all its rows. Adds the layout that the program is going to
-    /// write; says whether that is new.
+    /// Fails unless a program that opens `table` with the type `value` reads all its rows. Adds the layout that the
+    /// program will write; returns whether that layout is new.
     pub(crate) fn admit(&mut self, table: &str, value: &ValueType) -> Result<bool> {
         let ValueType { name, version, layout } = value;
         let refused = |what: String| Err(Error::Schema(format!("table {table} with values of {name}: {what}")));
@@ -173,7 +175,7 @@ impl CatalogRow {
         }
     }
 
-    /// Its key.
+    /// Returns the row's key.
     pub(crate) fn key(&self) -> &str {
         match self {
             Self::Table(entry) => &entry.name,
@@ -182,16 +184,16 @@ impl CatalogRow {
     }
 }
 
-/// What all rows of a catalog say.
+/// The content of all rows of a catalog.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    /// In the order of their numbers.
+    /// In ascending order of their numbers.
     pub(crate) tables: Vec<TableEntry>,
     pub(crate) dropped: DroppedTables,
 }
 
 impl Catalog {
-    /// Fails where a number is neither a table's nor a dropped one's.
+    /// Assembles the catalog; fails where a number belongs neither to a table nor to a dropped one.
     pub(crate) fn of(rows: impl IntoIterator<Item = CatalogRow>) -> Result<Self> {
         let mut catalog = Self::default();
         for row in rows {
@@ -209,7 +211,7 @@ impl Catalog {
     }
 }
 
-/// The numbers of the tables that were dropped, in stretches.
+/// The numbers of the dropped tables, as ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DroppedTables(Vec<Range<u32>>);
 
@@ -268,7 +270,7 @@ impl DroppedTables {
 }
 
 impl TableEntry {
-    /// What the catalog would say of itself.
+    /// Returns the entry that would describe the catalog itself.
     pub(crate) fn of_catalog() -> Self {
         let (key_type, value_type) = ("name".into(), "entry".into());
         Self {
@@ -307,7 +309,7 @@ impl TableEntry {
         out
     }
 
-    /// The kinds of its indexes, the primary one first.
+    /// Returns the kinds of the table's indexes, the primary one first.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = IndexKind> {
         iter::once(self.kind).chain(self.indexes.iter().map(|index| index.kind))
     }
@@ -341,7 +343,8 @@ impl TableEntry {
         Some(Self { id, name, key_type, value_type, layouts, kind, indexes })
     }
 
-    /// What follows the names in format 1: indexes, and kinds only where one is no B+-tree.
+    /// Reads the part of an entry of format 1 that follows the names: indexes, and kinds only where at least one is not
+    /// a B+-tree.
     fn read_old(input: &mut &[u8], id: TableId, [name, key_type, value_type]: [String; 3]) -> Option<Self> {
         let (layouts, kind) = (ValueLayouts::unknown(), IndexKind::BTree);
         let indexes = (0..take_count(input)?).map(|_| {
@@ -360,10 +363,10 @@ impl TableEntry {
     }
 }
 
-/// The version of a key function of which none is said.
+/// The version of a key function for which none is stated.
 pub(crate) const FIRST_KEY_FUNCTION: u32 = 1;
 
-/// How many indexes follow. Their numbers begin with 1.
+/// Reads the number of indexes that follow. Their ordinals begin with 1.
 fn take_count(input: &mut &[u8]) -> Option<u64> {
     take_number(input).filter(|&count| count < u64::from(u16::MAX))
 }

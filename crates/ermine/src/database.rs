@@ -37,28 +37,28 @@ use crate::{
     types::{Key, Value, type_name},
 };
 
-/// A database: in memory, and in a directory if it was opened in one. Share it by reference or in an [`Arc`]. Dropping it makes
-/// everything durable and closes it.
+/// A database: in memory, and also in a directory if it was opened in one. Share it by reference or in an [`Arc`].
+/// Dropping it makes everything durable and closes it.
 pub struct Database {
     engine: Arc<AnyEngine>,
     durability: Durability,
     order: Order,
     recovery: Recovery,
     helpers: Option<Helpers>,
-    /// Last: the directory is free when everything else has ended.
+    /// Declared last: the directory is unlocked after everything else has ended.
     lock: Option<Lock>,
 }
 
 /// Whether two rows may share a key of a secondary index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uniqueness {
-    /// At most one row a key.
+    /// At most one row per key.
     Unique,
-    /// Any number of rows a key.
+    /// Any number of rows per key.
     NonUnique,
 }
 
-/// Counts since the database was opened, and what it holds now.
+/// Counters since the database was opened, and its present sizes.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -66,9 +66,9 @@ pub struct Statistics {
     pub commits: u64,
     /// Aborted attempts, in the order of [`crate::AbortKind::ALL`].
     pub aborts: [u64; AbortKind::ALL.len()],
-    /// Bytes of memory that the database has taken, in use or free for more of the same ([`Options::memory_limit`]).
+    /// Bytes of memory that the database has taken, in use or kept for reuse ([`Options::memory_limit`]).
     pub memory_taken: u64,
-    /// Bytes of memory that it may take.
+    /// Bytes of memory that the database may take.
     pub memory_limit: u64,
     /// Bytes taken for versions, in use or free for new ones.
     pub version_bytes: u64,
@@ -76,49 +76,49 @@ pub struct Statistics {
     pub row_bytes: u64,
     /// Rows whose superseded versions have not been freed yet, as of each worker's last housekeeping.
     pub garbage_versions: u64,
-    /// How old the newest safe snapshot is, where one has been taken.
+    /// Age of the newest safe snapshot, where one has been taken.
     pub snapshot_age: Option<Duration>,
     /// Rows that have not been read into memory since the database was opened.
     pub unloaded_rows: u64,
-    /// Checkpoints made since.
+    /// Checkpoints made since the database was opened.
     pub checkpoints: u64,
-    /// Why the last checkpoint in the background failed, if it did, or why a file that should be removed was not: the archive
-    /// could not take it.
+    /// Why the last checkpoint in the background failed, if it did, or why a file that should be removed was not: it
+    /// could not be archived.
     pub checkpoint_failure: Option<String>,
     /// Bytes written to the log.
     pub log_bytes: u64,
-    /// How often the log was made durable: so many bytes divided by so many times were committed together.
+    /// Number of times that the log was made durable; `log_bytes` divided by it is the average size of a group commit.
     pub log_flushes: u64,
 }
 
-/// A table, as [`Database::tables`] tells.
+/// A table, as [`Database::tables`] describes it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TableDescription {
-    /// Its name.
+    /// The table's name.
     pub name: String,
-    /// The type of its keys.
+    /// The type of the table's keys.
     pub key_type: String,
-    /// The type of its values.
+    /// The type of the table's values.
     pub value_type: String,
-    /// What is known of their bytes, for each version of the type that may be in the table; empty in a table of an earlier release until a
-    /// program opens it. Types without versions have one, numbered 0.
+    /// The known layouts of the values' bytes, for each version of the type that may be in the table; empty in a table
+    /// of an earlier release until a program opens it. Types without versions have one layout, numbered 0.
     pub layouts: Vec<(u8, String)>,
-    /// The kind of its primary index.
+    /// The kind of the primary index.
     pub index: IndexKind,
-    /// Its secondary indexes, in order of creation.
+    /// The secondary indexes, in order of creation.
     pub indexes: Vec<IndexDescription>,
 }
 
-/// A secondary index, as [`Database::tables`] tells.
+/// A secondary index, as [`Database::tables`] describes it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IndexDescription {
-    /// Its name.
+    /// The index's name.
     pub name: String,
-    /// The type of its keys.
+    /// The type of the index's keys.
     pub key_type: String,
-    /// How it is built.
+    /// The options that the index was created with.
     pub options: IndexOptions,
 }
 
@@ -135,12 +135,12 @@ impl From<TableEntry> for TableDescription {
 }
 
 impl Database {
-    /// Opens the database in the directory `path`, which is made when it is not there ([`Options::create`]). What is made is for its owner
-    /// alone (modes 0700 and 0600).
+    /// Opens the database in the directory `path`, which is created if it does not exist ([`Options::create`]). Created
+    /// files and directories are accessible to their owner alone (modes 0700 and 0600).
     ///
-    /// What an earlier process left is recovered first, however it ended ([`Database::recovery`] says what was found). Progress and
-    /// a summary go to the application's logger, where it has one for the `log` crate, as do failures in the background. One
-    /// process has a database open at a time.
+    /// The state that an earlier process left is recovered first, however that process ended ([`Database::recovery`]
+    /// reports what was found). Progress and a summary go to the application's logger, where it has one for the `log`
+    /// crate, as do failures in the background. Only one process can have a database open at a time.
     ///
     /// ```
     /// # use ermine::{Database, Options};
@@ -175,14 +175,14 @@ impl Database {
         Ok(database)
     }
 
-    /// Whether there is a database in the directory `path`.
+    /// Returns whether there is a database in the directory `path`.
     pub fn exists(path: impl AsRef<Path>) -> bool {
         let names = RealDirectory::open(path).and_then(|directory| directory.list());
         names.is_ok_and(|names| names.iter().any(|name| is_of_database(name)))
     }
 
-    /// Opens what a directory holds without changing anything there, to look at it: what is written stays in memory, and goes with
-    /// the database. No other program has it open meanwhile.
+    /// Opens a database for inspection, without changing anything in its directory: writes stay in memory, and are lost
+    /// when the database is dropped. No other program can have it open meanwhile.
     pub fn open_to_look(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let open = |path: &Path| RealDirectory::open(path).map_err(storage);
         let overlay = |directory| Arc::new(OverlayDirectory::new(Arc::new(directory))) as Arc<dyn Directory>;
@@ -199,7 +199,7 @@ impl Database {
         Ok(database)
     }
 
-    /// As [`Database::open`] for any implementation of a directory; nobody else uses it meanwhile.
+    /// Works as [`Database::open`] for any implementation of a directory, which has no other user meanwhile.
     #[doc(hidden)]
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
         options.check()?;
@@ -213,13 +213,13 @@ impl Database {
         Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
-    /// Why nothing can be committed any more, if that is so: [`Error::Poisoned`]. Readers go on, but a program that serves others ends
-    /// best, and opens the database again.
+    /// Returns why no transaction can commit any more, if that is so: [`Error::Poisoned`]. Readers go on, but a program
+    /// that serves clients had best end, and open the database again.
     pub fn failure(&self) -> Option<Error> {
         with_engine!(&*self.engine, engine => engine.failure())
     }
 
-    /// What was found when the database was opened, and how long that took.
+    /// Returns what recovery found when the database was opened, and how long it took.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
@@ -234,28 +234,28 @@ impl Database {
         Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
-    /// What the handles of its tables are compared with.
+    /// Returns the identity that the handles of this database's tables are compared with.
     pub(crate) fn identity(&self) -> &DatabaseId {
         with_engine!(&*self.engine, engine => engine.database())
     }
 
-    /// The scheme it was opened with.
+    /// Returns the scheme that the database was opened with.
     pub fn scheme(&self) -> Scheme {
         self.engine.scheme()
     }
 
-    /// The order of transactions that it was opened with.
+    /// Returns the order of transactions that the database was opened with.
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// The table of that name, created when absent; [`Error::Schema`] when it exists with other types.
+    /// Opens the table of that name, and creates it when absent; [`Error::Schema`] when it exists with other types.
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         self.table_with(name, TableOptions::default())
     }
 
-    /// The table of that name, created with these options when absent; [`Error::Schema`] when it exists with others, or with
-    /// other types.
+    /// Opens the table of that name, and creates it with these options when absent; [`Error::Schema`] when it exists
+    /// with other options or other types.
     ///
     /// ```
     /// # use ermine::{Database, IndexKind, Options, TableOptions};
@@ -271,11 +271,12 @@ impl Database {
         Ok(Table::new(id, framing, self.identity().clone(), name))
     }
 
-    /// The secondary index of that name, created when absent; the table must never have had rows then.
+    /// Opens the secondary index of that name, and creates it when absent, which requires that the table has never had
+    /// rows.
     ///
-    /// `key_of` gives a row's key in the index; it must depend on nothing but its arguments. When the database is opened again it is tried
-    /// on some rows: [`Error::Schema`] when one has another key than it has in the index. [`IndexOptions::version`] makes a
-    /// change known that no such row shows.
+    /// `key_of` returns a row's key in the index; it must depend on nothing but its arguments. When the database is
+    /// opened again, the function is tried on some rows: [`Error::Schema`] when one of them has another key than it has
+    /// in the index. [`IndexOptions::version`] announces a change of the function that no such row shows.
     pub fn index<S: Key, K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
@@ -286,8 +287,9 @@ impl Database {
         self.index_with(table, name, IndexOptions::new(uniqueness), key_of)
     }
 
-    /// As [`Database::index`], with its kind and the version of its key function; [`Error::Schema`] for [`IndexKind::Hash`], which cannot find
-    /// rows by the front of an entry, and when the index was built by another version.
+    /// Works as [`Database::index`], with the index's kind and the version of its key function; [`Error::Schema`] for
+    /// [`IndexKind::Hash`], which cannot find rows by the front of an entry, and when the index was built by another
+    /// version.
     pub fn index_with<S: Key, K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
@@ -323,7 +325,7 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.open_index(table, entry, key_of))
     }
 
-    /// All tables, with what the catalog knows of their types and indexes, in order of creation.
+    /// Returns all tables, with the catalog's description of their types and indexes, in order of creation.
     ///
     /// ```
     /// # use ermine::{Database, Options};
@@ -338,12 +340,14 @@ impl Database {
         entries.into_iter().map(TableDescription::from).collect()
     }
 
-    /// Drops the table of that name with its rows and indexes; says whether there was one. When it returns, that is durable.
+    /// Drops the table of that name with its rows and indexes; returns whether there was one. When the call returns,
+    /// the drop is durable.
     ///
-    /// It is no part of a transaction and conflicts with none. Operations that begin afterwards fail with [`Error::Schema`], also those of
-    /// transactions and snapshots that are open; a transaction that has written to the table may commit, and what it wrote there goes with
-    /// the table. Memory is freed when the transactions that are open now have ended, files at the next checkpoints. Of a
-    /// crash in between, the table is there as a whole or not at all.
+    /// The drop is no part of a transaction and conflicts with none. Operations that begin afterwards fail with
+    /// [`Error::Schema`], including those of transactions and snapshots that are open; a transaction that has written
+    /// to the table may commit, and its writes there disappear with the table. Memory is freed when the transactions
+    /// that are open now have ended, files at the next checkpoints. After a crash during the drop, the table exists as
+    /// a whole or not at all.
     ///
     /// ```
     /// # use ermine::{Database, Options};
@@ -358,15 +362,17 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.drop_table(name))
     }
 
-    /// Gives a table another name, which no table has. When it returns, that is durable.
+    /// Renames a table to a name that no table has. When the call returns, the new name is durable.
     ///
-    /// It is no part of a transaction. Handles of the table stay valid and tell the name that they were made with.
+    /// The renaming is no part of a transaction. Handles of the table stay valid and report the name that they were
+    /// created with.
     pub fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
         with_engine!(&*self.engine, engine => engine.rename_table(name, new_name))
     }
 
-    /// The sequence of that name: unique numbers for surrogate keys, drawn by threads from different chunks of `chunk` numbers, so that
-    /// concurrent inserts of ascending keys do not meet in one leaf. Open it once and share it.
+    /// Opens the sequence of that name: unique numbers for surrogate keys. Threads draw them from different chunks of
+    /// `chunk` numbers, so that concurrent inserts of ascending keys do not meet in one leaf. Open it once and share
+    /// it.
     ///
     /// ```
     /// # use ermine::{Database, Options};
@@ -383,18 +389,18 @@ impl Database {
 
     /// Begins a transaction that ends with [`Transaction::commit`], or is rolled back when dropped.
     ///
-    /// It may stay open between operations for long; [`Database::run`] suits transactions that run through. At most
-    /// [`crate::OPEN_TRANSACTIONS_MAX`] are open at the same time, under every scheme; each costs some ten kilobytes, and what it
-    /// writes and keeps. What its operations return counts once it commits, errors included: see
-    /// [`Transaction::commit_reads`].
+    /// It may stay open between operations for long; [`Database::run`] suits transactions that run through without a
+    /// pause. At most [`crate::OPEN_TRANSACTIONS_MAX`] are open at the same time, under every scheme; each costs some
+    /// ten kilobytes, and its write set and the data it retains. The results of its operations are valid once it
+    /// commits, errors included: see [`Transaction::commit_reads`].
     pub fn begin(&self, options: TxnOptions) -> Result<Transaction<'_>> {
         Ok(Transaction::new(self.engine.begin(options)?))
     }
 
-    /// Begins a transaction that reads a safe snapshot: it sees what had been committed, is tracked nowhere and never loses
-    /// a conflict, however long it reads (SSN 5.2). In strict order it sees everything that had been acknowledged; otherwise
-    /// [`Options::snapshot_interval`] says how fresh it is. An error under
-    /// schemes that have none ([`Scheme::has_snapshots`]).
+    /// Begins a transaction that reads a safe snapshot: it sees all that had been committed, is tracked nowhere and
+    /// never loses a conflict, however long it reads (SSN 5.2). In strict order it sees everything that had been
+    /// acknowledged; otherwise [`Options::snapshot_interval`] determines how fresh it is. It is an error under schemes
+    /// that have no safe snapshots ([`Scheme::has_snapshots`]).
     ///
     /// ```
     /// # use ermine::{Database, Options};
@@ -409,24 +415,25 @@ impl Database {
         self.begin(TxnOptions::snapshot())
     }
 
-    /// Runs a transaction until it commits or fails for good.
+    /// Runs a transaction until it commits or fails permanently.
     ///
-    /// When it loses a conflict it is run again from the beginning with a new snapshot; a transaction that has lost 12
-    /// times runs alone, so that it gets through. What can still stand in its way is a transaction that an application drives
-    /// ([`Database::begin`]) and leaves open: after [`Options::run_max`] or [`Options::attempts_max`] it fails with
-    /// [`Error::GaveUp`]. `body` must not keep anything of a failed attempt, and must not run another transaction of the same
-    /// database ([`Error::Nested`]): that one would wait for this one, or lose to it, each time.
+    /// When the transaction loses a conflict, it is run again from the beginning with a new snapshot; a transaction
+    /// that has lost 12 times runs alone, so that it gets through. It can still be blocked by a transaction that an
+    /// application drives ([`Database::begin`]) and leaves open: after [`Options::run_max`] or
+    /// [`Options::attempts_max`] it fails with [`Error::GaveUp`]. `body` must not keep anything of a failed attempt,
+    /// and must not run another transaction of the same database ([`Error::Nested`]): that inner transaction would wait
+    /// for the outer one, or lose to it, each time.
     ///
-    /// Any other error that `body` returns undoes what the transaction has written and is handed on. Such an error may follow
-    /// from what the transaction has read, so under a serializable scheme the reads are certified first, as in
-    /// [`Transaction::commit_reads`]; if they are not, the transaction has lost a conflict and is run again. A panic of `body` is
-    /// not held back: under schemes without a snapshot ([`Scheme::reads_snapshot`]), `body` may see a state that no serial
-    /// order has before it is run again.
+    /// On any other error of `body`, the transaction's writes are undone and the error is returned. Such an error may
+    /// follow from the transaction's reads, so under a serializable scheme the reads are certified first, as in
+    /// [`Transaction::commit_reads`]; if they are not, the transaction has lost a conflict and is run again. A panic of
+    /// `body` is not caught: under schemes without a snapshot ([`Scheme::reads_snapshot`]), `body` may see a state that
+    /// no serial order has before it is run again.
     pub fn run<'db, T, E: From<Error>>(&'db self, body: impl FnMut(&Transaction<'db>) -> Result<T, E>) -> Result<T, E> {
         self.run_with(TxnOptions::default(), body)
     }
 
-    /// As [`Database::run`], for a transaction that says something of itself: that it only reads, or how durable it is to be.
+    /// Works as [`Database::run`], for a transaction with options: that it only reads, or how durable it shall be.
     pub fn run_with<'db, T, E: From<Error>>(
         &'db self,
         options: TxnOptions,
@@ -435,8 +442,9 @@ impl Database {
         self.settle(options.durability, self.run_body(options, body)?)
     }
 
-    /// As [`Database::run`], without waiting for the device: the [`Receipt`] says when what was done is durable. Others see it
-    /// at once. An error has no receipt: what it follows from is durable after [`Database::sync`].
+    /// Works as [`Database::run`], without waiting for the device: the [`Receipt`] reports when the commit is durable.
+    /// Other transactions see the writes at once. An error has no receipt: the state that it follows from is durable
+    /// after [`Database::sync`].
     pub fn run_async<'db, T, E: From<Error>>(
         &'db self,
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
@@ -445,7 +453,7 @@ impl Database {
         result.map(|value| (value, receipt))
     }
 
-    /// Runs a transaction until it ends, with the result of its body, or cannot be run.
+    /// Runs a transaction until it ends, and returns the result of its body; fails if the transaction cannot be run.
     fn run_body<'db, T, E>(
         &'db self,
         options: TxnOptions,
@@ -456,37 +464,38 @@ impl Database {
         Ok((run.result.expect("the body has run"), receipt))
     }
 
-    /// As [`Database::run`] for a [`Job`], which is compiled for each scheme.
+    /// Works as [`Database::run`] for a [`Job`], which is compiled for each scheme.
     pub fn run_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
         let options = job.options();
         self.settle(options.durability, self.engine.run_job(options, job, true)?)
     }
 
-    /// As [`Database::run_async`] for a [`Job`].
+    /// Works as [`Database::run_async`] for a [`Job`].
     pub fn run_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
         let (result, receipt) = self.engine.run_job(job.options(), job, true)?;
         result.map(|output| (output, receipt))
     }
 
-    /// One attempt of a job: a lost conflict comes back as [`Error::Abort`].
+    /// Makes one attempt of a job; a lost conflict is returned as [`Error::Abort`].
     pub fn try_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
         let options = job.options();
         self.settle(options.durability, self.engine.run_job(options, job, false)?)
     }
 
-    /// As [`Database::try_job`], without waiting for the device.
+    /// Works as [`Database::try_job`], without waiting for the device.
     pub fn try_job_async<J: Job>(&self, job: &mut J) -> Result<(J::Output, Receipt<'_>), J::Error> {
         let (result, receipt) = self.engine.run_job(job.options(), job, false)?;
         result.map(|output| (output, receipt))
     }
 
-    /// Waits until everything that has been committed so far is durable, whatever its transactions asked for. Returns at once
-    /// where nothing is written to files.
+    /// Waits until everything that has been committed so far is durable, whatever durability the transactions asked
+    /// for. Returns at once where nothing is written to files.
     pub fn sync(&self) -> Result<()> {
         with_engine!(&*self.engine, engine => engine.sync())
     }
 
-    /// The result of a transaction, when it is durable, where the transaction or the database asks for that.
+    /// Returns the result of a transaction; waits until it is durable first, where the transaction or the database asks
+    /// for that.
     fn settle<T, E: From<Error>>(
         &self,
         durability: Option<Durability>,
@@ -498,37 +507,42 @@ impl Database {
         result
     }
 
-    /// The memory that the database may take. What an application needs for its own queries can be counted there, too.
+    /// Returns the budget of the memory that the database may take. An application can count the memory of its own
+    /// queries there, too.
     pub fn budget(&self) -> &Arc<Budget> {
         with_engine!(&*self.engine, engine => &engine.budget)
     }
 
-    /// Counts and sizes.
+    /// Returns counters and sizes.
     pub fn statistics(&self) -> Statistics {
         with_engine!(&*self.engine, engine => engine.statistics())
     }
 
-    /// Who keeps garbage from being freed, one line each: transactions, or operations of them, that have been open for a
-    /// whole epoch. An open transaction is no fault; one that stays in this list for long was perhaps forgotten.
+    /// Lists what keeps garbage from being freed, one line each: transactions, or operations of them, that have been
+    /// open for a whole epoch. An open transaction is no fault; one that stays in this list for long was perhaps
+    /// forgotten.
     pub fn stragglers(&self) -> Vec<String> {
         with_engine!(&*self.engine, engine => engine.stragglers())
     }
 
-    /// One round of the background helper; says whether garbage is left. For the schedule explorer, which runs no helper.
+    /// Runs one round of the background helper; returns whether garbage is left. For the schedule explorer, which runs
+    /// no helper.
     #[cfg(shuttle)]
     #[doc(hidden)]
     pub fn maintain(&self) -> bool {
         with_engine!(&*self.engine, engine => engine.maintain())
     }
 
-    /// Makes a checkpoint now, so that the next opening has less to replay, and frees what that makes free. The engine makes them by
-    /// itself ([`Options::checkpoint_after`]). Not from inside a transaction of the same thread: it waits for those that run.
+    /// Makes a checkpoint now, so that the next opening has less to replay, and frees the files that are no longer
+    /// needed. The engine makes checkpoints automatically ([`Options::checkpoint_after`]). Do not call this inside a
+    /// transaction of the same thread: it waits for running transactions.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
         with_engine!(&*self.engine, engine => engine.checkpoint(Pace::Full))
     }
 
-    /// Copies the database to the directory `path`, which is made if it is not there and must be empty, while transactions go on. The copy has at least
-    /// everything that was committed before the call; it is a database like any other, or the start of a [`crate::restore()`].
+    /// Copies the database to the directory `path`, which is created if it does not exist and must be empty, while
+    /// transactions go on. The copy contains at least everything that was committed before the call; it is a database
+    /// like any other, or the start of a [`crate::restore()`].
     ///
     /// ```
     /// # use ermine::{Database, Options};
@@ -545,8 +559,8 @@ impl Database {
         self.backup_with(path, &mut |_| Ok(()))
     }
 
-    /// As [`Database::backup`], and tells how far it is. An error of `progress` ends the backup and is handed on. A backup that fails removes
-    /// the files that it has made.
+    /// Works as [`Database::backup`], and reports its progress. An error of `progress` ends the backup and is returned.
+    /// A backup that fails removes the files that it has created.
     pub fn backup_with(
         &self,
         path: impl AsRef<Path>,
@@ -556,7 +570,7 @@ impl Database {
         self.backup_to(&to, progress)
     }
 
-    /// As [`Database::backup`] for any implementation of a directory.
+    /// Works as [`Database::backup`] for any implementation of a directory.
     #[doc(hidden)]
     pub fn backup_in(&self, to: &dyn Directory) -> Result<BackupReport> {
         self.backup_to(to, &mut |_| Ok(()))
@@ -574,22 +588,22 @@ impl Database {
         stopped.map_or(made, Err)
     }
 
-    /// Has everything that has been committed so far in the archive ([`Options::archive`]), also what is in the segment that is
-    /// being written. Closing the database does the same.
+    /// Archives everything that has been committed so far ([`Options::archive`]), including the content of the segment
+    /// that is being written. Closing the database does the same.
     pub fn archive_now(&self) -> Result<()> {
         with_engine!(&*self.engine, engine => engine.archive_now())
     }
 
-    /// Bytes of all indexes. Takes time: it walks over them.
+    /// Returns the bytes of all indexes. Takes time: it walks over them.
     pub fn index_bytes(&self) -> u64 {
         with_engine!(&*self.engine, engine => engine.index_bytes())
     }
 }
 
-/// The body of a transaction on its way.
+/// The body of a transaction that is being run.
 struct BodyRun<F, T, E> {
     body: F,
-    /// Of the last attempt.
+    /// Result of the last attempt.
     result: Option<Result<T, E>>,
 }
 
@@ -612,12 +626,14 @@ impl Drop for Database {
 }
 
 impl<'db> Transaction<'db, AnyAccess<'db>> {
-    /// Commits; an [`Error::Abort`] means that nothing of it happened. Gives its place in the order of commits.
+    /// Commits; an [`Error::Abort`] means that the transaction had no effect. Returns the transaction's place in the
+    /// order of commits.
     pub fn commit(self) -> Result<Stamp> {
         self.into_access().commit()
     }
 
-    /// Commits without waiting for the device: others see it at once, and the [`Receipt`] says when it is durable.
+    /// Commits without waiting for the device: other transactions see the writes at once, and the [`Receipt`] reports
+    /// when they are durable.
     ///
     /// ```
     /// # use ermine::{Database, Options, TxnOptions};
@@ -634,12 +650,12 @@ impl<'db> Transaction<'db, AnyAccess<'db>> {
         self.into_access().commit_async()
     }
 
-    /// Undoes everything that the transaction has written and commits what it has read; an [`Error::Abort`] means that no
-    /// serial order has these reads. Gives their place in the order of commits.
+    /// Undoes the transaction's writes and commits its reads; an [`Error::Abort`] means that no serial order has these
+    /// reads. Returns their place in the order of commits.
     ///
-    /// For an error that the application is about to report because of what the transaction has read: a key exists, a sum is
-    /// wrong, a limit is exceeded. Under a serializable scheme such an error is true only if the reads are certified.
-    /// [`Database::run`] does this for every error that leaves it.
+    /// Use it for an error that the application is about to report because of the transaction's reads: a key exists, a
+    /// sum is wrong, a limit is exceeded. Under a serializable scheme such an error is true only if the reads are
+    /// certified. [`Database::run`] does this for every error that leaves it.
     ///
     /// ```
     /// # use ermine::{Database, Error, Options, TxnOptions};
@@ -657,6 +673,6 @@ impl<'db> Transaction<'db, AnyAccess<'db>> {
         self.into_access().commit_reads()
     }
 
-    /// Rolls back, as dropping does.
+    /// Rolls the transaction back, as dropping it does.
     pub fn rollback(self) {}
 }

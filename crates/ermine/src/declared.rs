@@ -9,10 +9,10 @@ use crate::{
     types::{AsKey, Key, KeyBuffer, Value},
 };
 
-/// The keys that a transaction will read and write, declared before it begins: what the scheme `vll` locks, all at once.
+/// The keys that a transaction will read and write, declared before it begins; the scheme `vll` locks them all at once.
 ///
-/// Under `vll` a transaction that declares nothing runs alone; one that does may touch what it has declared and nothing else
-/// ([`crate::Error::Undeclared`]), and no ranges. Other schemes do not look at it.
+/// Under `vll` a transaction that declares nothing runs alone; one that declares keys may touch only those
+/// ([`crate::Error::Undeclared`]), and no ranges. Other schemes ignore the declaration.
 ///
 /// ```
 /// # use ermine::{AccessSet, Database, Error, Options, Scheme, TxnOptions};
@@ -28,13 +28,13 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct AccessSet {
     keys: Vec<DeclaredKey>,
-    /// That of its tables.
+    /// The database of the declared tables.
     database: Option<DatabaseId>,
-    /// A table that is of another database than the first.
+    /// A table that belongs to another database than the first one.
     foreign: Option<Arc<str>>,
 }
 
-/// One of them.
+/// A declared key.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredKey {
     pub(crate) table: TableId,
@@ -43,17 +43,17 @@ pub(crate) struct DeclaredKey {
 }
 
 impl AccessSet {
-    /// Nothing yet.
+    /// Creates an empty declaration.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a key that will be read.
+    /// Adds a key that will be read.
     pub fn read<K: Key, V: Value>(self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Self {
         self.with(table, key, false)
     }
 
-    /// With a key that will be written, and perhaps read.
+    /// Adds a key that will be written, and perhaps read.
     pub fn write<K: Key, V: Value>(self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Self {
         self.with(table, key, true)
     }
@@ -68,7 +68,7 @@ impl AccessSet {
         self
     }
 
-    /// Its keys, for a transaction of this database.
+    /// Returns the keys, for a transaction of this database.
     pub(crate) fn keys(&self, database: &DatabaseId) -> Result<&[DeclaredKey]> {
         let name = match &self.foreign {
             Some(name) => &**name,

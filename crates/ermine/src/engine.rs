@@ -1,4 +1,4 @@
-//! The parts of a database under one scheme, and the life of its transactions from outside.
+//! The parts of a database under one scheme, and the operations on it outside of transactions.
 
 use std::sync::Arc;
 
@@ -43,29 +43,29 @@ use crate::{
 /// A database under scheme `S`.
 pub(crate) struct Engine<S: Scheme> {
     pub(crate) shared: Shared,
-    /// The epochs of operations: superseded versions.
+    /// The epochs of operations, which protect superseded versions.
     pub(crate) versions: Arc<EpochManager>,
-    /// The epochs of transactions: index nodes, tombstones, RowIds.
+    /// The epochs of transactions, which protect index nodes, tombstones, RowIds.
     pub(crate) nodes: Arc<EpochManager>,
     pub(crate) safe: SafeSnapshots,
-    /// One a worker.
+    /// One slot per worker.
     pub(crate) snapshots: boxcar::Vec<Arc<SnapshotSlot>>,
     pub(crate) latches: Latches,
     pub(crate) gate: Gate,
     pub(crate) workers: WorkerPool<Worker<S>>,
     pub(crate) tables: Tables<RowSlot<StampsOf<S>>>,
     pub(crate) options: Options,
-    /// `None`: in memory only.
+    /// `None` for a database in memory only.
     pub(crate) log: Option<Arc<Log>>,
-    /// Rows in files; `None`: in memory only.
+    /// Rows in files; `None` for a database in memory only.
     pub(crate) store: Option<Store>,
     pub(crate) budget: Arc<Budget>,
-    /// Last: versions live in it.
+    /// Declared last: versions are stored in it.
     pub(crate) memory: Arc<Pool>,
 }
 
 impl<S: Scheme> Engine<S> {
-    /// An empty database in memory.
+    /// Creates an empty database in memory.
     pub(crate) fn new(options: &Options) -> Self {
         let budget = options.budget();
         let nodes = EpochManager::counted_by("transactions", budget.clone());
@@ -74,7 +74,7 @@ impl<S: Scheme> Engine<S> {
 
     fn with_clock(options: &Options, clock: LogOffset, budget: Arc<Budget>, nodes: Arc<EpochManager>) -> Self {
         let (tids, readers) = if cfg!(shuttle) {
-            // A database is opened for each schedule, and slots should come round within it.
+            // A database is opened for each schedule, and slots should be reused within it.
             (TidTable::with_blocks_of(2, 128), ReaderSlots::with_count(64))
         } else {
             (TidTable::new(TidTable::CAPACITY_MAX), ReaderSlots::new())
@@ -103,7 +103,7 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
-    /// The database that a directory holds.
+    /// Opens the database that a directory holds.
     pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
         let directory: Arc<dyn Directory> = Arc::new(WaryDirectory::new(directory.clone()));
         let budget = options.budget();
@@ -129,32 +129,33 @@ impl<S: Scheme> Engine<S> {
         Ok((engine, recovered.summary))
     }
 
-    /// A table that the transaction of the caller has met.
+    /// Returns a table that the caller's transaction has already found.
     pub(crate) fn table(&self, id: TableId) -> &TableStore<StampsOf<S>> {
         self.tables.get(id)
     }
 
-    /// A table, if there is one of that number that was not dropped. The caller is inside the epoch of transactions.
+    /// Returns the table of that number, if there is one that was not dropped. The caller is inside the epoch of
+    /// transactions.
     pub(crate) fn find_table(&self, id: TableId) -> Option<&TableStore<StampsOf<S>>> {
         self.tables.find(id)
     }
 
-    /// A table for an operation that begins; fails if it was dropped.
+    /// Returns a table for an operation that begins; fails if the table was dropped.
     pub(crate) fn live_table(&self, id: TableId) -> Result<&TableStore<StampsOf<S>>> {
         self.tables.live(id)
     }
 
-    /// The open database.
+    /// Returns the identity of the open database.
     pub(crate) fn database(&self) -> &DatabaseId {
         &self.tables.database
     }
 
-    /// The table of that name, created when absent.
+    /// Opens the table of that name, and creates it when absent.
     pub(crate) fn open_table(&self, name: &str, types: &TableTypes, built: &TableOptions) -> Result<OpenTable> {
         self.tables.open(name, types, built, |entry| self.write_catalog(entry))
     }
 
-    /// The secondary index of that name, created when absent.
+    /// Opens the secondary index of that name, and creates it when absent.
     pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
         self.tables.open_index(
             table,
@@ -165,7 +166,7 @@ impl<S: Scheme> Engine<S> {
         )
     }
 
-    /// Drops the table of that name; says whether there was one.
+    /// Drops the table of that name; returns whether there was one.
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
         self.tables.drop_table(name, self.log.is_some(), |table, dropped| {
             self.change_catalog(|txn| {
@@ -175,7 +176,7 @@ impl<S: Scheme> Engine<S> {
         })
     }
 
-    /// Gives a table another name.
+    /// Renames a table.
     pub(crate) fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
         self.tables.rename_table(name, new_name, |entry, name| {
             self.change_catalog(|txn| {
@@ -185,12 +186,12 @@ impl<S: Scheme> Engine<S> {
         })
     }
 
-    /// Writes down what a table is.
+    /// Writes a table's entry into the catalog.
     fn write_catalog(&self, entry: &TableEntry) -> Result<()> {
         self.change_catalog(|txn| txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Upsert).map(drop))
     }
 
-    /// Changes the catalog, where there is one, in one transaction that is durable afterwards.
+    /// Changes the catalog, where there is one, in one transaction, which is durable when this returns.
     fn change_catalog(&self, change: impl Fn(&Txn<'_, S>) -> Result<()>) -> Result<()> {
         if self.log.is_none() {
             return Ok(());
@@ -200,8 +201,8 @@ impl<S: Scheme> Engine<S> {
         txn.commit().map(drop)
     }
 
-    /// One round of the background helper: lets epochs go on and frees what idle workers left behind. Says whether
-    /// garbage is left.
+    /// Runs one round of the background helper: advances epochs and frees the garbage that idle workers left behind.
+    /// Returns whether garbage is left.
     pub(crate) fn maintain(&self) -> bool {
         self.safe.expire();
         self.versions.advance();
@@ -211,17 +212,19 @@ impl<S: Scheme> Engine<S> {
         self.nodes.reclaim_orphans(4096);
         self.memory.sweep_if_due();
         let ending = self.tables.free_ended(|table| {
-            // SAFETY: the table was dropped, and whoever could meet its rows has left the epoch of transactions.
+            // SAFETY: the table was dropped, and every transaction that could find its rows has left the epoch of
+            // transactions.
             let unloaded = unsafe { table.clear(&mut self.memory.arena()) };
             self.store.iter().for_each(|store| store.forget_unloaded(unloaded));
         });
         self.garbage_versions() > 0 || ending
     }
 
-    /// There is hardly any memory left: collects garbage at once, so that what others have deleted serves the next transaction.
+    /// Collects garbage at once when hardly any memory is left, so that the memory of rows deleted by other
+    /// transactions serves the next one.
     #[cold]
     pub(crate) fn collect(&self) {
-        /// Garbage is unlinked in one epoch, and freed when that has closed.
+        /// Garbage is unlinked in one epoch, and freed when that epoch has closed.
         const ROUNDS: usize = 4;
         for _ in 0..ROUNDS {
             if !self.maintain() {
@@ -230,40 +233,40 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
-    /// The database is about to be closed: what goes on in the background need not be gentle.
+    /// Ends the throttling of background work, as the database is about to be closed.
     pub(crate) fn hurry(&self) {
         self.store.iter().for_each(|store| store.checkpoints.upkeep.hurry());
     }
 
     /// Makes everything durable, so that the next opening has little to do. No transaction runs any more.
     pub(crate) fn close(&self) {
-        /// What is replayed in a moment.
+        /// An amount of log that is replayed in a moment.
         const LITTLE: u64 = 64 << 20;
         let Some(log) = &self.log else { return };
         if let Some(store) = &self.store
             && store.checkpoints.distance(self.shared.clock.now().0).0 > LITTLE
         {
-            // The log has everything, too.
+            // On failure nothing is lost: the log has everything, too.
             let _ = self.checkpoint(Pace::Full);
         }
         if self.store.as_ref().is_some_and(|store| store.removals.archive.is_some()) {
-            // Restores to a moment reach up to now.
+            // A restore by time can then reach up to now.
             log.note_moment();
         }
         log.stop();
         if let Some(store) = &self.store {
-            // What it misses is archived when the database has been opened again.
+            // Whatever is missing in the archive is added when the database has been opened again.
             let _ = self.archive_durable(log, store);
         }
     }
 
-    /// What of it is read and written in the background: whether there is a log, and whether rows are in files only.
+    /// Returns the chores of the background helpers: checkpoints if there is a log, loading if rows are in files only.
     pub(crate) fn chores(&self) -> Chores {
         let unloaded = self.store.as_ref().is_some_and(|store| store.unloaded() > 0);
         Chores { checkpoints: self.log.is_some(), loading: unloaded }
     }
 
-    /// Why nothing can be committed any more, if that is so.
+    /// Returns why no transaction can commit any more, if that is so.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.log.as_ref().and_then(|log| log.check().err())
     }
@@ -277,20 +280,21 @@ impl<S: Scheme> Engine<S> {
         self.snapshots.iter().map(|(_, slot)| slot.garbage.load(Ordering::Relaxed)).sum()
     }
 
-    /// Who keeps garbage from being freed: workers that have been inside for a whole epoch.
+    /// Returns the stragglers that keep garbage from being freed: workers that have been inside an epoch for its whole
+    /// length.
     pub(crate) fn stragglers(&self) -> Vec<String> {
         let stragglers = [&self.versions, &self.nodes].map(|epochs| epochs.try_advance().err().unwrap_or_default());
         stragglers.into_iter().flatten().map(|straggler| straggler.to_string()).collect()
     }
 
-    /// Bytes of all indexes. Walks over them.
+    /// Returns the bytes of all indexes. Walks over them.
     pub(crate) fn index_bytes(&self) -> u64 {
         let participant = self.nodes.join_as("index_bytes");
         let nodes = participant.enter();
         self.tables.index_bytes(&nodes)
     }
 
-    /// Counts and sizes.
+    /// Returns counters and sizes.
     pub(crate) fn statistics(&self) -> Statistics {
         let mut statistics = Statistics {
             memory_taken: self.budget.taken(),
@@ -345,7 +349,7 @@ impl<S: Scheme> Runs for Engine<S> {
     }
 }
 
-/// Whether rows may share a secondary key.
+/// Distinguishes unique indexes from non-unique ones.
 impl Uniqueness {
     pub(crate) fn is_unique(self) -> bool {
         self == Self::Unique

@@ -1,4 +1,4 @@
-//! What can go wrong, told apart by what the caller does next: retry an [`Abort`], mend what an [`Error`] names.
+//! Errors, classified by the caller's next step: retry an [`Abort`], or mend the cause that an [`Error`] names.
 
 use std::{
     error, fmt,
@@ -14,15 +14,15 @@ use crate::{
 /// The result of every operation of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 ///
-/// Everything except [`Error::Abort`] stays the same however often the operation is tried again.
+/// Every error except [`Error::Abort`] stays the same however often the operation is tried again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The transaction lost a conflict and is over; run it again from its beginning ([`crate::Database::run`] does).
     Abort(Box<Abort>),
-    /// An insert met a key that exists, or a write would give a unique index two rows under one key.
+    /// An insert found that its key exists, or a write would give a unique index two rows under one key.
     KeyExists {
         /// The table.
         table: Arc<str>,
@@ -41,85 +41,90 @@ pub enum Error {
         /// Length of the encoded value in bytes.
         bytes: usize,
     },
-    /// The bytes of a key or value are not what the table's type reads: the table was opened with another type.
+    /// The bytes of a key or value cannot be decoded as the table's type: the table was opened with another type.
     Decode {
-        /// What was expected.
+        /// The type that was expected.
         expected: &'static str,
     },
     /// A value could not be turned into bytes.
     Encode(String),
-    /// A table or index of that name exists with another type, or an index was asked for on a table with rows.
+    /// A table or index of that name exists with another type, or an index was requested on a table with rows.
     Schema(String),
-    /// The transaction has declared what it will touch ([`crate::AccessSet`]), and touches something else: a row, or a range.
+    /// The transaction has declared the keys that it will touch ([`crate::AccessSet`]), and touches something else: a
+    /// row, or a range.
     Undeclared {
         /// The table.
         table: Arc<str>,
-        /// The encoded key; `None`: a range.
+        /// The encoded key; `None` for a range.
         key: Option<Box<[u8]>>,
     },
-    /// [`crate::Database::run`] has run the transaction for as long, or as often, as it may ([`crate::Options::run_max`],
-    /// [`crate::Options::attempts_max`]), and each attempt lost a conflict. Nothing of it happened.
+    /// [`crate::Database::run`] has run the transaction for as long, or as often, as it may
+    /// ([`crate::Options::run_max`], [`crate::Options::attempts_max`]), and each attempt lost a conflict. The
+    /// transaction had no effect.
     GaveUp {
-        /// Attempts that lost.
+        /// Number of attempts, all of which lost.
         attempts: u32,
-        /// Time since the first one had lost.
+        /// Time since the first attempt lost.
         elapsed: Duration,
-        /// What the last one lost.
+        /// The conflict that the last attempt lost.
         last: Box<Abort>,
     },
-    /// A transaction was to be run or begun where none can be: the text says where.
+    /// A transaction was to be run or begun in a place that allows none: the text says where.
     Nested(&'static str),
     /// The transaction was declared read-only and tried to write.
     ReadOnly,
-    /// A savepoint that was released, or that came after one that was rolled back to; or it is another transaction's.
+    /// A savepoint that was released, or that came after one that was rolled back to, or that belongs to another
+    /// transaction.
     NoSuchSavepoint,
-    /// The key function of an index panicked. A transaction that was writing is over: nothing of it happens.
+    /// The key function of an index panicked. A transaction that was writing is over and has no effect.
     KeyFunction {
         /// The index.
         index: Arc<str>,
-        /// What the panic said.
+        /// The message of the panic.
         panic: Arc<str>,
     },
-    /// An option has a value that cannot work; the text says which and what would.
+    /// An option has a value that cannot work; the text names the option and the values that would.
     Options(String),
     /// A limit of the engine was reached; the text says which.
     Limit(&'static str),
-    /// The database has taken as much memory as it may ([`crate::Options::memory_limit`]), and the operation needs more; it has changed
-    /// nothing. Delete rows, or open the database with a larger limit. Reads and deletes go on.
+    /// The database has taken as much memory as it may ([`crate::Options::memory_limit`]), and the operation needs
+    /// more; it has changed nothing. Delete rows, or open the database with a larger limit. Reads and deletes still
+    /// work.
     OutOfMemory {
-        /// Bytes that the operation needs, or the chunk that they would come from.
+        /// Bytes that the operation needs, or the size of the chunk that they would be cut from.
         needed: u64,
         /// Bytes that the database has taken.
         taken: u64,
-        /// Bytes that it may take; a part of them is kept for deletes.
+        /// Bytes that the database may take; a part of them is reserved for deletes.
         limit: u64,
     },
-    /// The log can no longer be written; the text says why. Nothing is acknowledged any more. What was acknowledged before is
-    /// safe: close the database, mend the cause, and open it again. A transaction that ended with this error may have
-    /// happened.
+    /// The log can no longer be written; the text says why. No commit is acknowledged any more. Commits that were
+    /// acknowledged before are safe: close the database, mend the cause, and open it again. A transaction that ended
+    /// with this error may or may not have committed.
     Poisoned(Arc<str>),
-    /// The device has no room for what a transaction writes; the text says where. Rows can be read and deleted meanwhile, and writing
-    /// goes on by itself as soon as there is room: free some, or delete rows and wait for the next checkpoint.
+    /// The device has no room for a transaction's writes; the text says where. Rows can be read and deleted meanwhile,
+    /// and writes succeed again as soon as there is room: free some, or delete rows and wait for the next checkpoint.
     DiskFull(String),
-    /// The files of a database cannot be used; the text says which, why, and what to do.
+    /// The files of a database cannot be used; the text says which ones, why, and what to do.
     Storage(String),
-    /// A restore to a place before the earliest that the backup can be restored to: take an older backup.
+    /// A restore was requested to a place before the earliest one that the backup can be restored to: take an older
+    /// backup.
     TooEarly {
         /// The earliest LSN.
         lsn: u64,
-        /// The earliest moment, if the log notes one.
+        /// The earliest point in time, if the log notes one.
         moment: Option<SystemTime>,
     },
-    /// A file of a database is damaged where it must not be: behind a crash there are other marks.
+    /// A file of a database is damaged in a place where it must not be: the damage of a crash looks different.
     Corrupt {
         /// The file's name.
         file: String,
-        /// Where in the file, in bytes.
+        /// The byte offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// A description of the damage.
         what: String,
     },
-    /// An error of the application, carried through [`crate::Database::run`]: the transaction is rolled back.
+    /// An error of the application, returned through [`crate::Database::run`]: the transaction is rolled back.
     Application(Box<dyn error::Error + Send + Sync>),
 }
 
@@ -132,7 +137,7 @@ impl Error {
         Self::Application(error.into())
     }
 
-    /// The abort, where this is one.
+    /// Returns the abort, if this error is one.
     pub fn as_abort(&self) -> Option<&Abort> {
         match self {
             Self::Abort(abort) => Some(abort),
@@ -141,12 +146,12 @@ impl Error {
     }
 }
 
-/// Why a transaction is over before its end.
+/// The reason why a transaction is over before its end.
 #[derive(Clone, Debug)]
 pub(crate) enum Doom {
-    /// It has lost a conflict: everything it has written is undone.
+    /// The transaction has lost a conflict: all its writes are undone.
     Lost(Box<Abort>),
-    /// A write has failed, perhaps half done: it may not commit.
+    /// A write has failed, perhaps half done: the transaction must not commit.
     KeyFunction {
         index: Arc<str>,
         panic: Arc<str>,
@@ -158,7 +163,7 @@ pub(crate) enum Doom {
 }
 
 impl Doom {
-    /// What an error of a write means for its transaction, if it may have come in the middle of the write.
+    /// Returns the doom of a transaction after an error that may have occurred in the middle of a write.
     pub(crate) fn of_write(error: &Error) -> Option<Self> {
         match error {
             Error::KeyFunction { index, panic } => {
@@ -170,7 +175,7 @@ impl Doom {
         }
     }
 
-    /// What every operation fails with from then on.
+    /// Returns the error with which every later operation of the transaction fails.
     #[cold]
     pub(crate) fn error(&self) -> Error {
         match self {
@@ -181,7 +186,7 @@ impl Doom {
         }
     }
 
-    /// The conflict that was lost.
+    /// Returns the conflict that was lost, if that is the reason.
     pub(crate) fn abort(&self) -> Option<&Abort> {
         match self {
             Self::Lost(abort) => Some(abort),
@@ -292,7 +297,7 @@ impl error::Error for Error {
     }
 }
 
-/// A lost conflict: what kind, where, and against whom.
+/// A lost conflict: its kind, its place, and the other transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Abort {
@@ -300,13 +305,13 @@ pub struct Abort {
     pub kind: AbortKind,
     /// The table in which the conflict was noticed, where there is one.
     pub table: Option<Arc<str>>,
-    /// The encoded key at which it was noticed, where there is one.
+    /// The encoded key at which the conflict was noticed, where there is one.
     pub key: Option<Box<[u8]>>,
     /// The other transaction, where it is still known.
     pub other: Option<Tid>,
-    /// The edge from a transaction that comes before this one, where the rule has one.
+    /// The edge from a transaction that comes before this one, where the rule involves one.
     pub predecessor: Option<Edge>,
-    /// The edge to a transaction that comes after this one, where the rule has one.
+    /// The edge to a transaction that comes after this one, where the rule involves one.
     pub successor: Option<Edge>,
 }
 
@@ -316,48 +321,50 @@ pub struct Abort {
 pub struct Edge {
     /// How the two depend on each other.
     pub dependency: Dependency,
-    /// The table of the row, or gap between rows, over which they do.
+    /// The table of the row, or of the gap between rows, that the dependency is about.
     pub table: Option<Arc<str>>,
-    /// Its encoded key, as far as it has been kept.
+    /// The encoded key of the row, as far as it has been kept.
     pub key: Option<Box<[u8]>>,
-    /// Predecessor: when it committed. Successor: the earliest commit that can be reached through it. Where it has been.
+    /// Of a predecessor, the stamp of its commit. Of a successor, the earliest commit that can be reached through it.
+    /// `None` if it is not known.
     pub stamp: Option<Stamp>,
     /// The other transaction, where it is still known.
     pub other: Option<Tid>,
 }
 
-/// How another transaction depends on the one that lost, or the other way round.
+/// The way in which another transaction depends on the one that lost, or the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Dependency {
-    /// Predecessor: this read what the other wrote.
+    /// Predecessor: this transaction read a version that the other wrote.
     ReadFrom,
-    /// Predecessor: this overwrote what the other wrote.
+    /// Predecessor: this transaction overwrote a version that the other wrote.
     Overwrote,
-    /// Predecessor: this overwrote what the other had read.
+    /// Predecessor: this transaction overwrote a version that the other had read.
     WasReadBy,
-    /// Predecessor: this overwrote what the other may have read; reads of stale versions are not tracked (SSN 5.3).
+    /// Predecessor: this transaction overwrote a version that the other may have read; reads of stale versions are not
+    /// tracked (SSN 5.3).
     MayHaveBeenReadBy,
-    /// Predecessor: this put a key where the other had looked.
+    /// Predecessor: this transaction inserted a key where the other had looked.
     WasLookedAtBy,
-    /// Predecessor: this found nothing where the other had deleted a row.
+    /// Predecessor: this transaction found no row where the other had deleted one.
     WasDeletedBy,
-    /// Predecessor: the other had been acknowledged when this began ([`crate::Order`]).
+    /// Predecessor: the other transaction had been acknowledged when this one began ([`crate::Order`]).
     EndedBefore,
-    /// Predecessor: this overwrote what readers of a safe snapshot may have read (SSN 5.2).
+    /// Predecessor: this transaction overwrote a version that readers of a safe snapshot may have read (SSN 5.2).
     SafeSnapshot,
-    /// Successor: the other overwrote what this had read.
+    /// Successor: the other transaction overwrote a version that this one had read.
     OverwrittenBy,
-    /// Successor: the other overwrote what this may have read without tracking.
+    /// Successor: the other transaction overwrote a version that this one may have read without tracking.
     MayBeOverwrittenBy,
-    /// Successor: the other put a key where this had looked.
+    /// Successor: the other transaction inserted a key where this one had looked.
     InsertedBy,
-    /// Both write the same row, or the same unique key.
+    /// Both transactions write the same row, or the same unique key.
     BothWrite,
 }
 
 impl Dependency {
-    /// The dependency in words.
+    /// Returns the dependency in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadFrom => "read what it wrote",
@@ -387,15 +394,16 @@ pub enum AbortKind {
     /// Committing would complete two anti-dependencies in a row whose end committed first (SSI's dangerous structure,
     /// ERMIA 3.6).
     DangerousStructure,
-    /// A version that it read was overwritten before it could commit (read validation).
+    /// A version that the transaction read was overwritten before it could commit (read validation).
     StaleRead,
-    /// A range that was scanned, or a key that was missed, has got a new entry since.
+    /// A new entry has appeared in a range that was scanned, or under a key that was missed.
     Phantom,
-    /// A lock that it needs is held by another transaction, for which it may not wait (two-phase locking).
+    /// A lock that the transaction needs is held by another one, for which it may not wait (two-phase locking).
     Lock,
-    /// A younger transaction has read or written what it is about to read or write (timestamp ordering).
+    /// A younger transaction has read or written the record that this one is about to read or write (timestamp
+    /// ordering).
     TooLate,
-    /// It has waited for other transactions for as long as it may ([`crate::Options::wait_max`]).
+    /// The transaction has waited for others for as long as it may ([`crate::Options::wait_max`]).
     Timeout,
 }
 
@@ -412,12 +420,12 @@ impl AbortKind {
         Self::Timeout,
     ];
 
-    /// Its place in [`Self::ALL`].
+    /// Returns the kind's index in [`Self::ALL`].
     pub(crate) fn number(self) -> usize {
         Self::ALL.iter().position(|&kind| kind == self).expect("all kinds are listed")
     }
 
-    /// The name used in reports.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::WriteConflict => "write-conflict",
@@ -458,7 +466,7 @@ impl fmt::Display for Abort {
 impl error::Error for Abort {}
 
 impl Edge {
-    /// " in table t at key k with transaction x", as far as known.
+    /// Returns " in table t at key k with transaction x", as far as known.
     fn place(table: &Option<Arc<str>>, key: &Option<Box<[u8]>>, other: Option<Tid>) -> String {
         let table = table.as_ref().map(|table| format!(" in table {table}"));
         let key = key.as_ref().map(|key| format!(" at key {}", Hex(key)));

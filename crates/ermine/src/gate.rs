@@ -1,17 +1,17 @@
 //! Progress for transactions that keep losing: one that has failed often runs alone.
 //!
 //! First updater wins, so under contention the same transaction can lose again and again. After a few attempts
-//! `Database::run` takes the gate: it closes it behind the transactions that run, waits for them, and runs while no other
-//! begins. Only transactions that the application drives itself (`Database::begin`) and leaves open in the middle can
-//! still stand in its way.
+//! `Database::run` takes the gate: it closes the gate behind the running transactions, waits for them, and runs while
+//! no other transaction begins. It can still be blocked only by transactions that the application drives itself
+//! (`Database::begin`) and leaves open in the middle.
 //!
-//! All waits here end after [`Options::wait_max`](crate::Options::wait_max), and the thread goes on as if it had waited in vain: the body of
-//! the holder may itself wait for what another thread does, and this thread may be that one.
+//! All waits here end after [`Options::wait_max`](crate::Options::wait_max), and the thread goes on as if it had waited
+//! in vain: the body of the holder may itself wait for the action of another thread, and this thread may be that one.
 //!
 //! Invariants
-//! 1. One holder at a time; it holds the gate for one attempt.
-//! 2. A transaction that begins announces itself, then looks at the gate; the holder closes the gate, then looks for
-//!    announcements. Sequentially consistent: one sees the other.
+//! 1. At most one holder at a time; it holds the gate for one attempt.
+//! 2. A transaction that begins announces itself, then reads the gate; the holder closes the gate, then looks for
+//!    announcements. Both are sequentially consistent: at least one of the two sees the other.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct Gate {
     wait_max: Duration,
 }
 
-/// Read by every beginning transaction, hardly ever written: on a cache line of its own.
+/// Read by every beginning transaction, rarely written: on a cache line of its own.
 #[repr(align(128))]
 struct Closed(AtomicU64);
 
@@ -35,20 +35,21 @@ impl Gate {
         Self { closed: Closed(AtomicU64::new(0)), wait_max }
     }
 
-    /// Whether a transaction runs alone.
+    /// Returns whether a transaction runs alone.
     pub(crate) fn is_closed(&self) -> bool {
         // SeqCst: invariant 2.
         self.closed.0.load(Ordering::SeqCst) != 0
     }
 
-    /// Waits while a transaction runs alone. One shared read when none does.
+    /// Waits while a transaction runs alone. Costs one shared read when none does.
     pub(crate) fn wait_open(&self) {
         self.wait(|| !self.is_closed());
     }
 
-    /// Closes the gate and waits for the transactions that run; `None`: others have kept it closed for too long.
+    /// Closes the gate and waits for the running transactions; returns `None` if other threads have kept the gate
+    /// closed for too long.
     pub(crate) fn pass(&self, running: impl Fn() -> bool) -> Option<Pass<'_>> {
-        // SeqCst: invariant 2, and an acquire of what the last holder released.
+        // SeqCst: invariant 2, and an acquire of the last holder's release.
         let close = || self.closed.0.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if !self.wait(|| !self.is_closed() && close()) {
             return None;
@@ -58,7 +59,7 @@ impl Gate {
         Some(pass)
     }
 
-    /// Waits until `done`; `false`: that has taken too long.
+    /// Waits until `done` returns true; returns `false` if that takes too long.
     fn wait(&self, done: impl Fn() -> bool) -> bool {
         if done() {
             return true;

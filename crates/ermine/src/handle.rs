@@ -1,7 +1,7 @@
-//! Typed handles of tables and secondary indexes: cheap to clone, valid for the open database that gave them.
+//! Typed handles of tables and secondary indexes: cheap to clone, valid for the open database that created them.
 //!
-//! A handle carries the identity of its database, which every operation compares with that of the transaction: one comparison of
-//! two words.
+//! A handle carries the identity of its database, which every operation compares with the identity of the transaction's
+//! database: one comparison of two words.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -14,7 +14,8 @@ use crate::{
 
 /// A table with keys `K` and values `V`.
 ///
-/// It is of the open database that gave it; another database refuses it ([`Error::Schema`]), also the same directory when it is opened again.
+/// It belongs to the open database that created it. Another database refuses it ([`Error::Schema`]); so does the same
+/// directory when it is opened again.
 pub struct Table<K, V> {
     id: TableId,
     framing: Framing,
@@ -28,12 +29,12 @@ impl<K, V> Table<K, V> {
         Self { id, framing, database, name, types: PhantomData }
     }
 
-    /// The table's name when the handle was made.
+    /// Returns the table's name at the time when the handle was created.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The table's number, for a transaction of the open database at this address.
+    /// Returns the table's number, for a transaction of the open database at this address.
     #[inline]
     pub(crate) fn id_in(&self, database: usize) -> Result<TableId> {
         if self.database.address() == database { Ok(self.id) } else { Err(self.foreign()) }

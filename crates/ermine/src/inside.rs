@@ -1,8 +1,9 @@
-//! What the calling thread is inside of: a transaction that [`crate::Database::run`] runs, a key function of an index.
+//! The activity that the calling thread is inside of: a transaction that [`crate::Database::run`] runs, or a key
+//! function of an index.
 //!
-//! Invariant: a thread that is inside of either begins no transaction of its own there, or only of another database. A
-//! transaction inside of a transaction would wait for it, or lose to it, for ever; one inside of a key function may find a
-//! record locked by the commit that has called the function.
+//! Invariant: a thread inside a transaction begins no other transaction there, except one of another database; a thread
+//! inside a key function begins none. A transaction inside another transaction would wait for it, or lose to it,
+//! forever; a transaction inside a key function may find a record locked by the commit that has called the function.
 
 use std::{
     any::Any,
@@ -13,22 +14,22 @@ use std::{
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The address of the engine whose transaction this thread runs; 0: of none.
+    /// The address of the engine whose transaction this thread runs; 0 if it runs none.
     static RUN: Cell<usize> = const { Cell::new(0) };
     static KEY_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The thread runs a transaction of an engine until this is dropped.
+/// Marks the thread as running a transaction of an engine, until this is dropped.
 pub(crate) struct Run {
     before: usize,
 }
 
 impl Run {
-    /// Fails inside of a key function, and of a transaction of the same engine.
+    /// Fails inside a key function, and inside a transaction of the same engine.
     pub(crate) fn enter<E>(engine: &E) -> Result<Self> {
         check_begin()?;
         let own = std::ptr::from_ref(engine).addr();
-        // The explorer runs all its threads on one.
+        // The explorer runs all its tasks on one thread.
         let before = if cfg!(shuttle) { 0 } else { RUN.get() };
         if before == own {
             return Err(Error::Nested("Database::run was called inside of a transaction that it runs"));
@@ -44,7 +45,7 @@ impl Drop for Run {
     }
 }
 
-/// Fails inside of a key function: no transaction can begin there.
+/// Fails inside a key function: no transaction can begin there.
 pub(crate) fn check_begin() -> Result<()> {
     if KEY_FUNCTION.get() {
         return Err(Error::Nested("a transaction was begun inside of the key function of an index"));
@@ -52,7 +53,7 @@ pub(crate) fn check_begin() -> Result<()> {
     Ok(())
 }
 
-/// Calls a key function; the error is what it panicked with.
+/// Calls a key function; if it panics, returns the panic's message as the error.
 pub(crate) fn key_function<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let before = KEY_FUNCTION.replace(true);
     let called = catch_unwind(AssertUnwindSafe(call));
@@ -60,7 +61,7 @@ pub(crate) fn key_function<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     called.map_err(|panic| said(&*panic))
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it did not say why".into())

@@ -1,4 +1,4 @@
-//! Procedures written once and run under any scheme, under most without dispatch inside.
+//! Procedures written once and run under any scheme, mostly without dispatch on the scheme inside.
 
 use crate::{
     access::Access,
@@ -7,26 +7,26 @@ use crate::{
     transaction::Transaction,
 };
 
-/// A transaction as a value: its body is compiled for the schemes with versions and for `silo`, and once for all others, so that
-/// the scheme is chosen once a transaction instead of once an operation.
+/// A transaction as a value: its body is compiled for each scheme with versions and for `silo`, and once for all
+/// others, so that the scheme is chosen once per transaction instead of once per operation.
 ///
-/// The body may run several times: it must not keep anything of a failed attempt. An error of the body leaves only if what the
-/// transaction has read is certified, as in [`crate::Database::run`].
+/// The body may run several times: it must not keep anything of a failed attempt. An error of the body is returned only
+/// if the transaction's reads are certified, as in [`crate::Database::run`].
 pub trait Job {
-    /// What a committed transaction hands back.
+    /// The result of a committed transaction.
     type Output;
-    /// What makes it fail for good.
+    /// The error with which the job fails permanently.
     type Error: From<Error>;
 
-    /// What the transaction says of itself, asked once, before the first attempt.
+    /// Returns the options of the transaction; called once, before the first attempt.
     #[inline]
     fn options(&self) -> TxnOptions {
         TxnOptions::default()
     }
 
-    /// The body.
+    /// Runs the body.
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<Self::Output, Self::Error>;
 
-    /// Is told of every attempt that lost a conflict, in its body or at commit, before the next one begins.
+    /// Called after every attempt that lost a conflict, in its body or at commit, before the next one begins.
     fn lost(&mut self, _abort: &Abort) {}
 }

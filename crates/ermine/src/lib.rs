@@ -18,7 +18,8 @@
 //!
 //! To read the engine itself, start at `txn/mod.rs`, then ARCHITECTURE.md.
 
-// Under loom the library has only its pieces, and only the models use them; under shuttle it has no background threads.
+// Under loom the library consists only of its pieces, and only the models use them; under shuttle it has no background
+// threads.
 #![cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports))]
 
 mod clock;
@@ -38,7 +39,7 @@ mod scheme;
 mod sync;
 mod txn;
 
-// Everything below runs on the pieces above; the models under loom drive the pieces themselves.
+// Everything below runs on the pieces above; the models under loom use the pieces directly.
 #[cfg(not(loom))]
 mod access;
 #[cfg(not(loom))]
@@ -143,8 +144,8 @@ pub use types::__private;
 
 /// The longest key, in bytes of its encoding.
 pub const MAX_KEY_BYTES: usize = 4096;
-/// Transactions that can be open in a database at the same time, under every scheme. One more fails to begin, with
-/// [`Error::Limit`].
+/// Maximum number of transactions that can be open in a database at the same time, under every scheme. One more fails
+/// to begin, with [`Error::Limit`].
 pub const OPEN_TRANSACTIONS_MAX: usize = 1024;
 /// The longest value, in bytes of its encoding.
 pub const MAX_VALUE_BYTES: usize = 16 << 20;

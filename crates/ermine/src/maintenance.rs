@@ -1,9 +1,9 @@
-//! The background threads of a database: one lets epochs go on and frees what idle workers left behind, one keeps room on the device,
-//! one makes checkpoints, and one reads what is in files only.
+//! The background threads of a database: the first advances epochs and frees the garbage of idle workers, the second
+//! keeps room on the device, the third makes checkpoints, and the last loads the rows that are in files only.
 //!
-//! The schedule explorer runs none: its tests call `Database::maintain` from a task of theirs.
+//! The schedule explorer runs none of them: its tests call `Database::maintain` from one of their tasks.
 
-/// What is to be done in the background besides collecting garbage.
+/// The background work besides garbage collection.
 #[cfg_attr(shuttle, expect(dead_code, reason = "the explorer runs no helper"))]
 pub(crate) struct Chores {
     pub(crate) checkpoints: bool,
@@ -31,7 +31,7 @@ mod background {
         error::{Error, Result},
     };
 
-    /// The threads.
+    /// The background threads.
     pub(crate) struct Helpers {
         stop: Arc<AtomicBool>,
         threads: Vec<JoinHandle<()>>,
@@ -40,7 +40,7 @@ mod background {
     impl Helpers {
         const BUSY_INTERVAL: Duration = Duration::from_millis(5);
         const IDLE_INTERVAL: Duration = Duration::from_millis(100);
-        /// After a checkpoint that failed.
+        /// Pause after a checkpoint that failed.
         const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
         pub(crate) fn start(engine: &Arc<AnyEngine>) -> Result<Self> {
@@ -51,7 +51,7 @@ mod background {
             })?;
             let chores = with_engine!(&**engine, engine => engine.chores());
             if chores.checkpoints {
-                // Beside checkpoints, which take long.
+                // In a thread apart from checkpoints, which take long.
                 helpers.repeat("ermine-room", engine, |engine| {
                     with_engine!(engine, engine => engine.keep_room());
                     Self::IDLE_INTERVAL
@@ -63,13 +63,13 @@ mod background {
             }
             if chores.loading {
                 let (engine, stop) = (engine.clone(), helpers.stop.clone());
-                // What it cannot read is an error for whoever asks for it.
+                // A row that the loader cannot read is an error for the transaction that asks for it.
                 helpers.spawn("ermine-loader", move || drop(with_engine!(&*engine, engine => engine.load(&stop))))?;
             }
             Ok(helpers)
         }
 
-        /// Runs `work` again and again, with the pauses it asks for.
+        /// Runs `work` repeatedly, with the pauses that it returns.
         fn repeat(
             &mut self,
             name: &str,
@@ -110,7 +110,7 @@ mod absent {
 
     use crate::{any::AnyEngine, error::Result};
 
-    /// No threads.
+    /// The stand-in without threads.
     pub(crate) struct Helpers;
 
     impl Helpers {

@@ -1,6 +1,6 @@
-//! Deliberate faults, one at a time, to see whether tests and checkers find them.
+//! Deliberate faults, one at a time, to check whether tests and checkers find them.
 //!
-//! Only under `RUSTFLAGS="--cfg ermine_mutants"`; otherwise every question is answered with a constant `false`.
+//! Only under `RUSTFLAGS="--cfg ermine_mutants"`; otherwise every query returns a constant `false`.
 
 /// A rule that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,66 +14,66 @@ pub enum Mutant {
     OldSnapshot,
     /// Leaf sets are not validated.
     NoLeafValidation,
-    /// Inserts do not look at the gap stamp.
+    /// Inserts do not read the gap stamp.
     NoGapStamp,
-    /// Who reads a version sets no bit in it.
+    /// A reader of a version sets no bit in it.
     NoReaderBit,
     /// Reader bits are set after the stamp is taken.
     BitsAfterStamp,
-    /// The stamp is taken before the transaction says that it commits.
+    /// The stamp is taken before the transaction marks itself committing.
     StampBeforeMark,
-    /// The reader slot is given up before the stamps stand in the versions.
+    /// The reader slot is given up before the stamps are stored in the versions.
     SlotBeforeStamps,
-    /// An overwriter does not count the creator of what it overwrites.
+    /// An overwriter does not count the creator of the version that it overwrites.
     NoCreator,
     /// A transaction without writes commits below its snapshot without a test.
     ReadOnlyAnyway,
     /// Committers do not look for safe snapshots.
     NoSafeSnapshot,
-    /// A reader says that it has untracked reads after it has looked at the version.
+    /// A reader announces its untracked reads after it has inspected the version.
     UntrackedSaidLate,
-    /// A mark does not lock untracked reads out.
+    /// A mark does not exclude untracked reads.
     NoLockout,
-    /// Overwriters push nothing.
+    /// Overwriters push no successor stamp.
     NoPush,
     /// Overwriters push their commit stamp.
     PushStamp,
-    /// What fell after it was pushed does not matter.
+    /// A successor stamp that fell after it was pushed is not rechecked.
     NoStand,
     /// The last stamp of a reader slot is ignored.
     NoLastUntracked,
-    /// The last stamp of one's own reader slot is ignored.
+    /// The last stamp of the transaction's own reader slot is ignored.
     OwnSlotSkipped,
-    /// Who updates what was committed after its snapshot goes on.
+    /// A transaction that updates a row committed after its snapshot goes on.
     LostUpdate,
     /// Versions of running transactions are visible.
     DirtyRead,
-    /// Records are unlocked before the values are in.
+    /// Records are unlocked before the values are stored in them.
     UnlockedEarly,
-    /// A committing transaction does not make sure that its index entries are there.
+    /// A committing transaction does not make sure that its index entries exist.
     EntriesNotSettled,
     /// A shared lock is granted beside an exclusive one.
     SharedBesideExclusive,
-    /// Who reads a record does not raise its read timestamp.
+    /// A reader of a record does not raise its read timestamp.
     NoReadTimestamp,
-    /// Who has copied a record does not look at its write timestamp again.
+    /// A reader that has copied a record does not check its write timestamp again.
     NoSecondLook,
-    /// What a snapshot shows is not kept when it is overwritten.
+    /// A version that a snapshot shows is not kept when it is overwritten.
     NothingKept,
-    /// Index entries that a snapshot needs leave.
+    /// Index entries that a snapshot needs are removed.
     NoEntryLeft,
-    /// An error leaves although what its transaction has read was not certified.
+    /// An error is returned although its transaction's reads were not certified.
     UncertifiedError,
-    /// The cleaner's addresses have 14 bits of a record's number, without a check.
+    /// The cleaner's addresses have only 14 bits of a record's number, without a check.
     ShortRecordNumber,
-    /// A transaction that commits does not look at what prepared transactions have read.
+    /// A committing transaction ignores the reads of prepared transactions.
     PromiseIgnored,
-    /// A transaction that promises to commit does not look whether what it has read was overwritten.
+    /// A transaction that promises to commit does not check whether its reads were overwritten.
     PromiseUnseen,
 }
 
 impl Mutant {
-    /// All of them.
+    /// All mutants.
     #[cfg(ermine_mutants)]
     pub const ALL: &[Self] = &[
         Self::NoTest,
@@ -110,7 +110,7 @@ impl Mutant {
         Self::PromiseUnseen,
     ];
 
-    /// Whether this fault is in force.
+    /// Returns whether this fault is active.
     #[inline(always)]
     pub(crate) fn is_on(self) -> bool {
         #[cfg(ermine_mutants)]
@@ -119,7 +119,8 @@ impl Mutant {
         false
     }
 
-    /// Puts a fault in force, for the whole process; under `--cfg shuttle`, where all tasks of a schedule are one thread, for this thread.
+    /// Activates a fault for the whole process; under `--cfg shuttle`, where all tasks of a schedule are one thread,
+    /// for this thread.
     #[cfg(ermine_mutants)]
     pub fn choose(mutant: Option<Self>) {
         chosen::set(mutant.map_or(NONE, |mutant| mutant as u8));

@@ -1,4 +1,4 @@
-//! What transactions of both families note for an observer in the same way.
+//! The notes that transactions of both families take for an observer in the same way.
 
 use crate::{
     access::{ScanRange, Visit},
@@ -10,7 +10,7 @@ use crate::{
     types::KeyBuffer,
 };
 
-/// The entries that a write takes from a row, and gives it.
+/// Notes the index entries that a write takes from a row, and those that it adds.
 pub(crate) fn note_entries<F: Family>(
     notes: &mut Notes,
     table: &TableParts<F>,
@@ -26,7 +26,7 @@ pub(crate) fn note_entries<F: Family>(
     })
 }
 
-/// Scans, and tells how much of the range was looked through, where the scan came to anything.
+/// Scans, and then reports the part of the range that was examined, if there is any.
 pub(crate) fn watch_scan<'t>(
     range: ScanRange<'_>,
     scan: impl FnOnce(&mut Visit<'_, 't>) -> Result<()>,
@@ -47,7 +47,7 @@ pub(crate) fn watch_scan<'t>(
     result
 }
 
-/// Shows the observer what a transaction did, which is forgotten then.
+/// Shows the observer the actions of a transaction, and then forgets them.
 pub(crate) fn show(observer: &dyn Observer, begin: Stamp, outcome: Outcome, isolation: Isolation, notes: &mut Notes) {
     observer.ended(&Observed::new(begin, outcome, isolation, notes));
     notes.clear();

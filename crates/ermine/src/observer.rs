@@ -1,10 +1,11 @@
-//! What transactions did, told to whoever asked when the database was opened: which versions they read, ranges and
-//! misses included, and which they wrote. A checker builds the serialization graph from it.
+//! Reports the actions of transactions to an observer that was registered when the database was opened: the versions
+//! that they read, ranges and misses included, and the versions that they wrote. A checker builds the serialization
+//! graph from these.
 //!
-//! A version is named by its row (table and primary key) and by the stamp of the transaction that wrote it; what a value
-//! was is told by a digest, so that a checker can see whether what was read is what was written.
+//! A version is named by its row (table and primary key) and by the stamp of the transaction that wrote it. A digest
+//! identifies the value, so that a checker can see whether the value that was read is the one that was written.
 //!
-//! A worker notes the actions of its transaction in buffers of its own and shows them once, at the end. Without an
+//! A worker notes the actions of its transaction in private buffers and shows them once, at the end. Without an
 //! observer nothing is noted.
 
 use std::{fmt, hash::Hasher};
@@ -14,19 +15,19 @@ use crate::{
     options::{Isolation, Order, Session},
 };
 
-/// Is told about every transaction that has ended.
+/// An observer that is told about every transaction that has ended.
 pub trait Observer: Send + Sync {
-    /// A transaction begins: called by its thread before it takes a snapshot or reads anything. The answer stands in
-    /// [`Circumstances::began`].
+    /// Called when a transaction begins, by its thread, before it takes a snapshot or reads anything. The answer is
+    /// stored in [`Circumstances::began`].
     fn begins(&self) -> Moment {
         Moment(0)
     }
 
-    /// A transaction has ended, by commit or not. Called by the thread that ended it, after others can see the outcome:
-    /// calls come from all threads at once, and not in the order of commits.
+    /// Called when a transaction has ended, by commit or not, by the thread that ended it, after other transactions can
+    /// see the outcome: calls arrive from all threads concurrently, and not in the order of commits.
     fn ended(&self, transaction: &Observed<'_>);
 
-    /// A table has been created.
+    /// Called when a table has been created.
     fn table(&self, _table: TableId, _name: &str) {}
 }
 
@@ -39,11 +40,13 @@ impl fmt::Debug for dyn Observer {
 /// A transaction that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// What committed strictly below is in its snapshot. Under read committed: the log offset when it began.
+    /// Its snapshot contains everything that committed strictly below this stamp. Under read committed: the log offset
+    /// when it began.
     pub begin: Stamp,
     /// How it ended.
     pub outcome: Outcome,
-    /// Whether it asked for less than its scheme promises: then what it read says nothing about what comes after it.
+    /// Whether the transaction asked for less than its scheme promises: then its reads imply nothing about the
+    /// transactions after it.
     pub isolation: Isolation,
     notes: &'a Notes,
 }
@@ -57,68 +60,68 @@ pub struct Moment(pub u64);
 pub struct Circumstances {
     /// The answer of [`Observer::begins`].
     pub began: Moment,
-    /// Whether it was promised the snapshot of its begin stamp: the newest versions committed below.
+    /// Whether the transaction was promised the snapshot of its begin stamp: the newest versions committed below.
     pub reads_snapshot: bool,
-    /// The order that it was promised.
+    /// The order that the transaction was promised.
     pub order: Order,
-    /// Its session, if it named one.
+    /// The transaction's session, if it named one.
     pub session: Option<Session>,
 }
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It committed at this stamp. Transactions without writes may share a stamp, just below their snapshot. So may those
-    /// that failed ([`crate::Transaction::commit_reads`]): what they read was certified, and what they wrote was undone and
-    /// is not among their actions.
+    /// The transaction committed at this stamp. Transactions without writes may share a stamp, just below their
+    /// snapshot. So may transactions that failed ([`crate::Transaction::commit_reads`]): their reads were certified;
+    /// their writes were undone and are not among their actions.
     Committed(Stamp),
-    /// It lost a conflict or was rolled back: nothing of it happened.
+    /// The transaction lost a conflict or was rolled back: it had no effect.
     Aborted,
 }
 
-/// One thing that a transaction did.
+/// One action of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<'a> {
-    /// It read a row, found by its key or in a range.
+    /// The transaction read a row, found by its key or in a range.
     Read {
         /// The table.
         table: TableId,
         /// The primary key.
         key: &'a [u8],
-        /// Which version it saw.
+        /// The version that the transaction saw.
         version: ReadVersion,
-        /// The digest of the value; `None` where the row was deleted, or not there yet.
+        /// The digest of the value; `None` where the row was deleted, or did not exist yet.
         value: Option<Digest>,
     },
-    /// It looked through a range of an index, all of it. A read of each row that an entry there led to precedes this, also where that
-    /// row turned out not to belong to the entry.
+    /// The transaction examined a range of an index, all of it. A read of each row that an entry in the range led to
+    /// precedes this action, including rows that turned out not to belong to the entry.
     Range {
         /// The index.
         index: IndexId,
-        /// First entry inside.
+        /// First entry inside the range.
         lower: &'a [u8],
-        /// First entry outside; `None`: the end.
+        /// First entry above the range; `None` for the end.
         upper: Option<&'a [u8]>,
-        /// Entries whose insertion committed at or above this were missed, unless they are among the reads; those below were
-        /// seen, unless their deletion committed below it, too.
+        /// Entries whose insertion committed at or above this stamp were missed, unless they are among the reads;
+        /// entries inserted below it were seen, unless their deletion committed below it, too.
         at: Stamp,
     },
-    /// It wrote a row. A later write of the same row replaces this one.
+    /// The transaction wrote a row. A later write of the same row replaces this one.
     Write {
         /// The table.
         table: TableId,
         /// The primary key.
         key: &'a [u8],
-        /// The digest of the value; `None`: it deleted the row.
+        /// The digest of the value; `None` if the transaction deleted the row.
         value: Option<Digest>,
     },
-    /// Its last write of a row gave the row an entry of a secondary index, or took it away.
+    /// The transaction's last write of a row added an entry of a secondary index to the row, or removed one.
     Entry {
         /// The index.
         index: IndexId,
         /// Secondary key and primary key.
         entry: &'a [u8],
-        /// Whether the row has it now.
+        /// Whether the row has the entry now.
         present: bool,
     },
 }
@@ -128,28 +131,28 @@ pub enum Action<'a> {
 pub struct IndexId {
     /// The table.
     pub table: TableId,
-    /// Which of its indexes.
+    /// The ordinal of the index in the table.
     pub ordinal: u16,
 }
 
-/// Which version of a row a transaction saw.
+/// The version of a row that a transaction saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadVersion {
-    /// The one that was committed at this stamp; [`Stamp::ZERO`]: the row was not there yet.
+    /// The version that was committed at this stamp; [`Stamp::ZERO`] if the row did not exist yet.
     At(Stamp),
-    /// One of its own.
+    /// A version of the transaction's own.
     Own,
-    /// No version is left of the row, or there never was one: what it saw is the state that commits strictly below this
-    /// stamp had left.
+    /// No version is left of the row, or there never was one: the transaction saw the state that commits strictly below
+    /// this stamp had left.
     Missing(Stamp),
 }
 
-/// A digest of a value: equal values have equal ones.
+/// A digest of a value: equal values have equal digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub u64);
 
 impl Digest {
-    /// Of some bytes. The same in every run of the same program.
+    /// Returns the digest of some bytes, which is the same in every run of the same program.
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = std::hash::DefaultHasher::new();
         hasher.write(bytes);
@@ -162,24 +165,24 @@ impl<'a> Observed<'a> {
         Self { begin, outcome, isolation, notes }
     }
 
-    /// How it began.
+    /// Returns how the transaction began.
     pub fn circumstances(&self) -> &'a Circumstances {
         &self.notes.circumstances
     }
 
-    /// What it did, in order.
+    /// Returns the transaction's actions, in order.
     pub fn actions(&self) -> impl Iterator<Item = Action<'a>> {
         let notes = self.notes;
         notes.actions.iter().map(|note| note.action(&notes.keys))
     }
 }
 
-/// What one transaction has done so far.
+/// The notes of one transaction so far.
 #[derive(Debug)]
 pub(crate) struct Notes {
     /// How the transaction began.
     pub(crate) circumstances: Circumstances,
-    /// Where the scan that runs began to look.
+    /// The stamp from which the running scan began to look.
     pub(crate) scanning_from: Stamp,
     actions: Vec<Note>,
     keys: Vec<u8>,
@@ -210,18 +213,18 @@ impl Default for Notes {
 }
 
 impl Notes {
-    /// For the next transaction.
+    /// Clears the notes for the next transaction.
     pub(crate) fn clear(&mut self) {
         self.actions.clear();
         self.keys.clear();
     }
 
-    /// How many actions there are.
+    /// Returns the number of actions.
     pub(crate) fn count(&self) -> usize {
         self.actions.len()
     }
 
-    /// Forgets what was written behind the first `kept` actions, and reads of that.
+    /// Forgets the writes after the first `kept` actions, and the reads of these writes.
     pub(crate) fn forget_writes(&mut self, kept: usize) {
         let mut at = 0;
         self.actions.retain(|note| {

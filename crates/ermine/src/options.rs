@@ -1,4 +1,4 @@
-//! How a database is opened: one plain struct with defaults and a check.
+//! The options with which a database is opened: one plain struct with defaults and a check.
 
 use std::{
     fmt,
@@ -32,82 +32,89 @@ use crate::{
 pub struct Options {
     /// The concurrency control of every transaction.
     pub scheme: Scheme,
-    /// Which order of its transactions the database keeps to under a scheme that is serializable. A transaction can ask for another
-    /// one ([`TxnOptions::order`]).
+    /// The order of transactions that the database keeps to under a serializable scheme. A transaction can ask for
+    /// another one ([`TxnOptions::order`]).
     pub order: Order,
-    /// Whether [`crate::Database::open`] makes a database where there is none; as a default it does. Without it a path that was mistyped is an
-    /// error instead of an empty database.
+    /// Whether [`crate::Database::open`] creates a database where there is none, as it does by default. Without it a
+    /// mistyped path is an error instead of an empty database.
     pub create: bool,
-    /// How long a safe snapshot is handed out again ([`crate::Database::snapshot`]) to transactions that do not ask for
-    /// [`Order::Strict`]; those get a new one each. Under the schemes that keep one version a row each snapshot is a new one.
+    /// The time during which a safe snapshot is handed out again ([`crate::Database::snapshot`]) to transactions that
+    /// do not ask for [`Order::Strict`]; those that do get a new one each. Under the schemes that keep one version per
+    /// row, each snapshot is a new one.
     pub snapshot_interval: Duration,
-    /// From which age on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads of stale versions
-    /// are not tracked, which makes them cheap and can cost whoever overwrites one an abort (SSN 5.3). `None`: each table finds
-    /// its own threshold; [`u64::MAX`]: every read is tracked.
+    /// The age from which on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads
+    /// of stale versions are not tracked, which makes them cheap and can cost a transaction that overwrites one an
+    /// abort (SSN 5.3). `None`: each table finds its own threshold; [`u64::MAX`]: every read is tracked.
     pub stale_after: Option<u64>,
-    /// Rows of one table from which on a transaction that reads them counts as reading all of it, under the same schemes: it
-    /// keeps no more lists of rows and ranges, and every concurrent writer of the table counts as a conflict. `None`: half of the
-    /// table, and never less than 4096.
+    /// The number of rows of one table from which on a transaction that reads them counts as reading the whole table,
+    /// under the same schemes: it keeps no more lists of rows and ranges, and every concurrent writer of the table
+    /// counts as a conflict. `None`: half of the table, and never less than 4096.
     pub escalate_after: Option<u64>,
-    /// When a transaction counts as committed towards its caller; a transaction can ask for something else
-    /// ([`TxnOptions::durability`]). A database in memory has none.
+    /// The point at which a transaction counts as committed towards its caller; a transaction can ask for another one
+    /// ([`TxnOptions::durability`]). A database in memory has no durability.
     pub durability: Durability,
-    /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It takes up what commits while the device
-    /// is busy; when it is full, commits wait. It is no larger than an eighth of the memory limit.
+    /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It absorbs commits while the
+    /// device is busy; when it is full, commits wait. It is no larger than an eighth of the memory limit.
     pub log_buffer_bytes: u64,
-    /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16; while the oldest cannot be
-    /// freed, new ones are larger.
+    /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16 segments; while the
+    /// oldest cannot be freed, new ones are larger.
     pub segment_bytes: u64,
-    /// Values of more bytes are kept in files of their own: between 64 KiB and 16 MiB, and never more than an eighth of the log
-    /// buffer.
+    /// The size beyond which a value is kept in a file of its own: between 64 KiB and 16 MiB, and never more than an
+    /// eighth of the log buffer.
     pub blob_after: u64,
-    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large, and no more than half of
-    /// the memory limit under schemes that keep versions.
+    /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large,
+    /// and no more than half of the memory limit under schemes that keep versions.
     pub checkpoint_after: u64,
-    /// Under single-version schemes: the directories of the log and of checkpoints, one a device, always in the same order. Each
-    /// belongs to one database and has a thread that writes to it. None: the database's own directory.
+    /// Under single-version schemes: the directories of the log and of checkpoints, one per device, always in the same
+    /// order. Each directory belongs to one database and has a thread that writes to it. If empty: the database's own
+    /// directory.
     pub log_directories: Vec<PathBuf>,
     /// As `log_directories`, for any implementation of a directory.
     #[doc(hidden)]
     pub log_directories_in: Vec<Arc<dyn Directory>>,
-    /// Under single-version schemes: how long an epoch lasts at least, up to a second. Commits become durable epoch by epoch.
+    /// Under single-version schemes: the minimum length of an epoch, up to a second. Commits become durable epoch by
+    /// epoch.
     pub epoch_interval: Duration,
-    /// Under single-version schemes: checkpoints are compressed (LZ4). For a device that is so slow, or so full, that it is worth the
-    /// processor's time; SiloR found that it is not (6.2). A checkpoint is read whatever this says.
+    /// Under single-version schemes: checkpoints are compressed (LZ4). For a device that is so slow, or so full, that
+    /// compression is worth the processor's time; SiloR found that it is not (6.2). A checkpoint can be read whatever
+    /// this option says.
     pub compress_checkpoints: bool,
-    /// Under single-version schemes: when checkpoints sync what they have written. For measurements.
+    /// Under single-version schemes: when checkpoints sync their files. For measurements.
     #[doc(hidden)]
     pub checkpoint_syncs: CheckpointSyncs,
-    /// A directory in which the log is kept for ever, for restores to a moment ([`crate::restore`]): each of its segments comes
-    /// there before it is freed. It belongs to one database.
+    /// A directory in which the log is kept permanently, for restores by time ([`crate::restore`]): each of its
+    /// segments is copied there before it is freed. The directory belongs to one database.
     pub archive: Option<PathBuf>,
     /// As `archive`, for any implementation of a directory.
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
-    /// How long a transaction waits at one place for other transactions before it aborts with [`crate::AbortKind::Timeout`]: for a
-    /// lock, a partition, its turn, or an older transaction, under schemes that wait ([`Scheme::waits`]); 1 s by default, zero: it does not
-    /// wait. Also how long
-    /// [`crate::Database::run`] waits, under any scheme, while another transaction runs alone, and for others to end before it runs
-    /// one alone itself; then it goes on. Such waits end by themselves, unless an application leaves a transaction open. Waiting
-    /// for the device is not bounded by it.
+    /// How long a transaction waits at one place for other transactions before it aborts with
+    /// [`crate::AbortKind::Timeout`]: for a lock, a partition, its turn, or an older transaction, under schemes that
+    /// wait ([`Scheme::waits`]); 1 s by default, zero: it does not wait. Also how long [`crate::Database::run`] waits,
+    /// under any scheme, while another transaction runs alone, and how long it waits for others to end before it runs a
+    /// transaction alone itself; then it goes on. Such waits end without this limit, unless an application leaves a
+    /// transaction open. Waiting for the device is not bounded by it.
     pub wait_max: Duration,
-    /// For how long [`crate::Database::run`] tries a transaction again, from the end of its first attempt on, before it fails with
-    /// [`crate::Error::GaveUp`]; 30 s by default. It is looked at between attempts.
+    /// How long [`crate::Database::run`] retries a transaction, counted from the end of its first attempt, before it
+    /// fails with [`crate::Error::GaveUp`]; 30 s by default. The limit is checked between attempts.
     pub run_max: Duration,
-    /// How many attempts [`crate::Database::run`] makes at most, before it fails with [`crate::Error::GaveUp`]; 1000 by default.
+    /// The maximum number of attempts of [`crate::Database::run`], before it fails with [`crate::Error::GaveUp`]; 1000
+    /// by default.
     pub attempts_max: u32,
-    /// Bytes of memory that the database may take: rows with their versions, indexes, what transactions keep, log buffers, and what an
-    /// application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most 1 GiB) is kept for deletes, reads and recovery;
-    /// a write that would need more than the rest fails with [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of what
-    /// the machine or the control group has.
+    /// Bytes of memory that the database may take: rows with their versions, indexes, read and write sets, log buffers,
+    /// and the memory that an application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most
+    /// 1 GiB) is reserved for deletes, reads and recovery; a write that would need more than the rest fails with
+    /// [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of the memory of the machine or the
+    /// control group.
     pub memory_limit: Option<u64>,
-    /// Demands for memory are refused at random once the database is open, by this seed, for tests.
+    /// Requests for memory are refused at random once the database is open, by this seed, for tests.
     #[doc(hidden)]
     pub memory_faults: Option<u64>,
-    /// Timestamps that are left at the beginning of each round of them, less than 2^31, for tests (`sto`, `sto-32`).
+    /// Timestamps that are left at the beginning of each cycle of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
     pub timestamps_left: Option<u64>,
-    /// Is told what every transaction did. Costs each of them time and memory for each row it touches.
+    /// The observer that is told the actions of every transaction. It costs each transaction time and memory for each
+    /// row that it touches.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
@@ -144,65 +151,65 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The options with another durability.
+    /// Returns the options with another durability.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// The options with another log buffer.
+    /// Returns the options with another log buffer.
     pub fn log_buffer_bytes(mut self, bytes: u64) -> Self {
         self.log_buffer_bytes = bytes;
         self
     }
 
-    /// The options with segments of another size.
+    /// Returns the options with segments of another size.
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes;
         self
     }
 
-    /// The options with another limit to the values in the log.
+    /// Returns the options with another limit to the values in the log.
     pub fn blob_after(mut self, bytes: u64) -> Self {
         self.blob_after = bytes;
         self
     }
 
-    /// From which length on a value is kept in a file of its own.
+    /// Returns whether a value of this length is kept in a file of its own.
     pub(crate) fn diverts(&self, bytes: usize) -> bool {
         bytes as u64 > self.blob_after.min(self.log_buffer_bytes.next_power_of_two() / 8)
     }
 
-    /// The options with another distance between checkpoints.
+    /// Returns the options with another distance between checkpoints.
     pub fn checkpoint_after(mut self, bytes: u64) -> Self {
         self.checkpoint_after = bytes;
         self
     }
 
-    /// No value up to this length has ever been diverted, whatever the options were then.
+    /// No value up to this length has ever been diverted, whatever the options were at the time.
     pub(crate) const DIVERTED_MIN: u64 = *Self::BUFFER.start() / 8;
 
     const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 
-    /// The options with an archive of the log.
+    /// Returns the options with an archive of the log.
     pub fn archive(mut self, path: impl Into<PathBuf>) -> Self {
         self.archive = Some(path.into());
         self
     }
 
-    /// The options with directories for the log of a single-version scheme, one a device.
+    /// Returns the options with directories for the log of a single-version scheme, one per device.
     pub fn log_directories(mut self, paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         self.log_directories = paths.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The options with another length of epochs.
+    /// Returns the options with another minimum length of epochs.
     pub fn epoch_interval(mut self, interval: Duration) -> Self {
         self.epoch_interval = interval;
         self
     }
 
-    /// The options with checkpoints that are compressed, or are not.
+    /// Returns the options with checkpoints compressed or not.
     pub fn compress_checkpoints(mut self, compress: bool) -> Self {
         self.compress_checkpoints = compress;
         self
@@ -241,13 +248,13 @@ impl Options {
         Ok(())
     }
 
-    /// The options with another order of transactions.
+    /// Returns the options with another order of transactions.
     pub fn order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
 
-    /// The options with whether a database is made where there is none.
+    /// Returns the options with a choice whether a database is created where there is none.
     ///
     /// ```
     /// # use ermine::{Database, Options};
@@ -259,52 +266,54 @@ impl Options {
         self
     }
 
-    /// The options with another interval between safe snapshots, for transactions that do not ask for [`Order::Strict`].
+    /// Returns the options with another interval between safe snapshots, for transactions that do not ask for
+    /// [`Order::Strict`].
     ///
-    /// Each new one can cost concurrent writers an abort. A longer interval costs freshness: what has been committed in
-    /// the meantime is not seen, under [`Order::None`] also when the same client committed it.
+    /// Each new snapshot can cost concurrent writers an abort. A longer interval costs freshness: commits of the
+    /// meantime are not seen, under [`Order::None`] not even those of the same client.
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {
         self.snapshot_interval = interval;
         self
     }
 
-    /// The options with a fixed age, in bytes of log, from which on reads are not tracked.
+    /// Returns the options with a fixed age, in bytes of log, from which on reads are not tracked.
     pub fn stale_after(mut self, bytes: u64) -> Self {
         self.stale_after = Some(bytes);
         self
     }
 
-    /// The options with a fixed number of rows from which on a transaction reads the whole table.
+    /// Returns the options with a fixed number of rows from which on a transaction counts as reading the whole table.
     pub fn escalate_after(mut self, rows: u64) -> Self {
         self.escalate_after = Some(rows);
         self
     }
 
-    /// The options with another limit to waiting.
+    /// Returns the options with another limit to waiting.
     pub fn wait_max(mut self, wait_max: Duration) -> Self {
         self.wait_max = wait_max;
         self
     }
 
-    /// The options with another limit to the time of retries.
+    /// Returns the options with another limit to the time of retries.
     pub fn run_max(mut self, run_max: Duration) -> Self {
         self.run_max = run_max;
         self
     }
 
-    /// The options with another limit to the number of attempts.
+    /// Returns the options with another limit to the number of attempts.
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = attempts;
         self
     }
 
-    /// The options with a limit to the memory that the database takes.
+    /// Returns the options with a limit to the memory that the database takes.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
         self
     }
 
-    /// The options with what follows from the memory there is. The schedule explorer opens a database for each schedule, and limits none.
+    /// Returns the options with the values that depend on the available memory. The schedule explorer opens a database
+    /// for each schedule, and sets no limit.
     pub(crate) fn fitted(&self) -> Self {
         let limit = self.memory_limit.unwrap_or_else(|| if cfg!(shuttle) { u64::MAX } else { default_limit() });
         let buffer = (limit / 8).max(*Self::BUFFER.start());
@@ -313,58 +322,62 @@ impl Options {
         Self { memory_limit: Some(limit), log_buffer_bytes: self.log_buffer_bytes.min(largest), ..self.clone() }
     }
 
-    /// The memory that a database with these options may take.
+    /// Returns the budget of the memory that a database with these options may take.
     pub(crate) fn budget(&self) -> Arc<Budget> {
         Arc::new(Budget::new(self.memory_limit.unwrap_or(u64::MAX)))
     }
 
-    /// Bytes of the log buffer, which is taken as a whole.
+    /// Returns the bytes of the log buffer, which is allocated as a whole.
     pub(crate) fn log_buffer_taken(&self) -> u64 {
         self.log_buffer_bytes.next_power_of_two()
     }
 
-    /// The options with an observer.
+    /// Returns the options with an observer.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// The options with another scheme.
+    /// Returns the options with another scheme.
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
         self
     }
 }
 
-/// How a table is built. It is chosen when the table is created, and kept in the database.
+/// The structure of a table. It is chosen when the table is created, and kept in the database.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TableOptions {
-    /// How rows are found by their keys.
+    /// The kind of the index that finds rows by their keys.
     pub index: IndexKind,
-    /// Its rows may take memory from the reserve. Not kept in the database: say it each time the table is opened.
+    /// The table's rows may take memory from the reserve. Not kept in the database: state it each time the table is
+    /// opened.
     pub(crate) is_essential: bool,
-    /// Which partition a row is in, for the scheme `partitioned`. Not kept in the database: say it each time the table is opened.
+    /// The function from a row to its partition, for the scheme `partitioned`. Not kept in the database: state it each
+    /// time the table is opened.
     pub(crate) partition: Option<PartitionOf>,
 }
 
 impl TableOptions {
-    /// The options with another kind of index.
+    /// Returns the options with another kind of index.
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index = kind;
         self
     }
 
-    /// The options for a table whose rows may take memory from the reserve ([`Options::memory_limit`]): one of few rows, without which an application
-    /// could not free memory when there is none left, as a catalog that says what is to be dropped.
+    /// Returns the options for a table whose rows may take memory from the reserve ([`Options::memory_limit`]): a table
+    /// of few rows, without which an application could not free memory when none is left, such as a catalog of the data
+    /// to drop.
     pub fn essential(mut self) -> Self {
         self.is_essential = true;
         self
     }
 
-    /// The options with partitions: `of` gives a row's partition from the first part of its key, whose type is `Q`. Under the scheme
-    /// `partitioned` transactions of different partitions run side by side; other schemes do not look at it. Keys of the
-    /// table's secondary indexes must begin with the same part, or scans of them reach everything ([`Self::indexes_apart`]).
+    /// Returns the options with partitions: `of` computes a row's partition from the first part of its key, whose type
+    /// is `Q`. Under the scheme `partitioned` transactions of different partitions run in parallel; other schemes
+    /// ignore it. Keys of the table's secondary indexes must begin with the same part, or scans of them reach
+    /// everything ([`Self::indexes_apart`]).
     ///
     /// ```
     /// # use ermine::{Database, Options, Scheme, TableOptions};
@@ -379,14 +392,15 @@ impl TableOptions {
         self
     }
 
-    /// The options for a table whose secondary indexes have keys that do not begin with what decides the partition.
+    /// Returns the options for a table whose secondary indexes have keys that do not begin with the part that
+    /// determines the partition.
     pub fn indexes_apart(mut self) -> Self {
         self.partition.iter_mut().for_each(|partition| partition.indexes_alike = false);
         self
     }
 }
 
-/// How a secondary index is built.
+/// The structure of a secondary index.
 ///
 /// ```
 /// # use ermine::{Database, IndexKind, IndexOptions, Options, Uniqueness};
@@ -403,49 +417,49 @@ pub struct IndexOptions {
     pub uniqueness: Uniqueness,
     /// The structure of the index.
     pub kind: IndexKind,
-    /// The version of the key function, which the database keeps: another one is refused.
+    /// The version of the key function. The database stores it, and refuses another one.
     pub version: u32,
 }
 
 impl IndexOptions {
-    /// A B+-tree with version 1 of its key function.
+    /// Returns the options of a B+-tree with version 1 of its key function.
     pub fn new(uniqueness: Uniqueness) -> Self {
         Self { uniqueness, kind: IndexKind::BTree, version: FIRST_KEY_FUNCTION }
     }
 
-    /// The options with another kind of index.
+    /// Returns the options with another kind of index.
     pub fn kind(mut self, kind: IndexKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// The options with another version of the key function.
+    /// Returns the options with another version of the key function.
     pub fn version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 }
 
-/// When a transaction counts as committed towards its caller.
+/// The point at which a transaction counts as committed towards its caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// `durable`: when the log up to it is on the device. A crash of the machine loses nothing that was acknowledged. Also what
-    /// a transaction only read is durable before it is handed out.
+    /// `durable`: when the log up to the commit is on the device. A crash of the machine loses no acknowledged commit.
+    /// Data that a transaction only read is durable, too, before it is handed out.
     #[default]
     Durable,
-    /// `async`: at once. A crash loses the last moments, some ten milliseconds, and always a suffix of the order of commits:
-    /// what is left is consistent.
+    /// `async`: at once. A crash loses the last moments, some ten milliseconds, and always a suffix of the order of
+    /// commits: the rest is consistent.
     Async,
-    /// `none`: of a database: nothing is written, and what is committed is gone when the database is closed. Of a single
-    /// transaction: as `async`, since others may build on what it wrote.
+    /// `none`: of a database: nothing is written, and all commits are lost when the database is closed. Of a single
+    /// transaction: as `async`, since other transactions may build on its writes.
     None,
 }
 
 impl Durability {
-    /// Every durability.
+    /// All durabilities.
     pub const ALL: [Self; 3] = [Self::Durable, Self::Async, Self::None];
 
-    /// The name, as given on the command line.
+    /// Returns the name, as given on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Durable => "durable",
@@ -476,54 +490,56 @@ impl FromStr for Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
-    /// `rc`: read committed. Every read sees the newest committed version; a writer waits for one that has written the row and has not
-    /// ended.
+    /// `rc`: read committed. Every read sees the newest committed version; a writer waits for another one that has
+    /// written the row and has not ended.
     Rc,
-    /// `si`: snapshot isolation. Every read sees the snapshot of the beginning; the first updater of a row wins.
+    /// `si`: snapshot isolation. Every read sees the snapshot taken at the beginning; the first updater of a row wins.
     Si,
-    /// `rc-ssn`: serializable. Read committed certified by the Serial Safety Net: who reads a row twice may see two
-    /// versions, and then cannot commit.
+    /// `rc-ssn`: serializable. Read committed certified by the Serial Safety Net: a transaction that reads a row twice
+    /// may see two versions, and then cannot commit.
     RcSsn,
     /// `si-ssn`: serializable. Snapshot isolation certified by the Serial Safety Net.
     #[default]
     SiSsn,
-    /// `si-ssi`: serializable. Snapshot isolation, and nobody completes the dangerous structure of two anti-dependencies
-    /// whose end committed first.
+    /// `si-ssi`: serializable. Snapshot isolation, and no transaction completes the dangerous structure of two
+    /// anti-dependencies whose end committed first.
     SiSsi,
-    /// `mvocc`: serializable. Snapshots, and what was read must still be the newest at commit.
+    /// `mvocc`: serializable. Snapshots, and the versions that a transaction read must still be the newest at commit.
     MvOcc,
-    /// `silo`: serializable, one version a row. Reads see what is committed, without a snapshot; at commit, what was
-    /// read must still be there (SiloR 2).
+    /// `silo`: serializable, one version per row. Reads see the committed state, without a snapshot; at commit, the
+    /// versions that were read must still be current (SiloR 2).
     Silo,
-    /// `2pl-nowait`: serializable, as `silo`. Every record that is read or written is locked until the end; who meets a lock
-    /// aborts.
+    /// `2pl-nowait`: serializable, as `silo`. Every record that is read or written is locked until the end; a
+    /// transaction that meets a lock aborts.
     TwoPhaseNoWait,
-    /// `2pl-waitdie`: as `2pl-nowait`, but who is older than those who have the lock waits for it.
+    /// `2pl-waitdie`: as `2pl-nowait`, but a transaction that is older than the lock's holders waits for it.
     TwoPhaseWaitDie,
-    /// `2pl-wdl`: as `2pl-nowait`, but who meets a lock waits, if nobody waits for it.
+    /// `2pl-wdl`: as `2pl-nowait`, but a transaction that meets a lock waits, if no other transaction waits for it.
     TwoPhaseWdl,
     /// `serial`: one transaction at a time, as `silo`.
     Serial,
-    /// `sto`: strict timestamp ordering, serializable, as `silo`: transactions come in the order in which they began; who comes too
-    /// late aborts, who comes too early waits (STO 2.3).
+    /// `sto`: strict timestamp ordering, serializable, as `silo`: transactions are ordered by their beginnings; an
+    /// access that is too late aborts, one that is too early waits (STO 2.3).
     Sto,
     /// `sto-32`: `sto` with timestamps of 32 bits, which are set back when they are used up.
     Sto32,
-    /// `tso`: timestamp ordering without waiting, serializable, as `silo`: who meets a transaction that may still run, or a younger one,
-    /// aborts; timestamps are looked at under latches that hardware transactions elide (HTM paper, IV).
+    /// `tso`: timestamp ordering without waiting, serializable, as `silo`: a transaction that meets one that may still
+    /// run, or a younger one, aborts; timestamps are read under latches that hardware transactions elide (HTM paper,
+    /// IV).
     Tso,
-    /// `tso-validate`: `tso` without read timestamps: what was read is compared at commit.
+    /// `tso-validate`: `tso` without read timestamps: the reads are compared at commit.
     TsoValidate,
-    /// `vll`: very lightweight locking, serializable, as `silo`: transactions declare what they will touch ([`crate::AccessSet`]) and
-    /// wait until nobody is in the way; those that declare nothing run alone (HTM paper, VI.C).
+    /// `vll`: very lightweight locking, serializable, as `silo`: transactions declare the rows that they will touch
+    /// ([`crate::AccessSet`]) and wait until no other transaction blocks them; those that declare nothing run alone
+    /// (HTM paper, VI.C).
     Vll,
-    /// `partitioned`: serial within a partition ([`TableOptions::partition_by`]), partitions side by side, as `silo`; who touches several
-    /// locks the database (STO 2.2).
+    /// `partitioned`: serial within a partition ([`TableOptions::partition_by`]), partitions in parallel, as `silo`; a
+    /// transaction that touches several partitions locks the database (STO 2.2).
     Partitioned,
 }
 
 impl Scheme {
-    /// Every scheme.
+    /// All schemes.
     pub const ALL: [Self; 17] = [
         Self::Rc,
         Self::Si,
@@ -544,12 +560,12 @@ impl Scheme {
         Self::Partitioned,
     ];
 
-    /// Whether rows have several versions.
+    /// Returns whether rows have several versions.
     pub fn has_versions(self) -> bool {
         matches!(self, Self::Rc | Self::Si | Self::RcSsn | Self::SiSsn | Self::SiSsi | Self::MvOcc)
     }
 
-    /// Whether a transaction waits for others before it aborts, at most as long as [`Options::wait_max`] says.
+    /// Returns whether a transaction waits for others before it aborts, for at most [`Options::wait_max`].
     pub fn waits(self) -> bool {
         matches!(
             self,
@@ -565,28 +581,29 @@ impl Scheme {
         )
     }
 
-    /// Whether what commits is always as if it had run one after the other.
+    /// Returns whether committed transactions are always equivalent to some serial order.
     pub fn is_serializable(self) -> bool {
         !matches!(self, Self::Rc | Self::Si)
     }
 
-    /// Whether [`Options::order`] makes a difference to which transactions commit.
+    /// Returns whether [`Options::order`] makes a difference to the question which transactions commit.
     pub fn has_orders(self) -> bool {
         matches!(self, Self::RcSsn | Self::SiSsn)
     }
 
-    /// Whether a transaction can read a snapshot without losing a conflict ([`crate::Database::snapshot`]). Under timestamp
-    /// ordering with one version a row, no moment shows everything that came before it and nothing after.
+    /// Returns whether a transaction can read a snapshot without losing a conflict ([`crate::Database::snapshot`]).
+    /// Under timestamp ordering with one version per row, no point in time shows all transactions that come before it
+    /// and none after.
     pub fn has_snapshots(self) -> bool {
         !matches!(self, Self::Sto | Self::Sto32 | Self::Tso | Self::TsoValidate)
     }
 
-    /// Whether all reads of a transaction see the snapshot of its beginning.
+    /// Returns whether all reads of a transaction see the snapshot taken at its beginning.
     pub fn reads_snapshot(self) -> bool {
         self.has_versions() && !matches!(self, Self::Rc | Self::RcSsn)
     }
 
-    /// The name, as given on the command line.
+    /// Returns the name, as given on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rc => "rc",
@@ -627,28 +644,30 @@ impl FromStr for Scheme {
     }
 }
 
-/// Which transactions come before a transaction in the serial order, beside those that it depends on.
+/// The transactions that come before a transaction in the serial order, besides those that it depends on.
 ///
-/// A serializable scheme commits transactions only if some serial order explains them. The order says how that one agrees with the
-/// order in which clients saw them happen. It makes a difference under `si-ssn` and `rc-ssn` ([`Scheme::has_orders`]), and to
-/// snapshots that are handed out again ([`Options::snapshot_interval`]); otherwise the serializable schemes are strict whatever is
-/// asked for. Under `rc` and `si` there is no serial order.
+/// A serializable scheme commits transactions only if some serial order explains them. The option says how the serial
+/// order agrees with the order in which clients observed the transactions. It makes a difference under `si-ssn` and
+/// `rc-ssn` ([`Scheme::has_orders`]), and to snapshots that are handed out again ([`Options::snapshot_interval`]);
+/// otherwise the serializable schemes are strict, whatever order is requested. Under `rc` and `si` there is no serial
+/// order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// `strict`: every transaction whose commit had returned when this one began (strict serializability).
     #[default]
     Strict,
-    /// `session`: the transactions that its session has committed ([`TxnOptions::session`]). A transaction without a session is strict.
+    /// `session`: the transactions that its session has committed ([`TxnOptions::session`]). A transaction without a
+    /// session is strict.
     Session,
-    /// `none`: no other. A client can be told of a state in which its own last transaction has not happened yet.
+    /// `none`: no other. A client can see a state in which its own last transaction has not happened yet.
     None,
 }
 
 impl Order {
-    /// Every order.
+    /// All orders.
     pub const ALL: [Self; 3] = [Self::Strict, Self::Session, Self::None];
 
-    /// The name, as given on the command line.
+    /// Returns the name, as given on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Strict => "strict",
@@ -675,7 +694,8 @@ impl FromStr for Order {
     }
 }
 
-/// A client of one database whose transactions come one after another, for [`Order::Session`]. Clones are the same session.
+/// A client of one database whose transactions come one after another, for [`Order::Session`]. Clones are the same
+/// session.
 ///
 /// ```
 /// # use ermine::{Database, Options, Order, Session, TxnOptions};
@@ -690,7 +710,7 @@ impl FromStr for Order {
 #[derive(Clone)]
 pub struct Session(Arc<AtomicU64>);
 
-/// Two handles are equal that are the same session.
+/// Two handles are equal if they are the same session.
 impl PartialEq for Session {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -718,92 +738,97 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// The stamp of its last commit.
+    /// Returns the stamp of the session's last commit.
     pub(crate) fn last(&self) -> Stamp {
-        // Relaxed, as in `committed`: the number is all that is read, and the client orders its own calls.
+        // Relaxed, as in `committed`: only the number is read, and the client orders its own calls.
         Stamp(self.0.load(Ordering::Relaxed))
     }
 
-    /// One of its transactions has committed.
+    /// Notes that a transaction of the session has committed.
     pub(crate) fn committed(&self, stamp: Stamp) {
         self.0.fetch_max(stamp.0, Ordering::Relaxed);
     }
 }
 
-/// What a transaction asks of its scheme.
+/// The isolation that a transaction asks of its scheme.
 ///
-/// Levels mix: whatever others ask, those that ask for all that a serializable scheme promises are serializable among themselves (as
-/// in Adya, "Weak Consistency", 1999, section 5.5: each kind of dependency counts where one of its two ends wants it to).
+/// Levels mix: whatever level others ask for, the transactions that ask for all that a serializable scheme promises are
+/// serializable among themselves (as in Adya, "Weak Consistency", 1999, section 5.5: each kind of dependency counts
+/// where one of its two ends wants it to).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// All that the scheme promises.
     #[default]
     Scheme,
-    /// Snapshot isolation, under every scheme that keeps versions: reads see the snapshot of the beginning and are not tracked; who
-    /// updates a row that was committed since aborts. Write skew can happen. Such a transaction may renew its snapshot
-    /// ([`crate::Transaction::renew_snapshot`]), which makes it read committed. Under single-version schemes as [`Isolation::Scheme`].
+    /// Snapshot isolation, under every scheme that keeps versions: reads see the snapshot taken at the beginning and
+    /// are not tracked; a transaction that updates a row that was committed since then aborts. Write skew can happen.
+    /// Such a transaction may renew its snapshot ([`crate::Transaction::renew_snapshot`]), which makes it read
+    /// committed. Under single-version schemes as [`Isolation::Scheme`].
     Snapshot,
 }
 
-/// What a transaction says of itself when it begins.
+/// The properties that a transaction states when it begins.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TxnOptions {
-    /// What it asks of the scheme.
+    /// The isolation that the transaction asks of the scheme.
     pub isolation: Isolation,
     /// The transaction will not write; a write is refused with [`Error::ReadOnly`].
     pub read_only: bool,
-    /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict (SSN 5.2), under any
-    /// scheme that has them ([`Scheme::has_snapshots`]). Under schemes with a certifier a concurrent writer may lose instead. It does not write.
+    /// The transaction reads a safe snapshot and nothing else: it is not tracked and never loses a conflict (SSN 5.2),
+    /// under any scheme that has safe snapshots ([`Scheme::has_snapshots`]). Under schemes with a certifier a
+    /// concurrent writer may lose instead. The transaction does not write.
     pub snapshot: bool,
-    /// Which transactions come before it; `None`: as the database was opened. What others ask for makes no difference to it.
+    /// The transactions that come before it; `None`: as the database was opened. The choices of other transactions make
+    /// no difference to it.
     pub order: Option<Order>,
-    /// The session that it belongs to.
+    /// The session that the transaction belongs to.
     pub session: Option<Session>,
-    /// When it counts as committed; `None`: as the database was opened.
+    /// The point at which the transaction counts as committed; `None`: as the database was opened.
     pub durability: Option<Durability>,
-    /// What it will read and write, for the scheme `vll`; `None`: anything.
+    /// The keys that the transaction will read and write, for the scheme `vll`; `None`: any.
     pub declared: Option<Arc<AccessSet>>,
-    /// Every read is kept, however long the transaction is: of a prepared transaction that is opened again, no more than it had read is held.
+    /// Every read is kept, however long the transaction is: a prepared transaction that is opened again then holds no
+    /// more than it had read.
     #[doc(hidden)]
     pub tracks_all: bool,
 }
 
 impl TxnOptions {
-    /// A transaction that only reads.
+    /// Returns the options of a transaction that only reads.
     pub fn read_only() -> Self {
         Self { read_only: true, ..Self::default() }
     }
 
-    /// A transaction that reads a safe snapshot.
+    /// Returns the options of a transaction that reads a safe snapshot.
     pub fn snapshot() -> Self {
         Self { read_only: true, snapshot: true, ..Self::default() }
     }
 
-    /// A transaction that says what it will touch.
+    /// Returns the options of a transaction that declares the keys that it will touch.
     pub fn declared(set: AccessSet) -> Self {
         Self { declared: Some(Arc::new(set)), ..Self::default() }
     }
 
-    /// The options with a level of isolation.
+    /// Returns the options with a level of isolation.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
         self
     }
 
-    /// The options with another durability than the database's.
+    /// Returns the options with another durability than the database's.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// The options with another order than the database's.
+    /// Returns the options with another order than the database's.
     pub fn order(mut self, order: Order) -> Self {
         self.order = Some(order);
         self
     }
 
-    /// The options with the session that the transaction belongs to.
+    /// Returns the options with the session that the transaction belongs to.
     pub fn session(mut self, session: &Session) -> Self {
         self.session = Some(session.clone());
         self

@@ -1,8 +1,10 @@
 //! Transactions and receipts that keep their database open: for sessions, which live as long as their clients want.
 //!
 //! Invariants
-//! 1. The borrow of the database ends before the database may be closed: what borrows is declared, and so dropped, first.
-//! 2. Nothing that is handed out outlives the borrow of the owner: what a transaction shows borrows the transaction.
+//! 1. The borrow of the database ends before the database may be closed: the borrowing field is declared first, and so
+//!    dropped first.
+//! 2. No reference that is handed out outlives the borrow of the owner: the views that a transaction returns borrow the
+//!    transaction.
 
 use std::{
     future::Future,
@@ -31,7 +33,7 @@ pub struct OwnedReceipt {
 }
 
 impl Database {
-    /// As [`Database::begin`], for a transaction that is kept in a structure, be it for long.
+    /// Works as [`Database::begin`], for a transaction that is stored in a structure, possibly for long.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -48,8 +50,8 @@ impl Database {
     /// ```
     pub fn begin_owned(self: &Arc<Self>, options: TxnOptions) -> Result<OwnedTransaction> {
         let transaction = self.begin(options)?;
-        // SAFETY: invariants 1 and 2: the `Arc` beside it keeps the database where it is until the transaction has been dropped, and
-        // the lifetime shows up in nothing that a borrowed transaction gives.
+        // SAFETY: invariants 1 and 2: the `Arc` beside the transaction keeps the database in its place until the
+        // transaction has been dropped, and the lifetime appears in no value that a borrowed transaction returns.
         let transaction = unsafe { std::mem::transmute::<Transaction<'_>, Transaction<'static>>(transaction) };
         Ok(OwnedTransaction { transaction, database: self.clone() })
     }
@@ -64,53 +66,53 @@ impl Deref for OwnedTransaction {
 }
 
 impl OwnedTransaction {
-    /// As [`Transaction::commit`].
+    /// Works as [`Transaction::commit`].
     pub fn commit(self) -> Result<Stamp> {
         self.transaction.commit()
     }
 
-    /// As [`Transaction::commit_async`].
+    /// Works as [`Transaction::commit_async`].
     pub fn commit_async(self) -> Result<OwnedReceipt> {
         let Self { transaction, database } = self;
         Ok(OwnedReceipt { receipt: transaction.commit_async()?, _database: database })
     }
 
-    /// As [`Transaction::commit_reads`].
+    /// Works as [`Transaction::commit_reads`].
     pub fn commit_reads(self) -> Result<Stamp> {
         self.transaction.commit_reads()
     }
 
-    /// As [`Transaction::roll_back_to`].
+    /// Works as [`Transaction::roll_back_to`].
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.transaction.roll_back_to(savepoint)
     }
 
-    /// As [`Transaction::release`].
+    /// Works as [`Transaction::release`].
     pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         self.transaction.release(savepoint)
     }
 
-    /// As [`Transaction::renew_snapshot`].
+    /// Works as [`Transaction::renew_snapshot`].
     pub fn renew_snapshot(&mut self) -> Result<()> {
         self.transaction.renew_snapshot()
     }
 
-    /// Rolls back, as dropping does.
+    /// Rolls the transaction back, as dropping it does.
     pub fn rollback(self) {}
 }
 
 impl OwnedReceipt {
-    /// As [`Receipt::stamp`].
+    /// Works as [`Receipt::stamp`].
     pub fn stamp(&self) -> Stamp {
         self.receipt.stamp()
     }
 
-    /// As [`Receipt::is_durable`].
+    /// Works as [`Receipt::is_durable`].
     pub fn is_durable(&self) -> bool {
         self.receipt.is_durable()
     }
 
-    /// As [`Receipt::wait`].
+    /// Works as [`Receipt::wait`].
     pub fn wait(self) -> Result<Stamp> {
         let Self { receipt, _database } = self;
         receipt.wait()

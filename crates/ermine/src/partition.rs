@@ -1,4 +1,4 @@
-//! Which partition of a database a key belongs to, as the application says.
+//! The mapping from a key to its partition of the database, as the application defines it.
 
 use std::{fmt, sync::Arc};
 
@@ -7,14 +7,14 @@ use crate::{
     types::{Key, KeyBuffer, byte_successor},
 };
 
-/// The partition and the length of the part of a key that decides it.
+/// Returns the partition of a key, and the length of the part of the key that determines it.
 type Decide = dyn Fn(&[u8]) -> Result<(u64, usize)> + Send + Sync;
 
-/// The function that gives a key's partition, from the part at its front.
+/// The function that computes a key's partition, from the part at its front.
 #[derive(Clone)]
 pub(crate) struct PartitionOf {
     decide: Arc<Decide>,
-    /// Keys of secondary indexes begin with the same part.
+    /// Whether keys of secondary indexes begin with the same part.
     pub(crate) indexes_alike: bool,
 }
 
@@ -38,7 +38,7 @@ impl PartitionOf {
         Ok((self.decide)(key)?.0)
     }
 
-    /// The partition that all keys of a range are in, if there is one.
+    /// Returns the partition that all keys of a range are in, if there is one.
     pub(crate) fn of_range(&self, lower: &[u8], upper: Option<&[u8]>) -> Option<u64> {
         let (partition, length) = (self.decide)(lower).ok()?;
         let end = byte_successor(KeyBuffer::from_slice(&lower[..length]));

@@ -1,13 +1,14 @@
-//! Runs a transaction until it commits or fails for good.
+//! Runs a transaction until it commits or fails permanently.
 //!
 //! A lost conflict is retried with a new snapshot: at once after an exclusion or phantom (safe retry, SSN 3.2: the same
-//! dependencies cannot form again), after the opponent has ended where one is known, with growing pauses as
-//! attempts add up, and alone behind the [`crate::gate`] from attempt [`ATTEMPTS_TOGETHER`] + 1 on. An attempt that runs alone can lose
-//! to a transaction that the application drives and leaves open. So that this ends, there are two limits:
+//! dependencies cannot form again), after the opponent has ended where one is known, with growing pauses as attempts
+//! add up, and alone behind the [`crate::gate`] from attempt [`ATTEMPTS_TOGETHER`] + 1 on. An attempt that runs alone
+//! can lose to a transaction that the application drives and leaves open. Two limits bound the retries:
 //! [`Options::attempts_max`] and [`Options::run_max`].
 //!
-//! An error that the body returns is a result like any other: it may follow from what the transaction has read, so it leaves
-//! only if that is certified (docs/design/run.md). If it is not, the transaction has lost a conflict and is retried.
+//! An error that the body returns is a result like any other: it may follow from the transaction's reads, so it is
+//! returned only if these are certified (docs/design/run.md). If they are not, the transaction has lost a conflict and
+//! is retried.
 
 use std::time::Duration;
 
@@ -23,26 +24,26 @@ use crate::{
     transaction::Transaction,
 };
 
-/// What begins transactions, under whatever scheme.
+/// An engine that begins transactions, under whatever scheme.
 pub(crate) trait Runs {
-    /// One of them.
+    /// The engine's transactions.
     type Txn<'e>: Attempt
     where
         Self: 'e;
 
-    /// Begins one. `pinned`: it runs through without waiting for anybody outside.
+    /// Begins a transaction. `pinned`: it runs through without waiting for the application.
     fn begin<'e>(&'e self, options: &TxnOptions, pinned: bool) -> Result<Self::Txn<'e>>;
 
-    /// Transactions that keep losing go through it.
+    /// Returns the gate, through which transactions that keep losing go.
     fn gate(&self) -> &Gate;
 
-    /// How the database was opened.
+    /// Returns the options that the database was opened with.
     fn options(&self) -> &Options;
 
-    /// Whether any transaction is on its way that will end by itself.
+    /// Returns whether a transaction is running that ends without the application's help.
     fn is_running(&self) -> bool;
 
-    /// Whether a transaction has not ended yet.
+    /// Returns whether a transaction has not ended yet.
     fn is_in_flight(&self, other: Tid) -> bool;
 }
 
@@ -50,14 +51,16 @@ pub(crate) trait Runs {
 /// [`Options::wait_max`], the next attempt commits (docs/design/run.md).
 const ATTEMPTS_TOGETHER: u32 = 12;
 
-/// The longest pause between attempts that lost alone: the transaction in the way is one that an application drives.
+/// The longest pause between attempts that lost while running alone: the opponent is a transaction that an application
+/// drives.
 const PAUSE_MS_MAX: u32 = 32;
 
-/// How often the end of an opponent is looked for.
+/// How often the end of an opponent is polled.
 const OPPONENT_LOOKS: u32 = 24;
 
-/// Begins and retries the `body` of a procedure until it ends or cannot be run; tells it what it `lost` meanwhile. The body says whether it
-/// has succeeded: if it has not, what it has written is undone and what it has read is committed, or its error does not leave.
+/// Begins and retries the `body` of a procedure until it ends or cannot be run; calls `lost` after each lost conflict.
+/// The body returns whether it has succeeded: if it has not, its writes are undone and its reads are committed; if the
+/// reads cannot be committed, its error is not returned.
 pub(crate) fn run<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     engine: &'e N,
     options: TxnOptions,
@@ -89,7 +92,7 @@ pub(crate) fn run<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     }
 }
 
-/// One attempt; a lost conflict is the caller's.
+/// Makes one attempt; a lost conflict is returned to the caller.
 pub(crate) fn run_once<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     engine: &'e N,
     options: TxnOptions,
@@ -107,14 +110,14 @@ pub(crate) fn run_once<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized
     ended
 }
 
-/// Begins when nobody runs alone.
+/// Begins a transaction when no other one runs alone.
 fn begin_together<'e, N: Runs>(engine: &'e N, options: &TxnOptions) -> Result<N::Txn<'e>> {
     engine.gate().wait_open();
     let txn = engine.begin(options, true)?;
     if !engine.gate().is_closed() {
         return Ok(txn);
     }
-    // It closed in between: let the holder go first (gate.rs, invariant 2).
+    // The gate closed in between: let the holder go first (gate.rs, invariant 2).
     drop(txn);
     engine.gate().wait_open();
     engine.begin(options, true)
@@ -127,14 +130,14 @@ fn attempt<'e, A: Attempt>(
     let has_succeeded = body(&txn);
     let access = txn.into_access();
     match access.doomed() {
-        // Also when the body swallowed the error.
+        // Also when the body ignored the error.
         Some(abort) => Err(Error::Abort(abort)),
         None if has_succeeded => access.commit_async(),
         None => access.commit_reads_async(),
     }
 }
 
-/// Lets the opponent end, then gives way for longer the more attempts were lost.
+/// Waits for the opponent to end, then pauses, the longer the more attempts were lost.
 fn pause(engine: &impl Runs, attempts: u32, other: Option<Tid>) {
     if let Some(other) = other {
         let mut spin = Spin::default();

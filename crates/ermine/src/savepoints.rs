@@ -1,12 +1,13 @@
 //! Points in a transaction to which it can be rolled back.
 //!
-//! What a transaction has written since then is undone; what it has read stays read, and what was found out by writing counts as read
-//! from then on. A mark says how long the lists of the transaction's footprint were; a value that the transaction replaced by a newer one
-//! of its own is kept while there is a mark.
+//! A rollback undoes the transaction's writes since the savepoint; its reads stay in the read set, and the facts that
+//! its writes found out count as reads from then on. A mark records the lengths of the lists of the transaction's
+//! footprint; a value that the transaction replaced by a newer one of its own is kept while there is a mark.
 //!
 //! Invariants
-//! 1. Marks are in the order of their making, and so are the replaced values: those behind a mark's count were replaced after it.
-//! 2. A mark is there only while everything that the transaction wrote before it is.
+//! 1. Marks are in the order of their creation, and so are the replaced values: those after a mark's count were
+//!    replaced after the mark.
+//! 2. A mark exists only while everything that the transaction wrote before it exists.
 
 use crate::error::{Error, Result};
 
@@ -14,13 +15,13 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(u64);
 
-/// How much there was at a savepoint.
+/// The amounts at a savepoint.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     pub(crate) writes: usize,
     pub(crate) entries: usize,
     pub(crate) log_bytes: u64,
-    /// Actions that an observer will be told of.
+    /// Number of actions that an observer will be told of.
     pub(crate) notes: usize,
 }
 
@@ -32,9 +33,9 @@ impl Mark {
 /// The savepoints of one transaction; `R` is a value of its own that it replaced.
 pub(crate) struct Savepoints<R> {
     marks: Vec<(Savepoint, Mark, usize)>,
-    /// What was replaced while there was a mark, in order.
+    /// Values that were replaced while there was a mark, in order.
     replaced: Vec<R>,
-    /// Never goes back, so that a savepoint of an earlier transaction is not taken for one of this.
+    /// Never decreases, so that a savepoint of an earlier transaction is not taken for one of the present one.
     next: u64,
 }
 
@@ -45,7 +46,7 @@ impl<R> Default for Savepoints<R> {
 }
 
 impl<R> Savepoints<R> {
-    /// Whether there is any to go back to.
+    /// Returns whether there is a savepoint to roll back to.
     pub(crate) fn any(&self) -> bool {
         !self.marks.is_empty()
     }
@@ -57,31 +58,31 @@ impl<R> Savepoints<R> {
         savepoint
     }
 
-    /// The transaction replaced a value of its own. There is a mark.
+    /// Keeps a value of the transaction's own that it has replaced. There is a mark.
     pub(crate) fn replaced(&mut self, value: R) {
         self.replaced.push(value);
     }
 
-    /// What there was at a savepoint, which stays; those behind it are gone.
+    /// Returns the mark of a savepoint, which stays; later savepoints are removed.
     pub(crate) fn go_back(&mut self, savepoint: Savepoint) -> Result<Mark> {
         let at = self.find(savepoint)?;
         self.marks.truncate(at + 1);
         Ok(self.marks[at].1)
     }
 
-    /// The value that was replaced last since the last savepoint.
+    /// Removes and returns the value that was replaced last since the last savepoint.
     pub(crate) fn pop_replaced(&mut self) -> Option<R> {
         let kept = self.marks.last().map_or(0, |mark| mark.2);
         if self.replaced.len() > kept { self.replaced.pop() } else { None }
     }
 
-    /// Forgets a savepoint and those behind it; what was written since belongs to the one before.
+    /// Forgets a savepoint and those after it; the writes since then belong to the savepoint before.
     pub(crate) fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         self.marks.truncate(self.find(savepoint)?);
         Ok(())
     }
 
-    /// The transaction is about to end: gives all values that were replaced.
+    /// Forgets all savepoints, as the transaction is about to end; returns all replaced values.
     pub(crate) fn end(&mut self) -> impl Iterator<Item = R> {
         self.marks.clear();
         self.replaced.drain(..)

@@ -1,14 +1,14 @@
 //! Goal: no order in which threads take their turns breaks what a scheme promises.
 //!
 //! Method. The whole engine is built so that before each access to shared memory another thread may go on (`sync.rs`,
-//! `--cfg shuttle`), and only one runs at a time; a seed decides who. A few threads run a few transactions each on a
+//! `--cfg shuttle`), and only one runs at a time; a seed decides which. A few threads run a few transactions each on a
 //! handful of rows, in shapes that certifiers and garbage collection find hard, and the judge of [`history::graph`]
-//! looks at every history. A seed gives the transactions and the schedule: it plays the same again, step by step.
+//! checks every history. A seed determines the transactions and the schedule: it plays the same again, step by step.
 //!
 //! Memory is sequentially consistent here. What weaker orderings allow is checked by the loom models.
 //!
-//! `ERMINE_TEST_SCHEDULES=n` plays so many under each scheme, `ERMINE_TEST_SEED=n` the one of a failure (with both: so many
-//! from there on).
+//! `ERMINE_TEST_SCHEDULES=n` plays n schedules under each scheme, `ERMINE_TEST_SEED=n` the one of a failure (with both:
+//! that number of schedules from the seed on).
 
 #[path = "../tests/history/mod.rs"]
 mod history;
@@ -40,11 +40,11 @@ const STEPS_MAX: usize = 300_000;
 /// Longer than any schedule.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// Rounds of maintenance after which nothing superseded is left: each moves every epoch on by one.
+/// Rounds of maintenance after which no superseded version is left: each advances every epoch by one.
 const ROUNDS_TO_CLEAN: usize = 8;
 
 thread_local! {
-    /// What this thread of the test program plays: all threads of a schedule are one.
+    /// The schedule that this thread of the test program plays: all threads of a schedule are one.
     static PLAYED: Cell<Option<Played>> = const { Cell::new(None) };
 }
 
@@ -54,11 +54,11 @@ struct Played {
     test: &'static str,
     scheme: Scheme,
     seed: u64,
-    /// How many did not fail.
+    /// Number of schedules before it that did not fail.
     before: u64,
 }
 
-/// What was played so far.
+/// Counts over the schedules played so far.
 #[derive(Default)]
 struct Tally {
     steps: usize,
@@ -84,7 +84,7 @@ fn name_failures() {
     });
 }
 
-/// Plays `schedules` schedules from a seed on, of the plans that follow from the seeds.
+/// Plays `schedules` schedules from a seed on, with the plans that follow from the seeds.
 fn play(test: &'static str, scheme: Scheme, first: u64, schedules: u64, plan: fn(u64) -> Plan) -> Tally {
     name_failures();
     let tally = Arc::new(Mutex::new(Tally::default()));
@@ -111,7 +111,7 @@ fn play(test: &'static str, scheme: Scheme, first: u64, schedules: u64, plan: fn
     Arc::into_inner(tally).expect("the runner is gone").into_inner().unwrap()
 }
 
-/// Plays a plan by whatever turns the scheduler gives, and judges it.
+/// Plays a plan in the order of turns that the scheduler chooses, and judges it.
 fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
     let store = Store::create(scheme, &plan.shape, &plan.initial, WAIT_MAX);
     let records = Mutex::new((Vec::new(), Vec::new()));
@@ -135,7 +135,7 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
     let state = store.state();
     let has_cycle = history::check(scheme, &plan.initial, &committed, &aborted, &state);
     if scheme.has_snapshots() {
-        // In place of an older one that is still handed out again, and keeps what it shows.
+        // Replaces an older snapshot that is still handed out again and keeps the versions that it shows.
         drop(store.database.snapshot().unwrap());
     }
     for _ in 0..ROUNDS_TO_CLEAN {
@@ -149,7 +149,7 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
     Tally { steps: 0, commits: committed.len(), aborts: aborted.len(), cycles: usize::from(has_cycle) }
 }
 
-/// Plays a transaction; says whether it has committed.
+/// Plays a transaction; returns whether it has committed.
 fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record, bool) {
     let mut options = script.options.clone();
     options.snapshot &= store.database.scheme().has_snapshots();
@@ -162,7 +162,7 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
         let outcome = session.apply(operation);
         tell(name, || format!("{operation:?} -> {outcome:?}"));
         if let Some(abort) = &session.aborted {
-            // A schedule is far shorter than the longest wait, and nobody leaves a transaction open.
+            // A schedule is far shorter than the longest wait, and no thread leaves a transaction open.
             assert_ne!(abort.kind, AbortKind::Timeout, "a wait that has no end: {abort}");
             if !script.options.isolation.eq(&Isolation::Snapshot) {
                 break;
@@ -188,14 +188,14 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
     }
 }
 
-/// Where one schedule is played again: prints what happens in it.
+/// Prints what happens in a schedule, if a single one is played again.
 fn tell((session, at): (usize, usize), what: impl FnOnce() -> String) {
     if asked_for() == Some(1) {
         eprintln!("{:7} session {session}, transaction {at}: {}", shuttle::current::context_switches(), what());
     }
 }
 
-/// How many schedules under each scheme the environment asks for.
+/// Returns how many schedules under each scheme the environment asks for.
 fn asked_for() -> Option<u64> {
     match std::env::var("ERMINE_TEST_SCHEDULES") {
         Ok(number) => Some(number.parse().expect("ERMINE_TEST_SCHEDULES is a number")),
@@ -206,7 +206,7 @@ fn asked_for() -> Option<u64> {
 fn explore(scheme: Scheme) -> Tally {
     let schedules = asked_for().unwrap_or(SCHEDULES);
     let (seed, since) = (history::seed(), Instant::now());
-    // Past the harness, which keeps output to itself: what corrupts memory may end the process without a message.
+    // Bypasses the harness, which captures output: a fault that corrupts memory may end the process without a message.
     let mut directly = io::stderr();
     writeln!(directly, "{scheme}: ERMINE_TEST_SEED={seed} ERMINE_TEST_SCHEDULES={schedules}").unwrap();
     let tally = play(test_of(scheme), scheme, seed, schedules, any_plan);
@@ -227,7 +227,7 @@ fn any_plan(seed: u64) -> Plan {
     Plan::random(&mut Rng::with_seed(seed))
 }
 
-/// The name of the test below.
+/// Returns the name of the test below.
 fn test_of(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Rc => "schedules_under_rc",
@@ -250,7 +250,7 @@ fn test_of(scheme: Scheme) -> &'static str {
     }
 }
 
-/// Where a weaker scheme must show cycles, it must show them here: otherwise the others prove nothing.
+/// Explores a weaker scheme: if it must show cycles, it must show them here, or else the other schemes prove nothing.
 fn explore_a_weaker(scheme: Scheme) {
     let cycles = explore(scheme).cycles;
     assert!(cycles > 0 || asked_for().is_some(), "no schedule has shown what {scheme} permits");
@@ -352,9 +352,9 @@ fn a_seed_plays_the_same_again() {
     }
 }
 
-/// A writer that rolls back takes its version out of the row, and then its entry out of the secondary index. Who writes the
-/// same value to the row in between finds the entry there. Somebody who scanned before the entry came in has not seen it,
-/// and has left nothing at the row: only the gap stamp of the leaf knows.
+/// A writer that rolls back takes its version out of the row, and then its entry out of the secondary index. A
+/// transaction that writes the same value to the row in between finds the entry in place. A scan from before the entry
+/// was inserted has not seen it, and has left nothing at the row: only the gap stamp of the leaf records it.
 #[test]
 fn an_entry_that_an_aborted_writer_leaves_hides_no_scan() {
     let test = "an_entry_that_an_aborted_writer_leaves_hides_no_scan";
@@ -364,8 +364,8 @@ fn an_entry_that_an_aborted_writer_leaves_hides_no_scan() {
     }
 }
 
-/// Goal: a fault in the engine does not stay hidden. Each of the rules that keep a scheme correct is broken on purpose, one at a
-/// time (`--cfg ermine_mutants`), and schedules are played until the judge objects.
+/// Goal: a fault in the engine does not stay hidden. Each of the rules that keep a scheme correct is broken on purpose,
+/// one at a time (`--cfg ermine_mutants`), and schedules are played until the judge objects.
 #[cfg(ermine_mutants)]
 mod faults {
     use super::*;
@@ -374,7 +374,7 @@ mod faults {
     /// Schedules in which a fault must show.
     const SCHEDULES_MAX: u64 = 400_000;
 
-    /// The faults, and the schemes whose rules they break.
+    /// Returns the faults, and the schemes whose rules they break.
     fn faults() -> Vec<(Mutant, Vec<Scheme>)> {
         use Scheme::{
             MvOcc, RcSsn, SiSsi, SiSsn, Silo, Sto, Sto32, TsoValidate, TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl,
@@ -443,7 +443,8 @@ mod faults {
 
     fn is_found(fault: Mutant, scheme: Scheme, name: &str) -> bool {
         let (seed, since) = (history::seed(), Instant::now());
-        // In a thread of its own: a schedule that has failed leaves its thread in a state, and the fault is in force for the thread.
+        // In a thread of its own: a failed schedule leaves its thread in an undefined state, and the fault is in force
+        // for the thread.
         let (found, before) = std::thread::spawn(move || {
             Mutant::choose(Some(fault));
             let schedules = asked_for().unwrap_or(SCHEDULES_MAX);

@@ -1,11 +1,11 @@
 //! Surrogate keys that do not queue up at one end of an index (HTM paper, V.B and figure 10).
 //!
-//! Ascending numbers put all concurrent inserts into the same leaf. A sequence is therefore cut into chunks of equal size, and
-//! threads draw from different chunks: their inserts go to different places. Numbers are unique, and ascend for each
-//! thread within a chunk, not among threads. When a chunk is used up, the next one that nobody has takes its place.
+//! Ascending numbers put all concurrent inserts into the same leaf. A sequence is therefore cut into chunks of equal
+//! size, and threads draw from different chunks: their inserts go to different places. Numbers are unique, and ascend
+//! for each thread within a chunk, not among threads. A chunk that is used up is replaced by the next free one.
 //!
-//! In a database that is kept in files, a row of a table says up to where numbers have been given out; it is written well
-//! ahead, so that few numbers wait for the device, and what was not used before a crash is skipped.
+//! In a database that is kept in files, a row of a table records the end of the numbers that were reserved. It is
+//! written well ahead, so that few numbers wait for the device; numbers that were not used before a crash are skipped.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ pub struct Sequence {
     table: Table<String, u64>,
     chunk: u64,
     zones: Box<[Zone]>,
-    /// Numbers that have been written down and are in no zone.
+    /// Numbers that are reserved in the table and belong to no zone.
     reserve: Mutex<Reserve>,
 }
 
-/// What one group of threads draws from, on a cache line of its own.
+/// The numbers of one group of threads, on a cache line of its own.
 #[repr(align(128))]
 struct Zone(Mutex<Reserve>);
 
@@ -39,7 +39,7 @@ struct Reserve {
 }
 
 impl Reserve {
-    /// Cuts so many off the front; `None` when fewer are left.
+    /// Cuts `count` numbers off the front; returns `None` when fewer are left.
     fn cut(&mut self, count: u64) -> Option<Self> {
         let end = self.next.checked_add(count).filter(|&end| end <= self.end)?;
         Some(Self { next: std::mem::replace(&mut self.next, end), end })
@@ -47,12 +47,13 @@ impl Reserve {
 }
 
 impl Sequence {
-    /// The table in which all sequences are written down.
+    /// The table that records all sequences.
     pub(crate) const TABLE: &str = "ermine sequences";
-    /// Chunks that are written down at a time.
+    /// Chunks that are reserved at a time.
     const CHUNKS_AHEAD: u64 = 64;
 
-    /// Twice as many zones as threads run at the same time, so that two seldom share one (HTM paper, V.A).
+    /// Creates twice as many zones as threads run at the same time, so that two threads seldom share one (HTM paper,
+    /// V.A).
     pub(crate) fn new(name: &str, table: Table<String, u64>, chunk: u64) -> Result<Self> {
         if chunk == 0 || chunk > 1 << 32 {
             return Err(Error::Options(format!("a sequence with chunks of {chunk} numbers: use 1 to 4294967296")));
@@ -62,12 +63,13 @@ impl Sequence {
         Ok(Self { name: name.into(), table, chunk, zones, reserve: Mutex::new(Reserve::default()) })
     }
 
-    /// A number that has not been given out before and will not be again; the first is 1. Numbers of transactions that abort are
-    /// lost, as are a chunk a zone, and some ahead, when the database is closed.
+    /// Returns a number that has not been returned before and will not be again; the first is 1. Numbers of
+    /// transactions that abort are lost; so are up to a chunk per zone, and some reserved chunks, when the database is
+    /// closed.
     ///
-    /// Now and then this runs a short transaction of its own. Inside of a transaction that works, but where that one excludes
-    /// all others (`serial`, `vll`, `partitioned`): there it fails with [`crate::AbortKind::Timeout`], after up to a hundred times
-    /// [`crate::Options::wait_max`].
+    /// Now and then this runs a short transaction of its own. That works inside another transaction, unless that one
+    /// excludes all others (`serial`, `vll`, `partitioned`): there it fails with [`crate::AbortKind::Timeout`], after
+    /// up to a hundred times [`crate::Options::wait_max`].
     pub fn next(&self, database: &Database) -> Result<u64> {
         self.table.id_in(database.identity().address())?;
         let mut zone = self.zones[home_of_thread() % self.zones.len()].0.lock().unwrap_or_else(|e| e.into_inner());
@@ -84,7 +86,7 @@ impl Sequence {
         if let Some(chunk) = reserve.cut(self.chunk) {
             return Ok(chunk);
         }
-        // Driven by hand: so waiting for a transaction of the same thread ends.
+        // Begun directly, not by `run`: so a wait for a transaction of the same thread ends.
         let mut failure = None;
         for _ in 0..100 {
             match self.write_ahead(database) {
@@ -99,7 +101,7 @@ impl Sequence {
         Err(failure.expect("it has failed a hundred times"))
     }
 
-    /// Writes down that more numbers have been given out.
+    /// Reserves more numbers, and records that in the table.
     fn write_ahead(&self, database: &Database) -> Result<Reserve> {
         let txn = database.begin(TxnOptions::default())?;
         let next = txn.get(&self.table, &*self.name)?.unwrap_or(1);

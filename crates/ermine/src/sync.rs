@@ -1,14 +1,15 @@
-//! The one switch between the standard library's atomics, loom's model-checked ones, and those of the schedule explorer.
+//! The one switch between the standard library's atomics, loom's model-checked ones, and those of the schedule
+//! explorer.
 //!
-//! Every atomic, lock, spin wait and clock of the engine comes from here, so that what is checked is the real code and not
-//! a copy of it:
+//! Every atomic, lock, spin wait and clock of the engine comes from here, so that the real code is checked and not a
+//! copy of it:
 //!
 //! | built with | what runs | what is explored |
 //! |---|---|---|
 //! | nothing | everything | |
-//! | `RUSTFLAGS="--cfg loom"` | the lock-free pieces in their models | every interleaving and every value an ordering allows |
-//! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`schedules.rs`) | random interleavings, all orderings taken for SeqCst |
-//! | `scripts/sanitize thread` (`--cfg ermine_tsan`) | everything | data races, as threads happen to run; fences are [`fenced`] |
+//! | `RUSTFLAGS="--cfg loom"` | the lock-free pieces in their models | every interleaving and every permitted value |
+//! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`schedules.rs`) | random interleavings, all orderings as SeqCst |
+//! | `scripts/sanitize thread` | everything | data races, as threads happen to run; fences are [`fenced`] |
 
 #[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "some of it is for tests and models only"))]
 pub(crate) mod elided;
@@ -33,10 +34,10 @@ pub(crate) use std::sync::atomic::fence;
 #[cfg(ermine_tsan)]
 pub(crate) use fenced::fence;
 
-/// Fences for ThreadSanitizer, which takes no notice of the standard ones and would report what they order.
+/// Fences for ThreadSanitizer, which ignores the standard ones and would report the accesses that they order.
 ///
-/// Each fence reads and writes one word for all threads, so that it comes after every earlier one. That is more than a fence
-/// orders: a race that only a wrong fence lets in is not seen there, but by the loom models.
+/// Each fence reads and writes one word for all threads, so that it comes after every earlier one. That is more than a
+/// fence orders: a race that only a wrong fence permits is found by the loom models, not here.
 #[cfg(ermine_tsan)]
 mod fenced {
     use super::{AtomicU64, Ordering};
@@ -59,8 +60,8 @@ pub(crate) use loom::sync::{
 #[cfg(loom)]
 pub(crate) use std::time::Instant;
 
-/// Which of several equal places the calling thread tries first. Threads have stacks far apart, so an address on the
-/// stack tells them apart well enough, without thread-local state. Only speed depends on it.
+/// Returns the one of several equal places that the calling thread tries first. Threads have stacks far apart, so an
+/// address on the stack distinguishes them well enough, without thread-local state. Only speed depends on it.
 pub(crate) fn home_of_thread() -> usize {
     #[cfg(shuttle)]
     return scheduled::task();
@@ -71,11 +72,11 @@ pub(crate) fn home_of_thread() -> usize {
     }
 }
 
-/// Waits for another thread to make a short step: a few busy turns, then the core is handed over. A wait that becomes long, for a
-/// transaction that stays open, sleeps: it must not take a core from the transactions that run.
+/// Waits for another thread to make a short step: a few busy turns, then the core is yielded. A wait that becomes long,
+/// for a transaction that stays open, sleeps: it must not take a core from the running transactions.
 ///
-/// Handing it over matters: there are more threads than cores in ordinary use, and the thread waited for may be one
-/// that is not running.
+/// Yielding matters: there are more threads than cores in ordinary use, and the awaited thread may be one that is not
+/// running.
 #[derive(Default)]
 pub(crate) struct Spin {
     turns: u32,
@@ -84,7 +85,7 @@ pub(crate) struct Spin {
 impl Spin {
     #[cfg(not(shuttle))]
     const BUSY_TURNS: u32 = 6;
-    /// After these, some milliseconds, the wait is long.
+    /// After these turns, some milliseconds, the wait counts as long.
     #[cfg(not(any(loom, shuttle)))]
     const SHORT_TURNS: u32 = 1 << 10;
     #[cfg(not(any(loom, shuttle)))]
@@ -96,7 +97,8 @@ impl Spin {
     pub(crate) fn wait(&mut self) {
         #[cfg(loom)]
         {
-            // Two that wait can take turns for ever, and loom would follow them: it goes on from here in one way only.
+            // Two waiting threads can take turns forever, and loom would follow them: it explores only one continuation
+            // from here.
             if self.turns >= Self::TURNS_EXPLORED {
                 loom::skip_branch();
             }
@@ -118,21 +120,21 @@ impl Spin {
     }
 }
 
-/// Stands beside a SeqCst load (before it) or store (after it) that has to take part in the single total order.
+/// Accompanies a SeqCst load (before it) or store (after it) that has to take part in the single total order.
 ///
-/// loom takes such accesses for acquire and release only; its fences it puts in order. Elsewhere this is nothing.
+/// loom treats such accesses as acquire and release only, but orders its fences. In other builds this does nothing.
 #[inline(always)]
 pub(crate) fn total_order() {
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }
 
-/// A list that only grows, walked without a lock while others append.
+/// A list that only grows, and is read without a lock while other threads append.
 pub(crate) struct AppendList<T> {
     #[cfg(not(loom))]
     items: boxcar::Vec<T>,
-    // loom runs all its threads on one: a plain lock that is never held over a loom operation is never waited for. It
-    // orders nothing, either; that an element is there is seen through `len` only, late or early as in boxcar.
+    // loom runs all its threads on one OS thread: a plain lock that is never held over a loom operation is never waited
+    // for. The lock orders nothing, either; an element becomes visible through `len` only, late or early as in boxcar.
     #[cfg(loom)]
     items: std::sync::Mutex<Vec<T>>,
     #[cfg(loom)]
@@ -145,7 +147,7 @@ impl<T> AppendList<T> {
         Self { items: boxcar::Vec::new() }
     }
 
-    /// Appends what `make` builds from the index it will have.
+    /// Appends the element that `make` builds from its index; returns the index.
     pub(crate) fn push_with(&self, make: impl FnOnce(usize) -> T) -> usize {
         #[cfg(shuttle)]
         scheduled::point();

@@ -1,8 +1,8 @@
 //! A table inside the engine: its primary index, its rows, its secondary indexes.
 //!
-//! Keys and values are bytes here; the typed handles encode them. The primary index maps key -> RowId; a secondary index
-//! maps (secondary key, primary key) -> RowId, and whoever follows an entry checks the key against the version it sees
-//! (an entry may be older or newer than the reader's snapshot).
+//! Keys and values are bytes here; the typed handles encode them. The primary index maps key -> RowId; a secondary
+//! index maps (secondary key, primary key) -> RowId, and a reader that follows an entry checks the key against the
+//! version that it sees (an entry may be older or newer than the reader's snapshot).
 
 use std::{
     any::TypeId,
@@ -35,16 +35,16 @@ use crate::{
     types::KeyBuffer,
 };
 
-/// Secondary indexes that a table can have.
+/// Maximum number of secondary indexes of a table.
 const SECONDARIES_MAX: usize = 16;
 
 /// Appends the secondary key of a row, given its primary key and value.
 pub(crate) type Extract = Box<dyn Fn(&[u8], &[u8], &mut KeyBuffer) -> Result<()> + Send + Sync>;
 
-/// How the keys of a secondary index are found.
+/// Computes and delimits the keys of a secondary index.
 pub(crate) struct KeyOf {
     pub(crate) extract: Extract,
-    /// Length of the secondary key at the front of an entry.
+    /// Returns the length of the secondary key at the front of an entry.
     pub(crate) secondary_length: fn(&[u8]) -> Result<usize>,
     pub(crate) key_type: TypeId,
 }
@@ -68,14 +68,14 @@ impl Secondary {
         Self { name, uniqueness: *uniqueness, key_type_name, version: *version, entries, key_of }
     }
 
-    /// What the catalog says of it.
+    /// Returns the catalog's entry for the index.
     pub(crate) fn entry(&self) -> IndexEntry {
         let (name, key_type) = (self.name.to_string(), self.key_type_name.clone());
         let (uniqueness, version, kind) = (self.uniqueness, self.version, self.entries.kind());
         IndexEntry { name, uniqueness, key_type, version, kind }
     }
 
-    /// Whether it can be kept up to date.
+    /// Returns whether the index can be kept up to date.
     pub(crate) fn is_attached(&self) -> bool {
         self.key_of.get().is_some()
     }
@@ -86,7 +86,7 @@ impl Secondary {
         })
     }
 
-    /// Writes the entry of a row into `entry`; gives the length of its secondary key.
+    /// Writes the entry of a row into `entry`; returns the length of its secondary key.
     pub(crate) fn entry_of(&self, key: &[u8], value: &[u8], entry: &mut KeyBuffer) -> Result<usize> {
         entry.clear();
         let extract = &self.key_of()?.extract;
@@ -98,12 +98,12 @@ impl Secondary {
         Ok(length)
     }
 
-    /// The primary key at the end of an entry.
+    /// Returns the primary key at the end of an entry.
     pub(crate) fn primary_key<'e>(&self, entry: &'e [u8]) -> Result<&'e [u8]> {
         Ok(&entry[(self.key_of()?.secondary_length)(entry)?..])
     }
 
-    /// Whether `value`, under the primary key at the end of `entry`, belongs to that entry.
+    /// Returns whether `value`, under the primary key at the end of `entry`, belongs to that entry.
     pub(crate) fn matches(&self, entry: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.primary_key(entry)?;
         let mut expected = KeyBuffer::new();
@@ -112,11 +112,11 @@ impl Secondary {
     }
 }
 
-/// The entry that a write gives a row in one index, where it has another one there than before.
+/// The entry that a write adds to one index, where the row's entry differs from its previous one.
 pub(crate) struct NewEntry {
     pub(crate) index: IndexOrdinal,
     pub(crate) key: KeyBuffer,
-    /// Length of the secondary key at its front.
+    /// Length of the secondary key at the front of `key`.
     pub(crate) secondary_length: usize,
     pub(crate) unique: bool,
 }
@@ -124,28 +124,28 @@ pub(crate) struct NewEntry {
 /// The new entries of one write. Most writes have none.
 pub(crate) type NewEntries = SmallVec<[NewEntry; 2]>;
 
-/// What a storage family keeps of a table.
+/// The data that a storage family keeps of a table.
 pub(crate) trait Family: Slot {
-    /// Beside its rows.
+    /// The data besides the rows.
     type Beside: Send + Sync;
 
     fn beside(options: &Options) -> Self::Beside;
 
-    /// Frees the memory of a row; says whether the row was in a file only.
+    /// Frees the memory of a row; returns whether the row was in a file only.
     ///
     /// # Safety
-    /// Nobody else can look at the row any more.
+    /// No other thread can access the row any more.
     unsafe fn clear(&self, arena: &mut Arena) -> bool;
 }
 
 /// A table whose rows have versions.
 pub(crate) type TableStore<H> = TableParts<RowSlot<H>>;
 
-/// What the certifiers of rows with versions keep of a table.
+/// The data that the certifiers of rows with versions keep of a table.
 pub(crate) struct Tracking {
-    /// From when on reads of its versions are not tracked.
+    /// The age from which on reads of the table's versions are not tracked.
     pub(crate) staleness: Staleness,
-    /// Who reads all of it.
+    /// The transactions that read the whole table.
     pub(crate) readers: Arc<TableReaders>,
 }
 
@@ -161,7 +161,8 @@ impl<H: CertifierStamps> Family for RowSlot<H> {
         let mut next = self.head();
         while let Some(version) = next {
             next = version.older();
-            // SAFETY: a version in a chain is in no other list of garbage, and nobody walks over the chain, says the caller.
+            // SAFETY: a version in a chain is in no other list of garbage, and no thread walks the chain, as the caller
+            // guarantees.
             unsafe { version.destroy(arena) };
         }
         self.stored().is_some()
@@ -175,45 +176,46 @@ impl<C: Control> Family for RecordSlot<C> {
 
     unsafe fn clear(&self, arena: &mut Arena) -> bool {
         if let Some(record) = self.record() {
-            // SAFETY: a record in a slot is in no list of garbage, and nobody looks at it, says the caller.
+            // SAFETY: a record in a slot is in no list of garbage, and no thread accesses it, as the caller guarantees.
             unsafe { record.destroy(arena) };
         }
         false
     }
 }
 
-/// A table's parts.
+/// The parts of a table.
 pub(crate) struct TableParts<F: Family> {
     pub(crate) id: TableId,
     name: Mutex<Arc<str>>,
-    /// One: it was dropped.
+    /// 1 if the table was dropped.
     dropped: AtomicUsize,
-    /// The types of its keys and values, by name; and themselves, once the application has opened it.
+    /// The types of the table's keys and values, by name; and the types themselves, once the application has opened the
+    /// table.
     pub(crate) type_names: [String; 2],
-    /// What is known of the bytes of its values.
+    /// The known layouts of the values' bytes.
     pub(crate) layouts: Mutex<ValueLayouts>,
     pub(crate) types: OnceLock<[TypeId; 2]>,
-    /// Which partition a row is in, where the application has said so.
+    /// The function from a row to its partition, where the application has provided one.
     pub(crate) partition: OnceLock<PartitionOf>,
-    /// Its rows may take memory from the reserve.
+    /// Set if the table's rows may take memory from the reserve.
     is_essential: OnceLock<()>,
     pub(crate) primary: Index,
     pub(crate) rows: RowArray<F>,
     pub(crate) beside: F::Beside,
-    /// In order of creation; read by every write, so without a lock and in few instructions.
+    /// In order of creation. Every write reads them, so they need no lock and few instructions.
     secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],
     secondary_count: AtomicUsize,
-    /// How many of them have been opened by the application.
+    /// Number of secondary indexes that the application has opened.
     attached_count: AtomicUsize,
 }
 
 impl<F: Family> TableParts<F> {
-    /// An empty table.
+    /// Creates an empty table.
     pub(crate) fn new(entry: &TableEntry, options: &Options, budget: &Arc<Budget>) -> Self {
         Self::with_rows(entry, RowArray::new(budget), Index::new(entry.kind), options)
     }
 
-    /// A table with rows, without its secondary indexes.
+    /// Creates a table with rows, without its secondary indexes.
     pub(crate) fn with_rows(entry: &TableEntry, rows: RowArray<F>, primary: Index, options: &Options) -> Self {
         Self {
             id: entry.id,
@@ -233,17 +235,17 @@ impl<F: Family> TableParts<F> {
         }
     }
 
-    /// Its name, for messages and the schema.
+    /// Returns the table's name, for messages and the schema.
     pub(crate) fn name(&self) -> Arc<str> {
         self.name.lock().expect("no code panics while it holds the name").clone()
     }
 
-    /// It has another name from now on.
+    /// Renames the table.
     pub(crate) fn rename(&self, name: &str) {
         *self.name.lock().expect("no code panics while it holds the name") = name.into();
     }
 
-    /// Whether it was dropped: operations that begin now must not see it.
+    /// Returns whether the table was dropped: operations that begin afterwards must not see it.
     #[inline]
     pub(crate) fn is_dropped(&self) -> bool {
         // Acquire: pairs with `set_dropped`.
@@ -254,27 +256,27 @@ impl<F: Family> TableParts<F> {
         self.dropped.store(1, Ordering::Release);
     }
 
-    /// Frees the memory of all rows; says how many of them were in files only.
+    /// Frees the memory of all rows; returns how many of them were in files only.
     ///
     /// # Safety
-    /// The table was dropped, and no transaction or walk that could meet its rows runs any more.
+    /// The table was dropped, and no transaction or walk that could reach its rows runs any more.
     pub(crate) unsafe fn clear(&self, arena: &mut Arena) -> u64 {
-        // SAFETY: says the caller.
+        // SAFETY: as the caller guarantees.
         (0..self.rows.count()).map(|row| u64::from(unsafe { F::clear(self.rows.slot(RowId(row)), arena) })).sum()
     }
 
-    /// Its rows may take memory from the reserve from now on.
+    /// Allows the table's rows to take memory from the reserve from now on.
     pub(crate) fn be_essential(&self) {
         self.is_essential.get_or_init(|| ());
     }
 
-    /// What memory for a value of it is needed for.
+    /// Returns the purpose for which a value of the table needs memory.
     #[inline]
     pub(crate) fn need(&self) -> Need {
         if self.is_essential.get().is_some() { Need::Work } else { Need::Grow }
     }
 
-    /// One of its indexes.
+    /// Returns an index of the table.
     pub(crate) fn index(&self, ordinal: IndexOrdinal) -> &Index {
         match ordinal {
             IndexOrdinal::PRIMARY => &self.primary,
@@ -291,7 +293,7 @@ impl<F: Family> TableParts<F> {
         Err(Error::Schema(format!("table {name} has a hash index, which has no order: it cannot be scanned")))
     }
 
-    /// How far a look at a key, or a write, reaches.
+    /// Returns the reach of a lookup of a key, or of a write.
     pub(crate) fn reach_of_key(&self, key: &[u8], writes: bool) -> Result<Reach> {
         match self.partition.get() {
             Some(partition) => partition.of_key(key).map(Reach::Partition),
@@ -300,7 +302,7 @@ impl<F: Family> TableParts<F> {
         }
     }
 
-    /// How far a look through a range reaches.
+    /// Returns the reach of a scan of a range.
     pub(crate) fn reach_of_range(&self, index: IndexOrdinal, lower: &[u8], upper: Option<&[u8]>) -> Reach {
         let Some(partition) = self.partition.get() else { return Reach::Common };
         let known = index == IndexOrdinal::PRIMARY || partition.indexes_alike;
@@ -308,29 +310,29 @@ impl<F: Family> TableParts<F> {
         one.map_or(Reach::Everything, Reach::Partition)
     }
 
-    /// One of its secondary indexes.
+    /// Returns a secondary index of the table.
     pub(crate) fn secondary(&self, ordinal: IndexOrdinal) -> &Secondary {
         self.secondaries[ordinal.0 as usize - 1].get().expect("an ordinal is handed out after its index is there")
     }
 
-    /// Its secondary indexes in order of creation.
+    /// Returns the secondary indexes in order of creation.
     pub(crate) fn secondaries(&self) -> impl Iterator<Item = (IndexOrdinal, &Secondary)> {
         // Acquire: pairs with `add_secondary`.
         let ordinals = 1..=self.secondary_count.load(Ordering::Acquire) as u16;
         ordinals.map(|ordinal| (IndexOrdinal(ordinal), self.secondary(IndexOrdinal(ordinal))))
     }
 
-    /// Whether it has any.
+    /// Returns whether the table has secondary indexes.
     #[inline]
     pub(crate) fn has_secondaries(&self) -> bool {
         self.secondary_count.load(Ordering::Acquire) > 0
     }
 
-    /// Adds a secondary index. One caller at a time; no row is there yet, or none that the index does not have.
+    /// Adds a secondary index. One caller at a time; the table has no rows yet, or none that the index lacks.
     pub(crate) fn add_secondary(&self, secondary: Secondary) -> Result<IndexOrdinal> {
         let at = self.secondary_count.load(Ordering::Relaxed);
         let place = self.secondaries.get(at).ok_or(Error::Limit("16 secondary indexes of one table"))?;
-        // Counted before it is there: a table is taken for writable no later than that.
+        // Counted before the index becomes visible: the table counts as writable no later than that.
         self.attached_count.fetch_add(usize::from(secondary.is_attached()), Ordering::Release);
         assert!(place.set(secondary).is_ok(), "indexes are added one at a time");
         // Release: pairs with `secondaries`.
@@ -338,7 +340,7 @@ impl<F: Family> TableParts<F> {
         Ok(IndexOrdinal(at as u16 + 1))
     }
 
-    /// The application has opened one of its indexes; gives the type of its keys. One caller at a time.
+    /// Notes that the application has opened an index; returns the type of its keys. One caller at a time.
     pub(crate) fn attach(&self, ordinal: IndexOrdinal, key_of: KeyOf) -> TypeId {
         let secondary = self.secondary(ordinal);
         let is_new = !secondary.is_attached();
@@ -348,7 +350,7 @@ impl<F: Family> TableParts<F> {
         key_type
     }
 
-    /// What entries a row needs under `value` that it did not have under the value `before`.
+    /// Returns the entries that a row needs under `value` and did not have under the value `before`.
     pub(crate) fn new_entries(&self, key: &[u8], before: Option<&[u8]>, value: Option<&[u8]>) -> Result<NewEntries> {
         let mut entries = NewEntries::new();
         let Some(value) = value else { return Ok(entries) };
@@ -379,7 +381,8 @@ impl<F: Family> TableParts<F> {
         Ok(entries)
     }
 
-    /// Shows `visit` each index in which a row has another entry under `value` than under the value `before`, and both.
+    /// Calls `visit` with each index in which a row's entry under `value` differs from its entry under `before`, and
+    /// with both entries.
     pub(crate) fn changed_entries(
         &self,
         key: &[u8],
@@ -401,7 +404,7 @@ impl<F: Family> TableParts<F> {
         Ok(())
     }
 
-    /// The table as the catalog has it.
+    /// Returns the table's entry for the catalog.
     pub(crate) fn catalog_entry(&self) -> TableEntry {
         let [key_type, value_type] = self.type_names.clone();
         let indexes = self.secondaries().map(|(_, secondary)| secondary.entry()).collect();
@@ -424,7 +427,7 @@ impl<F: Family> TableParts<F> {
         })
     }
 
-    /// Bytes of its indexes; walks over all of them.
+    /// Returns the bytes of the table's indexes; walks over all of them.
     pub(crate) fn index_bytes(&self, nodes: &Guard<'_>) -> u64 {
         let secondaries = self.secondaries().map(|(_, secondary)| &secondary.entries);
         secondaries.chain([&self.primary]).map(|index| index.footprint(nodes).bytes() as u64).sum()
@@ -432,7 +435,7 @@ impl<F: Family> TableParts<F> {
 }
 
 impl<C: Control> TableParts<RecordSlot<C>> {
-    /// Starts loading the records of rows, side by side.
+    /// Prefetches the records of rows, in parallel.
     #[inline]
     pub(crate) fn prefetch_records(&self, rows: impl Iterator<Item = RowId>) {
         rows.filter_map(|row| self.rows.slot(row).record()).for_each(RecordPtr::prefetch);
@@ -440,21 +443,21 @@ impl<C: Control> TableParts<RecordSlot<C>> {
 }
 
 impl<H: CertifierStamps> TableStore<H> {
-    /// Starts loading the newest versions of rows, side by side.
+    /// Prefetches the newest versions of rows, in parallel.
     pub(crate) fn prefetch_versions(&self, rows: impl Iterator<Item = RowId>) {
         rows.filter_map(|row| self.rows.slot(row).head()).for_each(VersionPtr::prefetch);
     }
 
-    /// Whether any version of a row, also one in flight, belongs to an entry. The row's versions must be protected by
-    /// the caller's guard.
+    /// Returns whether any version of a row, including one in flight, belongs to an entry. The row's versions must be
+    /// protected by the caller's guard.
     pub(crate) fn any_version_matches(&self, row: RowId, ordinal: IndexOrdinal, entry: &[u8]) -> bool {
         let mut versions = iter::successors(self.rows.slot(row).head(), |version| version.older());
         versions.any(|version| self.version_matches(version, ordinal, entry))
     }
 
-    /// Whether a version belongs to an entry. It must be protected by the caller's guard.
+    /// Returns whether a version belongs to an entry. The version must be protected by the caller's guard.
     pub(crate) fn version_matches(&self, version: VersionPtr<H>, ordinal: IndexOrdinal, entry: &[u8]) -> bool {
-        // What cannot be decoded, and what its key function panics at, is taken for a match: the entry stays.
+        // A value that cannot be decoded, or that makes the key function panic, is taken for a match: the entry stays.
         let matches = || self.secondary(ordinal).matches(entry, version.payload(&version)).unwrap_or(true);
         version.kind() == Kind::Live && matches()
     }

@@ -1,20 +1,22 @@
-//! The tables of a database, and how tables and indexes come into it and leave it.
+//! The tables of a database, and the ways in which tables and indexes are added and removed.
 //!
-//! Every operation finds its table by number, with two loads and no lock. So the parts of a dropped table stay where they are until no
-//! transaction can hold a reference to them:
+//! Every operation finds its table by number, with two loads and no lock. Therefore the parts of a dropped table stay
+//! in place until no transaction can hold a reference to them:
 //!
 //! ```text
 //!   drop_table        the catalog says so, durably; then the table is marked: operations that begin now fail
 //!   one epoch later   the transactions that met it have ended; its number leads nowhere
-//!   one epoch later   whoever still looked at the mark has left; its rows, indexes and addresses are freed
+//!   one epoch later   operations that still read the mark have left; its rows, indexes and addresses are freed
 //! ```
 //!
 //! Invariants
-//! 1. A reference to a table is taken inside the epoch of transactions (`nodes`) and used inside it only. It stays valid until then, also when the
-//!    table is dropped meanwhile. What works on a table for longer, as checkpoints do, holds it ([`Tables::held`]).
-//! 2. A transaction that met a table goes on with it until it ends, whatever becomes of the table: only the beginning of an operation
-//!    asks for the mark ([`Tables::live`]). What it wrote there goes with the table.
-//! 3. Numbers are not used again: the log may have rows of a dropped table.
+//! 1. A reference to a table is taken inside the epoch of transactions (`nodes`) and used inside it only. It stays
+//!    valid until the epoch is left, even when the table is dropped meanwhile. Work on a table that takes longer, such
+//!    as a checkpoint, holds a reference count ([`Tables::held`]).
+//! 2. A transaction that has found a table goes on with it until it ends, whatever becomes of the table: only the
+//!    beginning of an operation checks the mark ([`Tables::live`]). The transaction's writes to the table disappear
+//!    with it.
+//! 3. Numbers are not reused: the log may have rows of a dropped table.
 
 use std::{
     any::TypeId,
@@ -47,14 +49,14 @@ pub(crate) struct TableTypes {
 }
 
 impl TableTypes {
-    /// Keys `K` and values `V`.
+    /// Returns the types for keys `K` and values `V`.
     pub(crate) fn of<K: Key, V: Value>() -> Self {
         let ids = [TypeId::of::<K>(), TypeId::of::<V>()];
         Self { ids, key: type_name::<K>(), value: ValueType::of::<V>() }
     }
 }
 
-/// What a handle needs of a table.
+/// The properties of a table that a handle needs.
 pub(crate) struct OpenTable {
     pub(crate) id: TableId,
     pub(crate) name: Arc<str>,
@@ -64,10 +66,10 @@ pub(crate) struct OpenTable {
 /// Key and value of a row.
 pub(crate) type SampleRow = (Vec<u8>, Vec<u8>);
 
-/// Rows from each end of a table that a key function is tried on.
+/// Number of rows from each end of a table that a key function is tried on.
 const SAMPLE_ROWS: usize = 64;
 
-/// Some rows from each end of a table, as a transaction sees them.
+/// Returns some rows from each end of a table, as a transaction sees them.
 pub(crate) fn sample(txn: &impl Access, table: TableId) -> Result<Vec<SampleRow>> {
     let mut rows = Vec::new();
     for direction in [Direction::Forward, Direction::Backward] {
@@ -81,42 +83,43 @@ pub(crate) fn sample(txn: &impl Access, table: TableId) -> Result<Vec<SampleRow>
     Ok(rows)
 }
 
-/// All tables.
+/// All tables of a database.
 pub(crate) struct Tables<F: Family> {
     pub(crate) database: DatabaseId,
     /// The epochs of transactions.
     nodes: Arc<EpochManager>,
-    /// By number; each that is not null is a reference of an `Arc`. Null: dropped.
+    /// Indexed by the table's number; each pointer that is not null is a reference of an `Arc`. Null: dropped.
     places: boxcar::Vec<AtomicPtr<TableParts<F>>>,
-    /// Those that have not been dropped, in order of creation.
+    /// The tables that have not been dropped, in order of creation.
     live: Mutex<Vec<Arc<TableParts<F>>>>,
-    /// Those that were dropped and are not freed yet.
+    /// The tables that were dropped and are not freed yet.
     ending: Mutex<Vec<Ending<F>>>,
     options: Options,
     budget: Arc<Budget>,
-    /// Held while tables and indexes are created, renamed and dropped: the numbers of those that were dropped.
+    /// The numbers of the dropped tables. Locked while tables and indexes are created, renamed and dropped.
     schema: Mutex<DroppedTables>,
-    /// Tables dropped, and how many of them the newest checkpoint knows as dropped.
+    /// Number of tables dropped, and how many of them the newest checkpoint records as dropped.
     drops: AtomicUsize,
     drops_covered: AtomicUsize,
 }
 
-/// A table on its way out.
+/// A dropped table that is not freed yet.
 struct Ending<F: Family> {
     table: Arc<TableParts<F>>,
-    /// Its number leads nowhere.
+    /// Whether the table's number leads nowhere.
     is_hidden: bool,
-    /// When the last step was taken.
+    /// The epoch of the last step.
     since: Epoch,
 }
 
-// SAFETY: the pointers are references of `Arc`s to what may be shared.
+// SAFETY: the pointers are references of `Arc`s to data that may be shared.
 unsafe impl<F: Family> Send for Tables<F> {}
 // SAFETY: as above.
 unsafe impl<F: Family> Sync for Tables<F> {}
 
 impl<F: Family> Tables<F> {
-    /// Drops behind the newest checkpoint from which on one is due: a replay reserves addresses for each of those tables.
+    /// Number of drops since the newest checkpoint from which on a checkpoint is due: a replay reserves addresses for
+    /// each of those tables.
     const DROPS_DUE: usize = 64;
     const DROPS_MAX: usize = 512;
 
@@ -135,8 +138,8 @@ impl<F: Family> Tables<F> {
         }
     }
 
-    /// Takes over the tables that recovery has brought up, in the order of their numbers. The log that was replayed has rows of `dropped_behind` of
-    /// the `dropped` ones.
+    /// Takes over the tables that recovery has rebuilt, in the order of their numbers. The log that was replayed has
+    /// rows of `dropped_behind` of the `dropped` ones.
     pub(crate) fn recovered(
         &self,
         tables: impl IntoIterator<Item = TableParts<F>>,
@@ -153,24 +156,24 @@ impl<F: Family> Tables<F> {
             self.push(table);
         }
         skip(dropped.iter().last().map_or(0, |last| last.0 + 1));
-        // Relaxed: nobody else is there.
+        // Relaxed: no other thread uses the tables yet.
         self.drops.store(dropped_behind, Ordering::Relaxed);
         *self.schema() = dropped;
     }
 
-    /// A table that the transaction of the caller has met.
+    /// Returns a table that the caller's transaction has already found.
     #[inline]
     pub(crate) fn get(&self, id: TableId) -> &TableParts<F> {
         self.place(id).expect("a table is there for as long as a transaction that met it")
     }
 
-    /// A table, if there is one of that number that was not dropped.
+    /// Returns the table of that number, if there is one that was not dropped.
     #[inline]
     pub(crate) fn find(&self, id: TableId) -> Option<&TableParts<F>> {
         self.place(id).filter(|table| !table.is_dropped())
     }
 
-    /// A table for an operation that begins; fails if it was dropped.
+    /// Returns a table for an operation that begins; fails if the table was dropped.
     #[inline]
     pub(crate) fn live(&self, id: TableId) -> Result<&TableParts<F>> {
         self.find(id).ok_or_else(|| no_longer_there(id))
@@ -178,19 +181,19 @@ impl<F: Family> Tables<F> {
 
     #[inline]
     fn place(&self, id: TableId) -> Option<&TableParts<F>> {
-        // Acquire: pairs with the push. A table that has just been taken out is not freed in the epoch of the caller.
+        // Acquire: pairs with the push. A table that has just been removed is not freed in the epoch of the caller.
         let table = self.places.get(id.0 as usize)?.load(Ordering::Acquire);
-        // SAFETY: invariant 1: the caller is inside the epoch of transactions, which `free_ended` waits for twice; or nothing drops tables
-        // meanwhile.
+        // SAFETY: invariant 1: the caller is inside the epoch of transactions, which `free_ended` waits for twice; or
+        // no thread drops tables meanwhile.
         unsafe { table.as_ref() }
     }
 
-    /// Those that are there, for whoever works on them outside of epochs, in order of creation.
+    /// Returns the live tables in order of creation, for work on them outside of epochs.
     pub(crate) fn held(&self) -> Vec<Arc<TableParts<F>>> {
         self.live.lock().expect("no code panics while it holds the tables").clone()
     }
 
-    /// A table by its name.
+    /// Returns the table of that name.
     fn by_name(&self, name: &str) -> Option<Arc<TableParts<F>>> {
         self.held().into_iter().find(|table| &*table.name() == name)
     }
@@ -215,8 +218,8 @@ impl<F: Family> Tables<F> {
         self.options.observer.as_deref()
     }
 
-    /// Drops the table of that name; says whether there was one. `write_down` is asked before anything changes. `is_logged`: the log may have
-    /// rows of the table.
+    /// Drops the table of that name; returns whether there was one. `write_down` is called before anything changes.
+    /// `is_logged`: the log may have rows of the table.
     pub(crate) fn drop_table(
         &self,
         name: &str,
@@ -244,7 +247,7 @@ impl<F: Family> Tables<F> {
         Ok(true)
     }
 
-    /// Gives a table another name. `write_down` is asked before anything changes.
+    /// Renames a table. `write_down` is called before anything changes.
     pub(crate) fn rename_table(
         &self,
         name: &str,
@@ -270,12 +273,13 @@ impl<F: Family> Tables<F> {
         Ok(())
     }
 
-    /// The tables of the application, as the catalog has them.
+    /// Returns the catalog's entries of the application's tables.
     pub(crate) fn entries(&self) -> Vec<TableEntry> {
         self.held().iter().map(|table| table.catalog_entry()).filter(|entry| entry.name != CATALOG_NAME).collect()
     }
 
-    /// Takes the next step with tables that were dropped; hands those to `clear` that nobody can look at any more. Says whether some are left.
+    /// Takes the next step with dropped tables; passes those to `clear` that no thread can access any more. Returns
+    /// whether some are left.
     pub(crate) fn free_ended(&self, mut clear: impl FnMut(&TableParts<F>)) -> bool {
         let mut freed = Vec::new();
         let mut ending = self.ending.lock().expect("no code panics while it holds the tables");
@@ -284,11 +288,11 @@ impl<F: Family> Tables<F> {
             if self.nodes.is_closed(of.since) && !of.is_hidden {
                 let place = self.places.get(of.table.id.0 as usize).expect("every table has a place");
                 let table = place.swap(ptr::null_mut(), Ordering::AcqRel);
-                // SAFETY: `push` has put this reference there, and nobody else takes it out.
+                // SAFETY: `push` has stored this reference there, and no other thread removes it.
                 drop(unsafe { Arc::from_raw(table) });
                 (of.is_hidden, of.since) = (true, self.nodes.retirement_epoch());
             }
-            // A checkpoint may hold it still. No new holder comes: it is not among the live ones.
+            // A checkpoint may still hold the table. No new holder appears: the table is not among the live ones.
             if of.is_hidden && self.nodes.is_closed(of.since) && Arc::strong_count(&of.table) == 1 {
                 freed.push(ending.swap_remove(at));
             } else {
@@ -301,12 +305,13 @@ impl<F: Family> Tables<F> {
         is_left
     }
 
-    /// Tables that were dropped so far: a checkpoint that begins now knows so many as dropped.
+    /// Returns the number of tables that were dropped so far: a checkpoint that begins now records all of them as
+    /// dropped.
     pub(crate) fn drops(&self) -> usize {
         self.drops.load(Ordering::Relaxed)
     }
 
-    /// A checkpoint that knew so many tables as dropped counts.
+    /// Notes that a valid checkpoint has recorded `drops` tables as dropped.
     pub(crate) fn cover_drops(&self, drops: usize) {
         self.drops_covered.store(drops, Ordering::Relaxed);
     }
@@ -315,12 +320,12 @@ impl<F: Family> Tables<F> {
         self.drops() - self.drops_covered.load(Ordering::Relaxed)
     }
 
-    /// Whether so many tables have been dropped that a checkpoint should be made.
+    /// Returns whether so many tables have been dropped that a checkpoint should be made.
     pub(crate) fn are_drops_due(&self) -> bool {
         self.drops_uncovered() >= Self::DROPS_DUE
     }
 
-    /// The table of that name, created when absent; `write_down` is asked before anything changes.
+    /// Opens the table of that name, and creates it when absent; `write_down` is called before anything changes.
     pub(crate) fn open(
         &self,
         name: &str,
@@ -373,14 +378,14 @@ impl<F: Family> Tables<F> {
         }
         table.types.get_or_init(|| types.ids);
         if let Some(partition) = &built.partition {
-            // The first one said counts, as for key functions.
+            // The first function counts, as for key functions.
             table.partition.get_or_init(|| partition.clone());
         }
         Ok(OpenTable { id: table.id, name: table.name(), framing: entry.layouts.framing })
     }
 
-    /// The secondary index of that name, created when absent; `write_down` is asked before anything changes. An index that was there
-    /// when the database was opened is held against rows of a `sample`.
+    /// Opens the secondary index of that name, and creates it when absent; `write_down` is called before anything
+    /// changes. An index that existed when the database was opened is checked against rows of a `sample`.
     pub(crate) fn open_index(
         &self,
         table: TableId,
@@ -401,7 +406,7 @@ impl<F: Family> Tables<F> {
                     known.version, entry.version
                 )));
             }
-            // The rows of a table whose own index has no order cannot be walked over.
+            // The rows of a table whose primary index has no order cannot be scanned.
             if known == entry && !existing.is_attached() && table.check_ordered(IndexOrdinal::PRIMARY).is_ok() {
                 self.check_key_function(existing, &key_of, name, &sample(table.id)?)?;
             }
@@ -427,8 +432,9 @@ impl<F: Family> Tables<F> {
         table.add_secondary(Secondary::new(&entry, Index::new(entry.kind), Some(key_of)))
     }
 
-    /// Fails where a row has another key in an index now than when it was written: the key function has changed. Nothing can be written to
-    /// the table before its indexes have been opened, so rows and entries agree if the function is the same.
+    /// Fails where a row has another key in an index now than when it was written: the key function has changed. The
+    /// table cannot be written before its indexes have been opened, so rows and entries agree if the function is the
+    /// same.
     fn check_key_function(&self, index: &Secondary, key_of: &KeyOf, table: &str, sample: &[SampleRow]) -> Result<()> {
         let participant = self.nodes.join_as("index");
         let mut entry = KeyBuffer::new();
@@ -448,12 +454,12 @@ impl<F: Family> Tables<F> {
         Ok(())
     }
 
-    /// Bytes of all indexes. Walks over them.
+    /// Returns the bytes of all indexes. Walks over them.
     pub(crate) fn index_bytes(&self, nodes: &Guard<'_>) -> u64 {
         self.held().iter().map(|table| table.index_bytes(nodes)).sum()
     }
 
-    /// Bytes of the indirection arrays in use.
+    /// Returns the bytes of the indirection arrays in use.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.held().iter().map(|table| table.rows.bytes()).sum()
     }
@@ -464,14 +470,14 @@ impl<F: Family> Drop for Tables<F> {
         for (_, place) in &self.places {
             let table = place.load(Ordering::Relaxed);
             if !table.is_null() {
-                // SAFETY: `push` has put this reference there, and nobody else is there any more.
+                // SAFETY: `push` has stored this reference there, and no other thread uses the tables any more.
                 drop(unsafe { Arc::from_raw(table) });
             }
         }
     }
 }
 
-/// Fails for names that the engine keeps for itself.
+/// Fails for names that the engine reserves.
 fn check_name(name: &str) -> Result<()> {
     if [CATALOG_NAME, DROPPED_NAME, Sequence::TABLE].contains(&name) { Err(reserved(name)) } else { Ok(()) }
 }

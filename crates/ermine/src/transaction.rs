@@ -1,4 +1,4 @@
-//! A running transaction with typed operations: what applications hold.
+//! A running transaction with typed operations, as applications use it.
 
 use std::{
     cell::RefCell,
@@ -19,13 +19,13 @@ use crate::{
 
 /// A running transaction.
 ///
-/// Every operation sees the transaction's own writes. A view handed out stays readable until the transaction ends. It
-/// may move to another thread between operations; dropping it rolls it back.
+/// Every operation sees the transaction's own writes. A view that was returned stays readable until the transaction
+/// ends. The transaction may move to another thread between operations; dropping it rolls it back.
 pub struct Transaction<'db, A: Access = AnyAccess<'db>> {
     access: A,
-    /// Address of the database's identity: what the handles of its tables are compared with.
+    /// Address of the database's identity, which the handles of its tables are compared with.
     database: usize,
-    /// Where values are encoded.
+    /// Buffers in which keys and values are encoded.
     scratch: RefCell<[Vec<u8>; 2]>,
     lifetime: PhantomData<&'db ()>,
 }
@@ -39,12 +39,12 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access
     }
 
-    /// The value under `key`, copied out; `None` when there is none.
+    /// Returns the value under `key`, copied out; `None` when there is none.
     pub fn get<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<V>> {
         self.bytes(table, key)?.map(|bytes| table.framing().decode(bytes)).transpose()
     }
 
-    /// The value under `key`, borrowed from the version itself for bytes and fixed structs.
+    /// Returns the value under `key`, borrowed from the version itself for bytes and fixed structs.
     pub fn view<K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
@@ -53,10 +53,10 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.bytes(table, key)?.map(|bytes| table.framing().view::<V>(bytes)).transpose()
     }
 
-    /// The values under several keys, in the order of the keys, copied out.
+    /// Returns the values under several keys, in the order of the keys, copied out.
     ///
-    /// Reads what as many calls of [`get`](Self::get) read, in less time where rows are not in the processor's caches: what
-    /// the keys lead to is loaded from memory side by side.
+    /// Reads the same as one call of [`get`](Self::get) per key, in less time where rows are not in the processor's
+    /// caches: the rows are loaded from memory in parallel.
     pub fn get_many<'k, K: Key, V: Value, Q: AsKey<K> + ?Sized + 'k>(
         &self,
         table: &Table<K, V>,
@@ -65,7 +65,7 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.many(table, keys, |bytes| table.framing().decode(bytes))
     }
 
-    /// As [`get_many`](Self::get_many), with values borrowed as by [`view`](Self::view).
+    /// Works as [`get_many`](Self::get_many), with values borrowed as by [`view`](Self::view).
     pub fn view_many<'k, K: Key, V: Value, Q: AsKey<K> + ?Sized + 'k>(
         &self,
         table: &Table<K, V>,
@@ -74,12 +74,12 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.many(table, keys, |bytes| table.framing().view::<V>(bytes))
     }
 
-    /// Whether there is a row under `key`.
+    /// Returns whether there is a row under `key`.
     pub fn contains<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<bool> {
         Ok(self.bytes(table, key)?.is_some())
     }
 
-    /// Inserts a row; [`crate::Error::KeyExists`] when there is one, and the transaction goes on.
+    /// Inserts a row; fails with [`crate::Error::KeyExists`] when there is one, and the transaction goes on.
     pub fn insert<K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
@@ -89,7 +89,7 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.write(table, key, value, Put::Insert).map(drop)
     }
 
-    /// Replaces the value of a row; says whether there was one.
+    /// Replaces the value of a row; returns whether there was one.
     pub fn update<K: Key, V: Value>(
         &self,
         table: &Table<K, V>,
@@ -109,17 +109,18 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.write(table, key, value, Put::Upsert).map(drop)
     }
 
-    /// Deletes a row; says whether there was one.
+    /// Deletes a row; returns whether there was one.
     pub fn delete<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<bool> {
         self.access.delete(table.id_in(self.database)?, &encoded(key))
     }
 
-    /// The rows of a range of primary keys, in key order.
+    /// Scans the rows of a range of primary keys, in key order.
     pub fn scan<'t, K: Key, V: Value>(&'t self, table: &Table<K, V>, range: impl KeyRange<K>) -> Scan<'t, A, K, V> {
         Scan::new(self, table, IndexOrdinal::PRIMARY, range.encode(), |_| Ok(()))
     }
 
-    /// The rows whose key in a secondary index lies in a range, in the order of that index, then of the primary key.
+    /// Scans the rows whose key in a secondary index lies in a range, in the order of that index, then of the primary
+    /// key.
     pub fn scan_by<'t, S: Key, K: Key, V: Value>(
         &'t self,
         index: &SecondaryIndex<S, K, V>,
@@ -128,40 +129,43 @@ impl<'db, A: Access> Transaction<'db, A> {
         Scan::new(self, index.table(), index.ordinal(), range.encode(), S::skip)
     }
 
-    /// What a write of a row would meet at the moment, without losing to it: for programs that take one of several rows, and rather one that
-    /// nobody else is at. A write that follows may still lose. Under single-version schemes, and where there is no row,
-    /// [`RowLock::Free`].
+    /// Returns the obstacle that a write of a row would meet at the moment, without losing a conflict: for programs
+    /// that take any one of several rows, preferably one that no other transaction uses. A write that follows may still
+    /// lose. Under single-version schemes, and where there is no row, [`RowLock::Free`].
     pub fn row_lock<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<RowLock> {
         self.access.row_lock(table.id_in(self.database)?, &encoded(key))
     }
 
-    /// Promises to commit. From then on its commit does not lose: until its end, a transaction that writes what it has read (rows, ranges, or
-    /// tables where it does not know better) loses instead, with [`crate::AbortKind::WriteConflict`]; readers of anything go on. `false`: what it has read has been
-    /// overwritten, or does not go together with another transaction that has promised; then nothing is held, and its commit may still succeed. Of a transaction that asked for
-    /// [`crate::Isolation::Snapshot`] no reads are held. Under single-version schemes the answer is no. The transaction must not read or write what others may change
-    /// afterwards, and its savepoints are gone. Where the device is full, its commit waits until there is room.
+    /// Promises to commit. From then on the commit does not lose a conflict: until this transaction ends, another one
+    /// that writes into its read set (rows, ranges, or tables where the read set is no more precise) loses instead,
+    /// with [`crate::AbortKind::WriteConflict`]; readers go on. Returns `false` if its reads have been overwritten, or
+    /// conflict with another transaction that has promised; then nothing is held, and its commit may still succeed. For
+    /// a transaction that asked for [`crate::Isolation::Snapshot`] no reads are held. Under single-version schemes the
+    /// result is `false`. After a promise the transaction must not read or write data that others may change, and its
+    /// savepoints are gone. Where the device is full, its commit waits until there is room.
     pub fn promise(&self) -> Result<bool> {
         self.access.promise()
     }
 
-    /// Shows `each` what a transaction has read that has promised to commit: tables, and ranges of encoded keys.
+    /// Shows `each` the reads of a transaction that has promised to commit: tables, and ranges of encoded keys.
     pub fn reads(&self, mut each: impl FnMut(&str, Bound<&[u8]>, Bound<&[u8]>) -> Result<()>) -> Result<()> {
         self.access.reads(&mut each)
     }
 
-    /// The number by which conflicts name this transaction to others ([`crate::Abort::other`]): `None` before its first write, and under
-    /// single-version schemes.
+    /// Returns the number by which conflicts of other transactions name this one ([`crate::Abort::other`]): `None`
+    /// before its first write, and under single-version schemes.
     pub fn tid(&self) -> Result<Option<Tid>> {
         self.access.tid()
     }
 
-    /// Shows `each` every row that the transaction has written: the table's name, the encoded key, and the value; `None` for a
-    /// row that it deleted. Rows that it wrote several times once.
+    /// Shows `each` every row that the transaction has written: the table's name, the encoded key, and the value;
+    /// `None` for a row that it deleted. A row that was written several times is shown once.
     pub fn writes(&self, mut each: impl FnMut(&str, &[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
         self.access.writes(&mut each)
     }
 
-    /// What the transaction has done so far. Asking takes the longer the more it has written.
+    /// Returns the work that the transaction has done so far. The call takes longer the more the transaction has
+    /// written.
     ///
     /// ```
     /// # let db = ermine::Database::open_in_memory(ermine::Options::default())?;
@@ -177,8 +181,8 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access.work()
     }
 
-    /// Marks a point to which the transaction can be rolled back. It costs a few words; with it a value that the transaction wrote before
-    /// and writes again is kept until the end.
+    /// Marks a point to which the transaction can be rolled back. It costs a few words; while there is a savepoint, a
+    /// value that the transaction wrote before and overwrites is kept until the end.
     ///
     /// ```
     /// # let db = ermine::Database::open_in_memory(ermine::Options::default())?;
@@ -197,23 +201,23 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access.savepoint()
     }
 
-    /// Undoes everything that was written since a savepoint, which stays; later ones are gone. What has been read stays read.
+    /// Undoes all writes since a savepoint, which stays; later savepoints are gone. Reads stay in the read set.
     ///
-    /// A transaction that has lost a conflict is over and fails again here; but one of [`crate::Isolation::Snapshot`] that had a
-    /// savepoint then goes on from there, and may [renew its snapshot](Self::renew_snapshot) first. Going back loses a conflict itself
-    /// where a row would get back a unique key that another transaction gave to another row meanwhile. Fails with
-    /// [`crate::Error::NoSuchSavepoint`] where there is none to go back to.
+    /// A transaction that has lost a conflict is over and fails again here; but one of [`crate::Isolation::Snapshot`]
+    /// that had a savepoint then goes on from there, and may [renew its snapshot](Self::renew_snapshot) first. The
+    /// rollback itself loses a conflict where a row would get back a unique key that another transaction gave to
+    /// another row meanwhile. Fails with [`crate::Error::NoSuchSavepoint`] where the savepoint does not exist.
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.access.roll_back_to(savepoint)
     }
 
-    /// Forgets a savepoint and those after it. What was written since stays written.
+    /// Forgets a savepoint and those after it. The writes since then stay.
     pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         self.access.release(savepoint)
     }
 
-    /// Goes on with the snapshot of now: under [`crate::Isolation::Snapshot`], before each statement, this is read committed. Otherwise
-    /// nothing changes.
+    /// Takes a new snapshot and goes on with it, under [`crate::Isolation::Snapshot`]; done before each statement, this
+    /// is read committed. Otherwise nothing changes.
     pub fn renew_snapshot(&mut self) -> Result<()> {
         self.access.renew_snapshot()
     }
@@ -257,7 +261,7 @@ fn encoded<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     out
 }
 
-/// A scan that has not run yet: turn it round, limit it, then [`Scan::for_each`] or [`Scan::collect`].
+/// A scan that has not run yet: reverse it, limit it, then call [`Scan::for_each`] or [`Scan::collect`].
 #[must_use = "a scan does nothing until it is run"]
 pub struct Scan<'t, A: Access, K, V> {
     access: &'t A,
@@ -285,7 +289,7 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         Self { access, table, framing, index, range, direction, limit, skip, types: PhantomData }
     }
 
-    /// From the highest key down.
+    /// Scans from the highest key down.
     pub fn rev(mut self) -> Self {
         self.direction = match self.direction {
             Direction::Forward => Direction::Backward,
@@ -294,7 +298,7 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         self
     }
 
-    /// At most `rows` rows.
+    /// Limits the scan to `rows` rows.
     pub fn limit(mut self, rows: usize) -> Self {
         self.limit = rows;
         self
@@ -306,7 +310,7 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         self.run(|key, value| visit(key, framing.view::<V>(value)?))
     }
 
-    /// All rows, copied out.
+    /// Returns all rows, copied out.
     pub fn collect(self) -> Result<Vec<(K, V)>> {
         let (framing, mut rows) = (self.framing, Vec::new());
         self.run(|key, value| {
@@ -316,7 +320,7 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         Ok(rows)
     }
 
-    /// The first row of the range, copied out.
+    /// Returns the first row of the range, copied out.
     pub fn first(self) -> Result<Option<(K, V)>> {
         Ok(self.limit(1).collect()?.pop())
     }

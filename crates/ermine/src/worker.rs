@@ -1,11 +1,11 @@
-//! What a running transaction needs to itself, kept between transactions so that beginning one allocates nothing.
+//! The private state of a running transaction, kept between transactions so that beginning one allocates nothing.
 //!
 //! A worker belongs to one transaction at a time, not to a thread: a transaction may move between threads and its
-//! worker moves with it. Idle workers wait in a pool; a thread mostly gets the one it used last, with its memory and
-//! counters still in the core's cache.
+//! worker moves with it. Idle workers wait in a pool; a thread mostly gets the worker that it used last, with its
+//! memory and counters still in the core's cache.
 //!
 //! Invariants
-//! 1. There are as many workers as there were transactions at the same time. A worker is never destroyed before its
+//! 1. There are as many workers as there were concurrent transactions at most. A worker is never destroyed before its
 //!    database, so reader slots and snapshot slots stay dense.
 //! 2. Only the transaction (or the housekeeping of an idle worker) touches a worker's state.
 
@@ -40,9 +40,9 @@ use crate::{
 
 /// The epochs of a worker.
 ///
-/// `versions` protects what an operation walks over; a transaction leaves it, or moves on in it, between operations, so
-/// that a long transaction does not keep all garbage. `nodes` protects what a transaction keeps until it ends: leaves
-/// it has seen, tombstones it has read, RowIds.
+/// `versions` protects the versions that an operation walks over; a transaction leaves this epoch, or moves on to the
+/// next, between operations, so that a long transaction does not retain all garbage. `nodes` protects the objects that
+/// a transaction keeps until it ends: leaves it has seen, tombstones it has read, RowIds.
 pub(crate) struct Pins {
     pub(crate) versions: Participant,
     pub(crate) nodes: Participant,
@@ -53,7 +53,7 @@ pub(crate) struct Worker<S: Scheme> {
     pub(crate) pins: Pins,
     pub(crate) slot: Arc<SnapshotSlot>,
     pub(crate) state: RefCell<State<S>>,
-    /// Counts what may change what a running scan has to show: writes, and the loss of a conflict.
+    /// Counts the events that may change the result of a running scan: writes, and the loss of a conflict.
     pub(crate) changes: Cell<u64>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct State<S: Scheme> {
     /// Everything strictly below is visible.
     pub(crate) begin: Stamp,
     pub(crate) counts: Counts,
-    /// It reads a snapshot that needs no certifying: nothing is tracked.
+    /// The transaction reads a snapshot that needs no certification: nothing is tracked.
     pub(crate) uncertified: bool,
     /// The running transaction, once it has written or needs to commit with a stamp.
     pub(crate) tid: Option<Tid>,
@@ -71,20 +71,20 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) certifier: S::Certifier,
     pub(crate) footprint: ChainFootprint<StampsOf<S>>,
     pub(crate) savepoints: Savepoints<VersionPtr<StampsOf<S>>>,
-    /// What the budget knows of the footprint and of tracked reads.
+    /// The budget's count of the footprint and of tracked reads.
     pub(crate) kept: Kept,
-    /// Its end of the log, where there is one.
+    /// The worker's position in the log, where there is one.
     pub(crate) position: Option<Position>,
-    /// The last place in the log that what it has read comes from.
+    /// The last place in the log that the transaction's reads come from.
     pub(crate) read_from: Stamp,
     pub(crate) arena: Arena,
-    /// As whom it has promised to commit.
+    /// The TID under which the transaction has promised to commit.
     pub(crate) promised: Option<Tid>,
-    /// What it has done, for an observer.
+    /// The transaction's actions, for an observer.
     pub(crate) notes: Option<Box<Notes>>,
     /// Why the transaction is over before its end.
     pub(crate) doomed: Option<Doom>,
-    /// Buffers of scans: one is taken by each scan that runs.
+    /// Buffers of scans: each running scan takes one.
     pub(crate) batches: Vec<Batch>,
     row_ids: Vec<RowIds>,
     garbage: Garbage<StampsOf<S>>,
@@ -92,26 +92,26 @@ pub(crate) struct State<S: Scheme> {
     since_housekeeping: usize,
 }
 
-/// What a worker has superseded, and what it has unlinked.
+/// The versions that a worker has superseded, and those that it has unlinked.
 struct Garbage<H> {
     queue: Queue,
     horizon: Horizon,
     versions: Limbo<VersionPtr<H>>,
     rows: Limbo<(TableId, RowId, Option<VersionPtr<H>>)>,
     unlinked: Vec<VersionPtr<H>>,
-    /// What the budget knows of the queues.
+    /// The budget's count of the queues.
     kept: Kept,
 }
 
 impl<S: Scheme> Worker<S> {
-    /// Transactions and superseded rows between two looks at the garbage.
+    /// Transactions and superseded rows between two rounds of garbage collection.
     const HOUSEKEEPING_EVERY: usize = if cfg!(shuttle) { 2 } else { 128 };
-    /// Unlinked versions that may wait for others before they are given time.
+    /// Number of unlinked versions that may wait for other threads' operations before the worker yields to these.
     const BACKLOG_MAX: usize = 1 << 14;
-    /// How long they are given, each time the worker looks after its garbage.
+    /// Maximum time that the worker yields, each time it collects garbage.
     const BACKLOG_WAIT_MAX: Duration = Duration::from_millis(1);
 
-    /// A new worker of `engine`.
+    /// Creates a worker of `engine`.
     pub(crate) fn new(engine: &Engine<S>) -> Result<Self> {
         let reader = engine.shared.readers.lease().ok_or(Error::TOO_MANY_OPEN)?;
         let slot = Arc::new(SnapshotSlot::new());
@@ -151,25 +151,25 @@ impl<S: Scheme> Worker<S> {
         Ok(Self { pins, slot, state: RefCell::new(state), changes: Cell::new(0) })
     }
 
-    /// Tells scans that run.
+    /// Notifies running scans of a change.
     pub(crate) fn changed(&self) {
         self.changes.set(self.changes.get().wrapping_add(1));
     }
 
-    /// Looks after the garbage now and then.
+    /// Collects garbage now and then.
     pub(crate) fn housekeep_sometimes(&mut self, engine: &Engine<S>) {
         let state = self.state.get_mut();
         state.since_housekeeping += 1;
         if state.since_housekeeping >= Self::HOUSEKEEPING_EVERY {
-            // Twice what came in: a backlog shrinks.
+            // Twice the amount that was added: a backlog shrinks.
             let at_most = 2 * state.since_housekeeping;
             self.housekeep(engine, at_most);
             self.give_others_time(engine);
         }
     }
 
-    /// Hands the core over for a moment when much garbage waits for others to end their operations: on a machine with
-    /// more threads than cores they may not be running, and memory would grow for as long as they do not.
+    /// Yields the core for a moment when much garbage waits for other threads to end their operations: on a machine
+    /// with more threads than cores these threads may not be running, and memory would grow until they do.
     fn give_others_time(&mut self, engine: &Engine<S>) {
         let State { garbage, arena, row_ids, .. } = self.state.get_mut();
         if garbage.versions.len() <= Self::BACKLOG_MAX {
@@ -182,7 +182,7 @@ impl<S: Scheme> Worker<S> {
         }
     }
 
-    /// Unlinks and frees up to `at_most` rows' worth of garbage, and lets the epochs go on. The worker is idle.
+    /// Unlinks and frees up to `at_most` rows' worth of garbage, and advances the epochs. The worker is idle.
     pub(crate) fn housekeep(&mut self, engine: &Engine<S>, at_most: usize) {
         let Self { pins, slot, state, .. } = self;
         let State { garbage, arena, row_ids, since_housekeeping, .. } = state.get_mut();
@@ -198,27 +198,27 @@ impl<S: Scheme> Worker<S> {
 }
 
 impl<S: Scheme> State<S> {
-    /// Bytes that it keeps of the transaction, about.
+    /// Returns the approximate number of bytes that the worker keeps of the transaction.
     pub(crate) fn kept_bytes(&self) -> u64 {
         (self.footprint.bytes() + self.certifier.tracked_reads() * 2 * size_of::<Place>()) as u64
     }
 
-    /// The worker's RowIds of a table.
+    /// Returns the worker's RowIds of a table.
     pub(crate) fn row_ids(&mut self, table: TableId) -> &mut RowIds {
         ids_of(&mut self.row_ids, table)
     }
 
-    /// A version of the transaction's own was replaced by a newer one of its own.
+    /// Keeps or discards a version of the transaction's own that it has replaced by a newer one.
     pub(crate) fn replaced(&mut self, own: VersionPtr<StampsOf<S>>) {
         if self.savepoints.any() { self.savepoints.replaced(own) } else { self.footprint.discarded.push(own) }
     }
 
-    /// No savepoint will be gone back to any more.
+    /// Discards the replaced versions, as no savepoint will be rolled back to any more.
     pub(crate) fn discard_replaced(&mut self) {
         self.footprint.discarded.extend(self.savepoints.end());
     }
 
-    /// Ends the use of a TID by a transaction that has written nothing, whatever it meant to do.
+    /// Ends the use of a TID by a transaction that has written nothing, whether it meant to commit or not.
     pub(crate) fn give_up_tid(&mut self) {
         if self.tid.take().is_some() {
             self.tids.set_aborted();
@@ -227,18 +227,18 @@ impl<S: Scheme> State<S> {
         }
     }
 
-    /// A committed transaction of this worker superseded something.
+    /// Queues a version that a committed transaction of this worker superseded.
     pub(crate) fn superseded(&mut self, superseded: Superseded) {
         self.garbage.queue.push(superseded);
         self.since_housekeeping += 1;
     }
 
-    /// A version of this worker's own has been unlinked, which no transaction can have read.
+    /// Retires a version of this worker's own that has been unlinked and that no transaction can have read.
     pub(crate) fn retire_version(&mut self, engine: &Engine<S>, version: VersionPtr<StampsOf<S>>) {
         self.garbage.versions.push(&engine.versions, version);
     }
 
-    /// A row has been taken out of the table, with the last version that transactions may have read of it.
+    /// Retires a row that has been removed from the table, with the last version that transactions may have read of it.
     pub(crate) fn retire_row(
         &mut self,
         engine: &Engine<S>,
@@ -251,13 +251,13 @@ impl<S: Scheme> State<S> {
 }
 
 impl<H: CertifierStamps> Garbage<H> {
-    /// Bytes that the queues take, about.
+    /// Returns the approximate number of bytes that the queues take.
     fn bytes(&self) -> u64 {
         let limbo = (self.versions.len() + self.rows.len()) * 4 * size_of::<u64>();
         (self.queue.len() * size_of::<Superseded>() + limbo) as u64
     }
 
-    /// Unlinks what the horizon has passed.
+    /// Unlinks the versions that the horizon has passed.
     fn unlink<S: Scheme>(&mut self, engine: &Engine<S>, pins: &Pins, at_most: usize)
     where
         S::Certifier: Certifier<Stamps = H>,
@@ -272,7 +272,7 @@ impl<H: CertifierStamps> Garbage<H> {
         let nodes = pins.nodes.enter();
         for _ in 0..at_most {
             let Some(superseded) = self.queue.pop(&self.horizon) else { break };
-            // What a dropped table has goes with the table.
+            // The versions of a dropped table are freed with the table.
             let Some(table) = engine.find_table(superseded.table) else { continue };
             let mut row = None;
             let unlinked = Unlinked { versions: &mut self.unlinked, row: &mut row };
@@ -290,7 +290,7 @@ impl<H: CertifierStamps> Garbage<H> {
         }
     }
 
-    /// Frees what nobody can look at any more.
+    /// Frees the garbage that no thread can access any more.
     fn free<S: Scheme>(&mut self, engine: &Engine<S>, arena: &mut Arena, row_ids: &mut Vec<RowIds>) {
         if self.versions.len() > 0 {
             engine.versions.advance();
@@ -303,7 +303,7 @@ impl<H: CertifierStamps> Garbage<H> {
         }
         while let Some((table, row, version)) = self.rows.pop_closed(&engine.nodes) {
             if let Some(version) = version {
-                // SAFETY: as above, at the scale of transactions.
+                // SAFETY: as above, for the epochs of transactions.
                 unsafe { version.destroy(arena) };
             }
             ids_of(row_ids, table).give(row);

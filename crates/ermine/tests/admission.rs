@@ -1,7 +1,8 @@
-//! Goal: schemes that decide beforehand who may run let those run side by side that do not disturb each other, and nobody else.
+//! Goal: schemes that decide beforehand which transactions may run let transactions that do not conflict run side by
+//! side, and no others.
 //!
-//! Method: transactions that one thread keeps open beside each other, with no patience: who would wait gives up at once. Then
-//! threads that move money, whose sum must stay.
+//! Method: one thread keeps transactions open beside each other, with no patience: a transaction that would have to
+//! wait gives up at once. Then threads move money, and its sum must stay the same.
 
 use std::{thread, time::Duration};
 
@@ -90,7 +91,7 @@ fn partitions_run_side_by_side_and_crossing_transactions_alone() {
     assert_eq!(db.run(|txn| txn.scan(&table, ..).collect()).unwrap(), [((1, 1), 10), ((2, 1), 21)]);
 }
 
-/// Threads move money between accounts of two partitions; whoever looks sees the same sum.
+/// Threads move money between accounts of two partitions; every reader sees the same sum.
 #[test]
 fn sums_stay_under_admission() {
     const ACCOUNTS: u32 = 4;

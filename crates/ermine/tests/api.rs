@@ -1,5 +1,5 @@
 //! Goal: the typed interface does what its documentation says, also where it refuses.
-//! Method: one small database a test, under every scheme where the scheme does not matter.
+//! Method: one small database per test, under every scheme where the scheme does not matter.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ fn databases() -> impl Iterator<Item = Database> {
     Scheme::ALL.into_iter().map(|scheme| Database::open_in_memory(Options::default().scheme(scheme)).unwrap())
 }
 
-/// Whether nobody overwrites what an open transaction has read; who runs both on one thread waits for himself.
+/// Whether no transaction can overwrite what an open one has read; a thread that runs both waits for itself.
 fn locks(scheme: Scheme) -> bool {
     use Scheme::{TwoPhaseNoWait, TwoPhaseWaitDie, TwoPhaseWdl};
     runs_alone(scheme) || matches!(scheme, TwoPhaseNoWait | TwoPhaseWaitDie | TwoPhaseWdl)
@@ -132,7 +132,7 @@ fn a_lost_conflict_says_what_where_and_against_whom_and_keeps_saying_so() {
 
 #[test]
 fn a_view_outlives_the_overwriting_of_its_row() {
-    // Others run beside a transaction that the same thread has open.
+    // Other transactions run beside one that the same thread has open.
     for db in databases().filter(|db| !runs_alone(db.scheme())) {
         let table = db.table::<u64, Vec<u8>>("t").unwrap();
         db.run(|txn| txn.insert(&table, &1, &b"committed"[..])).unwrap();
@@ -275,7 +275,8 @@ fn a_key_that_came_and_went_since_its_snapshot_is_not_written_by_an_old_transact
         let old = db.begin(TxnOptions::default()).unwrap();
         db.run(|txn| txn.insert(&table, &50, &1)).unwrap();
         db.run(|txn| txn.delete(&table, &50)).unwrap();
-        // What no snapshot sees is taken out by those who come later; that the old one may not write the key is kept.
+        // Later transactions take out the versions that no snapshot sees; it stays known that the old transaction may
+        // not write the key.
         for n in 0..20_000u64 {
             db.run(|txn| txn.put(&table, &(n % 10), &n)).unwrap();
         }
@@ -331,7 +332,7 @@ fn a_scan_shows_what_its_visitor_has_written_ahead_of_it() {
 fn a_safe_snapshot_is_read_as_it_was_and_never_lost() {
     for db in databases().filter(|db| db.scheme().has_versions()) {
         let table = filled(&db);
-        // Writes skew against each other around the snapshot, so that a certifier has something to say.
+        // Write skew around the snapshot, so that the certifier has something to refuse.
         let skewed = db.begin(TxnOptions::default()).unwrap();
         let before = (skewed.get(&table, &1).unwrap(), skewed.get(&table, &2).unwrap());
         assert_eq!(before, (Some(1), Some(4)));
@@ -366,7 +367,7 @@ fn a_safe_snapshot_is_handed_out_again_for_its_interval_to_those_who_accept_an_o
         let again = take(&none);
         assert_eq!((first, again.get(&table, &1).unwrap()), (Some(1), Some(1)));
         assert_eq!(again.scan(&table, ..).collect().unwrap().len(), 10);
-        // A session that has committed nothing since accepts it as well, and one that has does not.
+        // An idle session, which has committed nothing since, accepts it as well; one that has committed does not.
         let (idle, busy) = (Session::default(), Session::default());
         let of = |session| TxnOptions::snapshot().order(Order::Session).session(session);
         db.run_with(TxnOptions::default().session(&busy), |txn| txn.put(&table, &2, &7)).unwrap();
@@ -379,8 +380,9 @@ fn a_safe_snapshot_is_handed_out_again_for_its_interval_to_those_who_accept_an_o
     }
 }
 
-/// One takes the number of the open batch, a client closes the batch and is told so, then reports on it, and a receipt comes into the
-/// batch before the report commits. Only time says that the report comes after the closing.
+/// One transaction takes the number of the open batch. A client closes the batch, the close is acknowledged, and the
+/// client reports on the batch. Then a receipt enters the batch before the report commits. Only real time orders the
+/// report after the closing.
 fn report_after_close(scheme: Scheme, closing: TxnOptions, report: TxnOptions) -> Result<(), Box<Abort>> {
     let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
     let table = filled(&db);
@@ -411,7 +413,7 @@ fn a_transaction_comes_after_those_that_its_order_names() {
             report_after_close(scheme, closing(), order(Order::Session).session(&other)).unwrap();
         }
     }
-    // A session whose stamps are another database's asks for no more than strict order.
+    // A session whose stamps are another database's requires no more than strict order.
     let (db, session) = (Database::open_in_memory(Options::default()).unwrap(), Session::default());
     let table = filled(&db);
     for n in 0..100 {
@@ -427,7 +429,7 @@ fn a_transaction_comes_after_those_that_its_order_names() {
     assert_eq!(Order::ALL.map(|order| order.name().parse::<Order>().unwrap()), Order::ALL);
 }
 
-/// Nothing commits in between that has a stamp of its own: both stand at the same place.
+/// No transaction with a stamp of its own commits in between: both have the same place in the order.
 #[test]
 fn one_that_takes_its_writes_back_may_stand_where_a_reader_of_the_row_stands() {
     for db in databases().filter(|db| db.scheme().has_versions()) {
@@ -477,7 +479,7 @@ impl Job for AddOne<'_> {
         let seen = txn.get(self.table, &3)?.expect("the row is there");
         if self.disturbed > 0 {
             self.disturbed -= 1;
-            // Not by `run`, which refuses to be called inside of a body.
+            // Not through `run`, which refuses to be called inside a body.
             let other = self.db.begin(TxnOptions::default())?;
             other.put(self.table, &3, &(seen + 10))?;
             other.commit()?;
@@ -507,7 +509,7 @@ fn a_job_is_told_of_every_attempt_that_it_lost() {
     }
 }
 
-/// While a version is out of its row, its unique key is free; who has it then keeps it.
+/// While a version is out of its row, its unique key is free; a row that takes the key then keeps it.
 #[test]
 fn a_unique_key_that_was_given_away_does_not_come_back() {
     for db in databases().filter(|db| db.scheme().has_versions()) {
@@ -567,7 +569,7 @@ fn versions_that_a_snapshot_does_not_show_are_walked() {
             }
             assert_eq!(txn.get(&table, &5).unwrap(), seen);
             let second = txn.work().unwrap().since(first);
-            // What is overwritten already is weighed at once.
+            // A read of a version that is already overwritten is weighed at once.
             let expected = Work { rows_read: 1, versions_walked: 3, ..Work::default() };
             assert_eq!(second, expected, "{}", db.scheme());
             let tracked = u64::from(isolation == Isolation::Scheme && db.scheme() != Scheme::Si);
@@ -592,7 +594,7 @@ fn writes_are_known_by_what_they_leave_in_the_log() {
         let savepoint = txn.savepoint().unwrap();
         txn.insert(&table, &2, &long).unwrap();
         assert!(txn.work().unwrap().log_bytes >= 2 * updated, "{scheme}");
-        // Of a row that is written twice the last value counts.
+        // If a row is written twice, the last value counts.
         txn.put(&table, &2, &b"x"[..]).unwrap();
         assert!(txn.work().unwrap().log_bytes < updated + 50, "{scheme}");
         txn.roll_back_to(savepoint).unwrap();

@@ -1,5 +1,5 @@
-//! Backups, archives, restores and verification: a copy has what was acknowledged, a restore to a place has exactly the commits up to
-//! it, half a copy is never taken for a database, and every flipped bit that counts is told.
+//! Backups, archives, restores and verification: a copy has every acknowledged commit, a restore to a place has exactly
+//! the commits up to it, half a copy is never taken for a database, and every flipped bit that counts is reported.
 
 use std::{
     collections::BTreeMap,
@@ -55,11 +55,11 @@ struct Past {
     directory: FaultyDirectory,
     archive: FaultyDirectory,
     backup: FaultyDirectory,
-    /// By the place in the log.
+    /// By place in the log.
     states: Vec<(u64, State)>,
-    /// When each of them was acknowledged.
+    /// The time at which each of them was acknowledged.
     acknowledged: Vec<SystemTime>,
-    /// How many there were when the backup was made.
+    /// Number of states when the backup was made.
     backed_up: usize,
     from_lsn: u64,
 }
@@ -122,7 +122,7 @@ impl Past {
         restore(&self.backup, Some(&self.archive), until)
     }
 
-    /// The state after the commits up to an LSN.
+    /// Returns the state after the commits up to an LSN.
     fn at(&self, lsn: u64) -> State {
         let commits = self.states.partition_point(|(stamp, _)| *stamp <= lsn);
         commits.checked_sub(1).map_or(State::new(), |last| self.states[last].1.clone())
@@ -164,7 +164,7 @@ fn a_backup_under_way_with_writers_and_checkpoints_has_what_was_acknowledged() {
                     if done.load(Ordering::Relaxed) {
                         return;
                     }
-                    // Two rows that are always equal, and one that counts.
+                    // Two rows that are always equal, and a counter.
                     let key = 3 * random.u64(..100) + thread;
                     let length = if turn % 50 == 0 { 9000 } else { random.usize(1..300) };
                     let value = [vec![random.u8(..); length], turn.to_le_bytes().to_vec()].concat();
@@ -198,7 +198,7 @@ fn a_backup_under_way_with_writers_and_checkpoints_has_what_was_acknowledged() {
         }
         done.store(true, Ordering::Relaxed);
         for (number, (before, backup)) in backups.into_iter().enumerate() {
-            // As a crash of the machine leaves it right after the call.
+            // The backup as a crash of the machine leaves it right after the call.
             let backup = backup.trace().crash(backup.operations(), Keep::Nothing);
             assert_right(&backup, &format!("backup {number}"));
             let found = content(&backup);
@@ -215,7 +215,7 @@ fn a_backup_under_way_with_writers_and_checkpoints_has_what_was_acknowledged() {
             assert_eq!(doubles, found.range(..10_000).count());
         }
     });
-    // What was put off has gone.
+    // The removals that were put off have been done.
     db.checkpoint().unwrap();
     let markers = directory.list().unwrap().iter().filter(|name| name.starts_with("marker-")).count();
     assert_eq!(markers, 1);
@@ -246,7 +246,7 @@ fn a_backup_that_fails_or_is_told_to_end_leaves_nothing() {
             step += 1;
             if step > last { Err(Error::other("enough")) } else { Ok(()) }
         });
-        // Later backups need fewer steps: the checkpoint is there.
+        // Later backups need fewer steps, because the checkpoint exists.
         if ended.is_ok() {
             std::fs::remove_dir_all(path.join("copy")).unwrap();
             break;
@@ -254,7 +254,7 @@ fn a_backup_that_fails_or_is_told_to_end_leaves_nothing() {
         assert_eq!(ended.unwrap_err().to_string(), "enough");
         assert_eq!(left(), 0, "after {last} steps");
     }
-    // A full device is no reason to leave half a copy on it, and the next attempt works.
+    // A full device does not leave half a copy behind, and the next attempt works.
     let full = FaultyDirectory::new();
     full.fail_when(|_, attempt| matches!(attempt, Attempt::Write { offset: 1.., .. }).then_some(Fault::NoSpace));
     assert!(db.backup_in(&full).is_err());
@@ -288,7 +288,7 @@ fn a_restore_to_an_lsn_has_exactly_the_commits_up_to_it() {
             assert!(report.lsn > *lsn);
             assert_right(&restored, &format!("seed {seed}, commit {commit}"));
             assert_eq!(&content(&restored), state, "seed {seed}, commit {commit}");
-            // The cut is for good, and the database goes on.
+            // The cut is permanent, and the database goes on.
             let (db, rows, _) = open(&restored, options());
             db.run(|txn| txn.put(&rows, &1000, &b"new"[..])).unwrap();
             drop(db);
@@ -334,10 +334,11 @@ fn a_restore_to_a_moment_has_what_was_acknowledged_well_before_and_nothing_later
         let found = content(&restored);
         let commits = past.states.partition_point(|(stamp, _)| *stamp < report.lsn);
         assert_eq!(found, past.states[commits - 1].1, "turn {turn}");
-        // Not later: but for what was on its way while the moment was noted, by a thread that may have lost its processor.
+        // Nothing later is restored, except commits in flight while the moment was noted by a thread that may have lost
+        // its processor.
         let latest = began.partition_point(|began| *began <= moment + Duration::from_millis(100));
         assert!(commits <= latest, "turn {turn}: {commits} commits, {latest} had begun");
-        // A burst that was over is there as a whole.
+        // A burst that had ended is restored as a whole.
         let settled = moment - Duration::from_millis(200);
         let least = past.acknowledged.partition_point(|acknowledged| *acknowledged <= settled);
         assert!(commits >= least, "turn {turn}: {commits} commits of {least}");
@@ -357,7 +358,7 @@ fn what_cannot_be_restored_is_told() {
     assert!(matches!(past.restore(Until::Lsn(past.from_lsn - 16)), Err(Error::TooEarly { .. })));
     let beyond = past.restore(Until::Lsn(last + (1 << 30))).unwrap_err();
     assert!(beyond.to_string().contains("ends at LSN"), "{beyond}");
-    // A segment in the middle is lost: before it restores go on working.
+    // A segment in the middle is lost: restores to places before it still work.
     let mut names: Vec<_> = past.archive.list().unwrap().into_iter().filter(|name| name.starts_with("log-")).collect();
     names.sort();
     let middle = names.iter().position(|name| {
@@ -374,7 +375,7 @@ fn what_cannot_be_restored_is_told() {
     let before = past.states.partition_point(|(stamp, _)| *stamp < start);
     let (restored, _) = past.restore(Until::Lsn(past.states[before - 10].0)).unwrap();
     assert_eq!(content(&restored), past.at(past.states[before - 10].0));
-    // A backup into a directory that is not empty, and an archive where none was named.
+    // A backup into a directory that is not empty, and an archive for a database that names none.
     let (db, ..) = open(&past.directory, options());
     assert!(db.backup_in(&past.backup).unwrap_err().to_string().contains("not empty"));
     assert!(matches!(db.archive_now(), Err(Error::Options(_))));
@@ -406,7 +407,8 @@ fn half_a_backup_is_not_taken_for_one_and_harms_nothing() {
                 match Database::open_in(Arc::new(left.clone()), options()) {
                     Ok(opened) => {
                         drop(opened);
-                        // All was there but the last sync; or nothing is, but what is not an identity yet.
+                        // Either the copy is complete except for the last sync, or it holds nothing but an unfinished
+                        // identity.
                         let is_nothing = names.iter().all(|name| name == "IDENTITY.new");
                         assert!(is_nothing || content(&left) == expected, "{at} {fault:?} {keep:?}: {names:?}");
                     }
@@ -467,7 +469,7 @@ fn a_segment_that_cannot_be_archived_stays() {
     assert!(failure.contains("cannot write"), "{failure}");
     let kept = segments();
     assert!(kept > 6, "{kept}");
-    // Another process finds them, and has the same trouble.
+    // Another process finds the files, and meets the same errors.
     drop((db, rows));
     let (db, rows, _) = open(&directory, archiving(&archive));
     assert!(segments() >= kept && db.statistics().checkpoint_failure.is_some());
@@ -481,11 +483,11 @@ fn a_segment_that_cannot_be_archived_stays() {
     drop((db, rows));
     let (restored, _) = restore(&backup, Some(&archive), Until::End).unwrap();
     assert_eq!(content(&restored), state);
-    // From the very beginning: an empty directory and all the log.
+    // From the very beginning: an empty directory and the whole log.
     let (restored, report) = restore(&FaultyDirectory::new(), Some(&archive), Until::End).unwrap();
     assert_eq!(content(&restored), state);
     let (restored, _) = restore(&FaultyDirectory::new(), Some(&archive), Until::Lsn(report.lsn / 2)).unwrap();
-    // A restored database does not write into the archive of the one it comes from.
+    // A restored database does not write into the archive of the database that it comes from.
     let (db, rows, _) = open(&restored, archiving(&archive));
     for _ in 0..2 {
         for key in 0..800u64 {
@@ -497,7 +499,7 @@ fn a_segment_that_cannot_be_archived_stays() {
     assert!(failure.contains("needs an archive of its own"), "{failure}");
 }
 
-/// A database at rest with all kinds of files.
+/// Returns a database at rest with all kinds of files.
 fn at_rest() -> FaultyDirectory {
     let directory = FaultyDirectory::new();
     let mut random = fastrand::Rng::with_seed(2);
@@ -545,7 +547,8 @@ fn every_flipped_bit_that_counts_is_found() {
             let verification = verify(&damaged);
             assert_eq!(damaged.operations(), 0, "it changes nothing");
             if verification.is_right() && verification.torn.is_none() {
-                // In what a skip covers, behind the end of the log, or a value that nobody has any more: nothing is lost.
+                // The flipped bit lies in what a skip covers, behind the end of the log, or in a value that is no
+                // longer referenced: nothing is lost.
                 quiet += 1;
                 assert!(!name.starts_with("checkpoint-") && !name.starts_with("cold-"), "{name} {offset} {bit}");
                 assert_eq!(content(&damaged), before, "{name} {offset} {bit}");
@@ -560,7 +563,7 @@ fn every_flipped_bit_that_counts_is_found() {
         damaged.lose(name).unwrap();
         let verification = verify_in(&(Arc::new(damaged) as Arc<dyn Directory>), &Options::default(), &mut |_| ());
         let Ok(verification) = verification else { continue };
-        // The last segment is missed by nobody, nor is a large value that was replaced since the checkpoint.
+        // Neither the last segment is missed, nor a large value that was replaced since the checkpoint.
         if verification.is_right() {
             let last = names.iter().filter(|name| name.starts_with("log-")).max().unwrap();
             assert!(name == last || name.starts_with("blob-") || name == "RESERVE", "{name} is not missed");
@@ -602,7 +605,7 @@ fn a_row_number_used_again_while_a_checkpoint_was_made_is_no_damage() {
     }
     let walking = AtomicBool::new(true);
     std::thread::scope(|scope| {
-        // A queue: what the walk has passed at its head comes up again behind it.
+        // A queue: a row that the walk has passed at the head is put back at the tail, ahead of the walk.
         scope.spawn(|| {
             for head in 0.. {
                 if !walking.load(Ordering::Relaxed) {
@@ -620,7 +623,7 @@ fn a_row_number_used_again_while_a_checkpoint_was_made_is_no_damage() {
         }
         walking.store(false, Ordering::Relaxed);
     });
-    // As a kill leaves it: what is behind the checkpoint has not been applied to it.
+    // The directory as a kill leaves it: the log behind the checkpoint has not been applied to it.
     let trace = directory.trace();
     let killed = trace.crash(trace.operations(), Keep::Everything);
     let verification = verify(&killed);

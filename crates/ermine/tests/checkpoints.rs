@@ -1,4 +1,4 @@
-//! Checkpoints and the cleaning of the log: what is there survives them, and files do not grow for ever.
+//! Checkpoints and the cleaning of the log: rows survive them, and files do not grow without bound.
 
 use std::{
     collections::BTreeMap,
@@ -44,7 +44,7 @@ fn bytes_of(directory: &FaultyDirectory, prefix: &str) -> u64 {
     lengths.sum()
 }
 
-/// Writes rows at random; gives what should be there.
+/// Writes rows at random, and keeps `expected` up to date.
 fn churn(db: &Database, rows: &Rows, expected: &mut BTreeMap<u64, Vec<u8>>, random: &mut fastrand::Rng, turns: usize) {
     for _ in 0..turns {
         let key = random.u64(..2000);
@@ -89,13 +89,13 @@ fn disk_use_is_bounded_under_endless_updates() {
     let (db, rows, index) = open(&directory, options().checkpoint_after(2 << 20));
     let mut peak = 0;
     for round in 0..20 {
-        // Some 4.5 MB each; the live rows are some 1.5 MB.
+        // About 4.5 MB each; the live rows are about 1.5 MB.
         churn(&db, &rows, &mut expected, &mut random, 6000);
         if round % 2 == 0 {
             db.checkpoint().unwrap();
         }
         if round > 4 {
-            // Without what is kept for a full device.
+            // Without the reserve that is kept for a full device.
             peak = peak.max(bytes_of(&directory, "") - bytes_of(&directory, "RESERVE"));
         }
     }
@@ -224,7 +224,7 @@ fn large_values_have_files_of_their_own_and_lose_them() {
         if round == 1 {
             assert_eq!(content(&db, &rows, &index), expected);
         }
-        // So much that the segments of the large values go.
+        // Enough that the segments of the large values are removed.
         for _ in 0..6 {
             for _ in 0..3000 {
                 let key = 100 + random.u64(..50);
@@ -255,7 +255,7 @@ fn a_small_buffer_makes_small_values_large_and_checkpoints_know() {
         }
         db.checkpoint().unwrap();
     }
-    // Another process with another buffer does not know what the first one had.
+    // Another process with another buffer does not know what the first one had in its buffer.
     for _ in 0..2 {
         let (db, rows, index) = open(&directory, options());
         db.run(|txn| txn.put(&rows, &100, b"more".as_slice())).unwrap();

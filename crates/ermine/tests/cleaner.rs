@@ -1,11 +1,11 @@
-//! Goal: rows of every shape survive the cleaner: its blocks, the addresses into them, checkpoints that fail, and crashes while it
-//! runs.
-//! Method: rows that never change again are written once, narrow or wide, in files of their own or in many tables; a table of
-//! filler is then rewritten until the segments with those rows have gone. Every row is read in the running database and after each
-//! of several openings, and `verify` finds nothing wrong before any of them. The same at random points of a crash, and behind
-//! checkpoints that failed.
+//! Goal: rows of every shape survive the cleaner: its blocks, the addresses into them, checkpoints that fail, and
+//! crashes while it runs.
+//! Method: rows that never change again are written once, narrow or wide, in files of their own or in many tables; a
+//! table of filler is then rewritten until the segments with those rows are removed. Every row is read in the running
+//! database and after each of several openings, and `verify` finds nothing wrong before any of them. The same is done
+//! at random points of a crash, and behind checkpoints that failed.
 //!
-//! `ERMINE_TEST_POINTS=n` checks n crash points a shape, `ERMINE_TEST_SEED=n` draws the same ones again. Built with
+//! `ERMINE_TEST_POINTS=n` checks n crash points per shape, `ERMINE_TEST_SEED=n` draws the same ones again. Built with
 //! `--cfg ermine_mutants`, `a_fault_on_purpose_is_found` breaks the addresses again.
 
 use std::{
@@ -29,10 +29,10 @@ use fastrand::Rng;
 type Rows = Table<u64, Vec<u8>>;
 type ByLength = SecondaryIndex<u64, u64, Vec<u8>>;
 
-/// What the rows look like that the cleaner moves.
+/// The shape of the rows that the cleaner moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// More of them fit a block of the cold store than 14 bits can number.
+    /// Rows so small that a block of the cold store holds more of them than 14 bits can number.
     Narrow,
     /// Some of them fill a block.
     Wide,
@@ -49,7 +49,7 @@ impl Shape {
         if self == Self::ManyTables { 60 } else { 1 }
     }
 
-    /// Rows of each table.
+    /// Returns the number of rows in each table.
     fn rows(self) -> u64 {
         match self {
             Self::Narrow => 40_000,
@@ -109,14 +109,14 @@ impl Cleaned {
         }
     }
 
-    /// Logs as much as some segments have.
+    /// Writes as much log as `segments` segments hold.
     fn churn(&self, segments: u64) {
         for turn in 0..segments * 45 {
             self.db.run(|txn| txn.put(&self.filler, &(turn % 20), vec![turn as u8; 6000].as_slice())).unwrap();
         }
     }
 
-    /// Writes some of the rows that stay once more, so that the cleaner meets them here and there only.
+    /// Writes some of the rows that stay once more, so that the cleaner finds them scattered.
     fn stir(&self, rng: &mut Rng) {
         let (rows, _) = &self.tables[rng.usize(..self.tables.len())];
         for _ in 0..20 {
@@ -130,7 +130,7 @@ impl Cleaned {
         self.db.checkpoint().unwrap().moved
     }
 
-    /// All rows are there, in both indexes.
+    /// Checks that all rows exist, in both indexes.
     fn check(&self) {
         let expected: BTreeMap<_, _> = (0..self.shape.rows()).map(|key| (key, self.shape.value(key))).collect();
         for (number, (rows, by_length)) in self.tables.iter().enumerate() {
@@ -155,7 +155,7 @@ fn assert_right(directory: &FaultyDirectory, when: &str) {
     assert!(verification.is_right(), "{when}: {:?}", verification.findings);
 }
 
-/// A database whose rows the cleaner has moved once or more, closed; says how many were moved.
+/// Builds and closes a database whose rows the cleaner has moved at least once; returns how many were moved.
 fn build(directory: &FaultyDirectory, shape: Shape) -> u64 {
     let mut rng = Rng::with_seed(7);
     let cleaned = Cleaned::open(directory, shape).unwrap();
@@ -186,7 +186,7 @@ fn rows_of_every_shape_survive_the_cleaner() {
     }
 }
 
-/// How many crash points of a shape are checked, and the seed they are drawn with.
+/// Returns how many crash points of a shape are checked, and the seed they are drawn with.
 fn points_and_seed() -> (usize, u64) {
     let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().expect("a number"));
     let seed = number("ERMINE_TEST_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
@@ -228,7 +228,7 @@ fn rows_of_every_shape_survive_a_crash_while_they_are_cleaned() {
     }
 }
 
-/// Names of files that only an unfinished checkpoint has made.
+/// Returns the names of the files that only an unfinished checkpoint has made.
 fn unfinished(directory: &FaultyDirectory, before: &[String]) -> Vec<String> {
     let is_its = |name: &String| name.starts_with("checkpoint-") || name.starts_with("cold-");
     directory.list().unwrap().into_iter().filter(|name| is_its(name) && !before.contains(name)).collect()
@@ -255,7 +255,7 @@ fn a_checkpoint_that_fails_leaves_nothing_and_the_next_one_works() {
         });
         let before = directory.list().unwrap();
         let mut rooms = vec![0, 100, 5_000, 100_000, 300_000, 600_000, 1 << 40];
-        // The last one fails at the very end, again and again.
+        // With unlimited room a checkpoint fails only at its very end, several times over.
         rooms.extend([1 << 40; 3]);
         for bytes in rooms {
             written.store(0, SeqCst);
@@ -281,7 +281,7 @@ fn checkpoints_that_fail_while_rows_are_loaded_do_not_add_up() {
     build(&directory, Shape::Wide);
     let directory = directory.trace().crash(directory.operations(), Keep::Everything);
     let cleaned = Cleaned::open(&directory, Shape::Wide).unwrap();
-    // Some rows are read into memory meanwhile, others are moved where they are.
+    // Meanwhile some rows are read into memory, and others are moved where they are.
     cleaned.churn(6);
     directory.fail_when(|_, attempt| match attempt {
         Attempt::Create(name) if name.starts_with("marker-") => Some(Fault::NoSpace),
@@ -305,7 +305,8 @@ fn checkpoints_that_fail_while_rows_are_loaded_do_not_add_up() {
     Cleaned::open(&directory, Shape::Wide).unwrap().check();
 }
 
-/// The fault that the narrow shape is for: `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test cleaner fault`.
+/// The fault that the narrow shape is for:
+/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test cleaner fault`.
 #[cfg(ermine_mutants)]
 #[test]
 fn a_fault_on_purpose_is_found() {

@@ -1,13 +1,13 @@
 //! Goal: what holds for one thread holds for many, with more threads than cores.
 //!
-//! Method: threads share a database for a fixed time, and every transaction checks an invariant that one lost update, one
-//! torn snapshot, one missed phantom or one dirty read would break; the judge of [`history::graph`] looks at whole
-//! histories. What a scheme does not promise is provoked, with barriers where it must be certain, so that each check is
-//! known to be able to fail. Threads meet at barriers and channels, never by sleeping; where two transactions should
-//! overlap on few cores, they yield in the middle.
+//! Method: threads share a database for a fixed time, and every transaction checks an invariant that one lost update,
+//! one torn snapshot, one missed phantom or one dirty read would break; the judge of [`history::graph`] checks whole
+//! histories. Anomalies that a scheme permits are provoked, with barriers where they must be certain, so that each
+//! check is known to be able to fail. Threads meet at barriers and channels, never by sleeping; where two transactions
+//! should overlap on few cores, they yield in the middle.
 //!
-//! `ERMINE_TEST_SECONDS=n` runs each test for so long, `ERMINE_TEST_SEED=n` with the random numbers of a failure (the
-//! threads may still take turns in another way).
+//! `ERMINE_TEST_SECONDS=n` runs each test for n seconds, `ERMINE_TEST_SEED=n` repeats the random numbers of a failure
+//! (the threads may still take turns in another order).
 
 mod history;
 
@@ -29,18 +29,18 @@ use fastrand::Rng;
 
 use history::{NameSeed, Operation, Session, Shape, Store};
 
-/// More than the cores of most machines that this runs on, and more than a few cores by far.
+/// More than the cores of most machines that this runs on, and several times more than a small machine has.
 const THREADS: usize = 8;
 
 /// How long a transaction waits for others.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The schemes under which a transaction reads one snapshot.
+/// Returns the schemes under which a transaction reads one snapshot.
 fn snapshot_schemes() -> impl Iterator<Item = Scheme> {
     Scheme::ALL.into_iter().filter(|scheme| scheme.reads_snapshot())
 }
 
-/// The schemes under which what commits has a serial order.
+/// Returns the schemes under which the committed transactions have a serial order.
 fn serializable_schemes() -> impl Iterator<Item = Scheme> {
     Scheme::ALL.into_iter().filter(|scheme| scheme.is_serializable())
 }
@@ -55,7 +55,7 @@ fn fill(database: &Database, table: &Table<u64, i64>, rows: impl IntoIterator<It
     txn.commit().unwrap();
 }
 
-/// Runs `threads` copies of `work` (with their numbers and random numbers) until the time is up for all.
+/// Runs `threads` copies of `work`, each with its number and a random number generator, until the time is up for all.
 fn run_threads(threads: usize, seed: u64, work: impl Fn(usize, Rng) + Sync) {
     let start = Barrier::new(threads);
     thread::scope(|scope| {
@@ -71,7 +71,7 @@ fn run_threads(threads: usize, seed: u64, work: impl Fn(usize, Rng) + Sync) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// A bank: money is moved and never made. Every sum that anybody sees is the same, whichever way it is added up.
+// A bank: money is moved and never made. Every reader sees the same sum, whichever way it is added up.
 
 const ACCOUNTS: u64 = 20;
 const BALANCE: i64 = 1000;
@@ -111,7 +111,7 @@ fn transfers_keep_the_sum_for_every_reader() {
         let seed = history::seed();
         let bank = open(scheme);
         let accounts = bank.table::<u64, i64>("accounts").unwrap();
-        // A function of the key alone: entries do not move, and still every scan re-checks them.
+        // A function of the key alone: entries do not move, and yet every scan re-checks them.
         let by_branch = bank.index(&accounts, "by branch", Uniqueness::NonUnique, |key, _| key % 4).unwrap();
         let by_balance = bank.index(&accounts, "by balance", Uniqueness::NonUnique, |_, balance| balance).unwrap();
         fill(&bank, &accounts, (0..ACCOUNTS).map(|key| (key, BALANCE)));
@@ -130,7 +130,7 @@ fn transfers_keep_the_sum_for_every_reader() {
                         _ => txn.scan_by(&by_balance, ..).collect(),
                     };
                     match rows {
-                        // Even one that cannot commit has read a snapshot.
+                        // Even a transaction that cannot commit has read a snapshot.
                         Ok(rows) => {
                             let sum: i64 = rows.iter().map(|row| row.1).sum();
                             assert_eq!((rows.len(), sum), (ACCOUNTS as usize, BALANCE * ACCOUNTS as i64), "way {way}");
@@ -164,7 +164,7 @@ fn transfers_keep_the_sum_for_every_reader() {
 // ---------------------------------------------------------------------------------------------------------------------
 // Write skew: two accounts may be overdrawn one by one, but not together.
 
-/// Draws 60 from one of a pair if the pair can bear it, and fills it up when it cannot; says whether it drew.
+/// Draws 60 from one account of a pair if the pair can bear it, and fills it up if it cannot; returns whether it drew.
 fn draw(txn: &Transaction<'_>, pairs: &Table<u64, i64>, pair: u64, first: bool) -> Result<()> {
     let (x, y) = (txn.get(pairs, &(pair * 2))?.unwrap(), txn.get(pairs, &(pair * 2 + 1))?.unwrap());
     thread::yield_now();
@@ -178,7 +178,7 @@ fn draw(txn: &Transaction<'_>, pairs: &Table<u64, i64>, pair: u64, first: bool) 
     }
 }
 
-/// Draws from few pairs with many threads until the time is up or a pair is seen overdrawn; says whether one was.
+/// Draws from few pairs with many threads until the time is up or a pair is seen overdrawn; returns whether one was.
 fn draw_with_threads(scheme: Scheme, longest: Duration) -> bool {
     const PAIRS: u64 = 4;
     let seed = history::seed();
@@ -191,7 +191,7 @@ fn draw_with_threads(scheme: Scheme, longest: Duration) -> bool {
         while Instant::now() < end && !overdrawn.load(SeqCst) {
             let (pair, first) = (rng.u64(..PAIRS), rng.bool());
             database.run(|txn| draw(txn, &pairs, pair, first)).unwrap();
-            // Only what commits counts: a reader that sees half of a cycle is refused.
+            // Only committed reads count: a reader that sees half of a cycle is refused.
             let sum = database.run(|txn| {
                 Ok::<_, Error>(txn.get(&pairs, &(pair * 2))?.unwrap() + txn.get(&pairs, &(pair * 2 + 1))?.unwrap())
             });
@@ -346,7 +346,8 @@ fn what_has_committed_is_seen_by_whoever_is_told() {
             let (tell, told) = mpsc::channel::<i64>();
             let (database, table) = (&database, &table);
             for key in 1..3 {
-                // Others commit meanwhile, so that stamps are taken and not yet published at all times.
+                // Other transactions commit meanwhile, so that at all times some stamps are taken and not yet
+                // published.
                 scope.spawn(move || {
                     while Instant::now() < end {
                         database.run(|txn| txn.put(table, &key, &1)).unwrap();
@@ -376,7 +377,7 @@ fn what_has_committed_is_seen_by_whoever_is_told() {
 // ---------------------------------------------------------------------------------------------------------------------
 // Whole histories before the judge.
 
-/// Plays histories with threads until the time is up, or `enough` says so; returns how many had a cycle.
+/// Plays histories with threads until the time is up, or `enough` returns true; returns how many had a cycle.
 fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> bool) -> usize {
     let end = Instant::now() + longest;
     let (mut cycles, mut histories, mut commits, mut aborts) = (0, 0, 0, 0);
@@ -448,7 +449,7 @@ fn histories_of_threads_show_their_cycles_under_the_weaker_schemes() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Keys that come and go.
+// Keys that are inserted and deleted again.
 
 #[test]
 fn a_token_that_moves_between_keys_is_always_in_exactly_one_place() {
@@ -504,7 +505,7 @@ fn a_token_that_moves_between_keys_is_always_in_exactly_one_place() {
 
 #[test]
 fn a_unique_value_is_held_by_one() {
-    // A lock made of a row: whoever commits it holds it, until the delete begins to commit.
+    // A lock made of a row: the transaction that commits the row holds the lock, until the delete begins to commit.
     for scheme in Scheme::ALL {
         for through_index in [false, true] {
             let seed = history::seed();
@@ -518,7 +519,7 @@ fn a_unique_value_is_held_by_one() {
             run_threads(THREADS, seed, |number, mut rng| {
                 while Instant::now() < end {
                     let lock = rng.usize(..held.len());
-                    // Through the index everybody has a key of its own, and the value is what they fight for.
+                    // With the index every thread has a key of its own, and the threads contend for the value.
                     let key = if through_index { (number * held.len() + lock) as u64 } else { lock as u64 };
                     let txn = database.begin(TxnOptions::default()).unwrap();
                     match txn.insert(&locks, &key, &(lock as i64)).and_then(|()| txn.commit()) {
@@ -552,7 +553,7 @@ fn a_unique_index_lets_one_of_many_inserters_win() {
         let users = database.table::<u64, i64>("users").unwrap();
         let by_name = database.index(&users, "by name", Uniqueness::Unique, |_, name| name).unwrap();
         let winners = Mutex::new(BTreeMap::new());
-        // In small batches, so that all threads fight for most of the values.
+        // In small batches, so that all threads contend for most of the values.
         for batch in 0..VALUES / 10 {
             run_threads(THREADS, batch, |number, _| {
                 for value in batch * 10..batch * 10 + 10 {
@@ -575,7 +576,7 @@ fn a_unique_index_lets_one_of_many_inserters_win() {
 
 #[test]
 fn ascending_inserts_of_many_threads_are_all_there() {
-    // Everybody inserts at the right end: splits of one leaf under everybody's feet.
+    // All threads insert at the right end, into the leaf that is being split.
     for scheme in Scheme::ALL {
         let database = open(scheme);
         let table = database.table::<u64, i64>("table").unwrap();
@@ -607,7 +608,7 @@ fn ascending_inserts_of_many_threads_are_all_there() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Transactions as things: moved, dropped, long, and never starved.
+// Transactions as objects: moved, dropped, long, and never starved.
 
 #[test]
 fn a_transaction_moves_between_threads() {
@@ -641,7 +642,7 @@ fn a_transaction_moves_between_threads() {
                         match round % 3 {
                             0 => drop(txn),
                             1 => txn.rollback(),
-                            // Neighbours insert into the same leaves, which nobody has scanned.
+                            // Neighbours insert into the same leaves, which no transaction has scanned.
                             _ => drop(txn.commit().unwrap()),
                         }
                     }
@@ -676,7 +677,7 @@ fn whatever_ends_without_a_commit_leaves_nothing() {
                 let scribble_alone = || {
                     let txn = database.begin(TxnOptions::default()).unwrap();
                     let scribbled = scribble(&txn);
-                    // Looking for a unique value can meet the neighbours' inserts into the leaf.
+                    // Looking for a unique value can find the neighbours' inserts in the leaf.
                     assert!(scribbled.is_ok() || scheme.is_serializable(), "{scribbled:?}");
                     txn
                 };
@@ -715,7 +716,7 @@ fn whatever_ends_without_a_commit_leaves_nothing() {
 fn a_writer_waits_for_the_one_before_it_under_read_committed() {
     for scheme in [Scheme::Rc, Scheme::RcSsn] {
         for commits in [true, false] {
-            // Longer than the test may take: the wait does not end by time.
+            // Longer than the test may take: the wait does not end by a timeout.
             let options = Options::default().scheme(scheme).wait_max(Duration::from_secs(3600));
             let database = Database::open_in_memory(options).unwrap();
             let table = database.table::<u64, i64>("table").unwrap();
@@ -731,7 +732,7 @@ fn a_writer_waits_for_the_one_before_it_under_read_committed() {
                     assert_eq!(matches!(inserted, Err(Error::KeyExists { .. })), commits, "{inserted:?}");
                     second.commit().map(drop)
                 });
-                // Whichever of the two comes first, the second one does not lose.
+                // Whichever of the two is first, the second one does not lose.
                 (0..1000).for_each(|_| thread::yield_now());
                 if commits {
                     first.commit().unwrap();
@@ -750,12 +751,12 @@ fn a_writer_waits_for_the_one_before_it_under_read_committed() {
     }
 }
 
-/// Of several that would wait in a circle one gives up at once, and the others go on.
+/// Of several transactions that would wait in a cycle one gives up at once, and the others go on.
 #[test]
 fn no_writers_wait_in_a_circle_under_read_committed() {
     const ROUNDS: u64 = 200;
     for scheme in [Scheme::Rc, Scheme::RcSsn] {
-        // Longer than the test may take: no round may end by time.
+        // Longer than the test may take: no round may end by a timeout.
         let options = Options::default().scheme(scheme).wait_max(Duration::from_secs(3600));
         let database = Database::open_in_memory(options).unwrap();
         let table = database.table::<u64, i64>("table").unwrap();
@@ -809,7 +810,8 @@ fn a_wait_for_a_transaction_that_stays_open_ends_under_read_committed() {
 
 #[test]
 fn a_view_stays_what_it_was_until_its_transaction_ends() {
-    // A row of equal bytes, overwritten all the time, mostly by transactions that are about to commit when another begins.
+    // A row of equal bytes is overwritten all the time, mostly by transactions that are about to commit when another
+    // begins.
     const BYTES: usize = 200;
     for scheme in Scheme::ALL {
         let seed = history::seed();
@@ -829,7 +831,8 @@ fn a_view_stays_what_it_was_until_its_transaction_ends() {
                 };
                 let txn = match database.begin(TxnOptions::default()) {
                     Ok(txn) => txn,
-                    // Waiting for one's turn takes `wait_max` at most (`serial`): on a crowded machine that is not always enough.
+                    // A transaction waits at most `wait_max` for its turn (`serial`): on a crowded machine that is not
+                    // always enough.
                     Err(error) => {
                         assert!(scheme.waits(), "nobody waits to begin: {error}");
                         may_lose(error);
@@ -856,7 +859,7 @@ fn a_view_stays_what_it_was_until_its_transaction_ends() {
     }
 }
 
-/// Sets the flag when it goes out of scope.
+/// Sets the flag when this goes out of scope.
 struct Set<'f>(&'f AtomicBool);
 
 impl Drop for Set<'_> {
@@ -895,7 +898,7 @@ fn a_long_reader_sees_its_snapshot_while_everything_changes() {
                     }
                 });
             }
-            // Also where a check fails: the scope waits for the others.
+            // Set even if a check fails: the scope waits for the other threads.
             let _at_last = Set(&stop);
             let mut scans = 0;
             while Instant::now() < end {
@@ -914,7 +917,7 @@ fn a_long_reader_sees_its_snapshot_while_everything_changes() {
             }
             assert!(reader.commit().is_ok() || scheme.is_serializable());
             eprintln!("{scheme}: {scans} scans, then {:?}", database.statistics());
-            // Without the reader its versions must go, as long as somebody works.
+            // Once the reader has ended, its versions must be freed as long as some thread works.
             let patience = Instant::now() + Duration::from_secs(30);
             while database.statistics().garbage_versions > 20_000 {
                 assert!(Instant::now() < patience, "garbage stays: {:?}", database.statistics());
@@ -926,9 +929,9 @@ fn a_long_reader_sees_its_snapshot_while_everything_changes() {
 
 #[test]
 fn a_slow_transaction_among_fast_ones_gets_through() {
-    // Everybody reads and writes the same three rows. Left to luck the slow one never gets through: between reading and
-    // writing it waits until somebody has overtaken it, or for a while when nobody does. The fast ones do not stop before
-    // the slow one has finished.
+    // All threads read and write the same three rows. Left to chance the slow transaction never gets through: between
+    // reading and writing it waits until another one has overtaken it, or for a while if none does. The fast ones do
+    // not stop before the slow one has finished.
     const SLOW_ROUNDS: i64 = 3;
     const PATIENCE: usize = 1000;
     for scheme in Scheme::ALL {

@@ -1,4 +1,4 @@
-//! Databases in directories: what was acknowledged is there when they are opened again.
+//! Databases in directories: acknowledged commits are found when the databases are opened again.
 
 use std::sync::{Arc, Mutex};
 
@@ -45,7 +45,7 @@ fn rows_and_indexes_are_there_again_under_every_scheme() {
             db.run(|txn| txn.update(&accounts, &1, "a longer one")).unwrap();
             rows(&db, &accounts)
         };
-        // Twice: what recovery leaves can be recovered.
+        // Twice: the files that recovery leaves can be recovered.
         for round in 0..2 {
             let db = open(&directory, options().scheme(scheme));
             let accounts: Accounts = db.table("accounts").unwrap();
@@ -93,7 +93,7 @@ fn large_transactions_need_no_large_block() {
         let accounts: Accounts = db.table("accounts").unwrap();
         by_length(&db, &accounts);
         db.run(|txn| (0..20_000u64).try_for_each(|key| txn.insert(&accounts, &key, value.as_str()))).unwrap();
-        // One that is given up after it has grown large.
+        // A transaction that is given up after it has grown large.
         let lost = db.run(|txn| {
             (0..5_000u64).try_for_each(|key| txn.put(&accounts, &key, "never"))?;
             Err::<(), _>(Error::other("no"))
@@ -143,7 +143,7 @@ fn a_failed_sync_ends_all_acknowledgements() {
         directory.fail_when(|_, attempt| matches!(attempt, Attempt::Sync(_)).then_some(Fault::Broken));
         assert!(matches!(db.run(|txn| txn.put(&accounts, &2, &2)), Err(Error::Poisoned(_))));
         assert!(matches!(db.run(|txn| txn.put(&accounts, &3, &3)), Err(Error::Poisoned(_))));
-        // What was read is not durable, either.
+        // Nor are the rows durable that were read.
         assert!(matches!(db.run(|txn| txn.get(&accounts, &2)), Err(Error::Poisoned(_))));
         assert_eq!(db.run(|txn| txn.get(&accounts, &1)).unwrap(), Some(1));
     }
@@ -222,7 +222,7 @@ fn segments_of_an_odd_size_can_be_opened_again() {
     }
 }
 
-/// Keeps what is logged.
+/// Keeps the messages that are logged.
 struct Kept(Mutex<Vec<(log::Level, String)>>);
 
 impl log::Log for Kept {

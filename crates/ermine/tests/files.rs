@@ -12,7 +12,7 @@ use fastrand::Rng;
 
 const NAMES: [&str; 6] = ["log.1", "log.2", "checkpoint", "checkpoint.new", "..", "a/b"];
 
-/// What an operation came to, in a form that both sides can be compared in.
+/// The outcome of an operation, in a form in which both sides can be compared.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Done,
@@ -25,7 +25,7 @@ enum Outcome {
     Refused,
 }
 
-/// One of the two, with the files that are open.
+/// One of the two sides, with its open files.
 struct Side {
     directory: Box<dyn Directory>,
     files: Vec<Arc<dyn File>>,
@@ -141,7 +141,8 @@ fn both_behave_alike() {
     }
 }
 
-/// Directories and files of both families are for their owner alone, whatever the process was started with.
+/// Directories and files of both families are accessible to their owner alone, whatever umask the process was started
+/// with.
 #[test]
 fn what_is_made_is_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
@@ -171,14 +172,14 @@ fn a_mistyped_directory_does_not_come_up_as_an_empty_database() {
     };
     refused(existing());
     assert!(!scratch.0.exists(), "nothing is made");
-    // A directory of something else.
+    // A directory of another program.
     fs::create_dir(&scratch.0).unwrap();
     fs::write(scratch.0.join("letter"), "dear").unwrap();
     refused(existing());
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
     drop(Database::open(&scratch.0, Options::default()).unwrap().table::<u64, u64>("t").unwrap());
     existing().unwrap();
-    // Also without the file of its lock, as a backup is.
+    // The same without the lock file, as in a backup.
     fs::remove_file(scratch.0.join("LOCK")).unwrap();
     existing().unwrap();
 }

@@ -1,8 +1,8 @@
 //! Goal: an error that a transaction's body returns follows from reads that some serial order has.
 //!
 //! Method. A body reads one of two accounts, lets another transaction move money between them, reads the other account,
-//! and fails if the sum is wrong. The other transaction runs in the middle of the first attempt, so every run takes the same
-//! course under a scheme. `a_wrong_sum_is_never_reported` does the same with threads that meet by chance.
+//! and fails if the sum is wrong. The other transaction runs in the middle of the first attempt, so every run takes the
+//! same course under a given scheme. `a_wrong_sum_is_never_reported` does the same with threads that meet by chance.
 
 use std::{
     cell::Cell,
@@ -18,7 +18,7 @@ use ermine::{
 
 const TOTAL: i64 = 200;
 
-/// What the body of a transaction found.
+/// The finding of a transaction's body.
 #[derive(Debug)]
 enum Failure {
     /// The accounts have this sum.
@@ -43,7 +43,7 @@ struct Bank {
 
 impl Bank {
     fn open(scheme: Scheme) -> Self {
-        // Under schemes that wait, a transaction in the middle of another one of the same thread waits in vain.
+        // Under schemes that wait, a transaction inside of another one of the same thread waits in vain.
         let options = Options::default().scheme(scheme).wait_max(Duration::from_millis(1));
         let database = Database::open_in_memory(options).unwrap();
         let accounts = database.table_with("accounts", TableOptions::default()).unwrap();
@@ -76,7 +76,7 @@ impl Bank {
 /// Reads both accounts with a transfer in between, in the first attempt.
 struct Sum<'b> {
     bank: &'b Bank,
-    /// What it does before that.
+    /// The writes that the body does before the reads.
     writes: Writes,
     attempts: Cell<u32>,
 }
@@ -84,11 +84,11 @@ struct Sum<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
     Nothing,
-    /// A row that nobody else touches.
+    /// A row that no other transaction touches.
     Another,
-    /// An account that it reads first.
+    /// An account that the body reads first.
     Account,
-    /// A new row, which goes again.
+    /// A new row, which is undone with the transaction.
     Insert,
 }
 
@@ -185,7 +185,7 @@ fn what_an_application_drives_reports_a_wrong_sum_only_after_its_reads_are_commi
     }
 }
 
-/// A weaker scheme shows what the others must not.
+/// A weaker scheme shows the anomaly that the others must prevent.
 #[test]
 fn read_committed_reports_a_wrong_sum() {
     let bank = Bank::open(Scheme::Rc);
@@ -193,7 +193,7 @@ fn read_committed_reports_a_wrong_sum() {
     assert!(matches!(bank.database.run(|txn| sum.body(txn)), Err(Failure::Sum(210))));
 }
 
-/// An error that is true leaves at once, with nothing of the transaction left behind.
+/// A true error leaves at once, and every effect of its transaction is undone.
 #[test]
 fn a_true_error_leaves_at_the_first_attempt_and_undoes_the_writes() {
     for scheme in Scheme::ALL {
@@ -218,7 +218,7 @@ fn a_true_error_leaves_at_the_first_attempt_and_undoes_the_writes() {
     }
 }
 
-/// Transfers, and readers that fail when a sum is wrong or when no account has a balance that one of them must have.
+/// Transfers, and readers that fail if a sum is wrong or if no account has a balance that one of them must have.
 #[test]
 fn a_wrong_sum_is_never_reported() {
     const READS: u64 = if cfg!(miri) { 20 } else { 400 };

@@ -1,10 +1,11 @@
-//! Databases that earlier versions wrote must open for ever.
+//! Databases that earlier versions wrote must remain readable forever.
 //!
-//! `tests/fixtures/format-N` is a directory that a version with format N left, without a stop in good order: a checkpoint, rows
-//! in the cold store, a value in a file of its own, secondary indexes, a transaction of several blocks, deletions, and a log behind the
-//! checkpoint. It is never written again; a new format gets a directory of its own, by
-//! `ERMINE_TEST_FIXTURE=DIR cargo test -p ermine --test format -- --ignored`. `tests/fixtures/parallel-1` is one of a single-version scheme, from
-//! before files knew their database: two generations, a checkpoint in the first, killed.
+//! `tests/fixtures/format-N` is a directory that a version with format N left, without a stop in good order: a
+//! checkpoint, rows in the cold store, a value in a file of its own, secondary indexes, a transaction of several
+//! blocks, deletions, and a log behind the checkpoint. It is never written again; a new format gets a directory of its
+//! own, by `ERMINE_TEST_FIXTURE=DIR cargo test -p ermine --test format -- --ignored`. `tests/fixtures/parallel-1` is
+//! the directory of a single-version scheme, from before files had their database's identity: two generations, a
+//! checkpoint in the first, killed.
 
 use std::{env, fs, path::Path, sync::Arc};
 
@@ -37,7 +38,7 @@ fn name_of(key: u64) -> String {
     format!("{}{}", ["anna", "bert", "carl", "dora"][key as usize % 4], "-".repeat(key as usize % 50))
 }
 
-/// What the fixture holds.
+/// Returns the rows of the fixture.
 fn expected() -> Vec<(u64, String)> {
     let mut rows: Vec<_> = (0..1000).filter(|key| key % 7 != 3).map(|key| (key, name_of(key))).collect();
     rows.iter_mut().filter(|(key, _)| key % 10 == 0).for_each(|(key, name)| *name = format!("eve {key}"));
@@ -46,10 +47,10 @@ fn expected() -> Vec<(u64, String)> {
     rows
 }
 
-/// How often the numbers are written.
+/// How many times the numbers are written.
 const ROUNDS: u32 = 20;
 
-/// A directory as a process leaves it that is killed.
+/// Returns a directory as a killed process leaves it.
 fn write() -> FaultyDirectory {
     let directory = FaultyDirectory::new();
     let (db, people, _) = open(Arc::new(directory.clone()));
@@ -58,7 +59,7 @@ fn write() -> FaultyDirectory {
         db.run(|txn| txn.insert(&people, &key, &name_of(key))).unwrap();
     }
     db.run(|txn| txn.put(&people, &5000, &"large ".repeat(15_000))).unwrap();
-    // Until the oldest segments go, and what is in them is moved.
+    // Until the oldest segments are removed, and their rows are moved.
     for round in 0..ROUNDS {
         for key in 0..300u32 {
             db.run(|txn| txn.put(&numbers, &(key, "x".repeat(key as usize % 9)), &i64::from(round))).unwrap();
@@ -100,7 +101,7 @@ fn check(directory: Arc<dyn Directory>) {
     db.run(|txn| txn.insert(&people, &8000, "new")).unwrap();
 }
 
-/// Copies each fixture whose name begins so, and hands the copy to `check`.
+/// Copies each fixture whose name begins with `prefix`, and passes the copy to `check`.
 fn with_copies(prefix: &str, check: impl Fn(&Path)) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let of_kind = |fixture: &fs::DirEntry| fixture.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
@@ -128,11 +129,11 @@ fn directories_of_all_formats_open() {
     });
 }
 
-/// An earlier program's directory opens, gets an identity, and everything that comes later has it.
+/// An earlier program's directory opens and gets an identity, and every file made later has it.
 #[test]
 fn directories_of_single_version_schemes_open() {
     with_copies("parallel-", |copy| {
-        // As a backup that the earlier program has made; the archive goes on behind it.
+        // Taken as a backup that the earlier program has made; the archive continues behind it.
         let (backup, archive) = (FaultyDirectory::new(), FaultyDirectory::new());
         for file in fs::read_dir(copy).unwrap().map(Result::unwrap) {
             let made = backup.open(file.file_name().to_str().unwrap(), Open::Create).unwrap();
@@ -184,7 +185,7 @@ fn directories_of_single_version_schemes_open() {
     });
 }
 
-/// What recovery and a stop in good order leave opens, too.
+/// The files that recovery and a stop in good order leave open, too.
 fn check_again(directory: &Path) {
     let (db, people, _) = open(Arc::new(RealDirectory::open(directory).unwrap()));
     assert_eq!(db.run(|txn| txn.scan(&people, ..).collect()).unwrap().len(), expected().len() + 1);

@@ -1,7 +1,7 @@
-//! Goal: a full device costs writers an error that says so, readers nothing, and takes no restart: what was acknowledged is there, rows can be
-//! deleted, which makes room, and writing goes on when there is room again.
-//! Method: a directory that holds so many bytes and no more, under schemes of both families. What is bounded is the number of attempts,
-//! never the time.
+//! Goal: a full device gives writers a clear error, does not affect readers, and requires no restart: acknowledged rows
+//! remain, rows can be deleted, which makes room, and writing goes on when there is room again.
+//! Method: a directory of bounded capacity, under schemes of both families. The number of attempts is bounded, never
+//! the time.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ use ermine::{
 
 const SCHEMES: [Scheme; 3] = [Scheme::SiSsn, Scheme::Silo, Scheme::TwoPhaseNoWait];
 
-/// A directory on a device of `capacity` bytes, which may change.
+/// Returns a directory on a device of `capacity` bytes, which may change.
 fn device(capacity: u64) -> (FaultyDirectory, Arc<AtomicU64>) {
     let (directory, capacity) = (FaultyDirectory::new(), Arc::new(AtomicU64::new(capacity)));
     let limit = capacity.clone();
@@ -71,7 +71,7 @@ fn value(key: u64) -> Vec<u8> {
     vec![key as u8; 2000]
 }
 
-/// Writes rows from `key` on until the device is full; gives the first key that was refused.
+/// Writes rows from `key` on until the device is full; returns the first key that was refused.
 fn fill(db: &Database, rows: &Table<u64, Vec<u8>>, mut key: u64) -> u64 {
     loop {
         match db.run(|txn| txn.put(rows, &key, value(key).as_slice())) {
@@ -84,14 +84,14 @@ fn fill(db: &Database, rows: &Table<u64, Vec<u8>>, mut key: u64) -> u64 {
 }
 
 fn keys(db: &Database, rows: &Table<u64, Vec<u8>>) -> Vec<u64> {
-    // What others have committed and is not on the device yet is no reason to wait.
+    // Without waiting for commits of other transactions that are not on the device yet.
     let no_wait = TxnOptions::default().durability(Durability::Async);
     let all = db.run_with(no_wait, |txn| txn.scan(rows, ..).collect()).unwrap();
     assert!(all.iter().all(|(key, found)| *found == value(*key)));
     all.into_iter().map(|(key, _)| key).collect()
 }
 
-/// Tries something again and again, until there is room for it.
+/// Repeats an operation until there is room for it.
 fn when_there_is_room(db: &Database, what: impl Fn(&ermine::Transaction<'_>) -> Result<(), Error>) {
     for _ in 0..3000 {
         match db.run(&what) {
@@ -121,7 +121,7 @@ fn writing_goes_on_when_there_is_room_again() {
         let mut written = 0;
         for round in 0..4 {
             written = fill(&db, &rows, written);
-            // Readers notice nothing, and nothing that was acknowledged is lost.
+            // Readers are not affected, and nothing that was acknowledged is lost.
             assert_eq!(keys(&db, &rows), (0..written).collect::<Vec<_>>(), "{scheme}, round {round}");
             let reader = db.begin(TxnOptions::read_only()).unwrap();
             assert_eq!(reader.get(&rows, &0).unwrap(), Some(value(0)));
@@ -145,11 +145,11 @@ fn deleting_makes_room() {
         let mut first = 0;
         for round in 0..3 {
             let end = fill(&db, &rows, first);
-            // All but some, a few at a time.
+            // All rows but some, a few per transaction.
             let kept = end - 20;
             for key in first..kept {
                 if key < first + 20 {
-                    // Not even for a moment.
+                    // The delete is not refused even for a moment.
                     assert!(db.run(|txn| txn.delete(&rows, &key)).unwrap(), "{scheme}, round {round}");
                 } else {
                     when_there_is_room(&db, |txn| txn.delete(&rows, &key).map(drop));
@@ -175,7 +175,8 @@ fn a_device_that_others_fill_up_stops_nobody_for_ever() {
         let (directory, capacity) = device(1 << 30);
         let (db, rows) = open(&directory, scheme);
         (0..300).for_each(|key| db.run(|txn| txn.put(&rows, &key, value(key).as_slice())).unwrap());
-        // Others take everything, and what is kept as well: commits that no client waits for are on their way meanwhile.
+        // Other programs take the whole device, the reserve included: commits that no client waits for are in flight
+        // meanwhile.
         capacity.store(0, SeqCst);
         let no_wait = TxnOptions::default().durability(Durability::Async);
         let mut last = 300;
@@ -227,7 +228,7 @@ fn what_has_promised_commits_when_there_is_room() {
     capacity.store(0, SeqCst);
     thread::scope(|scope| {
         let committing = scope.spawn(move || promised.commit().map(drop));
-        // Others are refused meanwhile, as often as they ask.
+        // Other transactions are refused meanwhile, as often as they ask.
         for _ in 0..10 {
             assert!(matches!(db.run(|txn| txn.put(&rows, &written, value(1).as_slice())), Err(Error::DiskFull(_))));
             thread::sleep(Duration::from_millis(5));

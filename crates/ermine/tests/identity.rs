@@ -1,7 +1,9 @@
-//! Goal: every file is of its database and in its place, and a lost end of the log is told from one that a crash has torn.
-//! Method: two databases with the same history, so that their files have the same names; a file of one is lost, emptied, cut, or
-//! replaced by one of the other or by another one of its own. Opening it and verifying it must name the file, after a crash and after a stop in good
-//! order; restores from such copies must fail, and leave nothing that opens.
+//! Goal: every file belongs to its database and its place, and a lost end of the log is distinguished from one that a
+//! crash has torn.
+//! Method: two databases with the same history, so that their files have the same names; a file of one is lost,
+//! emptied, cut, or replaced by one of the other or by another one of its own. Opening and verifying the database must
+//! name the file, after a crash and after a stop in good order; restores from such copies must fail, and leave nothing
+//! that opens.
 
 use std::sync::Arc;
 
@@ -32,7 +34,7 @@ fn verify(directory: &FaultyDirectory) -> Verification {
     verify_in(&(Arc::new(directory.clone()) as Arc<dyn Directory>), &Options::default(), &mut |_| ()).unwrap()
 }
 
-/// Writes what every database here has: a checkpoint, rows in the cold store, and some segments behind it.
+/// Writes the common content of the databases here: a checkpoint, rows in the cold store, and some segments behind it.
 fn fill(directory: &FaultyDirectory, options: Options) -> Database {
     let db = Database::open_in(Arc::new(directory.clone()), options).unwrap();
     let table = db.table::<u64, Vec<u8>>("rows").unwrap();
@@ -44,7 +46,7 @@ fn fill(directory: &FaultyDirectory, options: Options) -> Database {
     db
 }
 
-/// A database as a crash has left it that was running, or as one that was closed.
+/// Returns a database that was closed, or one as a crash has left it.
 fn database(is_closed: bool) -> FaultyDirectory {
     let directory = FaultyDirectory::new();
     let db = fill(&directory, options());
@@ -78,7 +80,7 @@ fn replace(directory: &FaultyDirectory, name: &str, bytes: &[u8]) {
     directory.settle();
 }
 
-/// Neither opens, and both say `what` of it.
+/// Checks that opening and verifying both fail, and that both name the file; `what` names the case.
 fn assert_refused(directory: &FaultyDirectory, name: &str, what: &str) {
     let verification = verify(directory);
     let found = verification.findings.iter().any(|finding| format!("{} {}", finding.file, finding.what).contains(name));
@@ -128,7 +130,7 @@ fn a_lost_end_of_the_log_is_told_from_a_torn_one() {
         let bytes = with_identity_of(&database(is_closed), content(&directory, newest));
         replace(&directory, newest, &bytes);
         assert_refused(&directory, newest, "a segment of another database");
-        // Only the label is left. After a crash nothing outside says how far the newest segment had come.
+        // Only the label is left. After a crash nothing outside the file says how far the newest segment had come.
         if is_closed {
             let directory = fresh();
             let mut bytes = content(&directory, newest);
@@ -189,7 +191,8 @@ fn a_restore_says_success_of_what_is_right_only() {
         Ok(report) => panic!("{what}: {report:?}"),
         Err(error) => assert!(error.to_string().contains(name), "{what}: {error}"),
     };
-    // The last segment of a backup, and the part of one in an archive, are cut where they are: their labels say where.
+    // The last segment of a backup, and the partial one in an archive, end where they were cut off, and their labels
+    // say where.
     let last = names(&backup, "log-").pop().unwrap();
     let part = names(&archive, "log-").into_iter().find(|name| name.ends_with(".part")).unwrap();
     for (from, name) in [(&backup, &last), (&archive, &part)] {
@@ -213,7 +216,8 @@ fn a_restore_says_success_of_what_is_right_only() {
     refused(restore(&backup, Some(&lost)), &whole[4..20], "missing");
 }
 
-/// A database of a single-version scheme that was opened twice: a checkpoint, files of the log from before and after it, closed.
+/// Returns a database of a single-version scheme that was opened twice: a checkpoint, files of the log from before and
+/// after it, closed.
 fn single_version(archive: Option<&FaultyDirectory>) -> FaultyDirectory {
     let directory = FaultyDirectory::new();
     for turn in 0..2 {
@@ -284,7 +288,7 @@ fn a_generation_of_a_single_version_database_that_is_gone_as_a_whole_is_missed()
     }
     directory.lose(&newest).unwrap();
     assert_single_refused(&directory, &newest, "gone as a whole");
-    // A checkpoint of a later generation has it all, and a generation that wrote nothing leaves nothing to miss.
+    // A checkpoint of a later generation has all rows, and a generation that wrote nothing leaves nothing to miss.
     for _ in 0..3 {
         open_single(&built).unwrap();
         let db = Database::open_in(Arc::new(built.clone()), options().scheme(Scheme::Silo)).unwrap();
@@ -331,7 +335,7 @@ fn copies_of_a_single_version_database_are_of_the_same_database() {
     assert!(restored.unwrap_err().to_string().contains("archive"), "the archive of another database");
 }
 
-/// A segment with the label that it would have in another database.
+/// Returns a segment with the label that it would have in another database.
 fn with_identity_of(other: &FaultyDirectory, mut segment: Vec<u8>) -> Vec<u8> {
     let label = segment.len() - 4096;
     segment[label + 8..label + 24].copy_from_slice(&content(other, "IDENTITY")[16..32]);
@@ -340,7 +344,7 @@ fn with_identity_of(other: &FaultyDirectory, mut segment: Vec<u8>) -> Vec<u8> {
     segment
 }
 
-/// CRC-32C, bit by bit.
+/// Computes CRC-32C, bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))

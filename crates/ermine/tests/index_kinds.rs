@@ -1,5 +1,6 @@
-//! Goal: a table is the same whatever its index is, but for the scans that a hash index does not have; and it stays what it is.
-//! Method: each kind goes through writing, checkpoints and opening again; what must be refused is asked for.
+//! Goal: a table behaves the same whatever kind its index is, except for the scans that a hash index lacks; and its
+//! kind is permanent.
+//! Method: each kind goes through writing, checkpoints and opening again; operations that must be refused are tried.
 
 use std::{sync::Arc, time::Duration};
 
@@ -113,12 +114,13 @@ fn a_hash_index_refuses_scans_and_to_be_a_secondary_one() {
     assert_eq!(db.run(|txn| txn.scan_by(&index, 3..4).collect()).unwrap(), [("a".to_string(), 13)]);
 }
 
-/// Two transactions each miss the key that the other one inserts: one of them must fail, in whichever order they commit.
+/// Two transactions each miss the key that the other one inserts: one of them must fail, in whichever order they
+/// commit.
 #[test]
 fn crossed_misses_are_no_way_around_serializability() {
     for kind in KINDS {
         for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_serializable()) {
-            // Both are one thread's: none can wait for the other.
+            // One thread drives both: neither can wait for the other.
             let db = Database::open_in_memory(Options::default().scheme(scheme).wait_max(Duration::ZERO)).unwrap();
             let table = table(&db, kind);
             let begun = [(); 2].map(|()| db.begin(TxnOptions::default()));
@@ -133,7 +135,7 @@ fn crossed_misses_are_no_way_around_serializability() {
     }
 }
 
-/// A miss stays good while the buckets or nodes around it are split, as long as nobody inserts that key.
+/// A miss stays valid while the buckets or nodes around it are split, as long as no transaction inserts that key.
 #[test]
 fn growth_does_not_disturb_a_miss() {
     for kind in KINDS {

@@ -12,7 +12,7 @@ use ermine::{
     restore_in,
 };
 
-/// What a segment has.
+/// Returns the blocks and holes of a segment.
 fn found(log: &Log, segment: &Segment) -> (Vec<Block>, Vec<Hole>) {
     let (mut blocks, mut holes) = (Vec::new(), Vec::new());
     let mut at = segment.start;
@@ -40,7 +40,7 @@ fn log_of(directory: &FaultyDirectory) -> Log {
     Log::open_in(Arc::new(directory.clone())).unwrap()
 }
 
-/// A database with some rows, which is closed; its only segment.
+/// Returns a closed database with some rows, and its only segment.
 fn filled() -> (FaultyDirectory, Segment) {
     let directory = FaultyDirectory::new();
     let options = Options::default().log_buffer_bytes(1 << 20).segment_bytes(1 << 20);
@@ -75,11 +75,11 @@ fn a_log_is_shown_as_it_was_written() {
     let (blocks, holes) = found(&log, &segment);
     assert!(blocks.iter().all(|block| block.is_right) && !segment.is_cut());
     let commits: Vec<_> = blocks.iter().filter(|block| block.kind.name() == "commit").collect();
-    // One is the catalog's.
+    // One of the rows is the catalog's.
     assert_eq!(commits.iter().map(|block| block.rows).sum::<u64>(), 52);
     assert!(blocks.iter().any(|block| block.clock_us.is_some_and(|clock| clock > 1_600_000_000_000_000)));
     let records: Vec<_> = commits.iter().flat_map(|block| block.records()).collect();
-    // Which row a key gets depends on which worker the transaction found free.
+    // The row that a key gets depends on the worker that the transaction found free.
     let inserted = |key: usize| match &records[1 + key] {
         Record::Insert { table: 1, row, key: found, value_bytes, .. }
             if **found == (key as u64).to_be_bytes() && *value_bytes == 6 * key as u64 =>
@@ -101,7 +101,7 @@ fn what_is_behind_damage_is_found_and_what_is_before_it_is_saved_by_a_restore() 
     let (directory, segment) = filled();
     let (whole, _) = found(&log_of(&directory), &segment);
     let hit = whole.iter().filter(|block| block.rows == 1).nth(30).unwrap();
-    // A descriptor.
+    // A byte of a descriptor.
     change(&directory, &segment, hit.position + 33);
     let log = log_of(&directory);
     let (blocks, holes) = found(&log, &segment);
@@ -190,7 +190,7 @@ fn the_block_of_the_description_is_read() {
     };
     let bytes: Vec<u8> = example.lines().flat_map(of_line).collect();
     assert_eq!(bytes.len(), 48, "{bytes:02x?}");
-    // By hand, in the words of the description.
+    // The block is built by hand, as the document describes it.
     let payload = b"hello\0\0\0\0\0";
     let descriptors = [0x10, 7, 5, 2, b'k', b'1'];
     let mut rest = [&16u64.to_le_bytes()[..], &3u32.to_le_bytes(), &6u32.to_le_bytes()].concat();

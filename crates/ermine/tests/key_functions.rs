@@ -1,7 +1,7 @@
 //! Goal: a key function of an index that panics, or that uses the database, harms nothing but its own transaction.
 //!
-//! Method. An index whose key function does so on demand: while a row is written, while a scan reads it, and while a commit looks
-//! through a range again; then everything goes on, also after the database has been opened once more.
+//! Method. An index whose key function does so on demand: while a row is written, while a scan reads it, and while a
+//! commit checks a range again; then everything goes on, also after the database has been opened once more.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use ermine::{
     Database, Error, Options, OwnedTransaction, Scheme, SecondaryIndex, Table, Transaction, TxnOptions, Uniqueness,
 };
 
-/// What the key function does beside giving a key.
+/// Work that the key function does besides returning a key.
 type Mischief = Box<dyn Fn() + Send + Sync>;
 
 struct Rows {
@@ -57,7 +57,7 @@ impl Rows {
         self.is_on.store(on, Ordering::SeqCst);
     }
 
-    /// Both ways to the rows show the same ones.
+    /// Checks that both ways to the rows show the same ones.
     fn check(&self, scheme: Scheme) {
         let read = |txn: &Transaction<'_>| {
             let mut by_group = txn.scan_by(&self.by_group, ..).collect()?;
@@ -147,7 +147,8 @@ fn a_key_function_that_uses_its_transaction_fails() {
         let (used, rows) = (own.clone(), table.clone());
         let uses = move || {
             let table = rows.lock().unwrap().clone().unwrap();
-            // SAFETY: the test's transaction lives while this is set, and is used by the test's thread, which calls this.
+            // SAFETY: the test's transaction lives while this is set, and is used only by the test's thread, which
+            // calls this.
             let txn = unsafe { &*used.load(Ordering::SeqCst) };
             let _ = txn.get(&table, &1);
         };
@@ -184,8 +185,8 @@ impl Drop for Directory {
     }
 }
 
-/// A commit looks through a range again, where rows have come in since: the key function panics there, with the place in the log
-/// taken. What commits afterwards has to be there when the database is opened again.
+/// A commit checks a range again, because rows were inserted there since: the key function panics at that point, with
+/// the place in the log taken. Later commits must be found when the database is opened again.
 #[test]
 fn a_panic_in_the_middle_of_a_commit_leaves_the_log_whole() {
     for scheme in Scheme::ALL {
@@ -200,7 +201,7 @@ fn a_panic_in_the_middle_of_a_commit_leaves_the_log_whole() {
             let seen = txn.scan_by(&rows.by_group, 7..=9).collect().unwrap();
             assert_eq!(seen, []);
             txn.put(&rows.others, &0, &0).unwrap();
-            // Under locks it cannot come in; then there is nothing to look at again.
+            // Under locks the insert is refused; then the commit has nothing to check again.
             let comes_in = rows.database.begin(TxnOptions::default()).unwrap();
             let _ = comes_in.insert(&rows.rows, &8, &8).and_then(|()| comes_in.commit());
             rows.turn(true);

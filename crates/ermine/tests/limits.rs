@@ -1,4 +1,5 @@
-//! Goal: what a database takes at most is the same under every scheme, is an error, and what is open costs little.
+//! Goal: the limits of a database are the same under every scheme, exceeding them is an error, and open objects cost
+//! little.
 
 use ermine::{Database, Error, OPEN_TRANSACTIONS_MAX, Options, Scheme, Transaction, TxnOptions};
 

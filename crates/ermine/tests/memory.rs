@@ -1,9 +1,9 @@
-//! Goal: a database takes no more memory than it may, says so before it changes anything, and stays usable: reads and deletes go on, and
-//! what they free serves new rows.
+//! Goal: a database takes no more memory than its limit, reports a lack before it changes anything, and stays usable:
+//! reads and deletes go on, and the memory that deletes free serves new rows.
 //!
-//! Method: each storage family and scheme is filled until it refuses, emptied and filled again; transactions that keep too much are refused;
-//! files that hold more than memory does are opened; and random operations run while one in eight demands for memory is refused, against
-//! a map that says what must be there (`ERMINE_TEST_SEED=n` runs one again).
+//! Method: each storage family and scheme is filled until it refuses, emptied and filled again; transactions that keep
+//! too much are refused; files that hold more than fits into memory are opened; and random operations run while one in
+//! eight requests for memory is refused, against a map of the expected rows (`ERMINE_TEST_SEED=n` runs one again).
 
 use std::{collections::BTreeMap, ops::Range, path::PathBuf};
 
@@ -29,7 +29,7 @@ impl Store {
         let options = IndexOptions::new(Uniqueness::NonUnique).kind(ordered);
         let halves = loop {
             match db.index_with(&rows, "halves", options.clone(), |key: &u64, _| key / 2) {
-                // Where memory is refused at random.
+                // Where requests for memory are refused at random.
                 Err(Error::OutOfMemory { .. }) => {}
                 opened => break opened.unwrap(),
             }
@@ -37,7 +37,7 @@ impl Store {
         Self { db, rows, halves }
     }
 
-    /// Inserts rows of these keys, some in a transaction, until memory is refused; gives how many committed.
+    /// Inserts rows with these keys, some per transaction, until memory is refused; returns how many were committed.
     fn fill(&self, keys: Range<u64>, bytes: usize) -> u64 {
         for first in keys.clone().step_by(16) {
             let some = first..keys.end.min(first + 16);
@@ -60,7 +60,7 @@ impl Store {
     }
 }
 
-/// Another order than that of insertion.
+/// Maps keys to an order other than that of insertion.
 fn scattered(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -87,7 +87,8 @@ fn what_is_deleted_serves_new_rows_under_every_scheme() {
         // Reads and changes that need no more room go on.
         let value = store.db.run(|txn| txn.get(&store.rows, &scattered(7))).unwrap();
         assert_eq!(value, Some(vec![7; 600]), "{scheme}");
-        // What a worker has freed and another one has not got yet, and leaves that are not full, may cost a tenth.
+        // Memory that one worker has freed and another one has not got yet, and leaves that are not full, may cost a
+        // tenth.
         let first_half = filled / 2;
         let mut half = first_half;
         for round in 0..2 {
@@ -115,7 +116,7 @@ fn a_transaction_that_keeps_too_much_is_refused_and_the_next_one_is_not() {
         for key in 0..8000 {
             store.db.run(|txn| txn.put(&store.rows, &key, &vec![1; 500])).unwrap();
         }
-        // It writes the same rows over and over.
+        // The transaction writes the same rows over and over.
         let hoards = store.db.run(|txn| {
             for round in 0..200 {
                 for key in 0..8000 {
@@ -147,7 +148,7 @@ fn reads_that_a_transaction_keeps_count() {
     assert_eq!(store.db.run(|txn| txn.scan(&store.rows, ..1000).collect()).unwrap().len(), 1000);
 }
 
-/// What an application takes for its queries and what rows take is one count.
+/// Memory for an application's queries and memory for rows are counted together.
 #[test]
 fn queries_of_the_application_count() {
     let db = Database::open_in_memory(Options::default().memory_limit(16 * MIB)).unwrap();
@@ -227,7 +228,8 @@ fn what_is_larger_than_memory_is_served_from_files_or_refused_in_words() {
             continue;
         }
         let store = Store::new(opened.unwrap(), IndexKind::BTree);
-        // Any row can be deleted, in whatever order, whether it is in memory or not; reads go on while there is room for what they bring in.
+        // Any row can be deleted, in any order, whether it is in memory or not; reads go on while there is room for the
+        // rows that they load.
         let (mut served, mut refused) = (0, 0);
         for key in 0..rows {
             if key % 3 == 0 {
@@ -253,7 +255,8 @@ fn what_is_larger_than_memory_is_served_from_files_or_refused_in_words() {
     }
 }
 
-/// One in eight demands is refused: what was refused changed nothing, and everything else is as a map has it, also after a restart.
+/// One in eight requests is refused: a refused operation changes nothing, and everything else agrees with a map, also
+/// after a restart.
 #[test]
 fn whatever_is_refused_has_changed_nothing() {
     let seed = std::env::var("ERMINE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -281,7 +284,7 @@ fn play(scheme: Scheme, rng: &mut Rng, seed: u64) {
     let mut model = BTreeMap::new();
     let mut refusals = 0;
     for _ in 0..3 {
-        // Opening is not refused here: it would be tried again.
+        // A refused opening is tried again.
         let opened = std::iter::repeat_with(|| Database::open(&path, options(Some(rng.u64(..)))));
         let db = opened.filter_map(|opened| match opened {
             Err(Error::OutOfMemory { .. }) => None,
@@ -304,7 +307,7 @@ fn play(scheme: Scheme, rng: &mut Rng, seed: u64) {
     std::fs::remove_dir_all(&path).unwrap();
 }
 
-/// Random writes, some of them taken back; says how many were refused.
+/// Makes random writes, some of them rolled back; returns how many were refused.
 fn transaction(store: &Store, kind: IndexKind, model: &mut BTreeMap<u64, Vec<u8>>, rng: &mut Rng) -> u64 {
     let mut refused = 0;
     let mut txn = store.db.begin(TxnOptions::default()).unwrap();
@@ -331,7 +334,8 @@ fn transaction(store: &Store, kind: IndexKind, model: &mut BTreeMap<u64, Vec<u8>
             match done {
                 Ok(()) => {}
                 Err(Error::OutOfMemory { .. }) => refused += 1,
-                // A hash index that its own insert makes grow voids what the transaction has seen of another bucket.
+                // A hash index that grows by the transaction's own insert invalidates what the transaction has seen of
+                // another bucket.
                 Err(Error::Abort(abort)) if kind == IndexKind::Hash && abort.kind == AbortKind::Phantom => {
                     return refused;
                 }
@@ -356,7 +360,7 @@ fn transaction(store: &Store, kind: IndexKind, model: &mut BTreeMap<u64, Vec<u8>
     refused
 }
 
-/// All rows, by key and by index, are those of the model.
+/// Checks that all rows, by key and by index, are those of the model.
 fn check(store: &Store, model: &BTreeMap<u64, Vec<u8>>, scheme: Scheme, kind: IndexKind) {
     let patiently = |what: &dyn Fn() -> Result<(), Error>| {
         let refused = (0..1000).find(|_| !matches!(what(), Err(Error::OutOfMemory { .. })));
@@ -382,7 +386,7 @@ fn check(store: &Store, model: &BTreeMap<u64, Vec<u8>>, scheme: Scheme, kind: In
     });
 }
 
-/// A table without rows takes little, of memory and of addresses.
+/// A table without rows takes little memory and little address space.
 #[test]
 fn small_tables_are_small() {
     let db = Database::open_in_memory(Options::default().memory_limit(16 * MIB)).unwrap();

@@ -1,13 +1,14 @@
-//! Goal: every operation does what a map would do, alone and between others, and what commits under a serializable
-//! scheme is serializable.
+//! Goal: every operation does what a map would do, alone and between others, and the committed transactions of a
+//! serializable scheme are serializable.
 //!
-//! Method: random operations from a printed seed on one thread, with one session or several that are interleaved step by
-//! step. A reference of a few maps predicts every outcome: each read exactly, each conflict as exactly as the rules say
-//! it (first updater wins; where two rules apply at once, either outcome is allowed). What commits is then judged by its
-//! serialization graph ([`history::graph`]). Under `si` and `rc` the same hunt must find the cycles that these schemes
-//! permit: that proves the judge.
+//! Method: random operations from a printed seed on one thread, with one session or several that are interleaved step
+//! by step. A reference of a few maps predicts every outcome: each read exactly, each conflict as exactly as the rules
+//! state it (first updater wins; where two rules apply at once, either outcome is allowed). The committed transactions
+//! are then judged by their serialization graph ([`history::graph`]). Under `si` and `rc` the same hunt must find the
+//! cycles that these schemes permit: that proves the judge.
 //!
-//! `ERMINE_TEST_SEED=n` runs the one history of a failure again and prints its steps, `ERMINE_TEST_SECONDS=n` hunts for longer.
+//! `ERMINE_TEST_SEED=n` runs the one history of a failure again and prints its steps, `ERMINE_TEST_SECONDS=n` hunts for
+//! n seconds.
 
 mod history;
 
@@ -95,12 +96,13 @@ fn hunt_serializable(scheme: Scheme, kind: AbortKind) {
     assert_eq!(found.cycles, 0, "checked history by history as well");
     assert!(found.commits > found.aborts / 4, "nearly everything is refused: {found:?}");
     let mut kinds = BTreeSet::from([AbortKind::WriteConflict, kind]);
-    // The others weigh what comes into a range; only while several commit at once they cannot.
+    // The other schemes weigh the rows inserted into a range; only while several transactions commit at once they
+    // cannot.
     kinds.extend([Scheme::RcSsn, Scheme::MvOcc].contains(&scheme).then_some(AbortKind::Phantom));
     assert_eq!(found.abort_kinds, kinds, "the kinds of conflict met");
 }
 
-/// What a hunt came across.
+/// The events that a hunt has met.
 #[derive(Clone, Debug, Default)]
 struct Found {
     histories: usize,
@@ -130,7 +132,7 @@ fn hunt_interleaved(scheme: Scheme) -> Found {
     hunt(2.0, |rng| {
         let shape = Shape::random(rng);
         let sessions = rng.usize(2..=4);
-        // Long ones as well: what is pruned, and what it leaves behind, shows only there.
+        // Long histories as well: the effects of pruning, and of what it leaves behind, show only there.
         let transactions = if rng.u8(..8) == 0 { 1000 } else { 60 };
         let found = play(rng, scheme, shape, sessions, transactions);
         all.histories += 1;
@@ -144,7 +146,7 @@ fn hunt_interleaved(scheme: Scheme) -> Found {
     all
 }
 
-/// Plays one history of so many transactions by so many sessions, and judges it.
+/// Plays and judges one history of `transactions` transactions by `sessions` sessions.
 fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactions: usize) -> Found {
     let trace = history::one_seed();
     let initial = shape.initial(rng);
@@ -166,7 +168,7 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
             if begun < transactions {
                 let mut options = history::random_options(rng, scheme);
                 if options.snapshot {
-                    // The reference knows no snapshots that are handed out again.
+                    // The reference does not model snapshots that are handed out again.
                     options.order = None;
                 }
                 let (read_only, snapshot) = (options.read_only, options.snapshot);
@@ -228,13 +230,13 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
     found
 }
 
-/// A transaction of [`play`] that is running.
+/// A running transaction of [`play`].
 struct Open<'s> {
     session: Session<'s>,
     read_only: bool,
-    /// Whether it takes its turn rarely, so that much is committed meanwhile.
+    /// Whether it takes its turn rarely, so that many others commit meanwhile.
     slow: bool,
-    /// How many operations it still does.
+    /// How many operations it has left to do.
     left: usize,
 }
 
@@ -258,7 +260,7 @@ fn judge(scheme: Scheme, initial: &State, records: &[Record], end: &State, found
 /// Place in the order of commits, and value or tombstone.
 type Version = (usize, Option<u64>);
 
-/// Multi-version maps that predict what the engine does.
+/// Multi-version maps that predict the engine's outcomes.
 struct Reference {
     scheme: Scheme,
     /// The table whose index is unique.
@@ -271,15 +273,15 @@ struct Reference {
 
 #[derive(Default)]
 struct Running {
-    /// How many commits it sees, if that is fixed.
+    /// How many commits the transaction sees, if that is fixed.
     snapshot: usize,
     fixed: bool,
     own: BTreeMap<(usize, u64), Option<u64>>,
-    /// What there was of those at each savepoint.
+    /// A copy of `own` at each savepoint.
     marks: Vec<BTreeMap<(usize, u64), Option<u64>>>,
-    /// It asked for snapshot isolation only.
+    /// Whether the transaction asked for snapshot isolation only.
     relaxed: bool,
-    /// All (table, key, group) it ever wrote.
+    /// All (table, key, group) that the transaction ever wrote.
     claimed: BTreeSet<(usize, u64, u64)>,
     over: bool,
 }
@@ -356,7 +358,7 @@ impl Reference {
         self.running[&session].fixed && newer.any(|&(_, value)| test(value))
     }
 
-    /// Compares an outcome with what may come of the operation, and takes note of it.
+    /// Compares an outcome with the allowed outcomes of the operation, and records its effects.
     fn check(&mut self, session: usize, operation: &Operation, outcome: &Outcome) {
         if let Outcome::Aborted(kind) = *outcome {
             let goes_back = matches!(operation, Operation::GoBack);
@@ -366,7 +368,7 @@ impl Reference {
             assert!(certified || kind == AbortKind::WriteConflict && allowed, "{operation:?} aborts: {kind:?}");
             let running = self.running.get_mut(&session).expect("it was begun");
             running.over = true;
-            // With a savepoint to go back to it holds what it has written.
+            // With a savepoint to roll back to, the transaction keeps what it has written.
             if !running.relaxed || running.marks.is_empty() || goes_back {
                 running.own.clear();
                 running.claimed.clear();
@@ -417,7 +419,8 @@ impl Reference {
         self.allowed(session, operation).is_some_and(|allowed| allowed.conflict)
     }
 
-    /// Whether another row may have taken a group that a row of the session's had at its last savepoint and has not now.
+    /// Whether another row may have taken a group that a row of the session had at its last savepoint and no longer
+    /// has.
     fn may_lose_what_it_gave_up(&self, session: usize) -> bool {
         let running = &self.running[&session];
         let group = |value: Option<u64>| value.map(group_of);
@@ -428,7 +431,7 @@ impl Reference {
         })
     }
 
-    /// Whether another transaction gave another row this group, or that row has it.
+    /// Whether another transaction gave another row this group, or another row has it.
     fn held_by_others(&self, session: usize, table: usize, key: u64, group: u64) -> bool {
         let others = self.running.iter().filter(|(at, _)| **at != session);
         let mut claimed = others.flat_map(|(_, running)| &running.claimed);
@@ -472,7 +475,7 @@ impl Reference {
         rows
     }
 
-    /// What may come of a write; `None` for a read.
+    /// Returns the allowed outcomes of a write; `None` for a read.
     fn allowed(&self, session: usize, operation: &Operation) -> Option<Allowed> {
         let (table, key, value) = match *operation {
             Operation::Insert { table, key, value }
@@ -487,7 +490,7 @@ impl Reference {
         };
         let found = self.visible(session, table, key).is_some();
         let contested = self.contested(session, table, key);
-        // A row that cannot be written whatever is there: both answers are true where it is contested as well.
+        // A write that is refused in any case: where the row is contested, a conflict is a correct answer as well.
         let refused = match operation {
             Operation::Insert { .. } if found => Some(Allowed { exists: true, ..Allowed::default() }),
             Operation::Update { .. } | Operation::Delete { .. } if !found => {
@@ -508,7 +511,7 @@ impl Reference {
         Some(allowed)
     }
 
-    /// What may come of giving a row a group in the unique index.
+    /// Returns the allowed outcomes of giving a row a group in the unique index.
     fn unique_value(&self, session: usize, table: usize, key: u64, group: u64) -> Allowed {
         let holds = |value: Option<u64>| value.is_some_and(|value| group_of(value) == group);
         let mut allowed = Allowed { written: true, ..Allowed::default() };
@@ -544,7 +547,7 @@ impl Reference {
     }
 
     /// Whether another transaction that is running, or has committed since the snapshot, gave a row this group in
-    /// passing: an engine may meet what is left of it.
+    /// passing: an engine may find what is left of it.
     fn once_claimed(&self, session: usize, table: usize, key: u64, group: u64) -> bool {
         let mut others = self.running.iter().filter(|(at, _)| **at != session);
         others.any(|(_, running)| running.claimed.contains(&(table, key, group)))

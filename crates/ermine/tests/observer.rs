@@ -1,4 +1,4 @@
-//! What an observer is told: small transactions one after the other, and their actions in words.
+//! Events that an observer receives: small transactions one after the other, and their actions in words.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use ermine::{
     observer::{Action, Digest, Observed, Observer, Outcome, ReadVersion},
 };
 
-/// Keeps what it is told, stamps as "when the n-th commit was made".
+/// Keeps the events that it receives, stamps as "when the n-th commit was made".
 #[derive(Default)]
 struct Words(Mutex<Vec<String>>);
 
@@ -55,7 +55,7 @@ fn words(action: &Action<'_>) -> String {
     }
 }
 
-/// What `body` makes an observer hear, line by line.
+/// Returns the events of `body`, line by line.
 fn told(scheme: Scheme, body: impl FnOnce(&Database) -> Result<()>) -> Vec<String> {
     let words = Arc::new(Words::default());
     let db = Database::open_in_memory(Options::default().scheme(scheme).observer(words.clone())).unwrap();
@@ -89,7 +89,7 @@ fn reads_writes_and_misses_are_told_with_their_versions() {
         });
         let stamps = commits(&told);
         let [first, second, third] = stamps[..] else { panic!("{told:?}") };
-        // Rows with one version have no version before: that there is something to delete is a read.
+        // Rows with one version have no version before: finding a row to delete is a read.
         let before_deletion = (!scheme.has_versions()).then(|| format!("read 1 = 8 of {second}"));
         let mut expected = vec![
             "write 1 = 7".into(),

@@ -1,5 +1,6 @@
-//! Backups, archives and restores of databases of single-version schemes: a copy has what was acknowledged, a restore to a stamp has exactly
-//! the commits of its epoch and earlier ones, and what is missing, damaged or another database's is told.
+//! Backups, archives and restores of databases of single-version schemes: a copy has every acknowledged commit, a
+//! restore to a stamp has exactly the commits of its epoch and earlier ones, and what is missing, damaged or another
+//! database's is reported.
 
 use std::{
     collections::BTreeMap,
@@ -115,7 +116,7 @@ impl Past {
             }
             assert_eq!(db.statistics().checkpoint_failure, None);
             if life == 2 {
-                // The end of this life is not archived by itself: the machine loses power.
+                // The engine does not archive the end of this life: the machine loses power.
                 db.sync().unwrap();
                 std::mem::forget(db);
                 let at = past.directory.operations();
@@ -136,7 +137,7 @@ impl Past {
     }
 
     fn commit(&mut self, db: &Database, rows: &Rows, state: &mut State, random: &mut fastrand::Rng) {
-        // Many of an epoch, and some that end it.
+        // Many commits in an epoch, and some that end it.
         let durability = if random.u8(..6) == 0 { Durability::Durable } else { Durability::Async };
         let mut next = state.clone();
         let keys: Vec<u64> = (0..random.usize(1..4)).map(|_| random.u64(..60)).collect();
@@ -165,7 +166,7 @@ impl Past {
         restored(&self.backup, Some(&self.archive), until)
     }
 
-    /// The state after all commits of an epoch.
+    /// Returns the state after all commits of an epoch.
     fn at_end_of(&self, epoch: u64) -> &State {
         let commits = self.states.partition_point(|(stamp, _)| epoch_of(*stamp) <= epoch);
         &self.states[commits - 1].1
@@ -196,7 +197,7 @@ fn a_restore_to_a_stamp_has_exactly_the_commits_up_to_its_epoch() {
             assert_right(&target, &what);
             let state = past.at_end_of(epoch_of(stamp));
             assert_eq!(&content(&target, scheme), state, "{what}");
-            // The cut is for good, and the database goes on.
+            // The cut is permanent, and the database goes on.
             let (db, rows, _) = open(&target, options(scheme));
             db.run(|txn| txn.put(&rows, &1000, &b"new"[..])).unwrap();
             drop((db, rows));
@@ -207,7 +208,7 @@ fn a_restore_to_a_stamp_has_exactly_the_commits_up_to_its_epoch() {
         let (target, report) = past.restore(Until::End).unwrap();
         assert_eq!(content(&target, scheme), past.last().1, "{scheme}: to the end");
         assert!(report.archived_segments > 0 && report.archived_segments <= report.segments);
-        // Without the archive, and the backup itself, as the machine leaves it right after the call.
+        // Without the archive, and of the backup as a crash of the machine leaves it right after the call.
         let (target, report) = restored(&past.backup, None, Until::End).unwrap();
         assert_eq!(
             (content(&target, scheme), report.archived_segments),
@@ -230,7 +231,7 @@ fn a_restore_to_a_moment_has_what_was_acknowledged_well_before_and_nothing_later
         assert!(report.moment.is_some_and(|noted| noted <= moment), "turn {turn}");
         let found = content(&target, Scheme::Silo);
         assert_eq!(&found, past.at_end_of(epoch_of(report.lsn) - 1), "turn {turn}");
-        // The time is read when the epochs that it is noted for have ended: nothing later is there.
+        // The time is read when the epochs that it is noted for have ended: nothing later is restored.
         let commits = past.states.partition_point(|(stamp, _)| epoch_of(*stamp) < epoch_of(report.lsn));
         let latest = past.acknowledged.partition_point(|acknowledged| *acknowledged <= moment);
         assert!(commits <= latest + 60, "turn {turn}: {commits} commits, {latest} were acknowledged");
@@ -266,7 +267,7 @@ fn what_an_archive_lacks_is_told_by_name() {
     change(&|archive| archive.cut(victim, 600).unwrap(), victim);
     change(&|archive| archive.flip(victim, 700, 3).unwrap(), victim);
     change(&|archive| archive.flip("history", 40, 3).unwrap(), "history");
-    // Opened without its archive, with a checkpoint that frees what was not archived.
+    // The database is opened without its archive, and a checkpoint frees log that was not archived.
     let (db, rows, _) = {
         let mut options = options(Scheme::Silo);
         options.log_directories_in = past.devices.iter().map(shared).collect();
@@ -362,7 +363,7 @@ fn a_backup_under_way_with_writers_has_what_was_acknowledged_and_half_of_one_is_
                     if done.load(Ordering::Relaxed) {
                         return;
                     }
-                    // Two rows that are always equal, and one that counts.
+                    // Two rows that are always equal, and a counter.
                     let key = 3 * random.u64(..100) + thread;
                     let value = [vec![random.u8(..); random.usize(1..300)], turn.to_le_bytes().to_vec()].concat();
                     db.run(|txn| {
@@ -412,7 +413,7 @@ fn a_backup_under_way_with_writers_has_what_was_acknowledged_and_half_of_one_is_
         for fault in [Fault::NoSpace, Fault::Gone] {
             let backup = FaultyDirectory::new();
             backup.fail_at(at, fault);
-            // A backup that needed fewer operations, since a checkpoint was made meanwhile, has not met the fault.
+            // A backup that needed fewer operations, because a checkpoint was made meanwhile, has not met the fault.
             let done = db.backup_in(&backup);
             assert!(done.is_err() || backup.operations() <= at, "{at} {fault:?}");
             for keep in [Keep::Everything, Keep::Nothing, Keep::Random(at as u64)] {

@@ -1,5 +1,6 @@
-//! Goal: what is said of directories of single-version schemes holds beyond what all schemes share (`durability`, `checkpoints`,
-//! `crash`): old files go, several log directories, one format for all these schemes, and none for the others.
+//! Goal: the claims about directories of single-version schemes hold, beyond those that all schemes share
+//! (`durability`, `checkpoints`, `crash`): old files are removed, several log directories work, all these schemes have
+//! one format, and the others do not read it.
 //! Method: databases in directories in memory, closed or left, and opened again.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -68,7 +69,7 @@ fn a_checkpoint_ends_old_files() {
             assert!(files(&directory, "redo-") <= 3, "{:?}", directory.list());
         }
         assert_eq!(db.statistics().checkpoints, 3);
-        // Nothing has happened since.
+        // No transaction has committed since.
         assert_eq!(db.checkpoint().unwrap().rows, 0);
     }
     assert!(files(&directory, "pepoch-") <= 1);
@@ -79,11 +80,11 @@ fn compressed_and_plain_checkpoints_are_both_read() {
     let (directory, mut expected) = (FaultyDirectory::new(), Vec::new());
     let mut bytes = Vec::new();
     for round in 0..4u8 {
-        // What a checkpoint was made with does not decide how the next one is.
+        // The way in which one checkpoint was written does not decide how the next one is written.
         let (db, rows) = open(&directory, options().compress_checkpoints(round % 2 == 0));
         assert_eq!(content(&db, &rows), expected, "{round}");
         expected = (0..2000).map(|key| (key, vec![round; 200])).collect();
-        // A value that no block has room for.
+        // A value that is too large for any block.
         expected.push((2000, vec![round; 1 << 20]));
         for (key, value) in &expected {
             db.run_async(|txn| txn.put(&rows, key, value.as_slice())).map(drop).unwrap();
@@ -106,7 +107,7 @@ fn a_checkpoint_knows_the_entries_of_tables_that_nobody_has_opened() {
         });
     }
     for _ in 0..2 {
-        // The table is not opened, its index is not.
+        // The table is not opened, nor is its index.
         let db = Database::open_in(Arc::new(directory.clone()), options()).unwrap();
         db.table::<u64, u64>("another").unwrap();
         db.checkpoint().unwrap();
@@ -194,7 +195,7 @@ fn what_was_never_persistent_does_not_come_back() {
     db.sync().unwrap();
     let trace = directory.trace();
     drop((db, rows));
-    // The log was written, and what says that it counts was not.
+    // The log was written, and the persistent epoch that makes it count was not.
     let mut lost = 0;
     for at in synced..=trace.operations() {
         let mut directory = trace.crash(at, Keep::Everything);
@@ -216,7 +217,8 @@ fn what_was_never_persistent_does_not_come_back() {
     assert!(lost > 0);
 }
 
-/// A reader of a snapshot is told that what it read is durable when it is, be it that a row was gone that is there again.
+/// A reader of a snapshot learns when what it read is durable, including the absence of a row that has since been
+/// inserted again.
 #[test]
 fn a_snapshot_waits_for_what_it_shows() {
     let options = || options().durability(Durability::Durable);
@@ -256,7 +258,7 @@ fn damage_is_named() {
         for damage in 0..2 {
             let directory = whole.crash(whole.operations(), Keep::Everything);
             match damage {
-                // Two slots say the same.
+                // Two slots hold the same.
                 0 if name.starts_with("pepoch") || name == "IDENTITY" => continue,
                 0 if name.starts_with("redo") => directory.flip(&name, 100, 1).unwrap(),
                 0 => directory.flip(&name, length / 2, 1).unwrap(),
@@ -264,7 +266,7 @@ fn damage_is_named() {
             }
             let opened = Database::open_in(Arc::new(directory), options());
             if damage == 1 && name.starts_with("manifest") {
-                // The log has everything yet: there is no older file of it.
+                // The log still has everything: there is no older file of it.
                 assert_eq!(opened.unwrap().recovery().rows, 200);
                 continue;
             }

@@ -1,7 +1,7 @@
-//! Goal: `verify` and `inspect` count what is there, and `verify` finds every damaged byte that counts in a directory of a single-version scheme, finds nothing in one that is whole,
-//! also after a crash, and changes nothing.
-//! Method: a database with a checkpoint and a log behind it in directories in memory; bits of all its files are flipped one by one,
-//! and it crashes at every operation.
+//! Goal: `verify` and `inspect` count correctly, and `verify` finds every damaged byte that counts in a directory of a
+//! single-version scheme, finds nothing in one that is whole, also after a crash, and changes nothing.
+//! Method: a database with a checkpoint and a log behind it in directories in memory; bits of all its files are flipped
+//! one by one, and it crashes at every operation.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn options() -> Options {
     Options::default().scheme(Scheme::Silo).log_buffer_bytes(64 << 10).segment_bytes(64 << 10)
 }
 
-/// 300 rows with an entry in an index each: a checkpoint, then half of them again, and some that are gone.
+/// Writes 300 rows with an index entry each: a checkpoint, then half of them again, and some deletions.
 fn build(directory: &FaultyDirectory, options: Options) {
     let db = Database::open_in(Arc::new(directory.clone()), options).unwrap();
     let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
@@ -46,7 +46,7 @@ fn verify(directory: &FaultyDirectory) -> Verification {
     verify_with(directory, &Options::default())
 }
 
-/// Where the last byte stands that is not zero.
+/// Returns the end of the last byte that is not zero.
 fn end(directory: &FaultyDirectory, name: &str) -> u64 {
     let file = directory.open(name, Open::Read).unwrap();
     let mut bytes = vec![0; file.length().unwrap() as usize];
@@ -111,7 +111,7 @@ fn a_lost_file_is_found() {
         directory.lose(&name).unwrap();
         let verification = verify(&directory);
         if name.starts_with("manifest-") {
-            // The log has everything yet: there is no older file of it.
+            // The log still has everything: there is no older file of it.
             assert!(verification.is_right() && verification.rows == 300, "{verification:?}");
         } else {
             assert!(!verification.is_right(), "{name}");
@@ -129,7 +129,7 @@ fn a_crash_is_no_damage() {
     for at in 0..=trace.operations() {
         for keep in [Keep::Nothing, Keep::Everything, Keep::Last, Keep::Random(at as u64)] {
             let directory: Arc<dyn Directory> = Arc::new(trace.crash(at, keep));
-            // Nothing there yet.
+            // No database exists yet.
             let Ok(verification) = verify_in(&directory, &Options::default(), &mut |_| ()) else { continue };
             assert!(verification.is_right(), "at {at}, {keep:?}: {verification:?}");
             torn += usize::from(verification.torn.is_some());
@@ -162,7 +162,7 @@ fn inspect_counts_what_verify_counts() {
         for record in &mut found {
             let record = record.unwrap();
             assert!((1..=file.persistent_epoch.unwrap()).contains(&record.epoch), "{record:?}");
-            // Others have no rows, and say when an epoch had ended.
+            // The other records have no rows, and note when an epoch had ended.
             (records, rows) = (records + u64::from(record.rows > 0), rows + record.rows);
         }
         assert_eq!(found.end(), file.durable_bytes);
@@ -177,7 +177,7 @@ fn inspect_counts_what_verify_counts() {
     directory.flip(&file.file, file.durable_bytes / 2, 1).unwrap();
     let mut found = log.records(file).unwrap();
     assert!(found.by_ref().all(|record| record.is_ok()) && found.end() < file.durable_bytes);
-    // Of the other family.
+    // A database of the other family.
     let directory = FaultyDirectory::new();
     drop(Database::open_in(Arc::new(directory.clone()), options().scheme(Scheme::Si)).unwrap());
     let of: Arc<dyn Directory> = Arc::new(directory);

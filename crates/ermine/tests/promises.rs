@@ -1,6 +1,7 @@
-//! Goal: a transaction that has promised to commit does, whatever others do meanwhile, and holds up nothing but writers of what it has read.
-//! Method: single cases, one after the other, under every scheme that keeps versions; histories with threads are in `concurrent`, schedules in
-//! `schedules`.
+//! Goal: a transaction that has promised to commit does so, whatever other transactions do meanwhile, and holds up only
+//! writers of what it has read.
+//! Method: single cases, one after the other, under every scheme that keeps versions; histories with threads are in
+//! `concurrent`, schedules in `schedules`.
 
 use ermine::{AbortKind, Database, Isolation, Options, Result, RowLock, Scheme, Stamp, Table, Transaction, TxnOptions};
 
@@ -21,7 +22,7 @@ fn begin(db: &Database) -> Transaction<'_> {
     db.begin(TxnOptions::default()).unwrap()
 }
 
-/// One attempt to write a row.
+/// Makes one attempt to write a row.
 fn write(db: &Database, rows: &Rows, key: u64) -> Result<Stamp> {
     let txn = begin(db);
     txn.put(rows, &key, &7)?;
@@ -57,10 +58,10 @@ fn what_was_read_is_held_until_the_end() {
             for free in [0, 2, 49, 60, 999, 1001] {
                 assert!(!is_refused(write(&db, &rows, free)), "{scheme}: {free}");
             }
-            // Of a lower level, too.
+            // A transaction of a lower level is refused, too.
             let other = db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap();
             assert!(is_refused(other.put(&rows, &55, &1)), "{scheme}");
-            // Readers see what was before.
+            // Readers see the state before.
             let reader = begin(&db);
             assert_eq!((reader.get(&rows, &100).unwrap(), reader.get(&rows, &55).unwrap()), (Some(0), Some(0)));
             reader.commit().unwrap();
@@ -87,7 +88,7 @@ fn who_has_written_before_the_promise_loses_at_the_commit() {
         writer.put(&rows, &1, &1).unwrap();
         inserter.insert(&rows, &100, &1).unwrap();
         let promised = txn.promise().unwrap();
-        // Without a snapshot it is not known what was seen of a range that something has come into.
+        // Without a snapshot it is not known what the transaction saw of a range into which a row was inserted.
         assert_eq!(promised, scheme.reads_snapshot(), "{scheme}");
         if promised {
             assert!(is_refused(writer.commit()) && is_refused(inserter.commit()), "{scheme}");
@@ -106,11 +107,11 @@ fn what_was_overwritten_is_not_promised() {
             txn.scan(&rows, 50..200).collect().unwrap();
             write(&db, &rows, change).unwrap();
             assert!(!txn.promise().unwrap(), "{scheme}: {change}");
-            // It holds nothing then.
+            // The refused transaction holds nothing.
             write(&db, &rows, 1).unwrap();
             drop(txn);
         }
-        // Of those that have promised to commit, as well.
+        // The same holds between transactions that have promised to commit.
         let (one, other) = (begin(&db), begin(&db));
         one.get(&rows, &1).unwrap();
         one.put(&rows, &2, &1).unwrap();
@@ -118,7 +119,7 @@ fn what_was_overwritten_is_not_promised() {
         other.put(&rows, &1, &1).unwrap();
         assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}");
         one.commit().unwrap();
-        // What comes into a range, as well: seen on its way or not.
+        // It holds as well for rows inserted into a range, whether the reader met them in flight or not.
         for (key, is_seen) in [(350, false), (360, true)] {
             let (one, other) = (begin(&db), begin(&db));
             let look = || assert!(other.scan(&rows, 300..400).collect().unwrap().iter().all(|(found, _)| *found < key));
@@ -141,7 +142,7 @@ fn what_was_overwritten_is_not_promised() {
     }
 }
 
-/// Reads that leave no trace but in their table hold all of it.
+/// Reads that are tracked only in their table hold all of it.
 #[test]
 fn untracked_reads_hold_their_table() {
     for scheme in [Scheme::SiSsn, Scheme::SiSsi] {
@@ -159,7 +160,7 @@ fn untracked_reads_hold_their_table() {
             write(&db, &others, 1).unwrap();
             txn.commit().unwrap();
             write(&db, &rows, 9).unwrap();
-            // A writer that has promised before will push at its commit.
+            // A writer that promised earlier pushes at its commit.
             for isolation in [Isolation::Scheme, Isolation::Snapshot] {
                 let (reader, writer) = (begin(&db), db.begin(TxnOptions::default().isolation(isolation)).unwrap());
                 reader.get(&rows, &2).unwrap();

@@ -1,9 +1,10 @@
-//! Goal: `Database::run` returns, whatever other transactions do, and gets through within a known number of attempts where they
-//! run through as well.
+//! Goal: `Database::run` returns, whatever other transactions do, and gets through within a known number of attempts if
+//! the others run through it as well.
 //!
 //! Method. A transaction that the test drives stays open in the middle while another one is run: that must end with
-//! `Error::GaveUp` after exactly as many attempts as were asked for. A test that hangs has found a wait without an end. Threads that
-//! meet in one row count the attempts that each transaction needs; no test looks at how long anything took.
+//! `Error::GaveUp` after exactly as many attempts as were asked for. A test that hangs has found a wait without an end.
+//! Threads that meet in one row count the attempts that each transaction needs; no test measures how long anything
+//! took.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,7 +18,7 @@ use std::{
 
 use ermine::{Abort, Access, AccessSet, Database, Error, Job, Options, Scheme, Table, Transaction, TxnOptions};
 
-/// Attempts of a transaction that cannot get through; more than run together.
+/// Attempts of a transaction that cannot get through; more than are made beside other transactions.
 const ATTEMPTS: u32 = 16;
 
 /// The 13th attempt runs alone (`Database::run`).
@@ -34,7 +35,7 @@ fn impatient(scheme: Scheme) -> Options {
     Options::default().scheme(scheme).wait_max(Duration::from_millis(1)).attempts_max(ATTEMPTS)
 }
 
-/// A transaction that has written row 1 and stays open.
+/// Returns a transaction that has written row 1 and stays open.
 fn left_open<'d>(database: &'d Database, table: &Table<u64, i64>) -> Transaction<'d> {
     let txn = database.begin(TxnOptions::default()).unwrap();
     txn.put(table, &1, &1).unwrap();
@@ -125,7 +126,7 @@ fn a_run_inside_of_a_run_is_refused() {
                 txn.put(&table, &1, &1)?;
                 let inner = database.run(|txn| txn.put(&table, &1, &2));
                 assert!(matches!(inner, Err(Error::Nested(_))), "{scheme}: {inner:?}");
-                // Another database is none of its business.
+                // Another database is not affected.
                 other.run(|txn| txn.put(&rows, &1, &3))
             })
             .unwrap_or_else(|error| panic!("{scheme}: {error}"));
@@ -142,7 +143,7 @@ fn after_a_body_that_panics_transactions_run_as_before() {
     database.run(|txn| txn.put(&table, &1, &1)).unwrap();
 }
 
-/// Adds one to a row, giving others time to come in between.
+/// Adds one to a row, with time for others to run in between.
 struct Add<'t> {
     table: &'t Table<u64, i64>,
     attempts: u32,
@@ -162,7 +163,7 @@ impl Job for Add<'_> {
     fn lost(&mut self, _: &Abort) {}
 }
 
-/// The bound holds where an attempt ends within `wait_max`: it is made so long that it always does.
+/// The bound holds where an attempt ends within `wait_max`, which is long enough here for every attempt.
 #[test]
 fn a_transaction_commits_at_the_latest_when_it_runs_alone() {
     const THREADS: usize = 6;
@@ -195,7 +196,8 @@ fn no_attempts_are_refused() {
     assert!(matches!(Database::open_in_memory(Options::default().attempts_max(0)), Err(Error::Options(_))));
 }
 
-/// A body may return what it holds: a lock, memory. What a lost attempt returned must not stand in the way of the next one.
+/// A body may return an object that holds a lock, or memory. The result of a lost attempt must not stand in the way of
+/// the next one.
 #[test]
 fn what_a_lost_attempt_has_returned_is_let_go() {
     for scheme in [Scheme::Silo, Scheme::MvOcc] {

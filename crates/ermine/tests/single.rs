@@ -1,7 +1,7 @@
-//! Goal: what rows with one version must not get wrong, told step by step.
+//! Goal: each fault that rows with one version invite is avoided, shown step by step.
 //!
-//! Method: transactions that one thread drives, each test the shortest way to a fault that was there once; and threads for as
-//! long as it takes.
+//! Method: transactions that one thread drives, each test the shortest way to a fault that once existed; and threads,
+//! for as long as they need.
 
 use std::{
     sync::{
@@ -14,12 +14,12 @@ use std::{
 
 use ermine::{AbortKind, Database, Error, Options, Result, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness};
 
-/// The schemes whose rows have one version.
+/// Returns the schemes whose rows have one version.
 fn single_version_schemes() -> impl Iterator<Item = Scheme> {
     Scheme::ALL.into_iter().filter(|scheme| !scheme.has_versions())
 }
 
-/// A database in which nobody waits: one thread drives all.
+/// Returns a database in which no transaction waits: one thread drives all.
 fn impatient(scheme: Scheme) -> Database {
     Database::open_in_memory(Options::default().scheme(scheme).wait_max(Duration::ZERO)).unwrap()
 }
@@ -32,8 +32,8 @@ fn table(database: &Database, uniqueness: Uniqueness) -> (Table<u64, u64>, ByVal
     (table, by_value)
 }
 
-/// A row is overwritten with the unique key that it has, so nobody looks for a twin. Before the commit it gets another one, and
-/// another row takes the one that it had.
+/// A row is overwritten with the unique key that it has, so the transaction does not look for a twin. Before its commit
+/// the row gets another key, and another row takes the old one.
 #[test]
 fn a_unique_key_that_a_row_has_lost_meanwhile_is_not_given_back() {
     let database = impatient(Scheme::Silo);
@@ -48,7 +48,8 @@ fn a_unique_key_that_a_row_has_lost_meanwhile_is_not_given_back() {
     assert_eq!(rows, [(2, 10), (1, 11)]);
 }
 
-/// A transaction has looked for a key, found nothing, and inserts it. Another one finds its record, without a row, and writes it.
+/// A transaction has looked for a key, found nothing, and inserts it. Another one finds its record, without a row, and
+/// writes it.
 #[test]
 fn an_own_insert_does_not_cover_a_row_that_another_one_puts_there() {
     let database = impatient(Scheme::Silo);
@@ -61,7 +62,8 @@ fn an_own_insert_does_not_cover_a_row_that_another_one_puts_there() {
     assert_eq!(database.run(|txn| txn.get(&table, &1)).unwrap(), Some(20));
 }
 
-/// Two write the same value to a row, and the one that has put the index entry there rolls back and takes it along.
+/// Two transactions write the same value to a row, and the one that has put the index entry there rolls back and
+/// removes the entry.
 #[test]
 fn an_entry_that_another_writer_takes_back_hides_no_own_row() {
     let database = impatient(Scheme::Silo);
@@ -76,7 +78,8 @@ fn an_entry_that_another_writer_takes_back_hides_no_own_row() {
     assert!(seen == [(1, 20)] || committed.is_err(), "committed without having seen its own row: {seen:?}");
 }
 
-/// As above, and then the entry is not needed any more, or put there again, because it writes the row once more.
+/// As above, and then the second transaction writes the row once more, so that it no longer needs the entry, or inserts
+/// it again.
 #[test]
 fn an_own_row_that_was_missed_stays_missed_whatever_is_written_then() {
     type Then = fn(&ermine::Transaction<'_>, &Table<u64, u64>) -> Result<()>;
@@ -98,8 +101,8 @@ fn an_own_row_that_was_missed_stays_missed_whatever_is_written_then() {
     }
 }
 
-/// A row is overwritten with the value that it has, so its index entry is there. Before the commit it is deleted; the commit puts the
-/// entry there again, finds that something else has changed, and takes it back.
+/// A row is overwritten with the value that it has, so its index entry exists. Before the commit the row is deleted;
+/// the commit inserts the entry again, finds that something else has changed, and removes it.
 #[test]
 fn an_entry_that_a_failed_commit_has_put_there_is_taken_back() {
     let database = impatient(Scheme::Silo);
@@ -122,8 +125,8 @@ fn an_entry_that_a_failed_commit_has_put_there_is_taken_back() {
     again.commit().unwrap();
 }
 
-/// A row is deleted that somebody else is going to write, and another one is going to write it when it is deleted: its key does not
-/// leave the index before they have ended.
+/// A row that one transaction is going to write is deleted, and once it is deleted another one is going to write it:
+/// its key does not leave the index before both have ended.
 #[test]
 fn a_key_that_somebody_is_going_to_write_does_not_leave() {
     for scheme in [Scheme::Silo, Scheme::Serial] {
@@ -131,7 +134,7 @@ fn a_key_that_somebody_is_going_to_write_does_not_leave() {
         let (table, by_value) = table(&database, Uniqueness::NonUnique);
         for key in 0..10 {
             database.run(|txn| txn.insert(&table, &key, &10)).unwrap();
-            // A worker that is idle afterwards, so that it can be looked after in the background.
+            // So that a worker is idle afterwards, which maintenance can serve in the background.
             let early = (scheme == Scheme::Silo).then(|| database.begin(TxnOptions::default()).unwrap());
             early.iter().for_each(|early| early.put(&table, &key, &20).unwrap());
             database.run(|txn| txn.delete(&table, &key)).unwrap();
@@ -153,7 +156,8 @@ fn a_key_that_somebody_is_going_to_write_does_not_leave() {
     }
 }
 
-/// What snapshots show that were begun between the writes of others, until the last one has ended.
+/// Snapshots that were begun between the writes of other transactions, and the rows they show until the last one has
+/// ended.
 #[test]
 fn snapshots_show_rows_as_they_were() {
     for scheme in single_version_schemes().filter(|scheme| scheme.has_snapshots()) {
@@ -172,13 +176,13 @@ fn snapshots_show_rows_as_they_were() {
         then(&[(1, 10), (2, 21), (3, 30), (4, 40), (5, 50)]);
         write(&|txn| (1..=5).try_for_each(|key| txn.delete(&table, &key).map(drop)));
         then(&[]);
-        // Somebody adds an entry that a snapshot needs, and takes it back.
+        // A transaction adds an entry that a snapshot needs, and rolls back.
         let undone = database.begin(TxnOptions::default()).unwrap();
         undone.put(&table, &1, &11).unwrap();
         undone.rollback();
         write(&|txn| txn.insert(&table, &3, &33));
         let all = [(1, 10), (2, 20), (3, 30), (4, 40)];
-        // The second one first, then the rest.
+        // The second snapshot first, then the rest.
         open.swap(0, 1);
         while !open.is_empty() {
             for _ in 0..200 {
@@ -205,7 +209,7 @@ fn snapshots_show_rows_as_they_were() {
     }
 }
 
-/// A row gets a value back whose index entry is there for a snapshot only, which ends before the transaction does.
+/// A row gets back a value whose index entry exists for a snapshot only, which ends before the transaction does.
 #[test]
 fn an_entry_that_leaves_with_a_snapshot_hides_no_own_row() {
     for scheme in single_version_schemes().filter(|scheme| scheme.has_snapshots()) {
@@ -229,7 +233,7 @@ fn reversed(rows: &[(u64, u64)]) -> Vec<(u64, u64)> {
     rows.iter().rev().copied().collect()
 }
 
-/// Under the schemes where an old epoch is no serial prefix, asking for a snapshot is refused, in words.
+/// Under schemes whose old epochs are no serial prefix, a request for a snapshot is refused with a message.
 #[test]
 fn without_snapshots_the_error_says_so() {
     let database = impatient(Scheme::Sto);
@@ -237,8 +241,8 @@ fn without_snapshots_the_error_says_so() {
     assert!(error.to_string().contains("sto has no snapshots"), "{error}");
 }
 
-/// A young transaction finds nothing. An older one inserts there and comes too late, and leaves its record in the index, without
-/// a row. One that is older still finds that record, which the young one has never met.
+/// A young transaction finds nothing. An older one inserts there and comes too late, and leaves its record in the
+/// index, without a row. A still older one finds that record, which the young one has never met.
 #[test]
 fn the_record_of_an_insert_that_came_too_late_hides_nobody_who_looked_before() {
     for scheme in [Scheme::Sto, Scheme::Sto32, Scheme::Tso] {
@@ -254,7 +258,7 @@ fn the_record_of_an_insert_that_came_too_late_hides_nobody_who_looked_before() {
     }
 }
 
-/// Every thread gets its share through, whatever shape its transactions have, on rows that everybody wants.
+/// Every thread gets its share through, whatever shape its transactions have, on rows that all threads write.
 #[test]
 fn nobody_starves_on_hot_rows() {
     const THREADS: u64 = 8;
@@ -279,7 +283,7 @@ fn nobody_starves_on_hot_rows() {
                                 let value = txn.get(table, &key)?.expect("rows stay");
                                 txn.put(table, &key, &(value + 1)).map(|()| 1)
                             }
-                            // All rows in an order of one's own.
+                            // All rows, in an order that depends on the thread.
                             2 => {
                                 (0..ROWS).try_for_each(|at| {
                                     let key = if number % 2 == 0 { at } else { ROWS - 1 - at };
@@ -294,7 +298,7 @@ fn nobody_starves_on_hot_rows() {
                                 let row = rows.iter().find(|row| row.0 == other).expect("rows stay");
                                 txn.put(table, &other, &(row.1 + 1)).map(|()| 1)
                             }
-                            // A row that comes and goes between the others' ranges, and the other index.
+                            // A row that is inserted into and deleted from the others' ranges, and the other index.
                             _ => {
                                 txn.scan_by(by_value, ..).limit(3).collect()?;
                                 if !txn.delete(table, &(ROWS + number))? {
@@ -315,8 +319,8 @@ fn nobody_starves_on_hot_rows() {
     }
 }
 
-/// Timestamps are used up again and again: each time all transactions end, all records are set back, and counting begins anew.
-/// No increment is lost, whichever side of that it falls on, and no row is missed by whoever looks for it.
+/// Timestamps are used up repeatedly: each time all transactions end, all records are reset, and counting begins anew.
+/// No increment is lost, whether it comes before or after that, and no lookup misses a row.
 #[test]
 fn timestamps_begin_anew_beside_running_transactions() {
     const THREADS: u64 = 8;
@@ -346,7 +350,7 @@ fn timestamps_begin_anew_beside_running_transactions() {
     assert_eq!(rows.len() as u64, 4 + THREADS * 200);
 }
 
-/// What is refused is refused as a lost conflict, which may be run again.
+/// A refused operation is reported as a lost conflict, which may be run again.
 #[test]
 fn whoever_may_not_wait_loses() {
     for scheme in single_version_schemes().filter(|&scheme| scheme != Scheme::Silo) {

@@ -1,7 +1,7 @@
-//! Goal: tables are listed, renamed and dropped while transactions run, in both storage families; what a dropped table had is freed, in
-//! memory and in files, and no earlier.
-//! Method: single steps with their effects; then threads that use tables which others drop and rename, where any error but that of a
-//! dropped table, any wrong value and any access to freed memory (debug builds overwrite it) is a fault.
+//! Goal: tables are listed, renamed and dropped while transactions run, in both storage families; the memory and files
+//! of a dropped table are freed, and no earlier than allowed.
+//! Method: single steps with their effects; then threads that use tables which others drop and rename, where any error
+//! but that of a dropped table, any wrong value and any access to freed memory (debug builds overwrite it) is a fault.
 
 use std::{
     sync::{
@@ -50,7 +50,7 @@ fn verify(directory: FaultyDirectory, scheme: Scheme) {
     assert!(found.findings.is_empty(), "{scheme} {found:?}");
 }
 
-/// Waits for the background, as many looks as it takes.
+/// Waits for work in the background, and checks until it is done.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..100_000 {
         if is_so() {
@@ -183,7 +183,7 @@ fn what_a_transaction_has_seen_of_a_dropped_table_stays_until_it_ends() {
         assert!(db.drop_table("t").unwrap());
         refused(reader.view(&table, &1));
         writer.commit().unwrap();
-        // Whatever is freed is used by these.
+        // These tables use whatever memory is freed.
         let filled = db.table::<u64, Vec<u8>>("filled").unwrap();
         for round in 0..20u8 {
             db.run(|txn| (0..500).try_for_each(|key| txn.put(&filled, &key, &[round; 100]))).unwrap();
@@ -217,7 +217,7 @@ fn addresses_of_dropped_tables_are_given_back() {
             let table = loop {
                 match db.table::<u64, u64>("t") {
                     Ok(table) => break table,
-                    // Not freed yet.
+                    // The address space is not freed yet.
                     Err(Error::Limit(_)) => thread::sleep(Duration::from_millis(1)),
                     Err(other) => panic!("{other}"),
                 }
@@ -259,7 +259,7 @@ fn rows_that_were_not_loaded_go_with_their_table() {
         db.run(|txn| (0..3000).try_for_each(|key| txn.put(&table, &key, &[1; 50]))).unwrap();
         drop(db);
         let db = open(&directory, Scheme::SiSsn);
-        // Perhaps before the loader has come to its rows.
+        // Possibly before the loader has reached its rows.
         assert!(db.drop_table("t").unwrap());
         until("nothing is left to load", || db.statistics().unloaded_rows == 0);
     }
@@ -291,7 +291,7 @@ fn tables_come_and_go_under_transactions() {
         let (stop, dropped, written) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         let open = |name: &str| -> Result<_, Error> {
             let table: Table<u64, Vec<u8>> = db.table(name)?;
-            // Where the table has rows, the index is there already.
+            // If the table has rows, the index exists already.
             let index = db.index(&table, "by first", Uniqueness::NonUnique, |_, value| value[0])?;
             Ok((table, index))
         };
@@ -332,7 +332,7 @@ fn tables_come_and_go_under_transactions() {
                     0 => drop(db.rename_table(name(), name())),
                     _ => _ = dropped.fetch_add(u64::from(db.drop_table(name()).unwrap()), Ordering::Relaxed),
                 }
-                // Some transactions get through in between.
+                // Some transactions commit in between.
                 let before = written.load(Ordering::Relaxed);
                 until("transactions go on", || written.load(Ordering::Relaxed) > before + 3);
             }
@@ -346,7 +346,7 @@ fn tables_come_and_go_under_transactions() {
     }
 }
 
-/// Values that grow leave free memory of all the sizes that they have had: it must serve the next ones.
+/// Values that grow free memory of all the sizes that they have had: it must serve the next ones.
 #[test]
 fn memory_follows_values_that_grow() {
     for scheme in SCHEMES {
@@ -362,11 +362,12 @@ fn memory_follows_values_that_grow() {
         let mut most = 0;
         for size in (40..=400).step_by(24) {
             write(size);
-            // The background comes to it.
+            // Leaves time for the work in the background.
             thread::sleep(Duration::from_millis(200));
             most = most.max(db.statistics().version_bytes);
         }
-        // Header and value of the last size; and what the versions of a step and what is not worth a sweep take.
+        // Header and value of the last size; in addition memory is taken by the versions of a step, and by chunks not
+        // worth a sweep.
         let last = rows * (400 + 64);
         assert!(most < 4 * last, "{scheme}: {most} bytes at most, {last} in use at the end");
     }

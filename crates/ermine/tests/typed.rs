@@ -1,6 +1,8 @@
-//! Goal: a typed table says the truth about its bytes. A handle is refused by every other database; a value type or key function that
-//! is not the one that wrote the rows is an error with what to do; rows of older versions of a type stay readable.
-//! Method: databases of one scheme of each family are written, closed, and opened again with other types of the same name.
+//! Goal: a typed table reports its bytes correctly. A handle is refused by every other database; a value type or key
+//! function that is not the one that wrote the rows is an error with advice; rows of older versions of a type stay
+//! readable.
+//! Method: databases of one scheme of each family are written, closed, and opened again with other types of the same
+//! name.
 
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ fn open(directory: &FaultyDirectory, scheme: Scheme) -> Database {
     Database::open_in(Arc::new(directory.clone()), options(scheme)).unwrap()
 }
 
-/// The message of a refusal that is about the schema.
+/// Returns the message of a refusal that concerns the schema.
 fn refused<T>(result: Result<T, Error>) -> String {
     match result {
         Err(Error::Schema(message)) => message,
@@ -38,7 +40,7 @@ fn a_handle_is_refused_by_every_other_database() {
         let (one, two) =
             (Database::open_in_memory(options(scheme)).unwrap(), Database::open_in_memory(options(scheme)).unwrap());
         let own = one.table::<u64, String>("names").unwrap();
-        // The same number of a table.
+        // A table with the same number.
         let foreign = two.table::<u64, i64>("balances").unwrap();
         let by_balance = two.index(&foreign, "by balance", Uniqueness::NonUnique, |_, balance| balance).unwrap();
         one.run(|txn| txn.put(&own, &1, "ada")).unwrap();
@@ -89,7 +91,7 @@ fn declared_keys_and_sequences_are_of_one_database() {
     refused(numbers.next(&two));
 }
 
-/// Each module is a program with its idea of `Customer` and `Account`.
+/// Each module is a program with its own definitions of `Customer` and `Account`.
 mod first {
     use super::*;
 
@@ -243,7 +245,7 @@ fn rows_of_older_versions_are_read_beside_new_ones() {
         let db = open(&directory, scheme);
         let message = refused(db.table::<u64, first::Customer>("customers"));
         assert!(message.contains("version 2") && message.contains("newer program"), "{message}");
-        // Three generations in one table, one of them never written.
+        // Three generations of a type in one table, one of them never written.
         let customers = db.table::<u64, third::Customer>("customers").unwrap();
         let third = third::Customer { names: vec!["x".into(), "y".into()], city: "z".into() };
         db.run(|txn| txn.put(&customers, &0, &third)).unwrap();
@@ -290,7 +292,7 @@ fn another_key_function_is_refused() {
         };
         let (db, table, _) = open_with(1, |value| value % 10).unwrap();
         db.run(|txn| (0..1000).try_for_each(|key| txn.put(&table, &key, &(key * 7)))).unwrap();
-        // Entries that are superseded, and keys that are gone, do not count.
+        // Superseded entries and deleted keys do not count.
         db.run(|txn| txn.put(&table, &5, &6)).unwrap();
         db.run(|txn| txn.delete(&table, &999)).unwrap();
         drop((db, table));

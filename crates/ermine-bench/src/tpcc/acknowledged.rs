@@ -1,7 +1,8 @@
-//! Orders that were acknowledged: written down as they are, and looked for in a database that was opened again.
+//! Orders that were acknowledged: written down at once, and looked up in a database that was opened again.
 //!
-//! A line an order: warehouse, district, order, and how many lines it has, with spaces between. An order is written when its
-//! commit is acknowledged, never before, and in one write, so that a process that is killed leaves at most its last line cut.
+//! One line per order: warehouse, district, order, and its number of lines, separated by spaces. An order is written
+//! when its commit is acknowledged, never before, and in one write, so that a process that is killed leaves at most its
+//! last line cut.
 
 use std::{
     fmt,
@@ -22,11 +23,11 @@ use crate::{Error, Result, verdict::Verdict};
 pub struct AcknowledgedOrder {
     /// Its key.
     pub key: OrderKey,
-    /// How many lines it has.
+    /// Number of its lines.
     pub lines: u8,
 }
 
-/// Where acknowledged orders are written.
+/// Sink for acknowledged orders.
 #[derive(Clone)]
 pub struct OrderSink(Arc<Mutex<dyn Write + Send>>);
 
@@ -36,7 +37,7 @@ impl OrderSink {
         Self(Arc::new(Mutex::new(out)))
     }
 
-    /// Writes to a file, behind what it has; `-` is the standard output.
+    /// Appends to a file; `-` is the standard output.
     pub fn to_path(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::new(io::stdout()));
@@ -60,7 +61,7 @@ impl fmt::Debug for OrderSink {
     }
 }
 
-/// Reads what a sink has written; a last line that was cut is left out.
+/// Reads the output of a sink; a last line that was cut is left out.
 pub fn read_acknowledged(path: &Path) -> Result<Vec<AcknowledgedOrder>> {
     let failed = |error: &dyn fmt::Display| Error::Usage(format!("{}: {error}", path.display()));
     let mut input = BufReader::new(File::open(path).map_err(|error| failed(&error))?);
@@ -83,7 +84,7 @@ fn parse(line: &str) -> Option<AcknowledgedOrder> {
 /// The name of the condition.
 const CONDITION: &str = "acknowledged";
 
-/// Whether every one of `orders` is there with all its lines.
+/// Checks that every one of `orders` exists with all its lines.
 pub fn check_acknowledged(db: &Database, tables: &Tables, orders: &[AcknowledgedOrder]) -> ermine::Result<Verdict> {
     let mut verdict = Verdict::new(CONDITION, "every acknowledged order is there with its lines");
     let txn = db.begin(TxnOptions::read_only())?;

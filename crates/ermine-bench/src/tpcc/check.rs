@@ -1,4 +1,4 @@
-//! The consistency conditions: reading the database, in one snapshot.
+//! Reads the database in one snapshot for the consistency conditions.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -62,7 +62,7 @@ pub fn check(
 pub(super) const CREDIT: &str = "credit";
 const CREDIT_STATEMENT: &str = "an order was accepted under the last credit check that had not seen it";
 
-/// The credit checks of a district by customer, in order: the newest order that each saw.
+/// The credit checks of a district by customer, in order: the newest order that each check saw.
 fn read_checks(
     txn: &Transaction<'_>,
     tables: &CreditTables,
@@ -76,7 +76,7 @@ fn read_checks(
     Ok(checks)
 }
 
-/// What the conditions need of a district.
+/// Reads the facts about a district that the conditions need.
 fn read_district(txn: &Transaction<'_>, tables: &Tables, (w, d): (u32, u8)) -> ermine::Result<Option<DistrictFacts>> {
     let Some(row) = txn.view(&tables.district, &(w, d))? else { return Ok(None) };
     let mut facts = DistrictFacts::new((w, d), row);
@@ -121,7 +121,7 @@ fn check_indexes(
     Ok(())
 }
 
-/// Rows of a range.
+/// Number of rows in a range.
 fn count<K: ermine::Key, V: ermine::Value>(
     txn: &Transaction<'_>,
     table: &ermine::Table<K, V>,

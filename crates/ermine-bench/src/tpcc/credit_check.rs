@@ -1,9 +1,10 @@
 //! Credit-Check: is a customer's credit still good? (TPC-C++; Cahill, "Serializable Isolation for Snapshot Databases",
-//! 5.3.) Only in the mix of that name: plain TPC-C is serializable under snapshot isolation and thus proves nothing about
-//! certifiers; with this transaction it is not.
+//! 5.3.) Only in the mix of that name: plain TPC-C is serializable under snapshot isolation and thus proves nothing
+//! about certifiers; with this transaction it is not.
 //!
-//! It reads the customer's balance and limit, sums up the customer's orders that are not delivered, and writes whether the
-//! credit is good ("GC") or bad ("BC"). Between a check C and the others there are these anti-dependencies:
+//! It reads the customer's balance and limit, sums up the customer's orders that are not delivered, and writes whether
+//! the credit is good ("GC") or bad ("BC"). Between a check C and the other transactions there are these
+//! anti-dependencies:
 //!
 //! ```text
 //!     New-Order --- reads the status that C writes --->  C  --- misses the order ---> New-Order
@@ -11,14 +12,14 @@
 //!                                                        C  --- the same, and NEW_ORDER ---> Delivery
 //! ```
 //!
-//! The status must not stand in CUSTOMER: there C and Payment would write the same row, the first updater would win, and
-//! snapshot isolation would never show the cycles. It stands in a table of its own, `customer_credit`, which New-Order and
-//! Payment read and only C writes, so that New-Order and C are a write skew like any other.
+//! The status must not be stored in CUSTOMER: there C and Payment would write the same row, the first updater would
+//! win, and snapshot isolation would never show the cycles. It is stored in a table of its own, `customer_credit`,
+//! which New-Order and Payment read and only C writes, so that New-Order and C are a write skew like any other.
 //!
-//! So that the anomaly can be counted without a checker, C numbers the checks of a customer and notes the newest order that
-//! it saw, in the table `credit_check`; an order notes the number of the check whose status it was accepted under (modulo
-//! 256, in a byte of its row). In a serial history an order comes right after the last check that had not seen it: see
-//! [`accepted_under`].
+//! So that the anomaly can be counted without a checker, C numbers the checks of a customer and notes the newest order
+//! that it saw, in the table `credit_check`; an order notes the number of the check whose status it was accepted under
+//! (modulo 256, in a byte of its row). In a serial history an order comes right after the last check that had not seen
+//! it: see [`accepted_under`].
 
 use std::ops::ControlFlow;
 
@@ -30,7 +31,7 @@ use super::{
 };
 use crate::{pause::Pause, random::Random};
 
-/// What one Credit-Check is about.
+/// Input of a Credit-Check.
 #[derive(Clone, Debug)]
 pub struct CreditCheckInput {
     w_id: u32,
@@ -39,7 +40,7 @@ pub struct CreditCheckInput {
 }
 
 impl CreditCheckInput {
-    /// A random check at warehouse `home`.
+    /// Draws a random check at warehouse `home`.
     pub fn draw(business: &Business, home: u32, random: &mut Random) -> Self {
         Self { w_id: home, d_id: business.district(random), c_id: business.customer(random) }
     }
@@ -47,18 +48,18 @@ impl CreditCheckInput {
 
 /// The transaction.
 pub struct CreditCheck<'a> {
-    /// Where; with the tables of this mix.
+    /// The tables of this mix.
     pub tables: &'a Tables,
-    /// What.
+    /// The input.
     pub input: CreditCheckInput,
-    /// Between what it reads and what it writes.
+    /// Pause between the reads and the write.
     pub pause: Pause,
 }
 
 /// A customer's orders that are not delivered.
 #[derive(Default)]
 struct Outstanding {
-    /// Cents.
+    /// In cents.
     amount: i64,
     /// The newest order, delivered or not.
     newest_o_id: u32,
@@ -91,7 +92,7 @@ impl Job for CreditCheck<'_> {
 }
 
 impl CreditCheck<'_> {
-    /// Walks back over the customer's orders to the first that is delivered: those before it are, too.
+    /// Walks back over the customer's orders to the first that is delivered: all orders before it are delivered, too.
     fn outstanding<A: Access>(&self, txn: &Transaction<'_, A>) -> Result<Outstanding, Failure> {
         let tables = self.tables;
         let &CreditCheckInput { w_id, d_id, c_id } = &self.input;
@@ -112,8 +113,8 @@ impl CreditCheck<'_> {
     }
 }
 
-/// The number, modulo 256, of the check that an order was accepted under in every serial history: of the last one that had
-/// not seen it. `newest` has the newest order that each of the customer's checks saw, in their order.
+/// The number, modulo 256, of the check that an order was accepted under in every serial history: the last check that
+/// had not seen it. `newest` has the newest order that each of the customer's checks saw, in the order of the checks.
 pub(super) fn accepted_under(o_id: u32, newest: &[u32]) -> u8 {
     newest.partition_point(|&newest| newest < o_id) as u8
 }

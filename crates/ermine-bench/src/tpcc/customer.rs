@@ -1,4 +1,4 @@
-//! Finding the customer of a transaction: by number, or by last name (clauses 2.5.2.2, 2.6.2.2).
+//! Finds the customer of a transaction: by number, or by last name (clauses 2.5.2.2, 2.6.2.2).
 
 use ermine::{Access, Transaction, prefix};
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use super::{
 use crate::random::Random;
 use std::ops::ControlFlow;
 
-/// How a customer is named.
+/// How a transaction identifies its customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     /// By number.
@@ -21,7 +21,7 @@ pub enum Pick {
 }
 
 impl Pick {
-    /// 60 % by last name, 40 % by number, both non-uniformly.
+    /// Draws 60 % by last name, 40 % by number, both non-uniformly.
     pub(super) fn draw(business: &Business, random: &mut Random) -> Self {
         if random.percent(60) {
             let names = u64::from(business.scale.last_names);
@@ -32,7 +32,7 @@ impl Pick {
     }
 }
 
-/// The customer's number and row.
+/// Finds the customer's number and row.
 pub(super) fn find<'t, A: Access>(
     txn: &'t Transaction<'_, A>,
     tables: &Tables,
@@ -45,7 +45,7 @@ pub(super) fn find<'t, A: Access>(
             Ok((c, row))
         }
         Pick::LastName(number) => {
-            // Three of 3000 on average, about a dozen under the most frequent names.
+            // Three of 3000 customers on average, about a dozen under the most frequent names.
             let mut namesakes = SmallVec::<[(u32, &Customer); 32]>::new();
             let named = prefix((w, d, last_name(number).0));
             txn.scan_by(&tables.customer_by_name, named).for_each(|(_, _, c), row| {

@@ -1,7 +1,7 @@
 //! Delivery: every district of a warehouse delivers its oldest order (clause 2.7).
 //!
-//! The rules let it be queued for a background worker and be one transaction or ten. Here it is one transaction of ten
-//! districts, run by the thread that drew it: the hardest form for concurrency control.
+//! The rules allow queueing it for a background worker, and running it as one transaction or ten. Here it is one
+//! transaction of ten districts, run by the thread that drew it: the hardest form for concurrency control.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::random::Random;
 
-/// What one Delivery is about.
+/// Input of a Delivery.
 #[derive(Clone, Debug)]
 pub struct DeliveryInput {
     w_id: u32,
@@ -23,7 +23,7 @@ pub struct DeliveryInput {
 }
 
 impl DeliveryInput {
-    /// A random delivery of warehouse `home`.
+    /// Draws a random delivery of warehouse `home`.
     pub fn draw(_: &Business, home: u32, delivery_d: u64, random: &mut Random) -> Self {
         Self { w_id: home, carrier_id: random.uniform(1..=10) as u8, delivery_d }
     }
@@ -31,9 +31,9 @@ impl DeliveryInput {
 
 /// The transaction.
 pub struct Delivery<'a> {
-    /// Where.
+    /// The tables.
     pub tables: &'a Tables,
-    /// What.
+    /// The input.
     pub input: DeliveryInput,
 }
 
@@ -67,7 +67,7 @@ impl Job for Delivery<'_> {
 }
 
 impl Delivery<'_> {
-    /// Takes the oldest order of a district off the list of those to deliver.
+    /// Deletes the oldest order of a district from NEW_ORDER, and returns its number.
     fn take_oldest<A: Access>(&self, txn: &Transaction<'_, A>, d_id: u8) -> Result<Option<u32>, Failure> {
         let w_id = self.input.w_id;
         loop {
@@ -77,14 +77,14 @@ impl Delivery<'_> {
                 Ok(ControlFlow::Break(()))
             })?;
             let Some(o_id) = oldest else { return Ok(None) };
-            // Under read committed another delivery may have taken it since the scan: then the next one.
+            // Under read committed another delivery may have deleted it since the scan: then the next one is tried.
             if txn.delete(&self.tables.new_order, &(w_id, d_id, o_id))? {
                 return Ok(Some(o_id));
             }
         }
     }
 
-    /// Marks an order and its lines as delivered; gives the sum of their amounts.
+    /// Marks an order and its lines as delivered; returns the sum of their amounts.
     fn deliver<A: Access>(
         &self,
         txn: &Transaction<'_, A>,

@@ -1,7 +1,8 @@
 //! A run: load, check, drive with many threads, check again.
 //!
-//! A thread draws a card, draws the inputs, runs the job, and counts, all in memory of its own. One clock reading a
-//! transaction: a latency lasts from the end of the one before, so it includes drawing the inputs, and all retries.
+//! A thread draws a card, draws the inputs, runs the job, and counts, all in memory of its own. The clock is read once
+//! per transaction: a latency is measured from the end of the transaction before, so it includes drawing the inputs,
+//! and all retries.
 
 use std::{
     path::PathBuf,
@@ -33,17 +34,17 @@ use crate::{
     tuning::Tuning,
 };
 
-/// Which warehouse a transaction belongs to.
+/// The warehouse that a transaction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Home {
-    /// Every thread has one for the whole run, as the rules have it.
+    /// Every thread has one warehouse for the whole run, as in the rules.
     Fixed,
-    /// Any, for each transaction: threads meet in the same districts.
+    /// Any warehouse, for each transaction: threads meet in the same districts.
     Random,
 }
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Concurrency control.
@@ -51,47 +52,47 @@ pub struct Options {
     pub scheme: Scheme,
     /// Threads; there may be more than cores.
     pub threads: usize,
-    /// Warehouses.
+    /// Number of warehouses.
     pub warehouses: u32,
-    /// Before anything counts.
+    /// Time before measuring starts.
     #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
     pub warmup: Duration,
-    /// What counts.
+    /// Measured time.
     #[serde(serialize_with = "seconds", rename = "measured_seconds")]
     pub measured: Duration,
-    /// Order lines in a hundred that are supplied by another warehouse; the rules say 1.
+    /// Percentage of order lines that are supplied by another warehouse; 1 in the rules.
     pub remote_percent: u32,
-    /// Home warehouses.
+    /// Choice of home warehouses.
     pub home: Home,
-    /// What follows a lost conflict.
+    /// Policy after a lost conflict.
     pub retry: Retry,
     /// Seed of data and inputs.
     pub seed: u64,
-    /// Rows a warehouse.
+    /// Numbers of rows per warehouse.
     pub scale: Scale,
     /// The shares of the transactions.
     pub mix: Mix,
-    /// Of a credit check, between what it reads and what it writes.
+    /// Pause of a credit check between its reads and its write.
     pub credit_pause: Pause,
-    /// Count aborts by shape.
+    /// Whether to count aborts by shape.
     pub explain_aborts: bool,
-    /// Where the database lives; in memory where that is not said.
+    /// Where the database is stored; in memory if not set.
     pub storage: Option<Storage>,
-    /// What of the engine is set.
+    /// Settings of the engine.
     pub tuning: Tuning,
-    /// Gets every new order that was acknowledged.
+    /// Receives every new order that was acknowledged.
     #[serde(skip)]
     pub acknowledge: Option<OrderSink>,
-    /// Orders that must be there when the database is opened: a file that a sink has written.
+    /// File written by a sink, with orders that must exist when the database is opened.
     #[serde(skip)]
     pub expect: Option<PathBuf>,
-    /// Is told what every transaction did, the loader's too.
+    /// Observes every transaction, the loader's too.
     #[serde(skip)]
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Options {
-    /// Says what cannot work.
+    /// Fails if the options cannot work.
     pub fn check(&self) -> crate::Result<()> {
         let usage = |why: &str| Err(crate::Error::Usage(why.into()));
         if self.threads == 0 || self.warehouses == 0 {
@@ -111,11 +112,11 @@ impl Options {
     }
 }
 
-/// What whoever watches a run is told.
+/// An event that is reported to the watcher of a run.
 pub enum Event<'a> {
-    /// The data of earlier runs is there.
+    /// The data of earlier runs has been opened.
     Opened(&'a Recovery),
-    /// The data is there.
+    /// The data has been loaded.
     Loaded(Duration, Memory),
     /// The conditions were checked.
     Checked(Moment, Duration, &'a [Verdict]),
@@ -163,7 +164,7 @@ pub fn drive(
     Ok(Summary::new(options, setting, load_time, [loaded_memory, run_memory], outcome, [after_load, after_run]))
 }
 
-/// Whether the data of an earlier run is that of these options.
+/// Checks that the data of an earlier run has the size that these options ask for.
 fn check_size(options: &Options, db: &Database, tables: &Tables) -> crate::Result<()> {
     let txn = db.begin(TxnOptions::read_only())?;
     let has = |w| txn.view(&tables.warehouse, &w).map(|row| row.is_some());
@@ -222,10 +223,10 @@ pub fn run(
     Ok(outcome)
 }
 
-/// What one thread has counted.
+/// Counts of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// By kind, in the order of [`Kind::ALL`].
+    /// Counts by kind, in the order of [`Kind::ALL`].
     pub(super) kinds: [KindTally; Kind::ALL.len()],
     /// Districts that had nothing to deliver.
     pub(super) skipped_districts: u64,
@@ -236,9 +237,9 @@ pub struct Tally {
 pub(super) struct KindTally {
     pub(super) committed: u64,
     pub(super) rolled_back: u64,
-    /// Failed on a key that another transaction had taken after a lost update: under `rc` only.
+    /// Transactions that failed on a key that another transaction had taken after a lost update: under `rc` only.
     pub(super) lost: u64,
-    /// Dropped after a lost conflict.
+    /// Transactions dropped after a lost conflict.
     pub(super) dropped: u64,
     /// Attempts that lost a conflict.
     pub(super) conflicts: Conflicts,
@@ -272,7 +273,7 @@ impl KindTally {
     }
 }
 
-/// One thread: all terminals of a warehouse, without their users' pauses.
+/// A thread that stands for all terminals of a warehouse, without their users' pauses.
 struct Terminal<'a> {
     db: &'a Database,
     tables: &'a Tables,
@@ -284,15 +285,15 @@ struct Terminal<'a> {
     random: Random,
     deck: Deck,
     clock: Clock,
-    /// Last part of the key of the next payment in HISTORY: the thread's number above, below it a count that begins with the
-    /// time of day, so that a later run goes on behind an earlier one.
+    /// Last part of the key of the next payment in HISTORY: the thread's number in the high bits; in the low bits a
+    /// count that starts at the time of day, so that a later run continues after an earlier one.
     next_payment: u64,
     outstanding: Outstanding<'a, Commit>,
     acknowledge: Option<OrderSink>,
     tally: Tally,
-    /// Where aborts are to be explained.
+    /// Set if aborts are to be explained.
     shapes: Option<AbortShapes>,
-    /// Where the order of its transactions is its own.
+    /// Set if transactions are ordered within each session.
     session: Option<ermine::Session>,
 }
 
@@ -328,7 +329,7 @@ impl<'a> Terminal<'a> {
         self.execute_order(kind, job, |_| None)
     }
 
-    /// As `execute`; `order` is what a customer is told when the commit is acknowledged.
+    /// Like `execute`; `order` computes what the customer receives when the commit is acknowledged.
     fn execute_order<J: Job<Error = Failure>>(
         &mut self,
         kind: Kind,
@@ -365,7 +366,7 @@ impl<'a> Terminal<'a> {
 
     fn hand_in(&mut self, receipt: Receipt<'a>, commit: Commit) -> crate::Result<()> {
         let Self { outstanding, tally, acknowledge, clock, .. } = self;
-        // Read once for all that are acknowledged together.
+        // Read once for all commits that are acknowledged together.
         let mut now = outstanding.is_immediate().then_some(clock.last);
         let mut told = Ok(());
         outstanding.hand_in(receipt, commit, |Commit { kind, begin, order }| {
@@ -376,7 +377,7 @@ impl<'a> Terminal<'a> {
                 told = sink.write(order);
             }
         })?;
-        // The next transaction begins when this one need not wait any longer.
+        // The next transaction begins when this one does not have to wait any longer.
         clock.last = now.unwrap_or(clock.last);
         told.map_err(|source| crate::Error::File { path: "the acknowledged orders".into(), source })
     }
@@ -439,14 +440,14 @@ impl Worker for Terminal<'_> {
     }
 }
 
-/// A commit on its way to its acknowledgement.
+/// A commit that waits for its acknowledgement.
 struct Commit {
     kind: Kind,
     begin: Instant,
     order: Option<AcknowledgedOrder>,
 }
 
-/// Time of a thread, read once a transaction.
+/// Clock of a thread, read once per transaction.
 struct Clock {
     begin: Instant,
     begin_us: u64,

@@ -1,8 +1,8 @@
-//! The consistency conditions (clause 3.3.2): judging what was read of the database.
+//! The consistency conditions (clause 3.3.2): judges the data that was read from the database.
 //!
-//! This file knows rows and sums, not the engine: [`super::check`] reads one snapshot and hands it in, a district at a
-//! time. Beside the conditions of the rules there are two of our own: `rows` (tables of fixed size have it) and
-//! `indexes` (a secondary index has an entry a row).
+//! This file deals with rows and sums, not with the engine: [`super::check`] reads one snapshot and hands it over, a
+//! district at a time. Besides the conditions of the rules there are two of our own: `rows` (tables of fixed size have
+//! all their rows) and `indexes` (a secondary index has one entry per row).
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,15 +16,15 @@ use crate::verdict::Verdict;
 /// When a database is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Right after it was loaded: condition 11 applies.
+    /// Right after the load: condition 11 applies.
     AfterLoad,
     /// After transactions have run.
     AfterRun,
-    /// When it was opened with what earlier runs have left.
+    /// After opening a database with the data of earlier runs.
     AfterOpening,
 }
 
-/// Places in [`STATEMENTS`]; condition n of the rules is at n - 1.
+/// Indexes into [`STATEMENTS`]; condition n of the rules is at n - 1.
 const ROWS: usize = 12;
 const INDEXES: usize = 13;
 
@@ -45,14 +45,14 @@ const STATEMENTS: [(&str, &str); 14] = [
     ("indexes", "secondary indexes have an entry for each row"),
 ];
 
-/// All conditions, as far as they are judged.
+/// All conditions, with the results so far.
 pub(super) struct Ledger {
     scale: Scale,
     moment: Moment,
     verdicts: Vec<Verdict>,
 }
 
-/// What a warehouse's districts add up to.
+/// Sums over a warehouse's districts.
 #[derive(Default)]
 pub(super) struct WarehouseSums {
     districts_ytd: i64,
@@ -73,29 +73,29 @@ impl Ledger {
         self.verdicts
     }
 
-    /// Counts a comparison of condition `place`; `difference` is asked for only where it does not hold.
+    /// Counts a comparison of condition `place`; `difference` is called only if it does not hold.
     fn compare(&mut self, place: usize, holds: bool, difference: impl FnOnce() -> String) {
         self.verdicts[place].compare(holds, difference);
     }
 
-    /// Condition `number` of the rules.
+    /// Counts a comparison of condition `number` of the rules.
     fn condition(&mut self, number: usize, holds: bool, difference: impl FnOnce() -> String) {
         self.compare(number - 1, holds, difference);
     }
 
-    /// A table has as many rows as were loaded.
+    /// Checks that a table has as many rows as were loaded.
     pub(super) fn rows(&mut self, table: &str, found: u64, loaded: u64) {
         self.compare(ROWS, found == loaded, || format!("{table} has {found} rows, {loaded} were loaded"));
     }
 
-    /// An index has as many entries as its table has rows.
+    /// Checks that an index has as many entries as its table has rows.
     pub(super) fn index(&mut self, index: &str, (w, d): (u32, u8), entries: u64, rows: u64) {
         self.compare(INDEXES, entries == rows, || {
             format!("district {w}.{d}: {index} has {entries} entries, its table {rows} rows")
         });
     }
 
-    /// A warehouse, after all of its districts.
+    /// Checks a warehouse, after all of its districts.
     pub(super) fn warehouse(&mut self, w: u32, ytd: i64, sums: &WarehouseSums) {
         let &WarehouseSums { districts_ytd, payments } = sums;
         self.condition(1, ytd == districts_ytd, || {
@@ -106,7 +106,7 @@ impl Ledger {
         });
     }
 
-    /// A district; adds it to its warehouse.
+    /// Checks a district, and adds it to its warehouse.
     pub(super) fn district(&mut self, facts: &DistrictFacts, payments: &Payments, sums: &mut WarehouseSums) {
         let paid = payments.at_district(facts.key);
         sums.districts_ytd += facts.ytd;
@@ -120,7 +120,7 @@ impl Ledger {
         self.customers(facts, payments);
     }
 
-    /// Conditions 2, 3, 4 and 11: numbers and counts of a district's orders.
+    /// Checks conditions 2, 3, 4 and 11: numbers and counts of a district's orders.
     fn order_numbers(&mut self, facts: &DistrictFacts) {
         let (w, d) = facts.key;
         let last = i64::from(facts.next_o_id) - 1;
@@ -150,7 +150,7 @@ impl Ledger {
         }
     }
 
-    /// Conditions 5, 6 and 7: every order against its lines and NEW_ORDER.
+    /// Checks conditions 5, 6 and 7: every order against its lines and NEW_ORDER.
     fn orders(&mut self, facts: &DistrictFacts) {
         let (w, d) = facts.key;
         let mut new_orders: HashSet<u32> = facts.new_orders.iter().copied().collect();
@@ -180,7 +180,7 @@ impl Ledger {
         }
     }
 
-    /// Conditions 10 and 12: what customers owe.
+    /// Checks conditions 10 and 12: the balances of customers.
     fn customers(&mut self, facts: &DistrictFacts, payments: &Payments) {
         let (w, d) = facts.key;
         let mut delivered =
@@ -214,12 +214,12 @@ impl Ledger {
     }
 }
 
-/// Sums of HISTORY, by the place that received and by the customer that paid.
+/// Sums of HISTORY, by the district that received and by the customer that paid.
 pub(super) struct Payments {
     customers: u32,
     by_district: Vec<i64>,
     by_customer: Vec<i64>,
-    /// Payments under keys that no warehouse has: lost for every sum, so that conditions 8 to 10 fail.
+    /// Payments under keys that no warehouse has: missing in every sum, so that conditions 8 to 10 fail.
     pub(super) strays: u64,
 }
 
@@ -264,7 +264,7 @@ fn district_place((w, d): (u32, u8)) -> Option<usize> {
     valid.then(|| (w as usize - 1) * usize::from(DISTRICTS) + usize::from(d) - 1)
 }
 
-/// What the conditions need of one district. Rows are handed in, in key order.
+/// The facts about one district that the conditions need. Rows are added in key order.
 pub(super) struct DistrictFacts {
     key: (u32, u8),
     ytd: i64,
@@ -272,7 +272,7 @@ pub(super) struct DistrictFacts {
     orders: Vec<OrderFacts>,
     new_orders: Vec<u32>,
     customers: Vec<CustomerFacts>,
-    /// Orders named by lines, but not there.
+    /// Orders that lines name, but that do not exist.
     stray_lines: Vec<u32>,
 }
 
@@ -328,7 +328,7 @@ impl DistrictFacts {
         self.new_orders.push(o_id);
     }
 
-    /// A line, after all orders.
+    /// Adds a line; all orders have been added before.
     pub(super) fn line(&mut self, o_id: u32, row: &OrderLine) {
         let Ok(place) = self.orders.binary_search_by_key(&o_id, |order| order.o_id) else {
             return self.stray_lines.push(o_id);
@@ -366,7 +366,7 @@ impl DistrictFacts {
     }
 }
 
-/// Cents as money.
+/// Formats cents as money.
 fn money(cents: i64) -> String {
     let sign = if cents < 0 { "-" } else { "" };
     format!("{sign}{}.{:02}", cents.unsigned_abs() / 100, cents.unsigned_abs() % 100)
@@ -438,7 +438,7 @@ mod tests {
                 ledger.rows("customer", facts.customer_count(), 3);
                 ledger.district(&facts, &payments, &mut sums);
             } else {
-                // Only what belongs to the warehouse: districts without orders are not part of these books.
+                // Only the payments of this warehouse: districts without orders are not part of these books.
                 sums.districts_ytd += row.ytd;
                 sums.payments += payments.at_district((1, d));
             }
@@ -510,7 +510,7 @@ mod tests {
             books.customers[2].balance += 100;
         };
         assert_eq!(failed(deliver, Moment::AfterLoad), ["11"]);
-        // Nor is the highest new order, where there is none.
+        // Neither is the highest new order, if there is none.
         assert_eq!(failed(deliver, Moment::AfterRun), Vec::<&str>::new());
     }
 

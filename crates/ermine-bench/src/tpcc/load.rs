@@ -1,8 +1,9 @@
-//! The initial data (clause 4.3), written by many threads.
+//! Writes the initial data (clause 4.3) with many threads.
 //!
 //! The work is cut into parts: a tenth of the items, a tenth of a warehouse's stock, a district with its customers and
 //! orders. Each part draws from a random stream of its own, so the data depends on the seed alone, not on the number of
-//! threads, and one warehouse keeps as many threads busy as ten. A part is written in transactions of some hundred rows.
+//! threads, and one warehouse keeps as many threads busy as ten. A part is written in transactions of a few hundred
+//! rows.
 
 use std::{
     ops::RangeInclusive,
@@ -25,17 +26,17 @@ const CUTS: u32 = 10;
 /// Rows of the larger tables written in one transaction.
 const BATCH: usize = 100;
 
-/// What is the same for all of the data.
+/// Parameters of all of the data.
 #[derive(Clone, Copy)]
 struct Plan {
     warehouses: u32,
     scale: Scale,
     seed: u64,
-    /// Now: when customers were registered and orders entered.
+    /// Time of the load: when customers were registered and orders entered.
     date: u64,
 }
 
-/// One thread's next piece of work.
+/// The unit of work of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Items(u32),
@@ -44,7 +45,8 @@ enum Part {
     District(u32, u8),
 }
 
-/// Writes the data of `warehouses` warehouses into empty tables; `progress` counts parts. It is durable at the end.
+/// Writes the data of `warehouses` warehouses into empty tables; `progress` counts parts. The data is durable at the
+/// end.
 pub fn load(
     db: &Database,
     tables: &Tables,
@@ -140,7 +142,7 @@ impl Plan {
 
     fn warehouse(&self, random: &mut Random) -> Warehouse {
         Warehouse {
-            // What its districts have received: with 3000 customers each, 300,000.00.
+            // Sum of what its districts have received: with 3000 customers each, 300,000.00.
             ytd: FIRST_PAYMENT * i64::from(self.scale.customers) * i64::from(DISTRICTS),
             tax: random.uniform(0..=2_000) as u32,
             name: text(random, 6, 10).0,
@@ -168,7 +170,7 @@ impl Plan {
         }
     }
 
-    /// A district's customers, each with its first payment.
+    /// Writes a district's customers, each with its first payment.
     fn customers(&self, db: &Database, tables: &Tables, (w, d): (u32, u8), random: &mut Random) -> Result<(), Failure> {
         for batch in batches(1..=self.scale.customers) {
             write(db, random, |txn, random| {
@@ -197,7 +199,7 @@ impl Plan {
 
     fn customer(&self, c: u32, random: &mut Random) -> Customer {
         let names = self.scale.last_names;
-        // The first customers carry every name once, so that a run finds whom it asks for.
+        // The first customers have every name once, so that a run finds each customer that it asks for.
         let name =
             if c <= names { c - 1 } else { non_uniform(random, 255, C_LAST_LOAD, 0, u64::from(names) - 1) as u32 };
         let (data, data_len) = text(random, 300, 500);
@@ -225,7 +227,7 @@ impl Plan {
         }
     }
 
-    /// A district's orders: one for each customer, in random order, the last of them not delivered.
+    /// Writes a district's orders: one for each customer, in random order, the last of them not delivered.
     fn orders(&self, db: &Database, tables: &Tables, (w, d): (u32, u8), random: &mut Random) -> Result<(), Failure> {
         let mut customers: Vec<u32> = (1..=self.scale.customers).collect();
         random.shuffle(&mut customers);
@@ -269,10 +271,10 @@ impl Plan {
     }
 }
 
-/// What every customer has paid before the first order, in cents.
+/// Amount that every customer has paid before the first order, in cents.
 const FIRST_PAYMENT: i64 = 10 * CENTS;
 
-/// In one unit of money.
+/// Cents in one unit of money.
 const CENTS: i64 = 100;
 
 fn item(random: &mut Random) -> Item {
@@ -301,7 +303,7 @@ fn stock(random: &mut Random) -> Stock {
     }
 }
 
-/// Numbers in batches of one transaction each.
+/// Cuts numbers into batches of one transaction each.
 fn batches(numbers: RangeInclusive<u32>) -> Vec<Vec<u32>> {
     numbers.collect::<Vec<_>>().chunks(BATCH).map(<[u32]>::to_vec).collect()
 }

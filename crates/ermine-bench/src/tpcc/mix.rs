@@ -1,4 +1,4 @@
-//! Which transaction comes next: cards drawn from a shuffled deck (clause 5.2.4.2), so that every hundred transactions
+//! Chooses the next transaction: cards drawn from a shuffled deck (clause 5.2.4.2), so that every hundred transactions
 //! of a thread have exactly the shares of the rules.
 
 use std::fmt;
@@ -11,15 +11,15 @@ use crate::random::Random;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mix {
-    /// Those of the rules.
+    /// The shares of the rules.
     #[default]
     Standard,
-    /// TPC-C++: with credit checks, which make the mix one that is not serializable under snapshot isolation.
+    /// TPC-C++: with credit checks, with which the mix is not serializable under snapshot isolation.
     CreditCheck,
 }
 
 impl Mix {
-    /// Cards of a hundred.
+    /// Number of cards in a hundred.
     pub const fn share(self, kind: Kind) -> usize {
         match (self, kind) {
             (Self::Standard, Kind::NewOrder) => 45,
@@ -30,7 +30,7 @@ impl Mix {
         }
     }
 
-    /// Its transactions, in the order of reports.
+    /// The transactions of this mix, in the order of reports.
     pub fn kinds(self) -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter().filter(move |&kind| self.share(kind) > 0)
     }
@@ -48,14 +48,14 @@ pub enum Kind {
     OrderStatus,
     /// Each district of a warehouse delivers its oldest order.
     Delivery,
-    /// A district counts what runs low.
+    /// A district counts the items that run low.
     StockLevel,
-    /// Is a customer's credit still good?
+    /// A customer's credit is checked.
     CreditCheck,
 }
 
 impl Kind {
-    /// All of them, in the order of reports.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 6] =
         [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel, Self::CreditCheck];
 
@@ -78,7 +78,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A hundred cards, shuffled again whenever all are drawn.
+/// A hundred cards, reshuffled whenever all are drawn.
 #[derive(Clone, Debug)]
 pub struct Deck {
     cards: [Kind; 100],
@@ -86,7 +86,7 @@ pub struct Deck {
 }
 
 impl Deck {
-    /// The cards of a mix.
+    /// Creates the deck of a mix.
     pub fn new(mix: Mix) -> Self {
         let mut cards = [Kind::NewOrder; 100];
         let mut place = 0;
@@ -97,7 +97,7 @@ impl Deck {
         Self { cards, drawn: cards.len() }
     }
 
-    /// The next card.
+    /// Draws the next card.
     #[inline]
     pub fn draw(&mut self, random: &mut Random) -> Kind {
         if self.drawn == self.cards.len() {

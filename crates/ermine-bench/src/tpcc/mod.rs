@@ -1,21 +1,21 @@
 //! A TPC-C-like workload: an order-entry business of W warehouses, after the rules of TPC-C revision 5.11.
 //!
 //! Results are TPC-C-like and not comparable with published TPC-C results: nothing is audited, and as in research there
-//! are no terminals with key and think times. What the rules demand of data, transactions and mix is kept: inputs are
-//! drawn non-uniformly, remote lines are drawn line by line, one New-Order in a hundred is rolled back by its user after
-//! its work was done, and the data is verified afterwards.
+//! are no terminals with key and think times. The rules for data, transactions and mix are kept: inputs are drawn
+//! non-uniformly, remote lines are drawn line by line, one New-Order in a hundred is rolled back by its user after its
+//! work was done, and the data is verified afterwards.
 //!
 //! | file | responsibility |
 //! |---|---|
 //! | `schema` | the nine tables, their rows as fixed structs, their indexes |
 //! | `random` | non-uniform numbers, names and strings |
 //! | `load` | the initial data, in parallel, the same for the same seed |
-//! | `new_order` `payment` `order_status` `delivery` `stock_level` | a transaction each: its inputs and its body |
-//! | `credit_check` | a sixth transaction, in a mix of its own: the one that is not serializable under snapshot isolation |
-//! | `mix` | which transaction comes next |
+//! | `new_order` `payment` `order_status` `delivery` `stock_level` | one transaction each: its inputs and its body |
+//! | `credit_check` | a sixth transaction: its mix is not serializable under snapshot isolation |
+//! | `mix` | choice of the next transaction |
 //! | `driver` | the threads, their counts, the run |
 //! | `check`, `ledger` | the consistency conditions: reading the data, judging it |
-//! | `acknowledged` | orders that must be there when the database is opened again |
+//! | `acknowledged` | orders that must exist when the database is opened again |
 //! | `summary` | the result as text and JSON |
 //!
 //! Money is integer cents, rates are hundredths of a percent, times are microseconds since 1970 with zero for NULL.
@@ -74,7 +74,7 @@ pub use crate::{
 /// Districts of a warehouse.
 pub const DISTRICTS: u8 = 10;
 
-/// How much there is of everything that the number of warehouses does not decide.
+/// Numbers of rows that do not depend on the number of warehouses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Scale {
     /// Items, and stock rows of a warehouse.
@@ -88,7 +88,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// What the rules say.
+    /// The numbers of the rules.
     pub const FULL: Self = Self { items: 100_000, customers: 3_000, new_orders: 900, last_names: 1_000 };
     /// A warehouse that loads in milliseconds, for tests.
     pub const SMALL: Self = Self { items: 500, customers: 60, new_orders: 18, last_names: 20 };
@@ -105,9 +105,9 @@ pub enum Failure {
     /// The user ordered an item that does not exist ("item number is not valid"): one New-Order in a hundred. It counts
     /// as completed.
     UnusedItem,
-    /// A row that the rules promise is not there; the text says which.
+    /// A row that the rules promise is missing; the text says which.
     Missing(&'static str),
-    /// The engine refused.
+    /// The engine returned an error.
     Engine(ermine::Error),
 }
 
@@ -138,19 +138,19 @@ impl From<Failure> for crate::Error {
     }
 }
 
-/// What every draw of inputs needs to know of the run.
+/// Parameters of the run that every draw of inputs needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Business {
-    /// Warehouses.
+    /// Number of warehouses.
     pub warehouses: u32,
-    /// Rows of everything else.
+    /// Numbers of all other rows.
     pub scale: Scale,
-    /// Order lines in a hundred whose stock is in another warehouse.
+    /// Percentage of order lines whose stock is in another warehouse.
     pub remote_percent: u32,
 }
 
 impl Business {
-    /// A warehouse other than `home`, uniformly; `home` when there is no other.
+    /// Draws a warehouse other than `home`, uniformly; returns `home` if there is no other.
     fn another_warehouse(&self, home: u32, random: &mut crate::random::Random) -> u32 {
         if self.warehouses == 1 {
             return home;
@@ -159,17 +159,17 @@ impl Business {
         if other < home { other } else { other + 1 }
     }
 
-    /// A district, uniformly.
+    /// Draws a district, uniformly.
     fn district(&self, random: &mut crate::random::Random) -> u8 {
         random.uniform(1..=u64::from(DISTRICTS)) as u8
     }
 
-    /// A customer by number, non-uniformly.
+    /// Draws a customer by number, non-uniformly.
     fn customer(&self, random: &mut crate::random::Random) -> u32 {
         non_uniform(random, 1023, C_CUSTOMER, 1, u64::from(self.scale.customers)) as u32
     }
 
-    /// An item, non-uniformly.
+    /// Draws an item, non-uniformly.
     fn item(&self, random: &mut crate::random::Random) -> u32 {
         non_uniform(random, 8191, C_ITEM, 1, u64::from(self.scale.items)) as u32
     }

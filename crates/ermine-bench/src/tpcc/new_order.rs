@@ -10,10 +10,10 @@ use super::{
 };
 use crate::random::Random;
 
-/// Most lines of an order.
+/// Maximum lines of an order.
 const LINES_MAX: usize = 15;
 
-/// What one New-Order is about.
+/// Input of a New-Order.
 #[derive(Clone, Debug)]
 pub struct NewOrderInput {
     w_id: u32,
@@ -27,21 +27,21 @@ pub struct NewOrderInput {
 /// An item ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineInput {
-    /// The item; one that does not exist where the user makes a mistake.
+    /// The item; an item that does not exist if the user makes a mistake.
     pub i_id: u32,
     /// The warehouse whose stock it comes from.
     pub supply_w_id: u32,
-    /// How many.
+    /// Quantity.
     pub quantity: u8,
 }
 
 impl NewOrderInput {
-    /// A random order at warehouse `home`.
+    /// Draws a random order at warehouse `home`.
     pub fn draw(business: &Business, home: u32, entry_d: u64, random: &mut Random) -> Self {
         let ol_cnt = random.uniform(5..=LINES_MAX as u64) as u8;
         let mut lines = [LineInput::default(); LINES_MAX];
         for line in &mut lines[..usize::from(ol_cnt)] {
-            // Drawn for every line: a transaction of ten lines is remote with almost 10 %.
+            // Drawn for every line: a transaction of ten lines is remote with a probability of almost 10 %.
             let remote = random.percent(u64::from(business.remote_percent));
             *line = LineInput {
                 i_id: business.item(random),
@@ -73,18 +73,18 @@ impl NewOrderInput {
 
 /// The transaction.
 pub struct NewOrder<'a> {
-    /// Where.
+    /// The tables.
     pub tables: &'a Tables,
-    /// What.
+    /// The input.
     pub input: NewOrderInput,
 }
 
-/// What the customer is told.
+/// The answer that the customer receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sale {
     /// The number of the order.
     pub o_id: u32,
-    /// Cents, with tax and discount.
+    /// In cents, with tax and discount.
     pub total: i64,
     /// Lines whose item and stock are both an original brand ("B"; the others are generic, "G").
     pub originals: u8,
@@ -126,7 +126,7 @@ impl Job for NewOrder<'_> {
         let (mut sum, mut originals) = (0, 0);
         for at in 0..lines.len() {
             let item = items[at].ok_or_else(|| Failure::UnusedItem)?;
-            // The order itself may have taken from this stock, on an earlier line.
+            // This order may have taken from the same stock already, on an earlier line.
             let stock = match places[..at].contains(&places[at]) {
                 true => txn.view(&tables.stock, &places[at])?,
                 false => stocks[at],
@@ -140,7 +140,8 @@ impl Job for NewOrder<'_> {
     }
 }
 
-/// Takes an item from the stock and writes a line of the order; its amount, and whether it is an original brand.
+/// Takes an item from the stock and writes a line of the order; returns its amount, and whether it is an original
+/// brand.
 fn order_line<A: Access>(
     txn: &Transaction<'_, A>,
     tables: &Tables,
@@ -169,7 +170,7 @@ fn order_line<A: Access>(
     Ok((amount, original))
 }
 
-/// Takes `quantity` out of a stock, which is filled up by 91 when fewer than ten would be left.
+/// Takes `quantity` out of a stock, which is refilled by 91 if fewer than ten would be left.
 fn take(stock: &mut Stock, quantity: u8, remote: bool) {
     let rest = stock.quantity - i32::from(quantity);
     stock.quantity = if rest >= 10 { rest } else { rest + 91 };

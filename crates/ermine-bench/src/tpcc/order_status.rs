@@ -11,7 +11,7 @@ use super::{
 };
 use crate::random::Random;
 
-/// What one Order-Status is about.
+/// Input of an Order-Status.
 #[derive(Clone, Debug)]
 pub struct OrderStatusInput {
     w_id: u32,
@@ -20,7 +20,7 @@ pub struct OrderStatusInput {
 }
 
 impl OrderStatusInput {
-    /// A random question at warehouse `home`.
+    /// Draws a random question at warehouse `home`.
     pub fn draw(business: &Business, home: u32, random: &mut Random) -> Self {
         Self { w_id: home, d_id: business.district(random), customer: Pick::draw(business, random) }
     }
@@ -28,14 +28,14 @@ impl OrderStatusInput {
 
 /// The transaction.
 pub struct OrderStatus<'a> {
-    /// Where.
+    /// The tables.
     pub tables: &'a Tables,
-    /// What.
+    /// The input.
     pub input: OrderStatusInput,
 }
 
 impl Job for OrderStatus<'_> {
-    /// The number of the latest order and of its lines.
+    /// The number of the latest order, and the number of its lines.
     type Output = (u32, u8);
     type Error = Failure;
 

@@ -11,28 +11,28 @@ use super::{
 };
 use crate::random::Random;
 
-/// What one Payment is about.
+/// Input of a Payment.
 #[derive(Clone, Debug)]
 pub struct PaymentInput {
-    /// Where it is paid.
+    /// The district where it is paid.
     w_id: u32,
     d_id: u8,
-    /// Where the customer belongs.
+    /// The district that the customer belongs to.
     c_w_id: u32,
     c_d_id: u8,
     customer: Pick,
-    /// Cents.
+    /// In cents.
     amount: i64,
     date: u64,
     /// The last part of the key in HISTORY.
     unique: u64,
 }
 
-/// Payments in a hundred whose customer belongs to another warehouse.
+/// Percentage of payments whose customer belongs to another warehouse.
 const REMOTE_PERCENT: u64 = 15;
 
 impl PaymentInput {
-    /// A random payment at warehouse `home`; `unique` is not used by any other payment.
+    /// Draws a random payment at warehouse `home`; no other payment uses `unique`.
     pub fn draw(business: &Business, home: u32, date: u64, unique: u64, random: &mut Random) -> Self {
         let d_id = business.district(random);
         let remote = business.warehouses > 1 && random.percent(REMOTE_PERCENT);
@@ -53,9 +53,9 @@ impl PaymentInput {
 
 /// The transaction.
 pub struct Payment<'a> {
-    /// Where.
+    /// The tables.
     pub tables: &'a Tables,
-    /// What.
+    /// The input.
     pub input: PaymentInput,
 }
 
@@ -99,7 +99,7 @@ impl Job for Payment<'_> {
     }
 }
 
-/// Puts a payment in front of the notes on a customer with bad credit; what is beyond 500 bytes is lost.
+/// Inserts a payment in front of the notes on a customer with bad credit; bytes beyond 500 are lost.
 fn note(customer: &mut Customer, (c, c_d, c_w): (u32, u8, u32), (d, w): (u8, u32), amount: i64) {
     let mut entry = [0; 80];
     let mut rest = &mut entry[..];

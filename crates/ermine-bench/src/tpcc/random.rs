@@ -5,8 +5,8 @@ use crate::random::Random;
 
 /// Constant of the last names in the initial data.
 pub const C_LAST_LOAD: u64 = 157;
-/// Constant of the last names in a run: not the one of the load, so that a run does not ask for exactly the names that
-/// are frequent in the data.
+/// Constant of the last names in a run: different from that of the load, so that a run does not ask for exactly the
+/// names that are frequent in the data.
 pub const C_LAST_RUN: u64 = 223;
 /// Constant of the customers' numbers.
 pub const C_CUSTOMER: u64 = 259;
@@ -19,7 +19,8 @@ const _: () = {
     assert!(C_LAST_LOAD <= 255 && C_LAST_RUN <= 255 && C_CUSTOMER <= 1023 && C_ITEM <= 8191);
 };
 
-/// NURand(a, low, high) with constant `c`, both ends included: some values in `low..=high` come far more often.
+/// Draws NURand(a, low, high) with constant `c`, both ends included: some values in `low..=high` are drawn far more
+/// often.
 #[inline]
 pub fn non_uniform(random: &mut Random, a: u64, c: u64, low: u64, high: u64) -> u64 {
     debug_assert!(c <= a && low <= high);
@@ -27,7 +28,7 @@ pub fn non_uniform(random: &mut Random, a: u64, c: u64, low: u64, high: u64) -> 
     (drawn + c) % (high - low + 1) + low
 }
 
-/// The last name of a number below 1000: a syllable for each digit.
+/// The last name with a number below 1000: a syllable for each digit.
 pub fn last_name(number: u32) -> Text<16> {
     const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
     assert!(number < 1000, "last name {number}");
@@ -41,7 +42,7 @@ pub fn last_name(number: u32) -> Text<16> {
     Text(name)
 }
 
-/// Random letters and digits in all of `bytes`.
+/// Fills `bytes` with random letters and digits.
 fn fill(random: &mut Random, bytes: &mut [u8]) {
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     for chunk in bytes.chunks_mut(8) {
@@ -51,7 +52,7 @@ fn fill(random: &mut Random, bytes: &mut [u8]) {
     }
 }
 
-/// A random text whose length lies in the range given, and that length.
+/// A random text whose length lies in the given range, and that length.
 pub(super) fn text<const N: usize>(random: &mut Random, shortest: usize, longest: usize) -> (Text<N>, usize) {
     let length = random.uniform(shortest as u64..=longest as u64) as usize;
     let mut bytes = [0; N];
@@ -76,7 +77,7 @@ pub(super) fn zip(random: &mut Random) -> Text<9> {
     Text(code)
 }
 
-/// What marks an item or a stock as an original brand.
+/// The text that marks an item or a stock as an original brand.
 const ORIGINAL: &[u8; 8] = b"ORIGINAL";
 
 /// The data of an item or a stock, and its length: 10 % carry the mark at a random place.

@@ -1,4 +1,5 @@
-//! The nine tables, and two of the mix with credit checks: rows as fixed structs that are read in place, keys as tuples of numbers.
+//! The nine tables, and two more of the mix with credit checks: rows as fixed structs that are read in place, keys as
+//! tuples of numbers.
 //!
 //! | table | key | secondary index |
 //! |---|---|---|
@@ -14,8 +15,8 @@
 //! | customer_credit (credit checks) | w, d, c | |
 //! | credit_check (credit checks) | w, d, c, number | |
 //!
-//! Strings have their full size of the rules and are padded with zeros. The rules give HISTORY no key: here it is one
-//! that the writer makes unique, under the district that was paid at.
+//! Strings have their full size of the rules and are padded with zeros. The rules define no key for HISTORY: here the
+//! writer generates a unique key, under the district where the payment was made.
 
 use ermine::{
     Database, SecondaryIndex, Table, TableOptions, Uniqueness, fixed_value,
@@ -31,7 +32,7 @@ use super::Mix;
 pub struct Text<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// The text; it must fit.
+    /// Pads a text, which must fit.
     pub fn new(text: &[u8]) -> Self {
         let mut bytes = [0; N];
         bytes[..text.len()].copy_from_slice(text);
@@ -118,9 +119,9 @@ row! {
 row! {
     /// A customer of a district.
     Customer, 672 {
-        /// What the customer owes, in cents.
+        /// Balance that the customer owes, in cents.
         balance: i64,
-        /// What the customer has paid, in cents.
+        /// Sum that the customer has paid, in cents.
         ytd_payment: i64,
         /// Limit of the credit, in cents.
         credit_lim: i64,
@@ -164,9 +165,9 @@ row! {
 row! {
     /// A payment.
     History, 56 {
-        /// Cents.
+        /// Amount in cents.
         amount: i64,
-        /// When.
+        /// Time of the payment.
         date: u64,
         /// The customer's warehouse.
         c_w_id: u32,
@@ -184,15 +185,15 @@ row! {
 row! {
     /// An order.
     Order, 16 {
-        /// When it was entered.
+        /// Time of entry.
         entry_d: u64,
         /// The customer.
         c_id: u32,
-        /// Who delivered it; 0 for NULL.
+        /// The carrier that delivered it; 0 for NULL.
         carrier_id: u8,
         /// Number of its lines.
         ol_cnt: u8,
-        /// 1 when all its stock is in the home warehouse.
+        /// 1 if all its stock is in the home warehouse.
         all_local: u8,
         /// The number, modulo 256, of the credit check whose status it was accepted under; 0 without credit checks.
         credit_check: u8,
@@ -202,17 +203,17 @@ row! {
 row! {
     /// A line of an order.
     OrderLine, 56 {
-        /// When it was delivered; 0 for NULL.
+        /// Time of delivery; 0 for NULL.
         delivery_d: u64,
-        /// Cents.
+        /// Amount in cents.
         amount: i64,
         /// The item.
         i_id: u32,
         /// The warehouse whose stock it comes from.
         supply_w_id: u32,
-        /// How many.
+        /// Quantity.
         quantity: u8,
-        /// What the stock notes for the district.
+        /// The stock's note for the district.
         dist_info: Text<24>,
         /// Zero.
         padding: [u8; 7],
@@ -222,7 +223,7 @@ row! {
 row! {
     /// An item for sale; never changed.
     Item, 88 {
-        /// Cents.
+        /// Price in cents.
         price: i64,
         /// Its picture.
         im_id: u32,
@@ -240,13 +241,13 @@ row! {
 row! {
     /// A warehouse's stock of an item.
     Stock, 312 {
-        /// Sold so far.
+        /// Quantity sold so far.
         ytd: u32,
-        /// In stock.
+        /// Quantity in stock.
         quantity: i32,
         /// Orders it was part of.
         order_cnt: u32,
-        /// Those that came from another warehouse.
+        /// Orders among them that came from another warehouse.
         remote_cnt: u32,
         /// Bytes of `data` in use.
         data_len: u8,
@@ -260,9 +261,9 @@ row! {
 }
 
 row! {
-    /// What the last credit check has found.
+    /// Result of the last credit check.
     Credit, 8 {
-        /// How many there have been.
+        /// Number of checks so far.
         checks: u32,
         /// "GC" for good credit, "BC" for bad.
         status: Text<2>,
@@ -274,11 +275,11 @@ row! {
 row! {
     /// A credit check.
     CreditCheckRow, 16 {
-        /// Cents of the orders that it found not delivered.
+        /// Sum of the orders that it found not delivered, in cents.
         outstanding: i64,
         /// The newest order of the customer that it saw, delivered or not.
         newest_o_id: u32,
-        /// What it found.
+        /// Result of the check.
         status: Text<2>,
         /// Zero.
         padding: [u8; 2],
@@ -306,7 +307,7 @@ pub type CreditCheckKey = (u32, u8, u32, u32);
 /// Handles of the tables that credit checks need.
 #[derive(Clone)]
 pub struct CreditTables {
-    /// The status of each customer: apart from CUSTOMER, so that checks and payments write different rows.
+    /// The status of each customer: separate from CUSTOMER, so that checks and payments write different rows.
     pub status: Table<CustomerKey, Credit>,
     /// Every check, numbered from 1 for each customer.
     pub checks: Table<CreditCheckKey, CreditCheckRow>,
@@ -337,7 +338,7 @@ pub struct Tables {
     pub item: Table<u32, Item>,
     /// STOCK.
     pub stock: Table<StockKey, Stock>,
-    /// In the mix with credit checks.
+    /// Set in the mix with credit checks.
     pub credit: Option<CreditTables>,
 }
 
@@ -347,7 +348,7 @@ fn by_warehouse() -> TableOptions {
 }
 
 impl Tables {
-    /// The tables of a database, created when absent.
+    /// Opens the tables of a database; creates them if they do not exist.
     pub fn open(db: &Database) -> ermine::Result<Self> {
         let customer = db.table_with("customer", by_warehouse())?;
         let customer_by_name = db.index(
@@ -377,7 +378,7 @@ impl Tables {
         })
     }
 
-    /// As [`Tables::open`], with what a mix needs beside the nine tables.
+    /// Like [`Tables::open`], with the tables that a mix needs in addition to the nine.
     pub fn open_for(db: &Database, mix: Mix) -> ermine::Result<Self> {
         let tables = Self::open(db)?;
         Ok(match mix {

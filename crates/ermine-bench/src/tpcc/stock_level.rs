@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 use super::{Business, Failure, schema::Tables};
 use crate::random::Random;
 
-/// Orders looked at.
+/// Number of orders that are checked.
 const ORDERS: u32 = 20;
-/// Their lines: at most fifteen an order.
+/// Their lines: at most fifteen per order.
 const LINES: usize = 15 * ORDERS as usize;
 
-/// What one Stock-Level is about.
+/// Input of a Stock-Level.
 #[derive(Clone, Debug)]
 pub struct StockLevelInput {
     w_id: u32,
@@ -22,8 +22,8 @@ pub struct StockLevelInput {
 }
 
 impl StockLevelInput {
-    /// A random question at warehouse `home`. A thread stands for all ten terminals of its warehouse, and each of those
-    /// asks about a district of its own: the district is drawn.
+    /// Draws a random question at warehouse `home`. A thread stands for all ten terminals of its warehouse, and each
+    /// terminal asks about its own district: the district is drawn.
     pub fn draw(business: &Business, home: u32, random: &mut Random) -> Self {
         Self { w_id: home, d_id: business.district(random), threshold: random.uniform(10..=20) as i32 }
     }
@@ -31,9 +31,9 @@ impl StockLevelInput {
 
 /// The transaction.
 pub struct StockLevel<'a> {
-    /// Where.
+    /// The tables.
     pub tables: &'a Tables,
-    /// What.
+    /// The input.
     pub input: StockLevelInput,
 }
 
@@ -63,7 +63,7 @@ impl Job for StockLevel<'_> {
     }
 }
 
-/// Each item once.
+/// Removes duplicates.
 fn distinct(items: &mut SmallVec<[u32; LINES]>) -> &[u32] {
     items.sort_unstable();
     items.dedup();

@@ -18,19 +18,19 @@ use crate::{
     storage::{self, LogSummary, LogUse},
 };
 
-/// What the threads have counted.
+/// Counts of all threads.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Measured time, as the threads have it on average.
+    /// Measured time, the average over the threads.
     pub(super) seconds: f64,
-    /// Processor time of the whole process meanwhile.
+    /// Processor time of the whole process during it.
     pub(super) processor_seconds: f64,
-    /// What went to the log, where the database had a directory.
+    /// Use of the log, if the database had a directory.
     pub(super) log: Option<LogUse>,
     pub(super) tally: Tally,
-    /// Aborted attempts as the engine counts them, by [`AbortKind::ALL`].
+    /// Aborted attempts as the engine counts them, in the order of [`AbortKind::ALL`].
     pub(super) aborts: [u64; AbortKind::ALL.len()],
-    /// Aborts by shape, where they are to be explained.
+    /// Aborts by shape, if they are to be explained.
     pub(super) shapes: Option<AbortShapes>,
 }
 
@@ -49,11 +49,11 @@ impl Outcome {
 /// The whole report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// What this is, and what it must not be compared with.
+    /// Description of the benchmark, and what its results must not be compared with.
     pub benchmark: &'static str,
     /// The machine.
     pub setting: Setting,
-    /// What was run.
+    /// The options of the run.
     pub options: Options,
     /// Time to load.
     pub load_seconds: f64,
@@ -63,20 +63,20 @@ pub struct Summary {
     pub memory_after_run: Memory,
     /// Measured time.
     pub seconds: f64,
-    /// Processor time of the whole process meanwhile: less than threads x seconds where the machine is shared.
+    /// Processor time of the whole process during it: less than threads x seconds if the machine is shared.
     pub processor_seconds: f64,
-    /// What went to the log, where the database had a directory.
+    /// Use of the log, if the database had a directory.
     pub log: Option<LogSummary>,
     /// All transactions.
     pub total: KindSummary,
-    /// Each of the mix.
+    /// Each kind of transaction in the mix.
     pub kinds: Vec<KindSummary>,
     /// Aborted attempts by cause, as the engine counts them.
     pub aborts: Vec<(&'static str, u64)>,
-    /// Aborted attempts by shape, where they are to be explained.
+    /// Aborted attempts by shape, if they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
-    /// Share of districts that had nothing to deliver, in percent; above 1 it must be reported.
+    /// Percentage of districts that had nothing to deliver; above 1 it must be reported.
     pub skipped_deliveries_percent: f64,
     /// Conditions right after the load, or after an earlier run's database was opened.
     pub after_load: Vec<Verdict>,
@@ -84,16 +84,16 @@ pub struct Summary {
     pub after_run: Vec<Verdict>,
 }
 
-/// One kind of transaction, or all.
+/// Results of one kind of transaction, or of all.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindSummary {
     /// Its name.
     pub name: &'static str,
-    /// Committed, or rolled back by the user, per second.
+    /// Transactions per second that committed or were rolled back by the user.
     pub per_second: f64,
     /// Transactions that committed.
     pub committed: u64,
-    /// Transactions that the user rolled back: completed, too.
+    /// Transactions that the user rolled back: they are completed, too.
     pub rolled_back: u64,
     /// Transactions dropped after a lost conflict (without retries).
     pub dropped: u64,
@@ -101,11 +101,11 @@ pub struct KindSummary {
     pub lost: u64,
     /// Aborted attempts.
     pub aborted: u64,
-    /// Aborted attempts a completed transaction.
+    /// Aborted attempts per completed transaction.
     pub aborted_per_transaction: f64,
     /// Aborted attempts that lost the same conflict as the attempt before: same kind, table and key.
     pub repeated: u64,
-    /// Those of the repeated ones that lost against the same transaction, where both name one.
+    /// Repeated conflicts that were lost against the same transaction, if both attempts name one.
     pub same_opponent: u64,
     /// Aborted attempts by cause.
     pub conflicts: Vec<(&'static str, u64)>,
@@ -185,8 +185,8 @@ impl Summary {
         self.permits_lost_updates() || (verdict.condition == CREDIT && !self.options.scheme.is_serializable())
     }
 
-    /// Read committed keeps rows from being torn, not from being overwritten with what was computed from an old version:
-    /// sums of payments and the numbers of orders go wrong where threads share a district.
+    /// Read committed prevents torn rows, but not that a row is overwritten with a value computed from an old version:
+    /// sums of payments and the numbers of orders go wrong if threads share a district.
     fn permits_lost_updates(&self) -> bool {
         self.options.scheme == Scheme::Rc
     }

@@ -1,7 +1,8 @@
-//! Lists that grow at their end: the longest read of a key tells the order of its versions.
+//! Lists that grow at their end: the longest read of a key shows the order of its versions.
 //!
-//! Each other read of the key must be a beginning of the longest one. An append that committed and that the longest read
-//! does not show comes behind it. An append of which nobody knows whether it committed did, if somebody saw it.
+//! Each other read of the key must be a prefix of the longest one. A committed append that the longest read does not
+//! show comes after it. If it is not known whether the transaction of an append committed, it did if another
+//! transaction saw the append.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,13 +16,13 @@ struct Append {
     last: bool,
 }
 
-/// What a transaction read of a list, without what it had appended itself.
+/// A read of a list, without the values that the transaction had appended itself.
 struct ListRead<'h> {
     by: u32,
     list: &'h [Number],
 }
 
-/// Draws what follows.
+/// Infers the edges and anomalies of a history.
 pub(super) fn infer(history: &ElleHistory) -> Inferred {
     let mut inference = Inference {
         history,
@@ -46,7 +47,7 @@ struct Inference<'h> {
     inferred: Inferred,
     appends: HashMap<(Number, Number), Append>,
     reads: HashMap<Number, Vec<ListRead<'h>>>,
-    /// Indeterminate transactions of which an append was read, so that they committed.
+    /// Indeterminate transactions of which an append was read: they committed.
     seen_info: HashSet<u32>,
 }
 
@@ -93,7 +94,7 @@ impl<'h> Inference<'h> {
         }
     }
 
-    /// What a transaction read, and whether it saw its own appends.
+    /// Collects a transaction's reads, and checks that it saw its own appends.
     fn reads_of(&mut self, by: u32, steps: &'h [Step]) {
         let mut own: HashMap<Number, Vec<Number>> = HashMap::new();
         let mut known: HashMap<Number, &'h [Number]> = HashMap::new();
@@ -122,7 +123,7 @@ impl<'h> Inference<'h> {
         }
     }
 
-    /// What a list shows by itself.
+    /// Checks a list on its own.
     fn check(&mut self, by: u32, key: Number, list: &[Number]) {
         let mut met = HashSet::new();
         let mut failed = None;
@@ -159,7 +160,7 @@ impl<'h> Inference<'h> {
         }
     }
 
-    /// Who appended the value, if that transaction is in the graph.
+    /// The transaction that appended the value, if it is in the graph.
     fn writer(&self, key: Number, value: Number) -> Option<u32> {
         let by = self.appends.get(&(key, value))?.by;
         (self.answer(by) != Answer::Fail).then_some(by)

@@ -1,4 +1,4 @@
-//! What EDN and JSON have in common, as far as histories use it.
+//! The common values of EDN and JSON, as far as histories use them.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Datum {
     Number(String),
     /// A string or a character.
     Text(String),
-    /// `:name`; without the colon.
+    /// `:name`, stored without the colon.
     Keyword(String),
     /// `name`.
     Symbol(String),
@@ -26,7 +26,7 @@ pub enum Datum {
 }
 
 impl Datum {
-    /// The text of a name, whichever way it is written: `:ok`, `"ok"`, `":ok"`.
+    /// The text of a name, in any of its notations: `:ok`, `"ok"`, `":ok"`.
     pub(super) fn as_name(&self) -> Option<&str> {
         match self {
             Self::Keyword(name) | Self::Symbol(name) => Some(name),
@@ -80,7 +80,7 @@ impl From<&Datum> for serde_json::Value {
 }
 
 impl fmt::Display for Datum {
-    /// As EDN.
+    /// Formats the value as EDN.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nil => f.write_str("nil"),

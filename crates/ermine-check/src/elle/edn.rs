@@ -1,8 +1,8 @@
 //! A reader for EDN, as far as histories use it.
 //!
-//! Our own, because what has to be said about a bad file is its line: the one crate that is kept up (edn-format 3.3.0)
-//! names none, and brings arbitrary-precision numbers, dates and UUIDs along. Tags are skipped, so that a record reads as
-//! its map.
+//! We have our own because an error in a file must be reported with its line: the only maintained crate (edn-format
+//! 3.3.0) reports none, and brings along arbitrary-precision numbers, dates and UUIDs. Tags are skipped, so that a
+//! record reads as its map.
 
 use super::datum::Datum;
 use crate::file::FileError;
@@ -10,14 +10,14 @@ use crate::file::FileError;
 /// Deeper nesting is refused: it would use up the stack.
 const DEPTH_MAX: u32 = 64;
 
-/// Reads a sequence of values; if the first thing is a vector or a list, then those in it.
+/// Reads a sequence of values; if the first value is a vector or a list, the values in it.
 pub(super) struct Reader<'t> {
     text: &'t str,
     at: usize,
     line: u64,
-    /// What ends the sequence that everything is in.
+    /// The bracket that ends the enclosing sequence.
     enclosed: Option<u8>,
-    /// How many values are begun and not ended.
+    /// Number of values that have begun and not ended.
     depth: u32,
 }
 
@@ -34,7 +34,7 @@ impl<'t> Reader<'t> {
         Ok(reader)
     }
 
-    /// How much is read.
+    /// Number of bytes read.
     pub(super) fn position(&self) -> usize {
         self.at
     }
@@ -69,7 +69,7 @@ impl<'t> Reader<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Blanks, commas, comments, and what `#_` makes one.
+    /// Skips blanks, commas, comments, and values commented out with `#_`.
     fn skip_blank(&mut self) -> Result<(), FileError> {
         while let Some(byte) = self.peek() {
             match byte {
@@ -192,7 +192,7 @@ impl<'t> Reader<'t> {
         Err(FileError::new(line, "a string does not end"))
     }
 
-    /// Up to the next blank or bracket.
+    /// Reads up to the next blank or bracket.
     fn token(&mut self) -> &'t str {
         let rest = &self.text[self.at..];
         let is_end = |character: char| character.is_whitespace() || ",()[]{}\";".contains(character);
@@ -202,7 +202,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// A word that is no string.
+/// The value of a word that is not a string.
 fn named(token: &str) -> Datum {
     match token {
         "nil" => return Datum::Nil,

@@ -1,8 +1,8 @@
-//! A history of known versions as one of registers, for foreign checkers.
+//! Converts a history of known versions to one of registers, for other checkers.
 //!
-//! Each row is a register, each version of it a number of its own; a deletion writes one, too. Ranges are left out, for
-//! registers have none, and with them the anomalies that take a range. A read of a version from before the history is one
-//! of nil, and so is a miss.
+//! Each row is a register, and each of its versions a number of its own; a deletion writes one, too. Ranges are left
+//! out, since registers have none, and with them the anomalies that need a range. A read of a version from before the
+//! history becomes a read of nil, and so does a miss.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::{
     white::printed_key,
 };
 
-/// Converts; says how many ranges and reads had to be left out.
+/// Converts a history; returns how many ranges and reads had to be left out.
 pub fn export(history: &History) -> (ElleHistory, u64) {
     let mut export = Export {
         from: history,
@@ -38,7 +38,7 @@ pub fn export(history: &History) -> (ElleHistory, u64) {
 struct Export<'h> {
     from: &'h History,
     to: ElleHistory,
-    /// By register: the value that was left at each stamp, and whether that is a row.
+    /// By register: the value that was left at each stamp, and whether it is a row.
     versions: HashMap<Number, Vec<(Stamp, Number, bool)>>,
     values: i64,
     left_out: u64,
@@ -58,7 +58,7 @@ impl Export<'_> {
         self.to.number(Datum::Int(self.values))
     }
 
-    /// The values that a transaction's writes get: one each, the last one of a row is its version.
+    /// Assigns values to a transaction's writes: one each; the last one of a row is its version.
     fn versions(&mut self, transaction: Transaction<'_>) {
         let Some(stamp) = transaction.stamp() else { return };
         let mut last = HashMap::new();
@@ -127,7 +127,7 @@ impl Export<'_> {
         Some(versions[at].1)
     }
 
-    /// The last deletion that a miss can have seen.
+    /// The last deletion that a miss may have seen.
     fn dead_before(&self, register: Number, at: Stamp) -> Option<Number> {
         let versions = self.versions.get(&register)?;
         let before = versions.iter().rev().find(|(stamp, _, live)| *stamp < at && !live)?;

@@ -1,9 +1,9 @@
 //! Histories in which only values are known: those of Jepsen's Elle (Kingsbury and Alvaro 2020).
 //!
-//! A history is a sequence of operations, each called and answered: `:invoke`, then `:ok`, `:fail`, or `:info` where
-//! that is not known. An operation is a transaction of appends and reads of lists, or of writes and reads of registers. What
-//! order the versions of a key had is inferred from what was read (`append`, `register`); no edge is drawn that does
-//! not follow. The order of calls and answers is real-time order.
+//! A history is a sequence of operations, each called and answered: `:invoke`, then `:ok`, `:fail`, or `:info` if the
+//! result is not known. An operation is a transaction of appends and reads of lists, or of writes and reads of
+//! registers. The version order of a key is inferred from reads (`append`, `register`); no edge is drawn that does not
+//! follow. The order of calls and answers is real-time order.
 //!
 //! [`Model::ListAppend`]: `[[:append 1 2] [:r 3 [1 2]]]`; [`Model::Register`]: `[[:w 1 2] [:r 3 nil]]`.
 
@@ -25,7 +25,7 @@ pub use write::{write_edn, write_json};
 
 use crate::{history::Terms, progress::Progress, report::Report};
 
-/// What the keys are.
+/// The type of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Lists that grow at their end.
@@ -35,7 +35,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// As it is called in Elle.
+    /// Its name in Elle.
     pub fn name(self) -> &'static str {
         match self {
             Self::ListAppend => "list-append",
@@ -49,9 +49,9 @@ impl Model {
 pub enum Answer {
     /// It committed.
     Ok,
-    /// It did not.
+    /// It did not commit.
     Fail,
-    /// It may have.
+    /// It may have committed.
     Info,
 }
 
@@ -74,23 +74,23 @@ pub struct Number(pub u32);
 pub enum Step {
     /// It appended a value to a list, or wrote it to a register.
     Write {
-        /// Where.
+        /// The key.
         key: Number,
-        /// What.
+        /// The value.
         value: Number,
     },
-    /// It read a list; `None`: what it read is not known.
+    /// It read a list; `None`: the result is not known.
     ReadList {
-        /// Which.
+        /// The key.
         key: Number,
         /// Its elements.
         list: Option<Vec<Number>>,
     },
-    /// It read a register; `None`: nothing was there, or what it read is not known.
+    /// It read a register; `None`: it was empty, or the result is not known.
     ReadValue {
-        /// Which.
+        /// The key.
         key: Number,
-        /// What was there.
+        /// The value that was read.
         value: Option<Number>,
     },
 }
@@ -98,11 +98,11 @@ pub enum Step {
 /// A transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElleTransaction {
-    /// What became of it.
+    /// How it was answered.
     pub answer: Answer,
-    /// What it did.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Where its last line stands; 0: in no file.
+    /// Number of its last line; 0: it was not read from a file.
     pub line: u64,
     /// When it was called and answered, and by which process.
     pub terms: Terms,
@@ -111,7 +111,7 @@ pub struct ElleTransaction {
 /// A history.
 #[derive(Clone, Debug)]
 pub struct ElleHistory {
-    /// What its keys are.
+    /// The type of its keys.
     pub model: Model,
     /// In the order of their answers.
     pub transactions: Vec<ElleTransaction>,
@@ -141,7 +141,7 @@ impl Names {
 }
 
 impl ElleHistory {
-    /// One without transactions.
+    /// Creates a history without transactions.
     pub fn new(model: Model) -> Self {
         Self { model, transactions: Vec::new(), names: Names::default() }
     }

@@ -1,4 +1,4 @@
-//! Operations of EDN or JSON become transactions: each call is paired with its answer.
+//! Converts operations of EDN or JSON to transactions: each call is paired with its answer.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Reads a history, in EDN or JSON, of operations one after the other or in one sequence. Without a model, it is
-/// list-append if that word is in it. `progress` is told how many bytes are read.
+/// list-append if that word occurs in the text. `progress` receives the number of bytes read.
 pub fn read(text: &str, model: Option<Model>, progress: &mut dyn FnMut(u64)) -> Result<ElleHistory, FileError> {
     let model = model.unwrap_or_else(|| guess(text));
     let history = ElleHistory::new(model);
@@ -39,7 +39,7 @@ fn is_json(text: &str) -> bool {
 
 struct Parser {
     history: ElleHistory,
-    /// By name; what names no process is one without name.
+    /// By name; an operation without a process belongs to one without a name.
     processes: HashMap<Datum, Client>,
     operations: u64,
 }
@@ -49,7 +49,7 @@ struct Client {
     process: Process,
     /// The call that is not answered yet.
     called: Option<Call>,
-    /// When its last call was answered.
+    /// The moment when its last call was answered.
     answered: Moment,
 }
 
@@ -66,7 +66,7 @@ impl Parser {
             let items: Vec<serde_json::Value> =
                 serde_json::from_str(text).map_err(|error| wrong(error.line() as u64, &error))?;
             for (number, item) in items.into_iter().enumerate() {
-                // The line of an element is not known: its place in the array is.
+                // The line of an element is not known; its index in the array is.
                 let datum = Datum::from(item);
                 self.operation(0, &datum)
                     .map_err(|error| FileError::new(0, format!("element {}: {}", number + 1, error.what)))?;
@@ -97,7 +97,7 @@ impl Parser {
         let kind = kind.ok_or_else(|| wrong("an operation has no :type".into()))?;
         let process = datum.field("process").unwrap_or(&Datum::Nil);
         if !matches!(process, Datum::Int(_) | Datum::Nil) {
-            // What breaks the system under test is noted, too.
+            // The faults injected into the system under test are noted, too.
             return Ok(());
         }
         let value = datum.field("value").unwrap_or(&Datum::Nil);
@@ -122,14 +122,14 @@ impl Parser {
             "info" => Answer::Info,
             other => return Err(wrong(format!("{other:?} is none of invoke, ok, fail, info"))),
         };
-        // Where the call is not noted, it came after the answer before it.
+        // A call that is not noted came after the answer before it.
         let unnoted = Moment(client.answered.0 + 1);
         let (called, at) = client.called.take().map_or((None, unnoted), |call| (Some(call.steps), call.at));
         client.answered = now;
         let terms = Terms { process: Some(client.process), began: Some(at), ended: Some(now), ..Terms::default() };
         let steps = match answer {
             Answer::Ok => steps.ok_or_else(|| wrong("what is ok has a :value".into()))?,
-            // What it would have read is not known.
+            // The result of the reads is not known.
             Answer::Fail | Answer::Info => called.or(steps).unwrap_or_default(),
         };
         self.history.transactions.push(ElleTransaction { answer, steps, line, terms });
@@ -165,7 +165,7 @@ impl Parser {
     fn read_step(&mut self, key: Number, value: &Datum, is_ok: bool) -> Result<Step, String> {
         let is_list = self.history.model == Model::ListAppend;
         match value {
-            // A list that nobody has appended to is nil.
+            // A list without appends is nil.
             Datum::Nil if is_list => Ok(Step::ReadList { key, list: is_ok.then(Vec::new) }),
             Datum::Nil => Ok(Step::ReadValue { key, value: None }),
             Datum::Seq(items) if is_list => {

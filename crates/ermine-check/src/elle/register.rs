@@ -1,7 +1,7 @@
-//! Registers whose values are unique: the order of versions, as far as it follows.
+//! Registers whose values are unique: infers the order of versions, as far as it follows.
 //!
-//! Nothing precedes every value; and who reads a value and then writes the key has put his value behind it. Nothing else
-//! is taken for granted, so that an order that is not known draws no edge.
+//! The empty register precedes every value; and a transaction that reads a value and then writes the key has put its
+//! own value after it. Nothing else is assumed, so that an unknown order draws no edge.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,15 +15,15 @@ struct Written {
     last: bool,
 }
 
-/// What happened to one version of a key; the one without value is the first.
+/// The transactions that touched one version of a key; the version without a value is the first.
 #[derive(Default)]
 struct Version {
     readers: Vec<u32>,
-    /// They read it, and wrote the key.
+    /// Transactions that read the version and wrote the key.
     successors: Vec<u32>,
 }
 
-/// Draws what follows.
+/// Infers the edges and anomalies of a history.
 pub(super) fn infer(history: &ElleHistory) -> Inferred {
     let mut inference = Inference {
         history,
@@ -47,7 +47,7 @@ struct Inference<'h> {
     inferred: Inferred,
     written: HashMap<(Number, Number), Written>,
     versions: HashMap<(Number, Option<Number>), Version>,
-    /// Indeterminate transactions of which a write was read, so that they committed.
+    /// Indeterminate transactions of which a write was read: they committed.
     seen_info: HashSet<u32>,
 }
 
@@ -76,7 +76,7 @@ impl Inference<'_> {
     }
 
     fn transaction(&mut self, by: u32, steps: &[Step]) {
-        // What the transaction wrote to a key last, and what it read there before.
+        // The transaction's last write of each key, and its read of the key before.
         let mut own: HashMap<Number, Number> = HashMap::new();
         let mut read: HashMap<Number, Option<Number>> = HashMap::new();
         for step in steps {
@@ -111,7 +111,7 @@ impl Inference<'_> {
         }
     }
 
-    /// What a read shows by itself.
+    /// Checks a read on its own.
     fn check(&mut self, by: u32, key: Number, value: Option<Number>) {
         let Some(value) = value else { return };
         let name = || self.history.name(value);

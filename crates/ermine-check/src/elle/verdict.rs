@@ -1,4 +1,5 @@
-//! What was inferred from values: a graph, why each edge is there, what was seen on the way; and the report of it.
+//! Collects what was inferred from values: a graph, the reason for each edge, anomalies that need no graph; and reports
+//! it.
 
 use super::{Answer, ElleHistory, ElleTransaction, Number, Step};
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     report::{Anomaly, Counts, Dependency, Involved, Report},
 };
 
-/// An edge and the key that it is about.
+/// An edge and the key that it is due to.
 #[derive(Clone, Copy)]
 struct Reason {
     from: Node,
@@ -28,7 +29,7 @@ struct Seen {
     key: Number,
 }
 
-/// A graph of values in the making. Transactions are numbered as in the history.
+/// A graph of values under construction. Transactions are numbered as in the history.
 pub(super) struct Inferred {
     drawing: Drawing,
     reasons: Vec<Reason>,
@@ -58,8 +59,9 @@ impl Inferred {
         }
     }
 
-    /// Each of `firsts` precedes each of `seconds` but itself, in linear time: one auxiliary node leads to all, and where
-    /// somebody is on both sides, chains lead to those before and those behind him. Both are sorted.
+    /// Draws that each of `firsts` precedes each of `seconds` except itself, in linear time: one auxiliary node leads
+    /// to all of `seconds`, and if a transaction is on both sides, chains lead to the transactions before and after it.
+    /// Both slices are sorted.
     pub(super) fn all_precede(&mut self, firsts: &[u32], seconds: &[u32], kind: Kind, key: Number) {
         if firsts.is_empty() || seconds.is_empty() {
             return;
@@ -91,7 +93,7 @@ impl Inferred {
         }
     }
 
-    /// Auxiliary nodes, the n-th of which leads to the first n + 1 transactions.
+    /// Draws auxiliary nodes, the n-th of which leads to the first n + 1 transactions.
     fn chain<'t>(&mut self, transactions: impl Iterator<Item = &'t u32>) -> Vec<Node> {
         let mut nodes: Vec<Node> = Vec::new();
         for &transaction in transactions {
@@ -105,12 +107,12 @@ impl Inferred {
         nodes
     }
 
-    /// Looks for cycles, and puts everything into words.
+    /// Searches for cycles, and reports everything in words.
     pub(super) fn report(self, history: &ElleHistory, progress: &mut dyn FnMut(Progress)) -> Report {
         let Self { mut drawing, reasons, seen } = self;
         let in_graph = |it: &ElleTransaction| match it.answer {
             Answer::Ok => Some(it.terms),
-            // It may take effect after its answer.
+            // The transaction may take effect after its answer.
             Answer::Info => Some(Terms { ended: None, ..it.terms }),
             Answer::Fail => None,
         };
@@ -167,7 +169,7 @@ impl Words<'_> {
     fn cycle(&self, kind: AnomalyKind, cycle: &Cycle) -> Anomaly {
         let dependency = |step: &crate::graph::Step| {
             let is_it = |reason: &&Reason| {
-                // An edge to an auxiliary node is about a key that the transaction behind it writes.
+                // An edge to an auxiliary node is about a key that the transaction after it writes.
                 let arrives = reason.to == step.to
                     || (reason.to.at() >= self.history.transactions.len() && self.writes(step.to.0, reason.key));
                 reason.from == step.from && reason.kind == step.kind && arrives

@@ -1,7 +1,8 @@
-//! Writes histories as EDN or JSON, an operation a line: the call, then the answer.
+//! Writes histories as EDN or JSON, one operation per line: the call, then the answer.
 //!
-//! Calls and answers come in the order of their moments; where these are not known, all calls before all answers, so that no
-//! order is inferred that is not told. Each transaction is a process of its own: the order of a process is real-time order.
+//! Calls and answers are written in the order of their moments; if these are not known, all calls before all answers,
+//! so that no order can be inferred that the history does not have. Each transaction is a process of its own: the order
+//! of a process is real-time order.
 
 use std::io::{self, Write};
 
@@ -10,7 +11,7 @@ use serde_json::json;
 use super::{Answer, Datum, ElleHistory, ElleTransaction, Model, Step};
 use crate::history::{Moment, Terms};
 
-/// As EDN.
+/// Writes a history as EDN.
 pub fn write_edn(history: &ElleHistory, to: &mut dyn Write) -> io::Result<()> {
     each(history, &mut |index, process, kind, steps| {
         writeln!(
@@ -21,7 +22,7 @@ pub fn write_edn(history: &ElleHistory, to: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// As JSON.
+/// Writes a history as JSON.
 pub fn write_json(history: &ElleHistory, to: &mut dyn Write) -> io::Result<()> {
     each(history, &mut |index, process, kind, steps| {
         let value = serde_json::Value::from(&Datum::Seq(steps));
@@ -41,7 +42,7 @@ fn each(history: &ElleHistory, visit: Visit<'_>) -> io::Result<()> {
     let mut operations = Vec::new();
     for (process, transaction) in history.transactions.iter().enumerate() {
         let Terms { began, ended, .. } = transaction.terms;
-        // At one moment calls come before answers: neither had ended before the other began.
+        // At one moment calls come before answers: neither transaction had ended before the other began.
         operations.push((moment(began, Moment(0)), false, process));
         operations.push((moment(ended, Moment(u64::MAX)), true, process));
     }

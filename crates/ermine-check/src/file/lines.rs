@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Names the format, in the first line.
+/// Name of the format, in the first line.
 pub(super) const FORMAT: &str = "ermine-history";
 /// Higher versions are refused. Since 2 a transaction has moments, a process, an order and a snapshot.
 pub(super) const VERSION: u32 = 2;
@@ -31,7 +31,7 @@ pub(super) struct Name {
     pub(super) name: String,
 }
 
-/// Any other line. Without `commit` it is aborted.
+/// Any other line. A transaction without `commit` is aborted.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
@@ -67,7 +67,7 @@ impl Promised {
     }
 }
 
-/// An operation; keys are hexadecimal, digests too: JSON numbers are not exact up to 2^64 everywhere.
+/// An operation; keys and digests are hexadecimal: JSON numbers are not exact up to 2^64 everywhere.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Op {

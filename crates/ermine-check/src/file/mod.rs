@@ -1,6 +1,6 @@
-//! Histories as files: JSON, a line for the header and one for each transaction. docs/design/check.md has the format.
+//! Histories as files: JSON, one line for the header and one for each transaction. docs/design/check.md has the format.
 //!
-//! Nothing in a file makes this panic: what is wrong is said with its line.
+//! Nothing in a file makes this module panic: errors are reported with their line.
 
 mod lines;
 mod read;
@@ -11,12 +11,12 @@ use std::{fmt, io};
 pub use read::read;
 pub use write::write;
 
-/// What is wrong with a file, and where.
+/// An error in a file, and its place.
 #[derive(Debug)]
 pub struct FileError {
     /// The line, from 1; 0: the file as a whole.
     pub line: u64,
-    /// What is wrong.
+    /// Description of the error.
     pub what: String,
 }
 

@@ -13,7 +13,7 @@ use crate::history::{
 /// Stamps have 63 bits.
 const STAMP_MAX: u64 = (1 << 63) - 1;
 
-/// Reads one. `progress` is told how many bytes are read.
+/// Reads a history. `progress` receives the number of bytes read.
 pub fn read(from: &mut dyn BufRead, progress: &mut dyn FnMut(u64)) -> Result<History, FileError> {
     let mut text = String::new();
     let (mut number, mut bytes, mut header, mut builder) = (0, 0, None, Builder::new());
@@ -60,7 +60,7 @@ fn parse_header(text: &str, number: u64) -> Result<Header, FileError> {
 fn json<'t, T: serde::Deserialize<'t>>(text: &'t str, number: u64) -> Result<T, FileError> {
     serde_json::from_str(text).map_err(|error| {
         let what = error.to_string();
-        // Its own line number is that within one line.
+        // The line number in the message counts within one line; remove it.
         let what = what.split(" at line ").next().unwrap_or(&what);
         FileError::new(number, format!("{what} (column {})", error.column()))
     })
@@ -99,7 +99,7 @@ fn push(text: &str, number: u64, builder: &mut Builder) -> Result<(), FileError>
     Ok(())
 }
 
-/// An entry ends with the key of the row that was written last.
+/// Checks that an entry ends with the key of the row that was written last.
 fn check_entries(ops: &[Op]) -> Result<(), String> {
     let mut written = None;
     for op in ops {
@@ -121,7 +121,7 @@ fn stamp(number: u64) -> Result<Stamp, String> {
     if number <= STAMP_MAX { Ok(Stamp(number)) } else { Err(format!("{number} is no stamp: they have 63 bits")) }
 }
 
-/// The bytes of an operation, and what else has to be checked.
+/// The bytes of an operation; reading them checks the rest of it.
 struct Owned {
     key: Vec<u8>,
     upper: Option<Vec<u8>>,

@@ -8,7 +8,7 @@ use std::{
 use super::lines::{FORMAT, Header, Line, Name, Op, Promised, VERSION, Version};
 use crate::history::{Digest, History, Operation, Order, Outcome, ReadVersion};
 
-/// Writes one.
+/// Writes a history.
 pub fn write(history: &History, to: &mut dyn Write) -> io::Result<()> {
     let tables = history.table_names().map(|(table, name)| Name { table: table.0, name: name.into() });
     let header = Header { format: FORMAT.into(), version: VERSION, tables: tables.collect(), sample: history.sample() };

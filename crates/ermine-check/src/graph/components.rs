@@ -11,7 +11,7 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    /// Each with its nodes.
+    /// The components, each with its nodes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[Node]> {
         self.starts.windows(2).map(|ends| &self.nodes[ends[0]..ends[1]])
     }
@@ -25,11 +25,12 @@ const NEW: u32 = u32::MAX;
 /// The lowest number of a node whose component is known.
 const DONE: u32 = u32::MAX - 1;
 
-/// Components of more than one node, over edges of these kinds. `tick` is told how many nodes are done.
+/// Finds the components of more than one node, over edges of these kinds. `tick` receives the number of nodes that are
+/// done.
 pub(crate) fn components(graph: &Graph, kinds: Kinds, mut tick: impl FnMut(u64)) -> Components {
     let nodes = graph.nodes();
     let mut found = Components { nodes: Vec::new(), starts: vec![0] };
-    // Order of discovery, and the lowest number reachable from there; `DONE` takes a node out of consideration.
+    // Order of discovery, and the lowest number reachable from there; `DONE` excludes a node.
     let (mut number, mut low) = (vec![NEW; nodes], vec![NEW; nodes]);
     let (mut stack, mut path): (Vec<Node>, Vec<(Node, usize)>) = (Vec::new(), Vec::new());
     let mut next = 0;

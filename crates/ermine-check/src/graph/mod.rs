@@ -1,14 +1,14 @@
-//! A serialization graph: transactions, their dependencies, and what stands for many dependencies at once.
+//! A serialization graph: transactions, their dependencies, and nodes that stand for many dependencies at once.
 //!
-//! Nodes are numbered; the first ones are transactions. The others are *auxiliary*: an edge that says "T precedes all of
-//! these" enters one, and [`Kind::Chain`] edges lead on from there, so that thousands of dependencies take a handful of
-//! edges. A path from a transaction over auxiliary nodes to the next transaction is one dependency, of the kind of its
-//! first edge.
+//! Nodes are numbered; the first ones are transactions. The others are *auxiliary*: an edge that says "T precedes all
+//! of these" enters one, and [`Kind::Chain`] edges lead on from there, so that thousands of dependencies take a handful
+//! of edges. A path from a transaction over auxiliary nodes to the next transaction is one dependency, of the kind of
+//! its first edge.
 //!
 //! Invariants
 //! 1. Chains have no cycles of their own.
-//! 2. What a transaction reaches over auxiliary nodes alone are transactions that it precedes, never itself. So the
-//!    auxiliary nodes change neither which cycles there are nor what they are called. Whoever draws edges sees to it.
+//! 2. A transaction reaches over auxiliary nodes alone only transactions that it precedes, never itself. So the
+//!    auxiliary nodes change neither which cycles exist nor their names. The code that draws edges ensures this.
 
 mod components;
 mod nonadjacent;
@@ -33,21 +33,21 @@ impl Node {
 /// Why one transaction precedes another (Adya 1999, 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// The second overwrote what the first wrote.
+    /// The second transaction overwrote a version that the first wrote.
     WriteWrite,
-    /// The second read what the first wrote.
+    /// The second transaction read a version that the first wrote.
     WriteRead,
-    /// The second looked through a range after the first had taken something out of it.
+    /// The second transaction scanned a range after the first had removed an entry from it.
     PredicateWriteRead,
-    /// The second overwrote what the first read.
+    /// The second transaction overwrote a version that the first read.
     ReadWrite,
-    /// The second put something into a range after the first had looked through it.
+    /// The second transaction inserted an entry into a range after the first had scanned it.
     PredicateReadWrite,
     /// Both are of one process, the second after the first.
     Process,
     /// The first had ended before the second began.
     Realtime,
-    /// On the way from or over an auxiliary node.
+    /// Part of a path from or over an auxiliary node.
     Chain,
 }
 
@@ -67,7 +67,7 @@ impl Kind {
         matches!(self, Self::ReadWrite | Self::PredicateReadWrite)
     }
 
-    /// As it is written between two transactions.
+    /// The notation between two transactions.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::WriteWrite => "ww",
@@ -106,7 +106,7 @@ impl Kinds {
     }
 }
 
-/// Where an edge leads, and its kind, in one word.
+/// The target of an edge, and its kind, in one word.
 #[derive(Clone, Copy, Debug)]
 struct Target(u32);
 
@@ -126,17 +126,17 @@ impl Target {
     }
 }
 
-/// Nodes that a graph can have.
+/// Maximum number of nodes of a graph.
 const NODES_MAX: u32 = 1 << (32 - Target::KIND_BITS);
 
-/// Edges as they are found.
+/// A graph under construction.
 #[derive(Debug)]
 pub(crate) struct Drawing {
     transactions: u32,
-    /// Of each auxiliary node: no transaction with a lower number is reached from it over chains.
+    /// For each auxiliary node, a lower bound on the transactions that are reached from it over chains.
     least: Vec<Node>,
     edges: Vec<(Node, Target)>,
-    /// Kinds of edges that lead to lower numbers; anti-dependencies are not looked at.
+    /// Kinds of edges that lead to lower numbers; anti-dependencies are not considered.
     backward: Kinds,
 }
 
@@ -147,7 +147,7 @@ impl Drawing {
         Self { transactions, least: Vec::new(), edges: Vec::new(), backward: Kinds::of(&[]) }
     }
 
-    /// A new auxiliary node, from which chains lead to no transaction with a lower number than `least`.
+    /// Adds an auxiliary node, from which chains lead to no transaction with a lower number than `least`.
     pub(crate) fn auxiliary(&mut self, least: Node) -> Node {
         let node = self.transactions as usize + self.least.len();
         assert!(node < NODES_MAX as usize, "a graph has less than 2^29 nodes");
@@ -164,17 +164,17 @@ impl Drawing {
         self.edges.push((from, Target::new(to, kind)));
     }
 
-    /// An edge of this kind leads, over auxiliary nodes, to a transaction with a lower number.
+    /// Notes that an edge of this kind leads, over auxiliary nodes, to a transaction with a lower number.
     pub(crate) fn has_backward(&mut self, kind: Kind) {
         self.backward = self.backward.and(Kinds::of(&[kind]));
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(crate) fn bytes(&self) -> u64 {
         (self.edges.capacity() * size_of::<(Node, Target)>()) as u64
     }
 
-    /// The finished graph.
+    /// Finishes the graph.
     pub(crate) fn finish(self) -> Graph {
         let nodes = self.transactions as usize + self.least.len();
         let mut starts = vec![0; nodes + 1];
@@ -194,7 +194,7 @@ impl Drawing {
     }
 }
 
-/// A finished graph; the edges of a node lie side by side.
+/// A finished graph; the edges of a node are stored next to each other.
 #[derive(Debug)]
 pub(crate) struct Graph {
     transactions: u32,
@@ -217,12 +217,12 @@ impl Graph {
         node.0 < self.transactions
     }
 
-    /// Whether all edges of these kinds but anti-dependencies lead to transactions with higher numbers.
+    /// Whether all edges of these kinds, except anti-dependencies, lead to transactions with higher numbers.
     pub(crate) fn is_forward(&self, kinds: Kinds) -> bool {
         Kind::ALL.iter().all(|&kind| kind == Kind::Chain || !kinds.contain(kind) || !self.backward.contain(kind))
     }
 
-    /// The lowest transaction that is reached from a node over chains, itself included; or lower.
+    /// A lower bound on the transactions that are reached from a node over chains, itself included.
     fn least(&self, node: Node) -> Node {
         if self.is_transaction(node) { node } else { self.least[(node.0 - self.transactions) as usize] }
     }
@@ -240,7 +240,7 @@ impl Graph {
         self.edges(from).any(|(node, kind)| node == to && kinds.contain(kind))
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(crate) fn bytes(&self) -> u64 {
         (self.starts.capacity() * size_of::<u32>() + self.targets.capacity() * size_of::<Target>()) as u64
     }

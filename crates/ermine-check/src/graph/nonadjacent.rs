@@ -1,8 +1,8 @@
-//! Whether a graph has a cycle without two anti-dependencies next to each other, exactly and in linear time.
+//! Decides whether a graph has a cycle without two anti-dependencies next to each other, exactly and in linear time.
 //!
-//! Snapshot isolation forbids these cycles and no others (Cerone and Gotsman 2016). They are the cycles of another graph
-//! with two nodes in the place of each one: an anti-dependency leads from the first node of a transaction to the second
-//! node of another, any other dependency leads from both to the first. A path over auxiliary nodes stays on its side.
+//! Snapshot isolation forbids these cycles and no others (Cerone and Gotsman 2016). They are the cycles of another
+//! graph with two nodes for each node: an anti-dependency leads from the first node of a transaction to the second node
+//! of another, any other dependency leads from both nodes to the first. A path over auxiliary nodes stays on its side.
 
 use super::{Antis, Budget, Cycle, Drawing, Graph, Kind, Kinds, Node, Shape, Step, components, search};
 
@@ -38,9 +38,9 @@ fn doubled(graph: &Graph, kinds: Kinds) -> Graph {
     drawing.finish()
 }
 
-/// A closed walk without two anti-dependencies next to each other has a part that meets no transaction twice and is such a
-/// walk: of the two parts that a transaction which is met twice divides it into, only one can have anti-dependencies on
-/// both sides of it.
+/// A closed walk without two anti-dependencies next to each other has a part that visits no transaction twice and is
+/// such a walk: a transaction that is visited twice divides the walk into two parts, of which only one can have
+/// anti-dependencies on both sides of that transaction.
 fn simple(mut walk: Cycle) -> Cycle {
     loop {
         let twice = (0..walk.len()).find_map(|end| {

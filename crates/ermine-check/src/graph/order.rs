@@ -1,8 +1,9 @@
 //! The order of processes and of real time, in linear size.
 //!
-//! Real-time order has an edge from each transaction that had ended to each one that began later: quadratically many. It is
-//! drawn over a chain of auxiliary nodes, barriers: a transaction leads to the first barrier after its end, a barrier to the
-//! next one and to the transactions that began between the two. The order of a process is the same of its transactions.
+//! Real-time order has an edge from each transaction that had ended to each one that began later: quadratically many.
+//! It is drawn over a chain of auxiliary nodes, barriers: a transaction leads to the first barrier after its end, a
+//! barrier to the next one and to the transactions that began between the two. The order of a process is the same among
+//! its transactions.
 //!
 //! ```text
 //!     T1 ended   T2 ended        T3 began       T4 ended        T5 began
@@ -17,19 +18,19 @@ use std::collections::BTreeMap;
 use super::{Drawing, Kind, Node};
 use crate::history::{Moment, Order, Process, Terms};
 
-/// Which orders a history tells.
+/// The orders that a history has enough information for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Every transaction has its process.
+    /// The process of every transaction is known.
     pub(crate) process: bool,
-    /// Of every transaction it is known when it began.
+    /// The beginning of every transaction is known.
     pub(crate) realtime: bool,
 }
 
 /// Moments of transactions.
 type Moments = Vec<(Moment, Node)>;
 
-/// Draws the orders of the transactions of a graph; those without terms are not in it.
+/// Draws the orders of the transactions of a graph; transactions without terms are not in it.
 pub(crate) fn draw_order(drawing: &mut Drawing, terms: impl Iterator<Item = Option<Terms>>) -> Told {
     let mut all = (Moments::new(), Moments::new());
     let mut processes: BTreeMap<Process, (Moments, Moments)> = BTreeMap::new();
@@ -54,7 +55,7 @@ pub(crate) fn draw_order(drawing: &mut Drawing, terms: impl Iterator<Item = Opti
     told
 }
 
-/// Ends, and the begins that follow them before the next end does.
+/// Ends, and the beginnings that follow them before the next end.
 struct Barrier<'t> {
     ends: &'t [(Moment, Node)],
     begins: &'t [(Moment, Node)],
@@ -110,8 +111,8 @@ mod tests {
         found
     }
 
-    /// Over barriers, each transaction reaches exactly those that began after it had ended; over those of its process, those
-    /// of them that are of its process.
+    /// Over barriers, each transaction reaches exactly those that began after it had ended; over the barriers of its
+    /// process, exactly those among them that are of its process.
     #[test]
     fn every_pair_is_ordered_as_its_moments_are() {
         let seed = fastrand::u64(..1 << 40);

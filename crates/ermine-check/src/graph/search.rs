@@ -1,8 +1,8 @@
-//! The smallest cycle of a given shape, by breadth-first search from every edge that it may begin with.
+//! Finds the smallest cycle of a given shape, by breadth-first search from every edge that it may begin with.
 //!
-//! Each search stays within one component and stops at cycles longer than the best one. All searches together may look
-//! at so many edges and no more ([`Budget`]): components are small where the engine is right, and where it is not, one of
-//! the first cycles is as good as any.
+//! Each search stays within one component and stops at cycles longer than the best one. All searches together visit a
+//! limited number of edges ([`Budget`]): components are small if the engine is correct, and if it is not, one of the
+//! first cycles is as good as any.
 //!
 //! Chains cost nothing: a path over auxiliary nodes is one step. So the queue has two ends (0-1 BFS).
 
@@ -18,31 +18,31 @@ pub(crate) struct Step {
     pub(crate) kind: Kind,
 }
 
-/// Each step begins where the one before ended, the first where the last one did.
+/// The steps of a cycle: each begins where the one before ends, and the first where the last ends.
 pub(crate) type Cycle = Vec<Step>;
 
-/// How many edges may still be looked at.
+/// Number of edges that may still be visited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget(pub(crate) u64);
 
 impl Budget {
-    /// Enough to find a cycle through the first edge that is tried, if that lies in a component of its kinds: no edge is
-    /// looked at more than twice.
+    /// Enough to find a cycle through the first edge that is tried, if that lies in a component of its kinds: no edge
+    /// is visited more than twice.
     pub(crate) fn one_search(graph: &Graph) -> Self {
         Self(2 * graph.edge_count() as u64 + 1)
     }
 }
 
-/// How many anti-dependencies a cycle has beside its first step, and where.
+/// The anti-dependencies of a cycle besides its first step: how many, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Antis {
     /// As many as the kinds of its steps permit.
     Any,
-    /// One at least.
+    /// At least one.
     More,
-    /// The second step is one.
+    /// The second step is an anti-dependency.
     Next,
-    /// One at least, and no two of them next to each other, the first step included, which is one.
+    /// At least one, and no two of them next to each other, including the first step, which is an anti-dependency.
     Apart,
 }
 
@@ -57,10 +57,11 @@ pub(crate) struct Shape {
     pub(crate) antis: Antis,
 }
 
-/// No cycle has fewer steps.
+/// The fewest steps of a cycle.
 const STEPS_MIN: usize = 2;
 
-/// The smallest cycle of a shape in some components that `fits`; that may sharpen the kinds of its steps.
+/// The smallest cycle of a shape in some components for which `fits` returns true; `fits` may sharpen the kinds of its
+/// steps.
 pub(crate) fn search<'c>(
     graph: &Graph,
     components: impl Iterator<Item = &'c [Node]>,
@@ -96,30 +97,30 @@ pub(crate) fn search<'c>(
     smallest
 }
 
-/// In no component that is looked at.
+/// Marks nodes outside the component that is being searched.
 const OUTSIDE: u32 = u32::MAX;
 
-/// How a state was reached: from which one, over what.
+/// How a state was reached: the state before, and the edge.
 #[derive(Clone, Copy)]
 struct Reached {
-    /// In which search; others are old.
+    /// The search that reached it; entries of earlier searches are stale.
     search: u32,
     steps: u32,
     before: u32,
     kind: Kind,
 }
 
-/// What a path has behind it, beside the node that it has come to.
+/// The history of a path, besides the node that it has reached.
 #[derive(Clone, Copy)]
 struct Path {
-    /// Whether it has the anti-dependency that its shape asks for.
+    /// Whether it has the anti-dependency that its shape requires.
     has_anti: bool,
-    /// Whether its last step was an anti-dependency; always false where the shape does not ask.
+    /// Whether its last step was an anti-dependency; always false if the shape does not restrict that.
     ends_anti: bool,
 }
 
 impl Path {
-    /// States of a node.
+    /// Number of states per node.
     const STATES: usize = 4;
 
     fn number(self) -> usize {
@@ -149,11 +150,11 @@ impl Path {
     }
 }
 
-/// The memory of searches in one component. A state is a node, and what the path there has behind it.
+/// The memory of searches in one component. A state is a node together with the history of the path to it.
 struct Searcher<'g> {
     graph: &'g Graph,
     shape: Shape,
-    /// Numbers of the component's nodes within it.
+    /// The number of each node within the component.
     local: Vec<u32>,
     members: Vec<Node>,
     reached: Vec<Reached>,
@@ -198,7 +199,8 @@ impl<'g> Searcher<'g> {
         self.searches += 1;
         self.queue.clear();
         let antis = self.shape.antis;
-        // Where only anti-dependencies lead back, the way to the start goes upwards, and what lies above is off it.
+        // If only anti-dependencies lead back, the path to the start goes upwards, and nodes above the start are not on
+        // it.
         let only_up = first.kind.is_anti() && !self.others_have_antis() && self.graph.is_forward(self.shape.others);
         let highest = if only_up { first.from.0 } else { u32::MAX };
         let start = self.state(first.to, Path { has_anti: false, ends_anti: antis == Antis::Apart });
@@ -250,7 +252,8 @@ impl<'g> Searcher<'g> {
         Kind::ALL.iter().any(|kind| kind.is_anti() && self.shape.others.contain(*kind))
     }
 
-    /// The way from `first` to the last state and from there to the beginning; `None` if it meets a transaction twice.
+    /// The path from `first` to the last state and from there to the beginning; `None` if it visits a transaction
+    /// twice.
     fn cycle(&self, first: Step, last: u32, closing: Kind) -> Option<Cycle> {
         let mut edges = vec![(first.from, closing)];
         let mut state = last;

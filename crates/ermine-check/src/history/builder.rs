@@ -1,4 +1,4 @@
-//! Builds a history: transactions come in any order, and are put into that of commits at the end.
+//! Builds a history: transactions are added in any order, and sorted by commit order at the end.
 
 use super::{
     History, Operation, Outcome, Stamp, Table, Terms,
@@ -17,12 +17,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// One without transactions.
+    /// Creates a builder without transactions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a transaction of which nothing else is known.
+    /// Adds a transaction about which nothing else is known.
     pub fn push<'a>(
         &mut self,
         begin: Stamp,
@@ -56,7 +56,7 @@ impl Builder {
         self
     }
 
-    /// Takes over the transactions of another.
+    /// Adds the transactions of another builder.
     pub fn append(&mut self, other: Self) {
         let moved = self.segments.append(other.segments);
         self.heads.extend(other.heads.into_iter().map(|head| Head { place: moved(head.place), ..head }));
@@ -64,14 +64,15 @@ impl Builder {
         self.operations += other.operations;
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub fn bytes(&self) -> u64 {
         (self.heads.capacity() * size_of::<Head>()) as u64 + self.segments.bytes()
     }
 
-    /// The history of what was added; of rows, one in `sample` was.
+    /// Finishes the history; one row in `sample` was recorded.
     pub fn finish(mut self, sample: u32) -> History {
-        // Who wrote nothing has the stamp just below its snapshot, and so comes behind the writer with that stamp.
+        // A transaction without writes has the stamp just below its snapshot, and so comes after the writer with that
+        // stamp.
         self.heads.sort_by_key(|head| match head.outcome {
             Outcome::Committed(stamp) => (false, stamp, !head.writes),
             Outcome::Aborted => (true, head.begin, false),
@@ -88,7 +89,7 @@ impl Builder {
         }
     }
 
-    /// As [`finish`](Self::finish), with names of tables and every row recorded.
+    /// Like [`finish`](Self::finish), with names of tables and every row recorded.
     pub fn finish_named<'a>(self, tables: impl IntoIterator<Item = (Table, &'a str)>) -> History {
         let mut history = self.finish(1);
         for (table, name) in tables {

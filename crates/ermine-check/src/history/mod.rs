@@ -1,7 +1,7 @@
-//! What happened: transactions with their beginnings, their ends, and what they did in between.
+//! Histories: transactions with their beginnings, their ends, and the operations in between.
 //!
 //! A history is read-only once built ([`Builder`]), and its transactions are in the order of commits, aborted ones
-//! behind. `T7` in a report is the seventh of them. Operations lie packed in byte buffers ([`packed`]): a history of
+//! last. `T7` in a report is the seventh of them. Operations are packed in byte buffers ([`packed`]): a history of
 //! thirty million operations has to fit into memory beside the graph that is drawn from it.
 
 mod builder;
@@ -21,7 +21,7 @@ use self::packed::{Operations, Place, Segments};
 pub struct Stamp(pub u64);
 
 impl Stamp {
-    /// Below every commit: what was there before the first transaction.
+    /// Below every commit: the state before the first transaction.
     pub const ZERO: Self = Self(0);
 }
 
@@ -40,7 +40,7 @@ pub struct Table(pub u32);
 pub struct Index {
     /// The table.
     pub table: Table,
-    /// Which of its indexes.
+    /// The number of the index in its table.
     pub ordinal: u16,
 }
 
@@ -56,22 +56,22 @@ impl Index {
 pub enum Outcome {
     /// It committed at this stamp. Transactions without writes may share one.
     Committed(Stamp),
-    /// Nothing of it happened.
+    /// It had no effect.
     Aborted,
 }
 
-/// Which version of a row a transaction saw.
+/// The version of a row that a transaction saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadVersion {
-    /// The one that was committed at this stamp; [`Stamp::ZERO`]: the row was not there yet.
+    /// The version that was committed at this stamp; [`Stamp::ZERO`]: the row did not exist yet.
     At(Stamp),
-    /// One of its own.
+    /// A version that it wrote itself.
     Own,
     /// The state that commits strictly below this stamp had left: no row.
     Missing(Stamp),
 }
 
-/// One thing that a transaction did; the same as [`ermine::observer::Action`], in numbers that anybody can make.
+/// One operation of a transaction; the same as [`ermine::observer::Action`], in numbers that any caller can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// It read a row.
@@ -80,20 +80,20 @@ pub enum Operation<'a> {
         table: Table,
         /// The primary key.
         key: &'a [u8],
-        /// What it saw.
+        /// The version that it saw.
         version: ReadVersion,
         /// The digest of the value; `None`: no row.
         value: Option<Digest>,
     },
-    /// It looked through a range of an index. The reads of what it found precede this.
+    /// It scanned a range of an index. The reads of the rows found precede this operation.
     Range {
         /// The index.
         index: Index,
-        /// First entry inside.
+        /// The first entry inside.
         lower: &'a [u8],
-        /// First entry outside; `None`: the end.
+        /// The first entry outside; `None`: the end.
         upper: Option<&'a [u8]>,
-        /// Entries that came at or above this were missed, unless they are among the reads.
+        /// Entries that were born at or above this stamp were missed, unless they are among the reads.
         at: Stamp,
     },
     /// It wrote a row; a later write of the same row replaces this one.
@@ -105,7 +105,7 @@ pub enum Operation<'a> {
         /// The digest of the value; `None`: it deleted the row.
         value: Option<Digest>,
     },
-    /// The write before this gave its row an entry of a secondary index, or took it away.
+    /// The preceding write added an entry of its row to a secondary index, or removed it.
     Entry {
         /// The index.
         index: Index,
@@ -146,22 +146,22 @@ pub struct Transaction<'h> {
 }
 
 impl History {
-    /// How many transactions it has.
+    /// Number of transactions.
     pub fn len(&self) -> usize {
         self.heads.len()
     }
 
-    /// Whether nothing happened.
+    /// Whether the history has no transactions.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
 
-    /// How many of them committed: they are the first ones.
+    /// Number of committed transactions: they are the first ones.
     pub fn committed(&self) -> usize {
         self.committed
     }
 
-    /// How many operations they have together.
+    /// Number of operations of all transactions.
     pub fn operations(&self) -> u64 {
         self.operations
     }
@@ -171,22 +171,22 @@ impl History {
         (0..self.len()).map(|at| self.transaction(at))
     }
 
-    /// One of them.
+    /// The transaction with the number `at`, from 0.
     pub fn transaction(&self, at: usize) -> Transaction<'_> {
         Transaction { head: self.heads[at], segments: &self.segments }
     }
 
-    /// No transaction began below this. What was committed below was there before.
+    /// No transaction began below this stamp. Versions committed below it existed before the history.
     pub fn begin_min(&self) -> Stamp {
         self.begin_min.unwrap_or_default()
     }
 
-    /// One row in so many was recorded.
+    /// One row in this many was recorded.
     pub fn sample(&self) -> u32 {
         self.sample.max(1)
     }
 
-    /// Gives a table its name, for reports.
+    /// Sets the name of a table, for reports.
     pub fn name_table(&mut self, table: Table, name: impl Into<String>) {
         match self.tables.iter_mut().find(|(known, _)| *known == table) {
             Some((_, known)) => *known = name.into(),
@@ -204,14 +204,14 @@ impl History {
         self.tables.iter().map(|(table, name)| (*table, &**name))
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub fn bytes(&self) -> u64 {
         (self.heads.capacity() * size_of::<Head>()) as u64 + self.segments.bytes()
     }
 }
 
 impl<'h> Transaction<'h> {
-    /// What committed strictly below is in its snapshot, if it has one.
+    /// Its begin stamp: versions committed strictly below are in its snapshot, if it has one.
     pub fn begin(&self) -> Stamp {
         self.head.begin
     }
@@ -221,7 +221,7 @@ impl<'h> Transaction<'h> {
         self.head.outcome
     }
 
-    /// When it ran, in which process, and what it was promised.
+    /// The moments when it ran, its process, and what it was promised.
     pub fn terms(&self) -> Terms {
         self.head.terms
     }
@@ -234,7 +234,7 @@ impl<'h> Transaction<'h> {
         }
     }
 
-    /// What it did, in order.
+    /// Its operations, in order.
     pub fn operations(&self) -> Operations<'h> {
         self.segments.operations(self.head.place, self.head.begin)
     }

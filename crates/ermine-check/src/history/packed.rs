@@ -1,20 +1,20 @@
-//! Operations as bytes: what a history of millions of transactions is kept in.
+//! Operations as bytes: the form in which a history of millions of transactions is stored.
 //!
-//! An operation is a tag (what it is, whether a value or an upper end follows, a small table number), the rest of the
-//! table number, the ordinal of an index, keys behind their lengths, a stamp as its distance from the transaction's
-//! beginning, and a digest as it is. Numbers have seven bits a byte. A read of a row with an eight-byte key takes about
-//! 22 bytes, a tenth of an `Operation` and its key on the heap.
+//! An operation is a tag (its type, whether a value or an upper end follows, a small table number), the rest of the
+//! table number, the ordinal of an index, keys after their lengths, a stamp as its distance from the transaction's
+//! beginning, and a digest as it is. Numbers have seven bits per byte. A read of a row with an eight-byte key takes
+//! about 22 bytes, a tenth of an `Operation` and its key on the heap.
 //!
 //! Invariants
 //! 1. A transaction's bytes lie in one segment, so that they are read from one slice.
-//! 2. Segments are only appended to; what was packed is never moved.
+//! 2. Segments are append-only; packed bytes are never moved.
 
 use super::{Digest, Index, Operation, ReadVersion, Stamp, Table};
 
-/// Segments are this long, those of huge transactions longer.
+/// Length of a segment; those of huge transactions are longer.
 const SEGMENT_BYTES: usize = 1 << 20;
 
-/// Where the operations of one transaction lie.
+/// The place of the operations of one transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     segment: u32,
@@ -27,7 +27,7 @@ pub(super) struct Place {
 pub(super) struct Segments(Vec<Vec<u8>>);
 
 impl Segments {
-    /// Keeps what one transaction packed.
+    /// Stores the packed operations of one transaction.
     pub(super) fn keep(&mut self, packed: &[u8]) -> Place {
         let fits = |segment: &Vec<u8>| segment.capacity() - segment.len() >= packed.len();
         if !self.0.last().is_some_and(fits) {
@@ -40,7 +40,7 @@ impl Segments {
         Place { segment: (self.0.len() - 1) as u32, start: start as u32, end }
     }
 
-    /// Takes over the segments of another; says how far its places move.
+    /// Adds the segments of another; returns how its places change.
     pub(super) fn append(&mut self, mut other: Self) -> impl Fn(Place) -> Place + use<> {
         let moved = self.0.len() as u32;
         self.0.append(&mut other.0);
@@ -57,7 +57,7 @@ impl Segments {
     }
 }
 
-/// What an operation is; the low bits of its tag.
+/// The type of an operation: the low bits of its tag.
 const READ_AT: u8 = 0;
 const READ_OWN: u8 = 1;
 const READ_MISSING: u8 = 2;
@@ -68,7 +68,7 @@ const ENTRY_LOST: u8 = 6;
 const WHAT: u8 = 0b111;
 /// A value follows, or an upper end.
 const MORE: u8 = 0b1000;
-/// The table is in the high bits; all of them set: it follows.
+/// The table is in the high bits; if all of them are set, it follows.
 const TABLE_SHIFT: u32 = 4;
 const TABLE_FOLLOWS: u8 = 0b1111;
 
@@ -131,7 +131,7 @@ fn put_bytes(bytes: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(bytes);
 }
 
-/// The distance, its sign in the lowest bit, so that stamps just below and above are short.
+/// Stores the distance with its sign in the lowest bit, so that stamps just below and above are short.
 fn put_stamp(stamp: Stamp, begin: Stamp, into: &mut Vec<u8>) {
     let distance = stamp.0.wrapping_sub(begin.0) as i64;
     put_number((distance << 1 ^ distance >> 63) as u64, into);

@@ -1,4 +1,4 @@
-//! What is known of a transaction beside its operations: when it ran, in which process, and what it was promised.
+//! Facts about a transaction in addition to its operations: when it ran, in which process, and what it was promised.
 
 pub use ermine::observer::Moment;
 
@@ -6,7 +6,7 @@ pub use ermine::observer::Moment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(pub u32);
 
-/// Which transactions a transaction is promised to come after, beside those that it depends on.
+/// The transactions that a transaction is promised to come after, in addition to those that it depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Order {
     /// None.
@@ -18,7 +18,7 @@ pub enum Order {
     Realtime,
 }
 
-/// What is known of a transaction beside its operations.
+/// Facts about a transaction in addition to its operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// The process that it belongs to.

@@ -1,4 +1,4 @@
-//! The first walk over a history: numbers for all keys, who wrote what, and which ranges there are.
+//! The first walk over a history: assigns numbers to all keys, and collects the writers and the ranges.
 
 use hashbrown::HashSet;
 
@@ -13,22 +13,22 @@ use crate::{
 pub(super) struct Writer(pub(super) u32);
 
 impl Writer {
-    /// Whoever wrote before the history began.
+    /// The writer of versions from before the history.
     pub(super) const INITIAL: Self = Self(u32::MAX);
 }
 
-/// What one transaction finally wrote to one row.
+/// The final write of one transaction to one row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
     pub(super) row: Item,
     pub(super) stamp: Stamp,
     pub(super) writer: Writer,
     pub(super) value: Option<Digest>,
-    /// Its first write to the row put something there: it did not start with a deletion.
+    /// Its first write to the row was not a deletion.
     pub(super) began_live: bool,
 }
 
-/// What one transaction did to one entry of a secondary index.
+/// The change that one transaction made to one entry of a secondary index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryChange {
     pub(super) entry: Item,
@@ -39,24 +39,24 @@ pub(super) struct EntryChange {
     pub(super) after: bool,
 }
 
-/// A write that nobody else may see.
+/// A write that no other transaction may see.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Discarded {
     pub(super) row: Item,
     pub(super) value: Option<Digest>,
-    /// By its place in the history.
+    /// The writer, by its place in the history.
     pub(super) by: u32,
-    /// Its transaction aborted; else it was replaced.
+    /// Its transaction aborted; otherwise the write was replaced.
     pub(super) aborted: bool,
 }
 
-/// What the walk leaves.
+/// The result of the walk.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) keys: Keys,
     /// The item of each operation of a committed transaction; [`Item::NONE`] for ranges.
     items: Vec<Item>,
-    /// Where the items of each committed transaction begin.
+    /// Start of the items of each committed transaction.
     starts: Vec<usize>,
     /// Initial versions first, then in the order of commits.
     pub(super) versions: Vec<Version>,
@@ -72,14 +72,14 @@ impl Collected {
         &self.items[self.starts[transaction as usize]..self.starts[transaction as usize + 1]]
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(super) fn bytes(&self) -> u64 {
         let items = self.items.capacity() * size_of::<Item>() + self.starts.capacity() * size_of::<usize>();
         self.keys.memory() + items as u64
     }
 }
 
-/// Walks.
+/// Walks over a history.
 pub(super) fn collect(history: &History, progress: &mut dyn FnMut(Progress)) -> Collected {
     let mut walk = Walk { begin_min: history.begin_min(), ..Walk::default() };
     walk.collected.items.reserve_exact(history.operations() as usize);
@@ -95,7 +95,7 @@ pub(super) fn collect(history: &History, progress: &mut dyn FnMut(Progress)) -> 
     walk.finish()
 }
 
-/// The last transaction that touched an item, and where what it did there is kept.
+/// The last transaction that touched an item, and the index of its record.
 #[derive(Clone, Copy)]
 struct Touched {
     by: u32,
@@ -111,7 +111,7 @@ struct Walk {
     begin_min: Stamp,
     /// By item.
     touched: Vec<Touched>,
-    /// By item: the version from before the history that was read last.
+    /// By item: the stamp of the version from before the history that was read last.
     initial_read: Vec<Stamp>,
 }
 
@@ -135,7 +135,7 @@ impl Walk {
                 }
                 Operation::Entry { index, entry, present } => {
                     let entry = self.collected.keys.item(index, entry);
-                    // Of no row: nobody could say whether it was seen.
+                    // The entry of no row: it could not be decided whether it was seen.
                     if written != Item::NONE {
                         self.change(me, stamp, entry, written, present);
                     }
@@ -151,7 +151,7 @@ impl Walk {
         }
     }
 
-    /// Nobody who is recorded wrote below the first beginning.
+    /// Notes a read of a version from before the history: no recorded transaction wrote below the first beginning.
     fn read(&mut self, row: Item, stamp: Stamp, value: Option<Digest>) {
         if stamp == Stamp::ZERO || stamp >= self.begin_min {
             return;
@@ -188,7 +188,7 @@ impl Walk {
         }
     }
 
-    /// Where this transaction's earlier doing with an item is kept; if there is none, it is going to be at `next`.
+    /// The index of this transaction's earlier record of an item; if there is none, its record will be at `next`.
     fn touch(touched: &mut Vec<Touched>, me: u32, item: Item, next: u32) -> Option<u32> {
         if touched.len() <= item.at() {
             touched.resize((item.at() + 1).next_power_of_two(), Touched { by: NOBODY, kept: 0 });

@@ -1,7 +1,7 @@
 //! Draws the graph: a walk over the transactions that committed, read by read.
 //!
-//! Of each read two edges: from the writer of the version it saw, and to the writer of the next one; of each row, one
-//! from each writer to the next. What follows from these along the writers of a row is not drawn.
+//! Each read draws two edges: from the writer of the version it saw, and to the writer of the next one; each row draws
+//! one edge from each writer to the next. Edges that follow from these along the writers of a row are not drawn.
 
 use super::{
     Settings,
@@ -19,7 +19,7 @@ use crate::{
     progress::Progress,
 };
 
-/// The graph, and what was seen on the way.
+/// The graph, and the sightings made while drawing it.
 #[derive(Debug)]
 pub(super) struct Drawn {
     pub(super) graph: Graph,
@@ -30,7 +30,7 @@ pub(super) struct Drawn {
     pub(super) bytes: u64,
 }
 
-/// Draws.
+/// Draws the graph.
 pub(super) fn draw(
     history: &History,
     collected: &Collected,
@@ -64,16 +64,17 @@ pub(super) fn draw(
     Drawn { bytes: bytes + graph.bytes(), graph, sightings: pen.sightings, told, unordered }
 }
 
-/// What the transaction that is walked over has seen and done so far, by row.
+/// The reads and writes of the current transaction so far, by row.
 #[derive(Debug)]
 pub(super) struct Seen {
     by_row: Vec<SeenRow>,
     own_values: Vec<Option<Digest>>,
-    /// Rows it read or wrote, in order.
+    /// Rows that it read or wrote, in order.
     pub(super) touched: Vec<Item>,
-    /// Where in these the reads begin that nothing but reads of one table follow: the ones of a range are among them.
+    /// Start, in `touched`, of the last run of reads of one table with nothing else in between: the reads of a range
+    /// are among them.
     run: usize,
-    /// The highest stamp of a version it read.
+    /// The highest stamp of a version that it read.
     pub(super) highest: Stamp,
 }
 
@@ -83,7 +84,7 @@ struct SeenRow {
     written_by: u32,
     /// The highest stamp of a version that was read.
     stamp: Stamp,
-    /// Where its own value is.
+    /// Index of its own value.
     own: u32,
 }
 
@@ -125,22 +126,22 @@ impl Seen {
         seen.read_by = me;
     }
 
-    /// Reads from here on belong to another range, or another table.
+    /// Ends the run: reads from here on belong to another range, or another table.
     fn end_run(&mut self) {
         self.run = self.touched.len();
     }
 
-    /// The reads just before, of one table.
+    /// The last run of reads of one table.
     pub(super) fn run(&self) -> &[Item] {
         &self.touched[self.run..]
     }
 
-    /// Whether the transaction's own write hides what others do to a row.
+    /// Whether the transaction's own write of a row hides the changes by other transactions.
     pub(super) fn hides(&self, me: u32, row: Item) -> bool {
         row != Item::NONE && self.by_row[row.at()].written_by == me
     }
 
-    /// The newest version of a row that this transaction read so far, by its stamp.
+    /// The stamp of the newest version of a row that this transaction has read so far.
     pub(super) fn newest_read(&self, me: u32, row: Item) -> Option<Stamp> {
         let seen = &self.by_row[row.at()];
         (seen.read_by == me).then_some(seen.stamp)
@@ -157,12 +158,12 @@ struct Pen<'h> {
     drawing: Drawing,
     sightings: Sightings,
     seen: Seen,
-    /// Sorted when somebody first asks.
+    /// Sorted on first use.
     discarded: Option<Vec<Discarded>>,
 }
 
 impl Pen<'_> {
-    /// The edges between the writers of each row.
+    /// Draws the edges between the writers of each row.
     fn overwritten(&mut self) {
         for row in (0..self.collected.keys.len() as u32).map(Item) {
             let writers = self.versions.of(row).iter().map(|version| version.writer);
@@ -273,11 +274,11 @@ impl Pen<'_> {
         }
     }
 
-    /// Whether a read shows the newest version that was committed below the snapshot.
+    /// Checks that a read shows the newest version that was committed below the snapshot.
     fn held_against(&mut self, me: u32, snapshot: Stamp, row: Item, read: State) {
         let newest = self.versions.below(row, snapshot);
         let live = |state| self.versions.at(row, state).is_some_and(|version| version.value.is_some());
-        // Which of several states without a row it was is not told.
+        // Which of several states without a row was read is not recorded.
         if read == newest || !live(read) && !live(newest) {
             return;
         }
@@ -287,7 +288,7 @@ impl Pen<'_> {
         self.sightings.add(kind, me, writer.map(|writer| writer.0), row);
     }
 
-    /// Whether a transaction overwrote a version that was committed at or above its snapshot.
+    /// Checks whether a transaction overwrote a version that was committed at or above its snapshot.
     fn overwrites_later(&mut self, me: u32, stamp: Stamp, snapshot: Stamp, row: Item) {
         let before = self.versions.written(row, stamp, Writer(me)).and_then(|mine| self.versions.before(row, mine));
         if let Some(version) = before.filter(|version| version.stamp >= snapshot) {
@@ -295,14 +296,14 @@ impl Pen<'_> {
         }
     }
 
-    /// Whether the transaction overwrote a version that it had not read, on top of the one it had.
+    /// Checks whether the transaction read a version and then overwrote a newer one that it had not read.
     fn overwrites_unseen(&mut self, me: u32, stamp: Stamp, row: Item, read: State, next: Writer) {
         if self.versions.written(row, stamp, Writer(me)).is_some_and(|mine| mine > read) {
             self.sightings.add(AnomalyKind::LostUpdate, me, Some(next.0), row);
         }
     }
 
-    /// Where a value comes from that is not the one of its version.
+    /// Finds the origin of a value that is not that of its version.
     fn stray_value(&mut self, row: Item, value: Option<Digest>, writer: Option<Writer>) -> (AnomalyKind, Option<u32>) {
         let discarded = self.discarded.get_or_insert_with(|| {
             let mut discarded = self.collected.discarded.clone();

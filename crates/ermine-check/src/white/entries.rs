@@ -1,11 +1,11 @@
-//! When the entries of indexes came and went.
+//! Births and deaths of the entries of indexes.
 //!
-//! An entry of a primary index comes when a row that was not there is written, and goes with the row's deletion; entries
-//! of secondary indexes come and go as their writers say. Only indexes through which somebody looked at a range count.
+//! An entry of a primary index is born when a missing row is written, and dies with the row's deletion; entries of
+//! secondary indexes are born and die as their writers record it. Only indexes that have been scanned count.
 //!
 //! Invariants
-//! 1. Births and deaths of an entry alternate, a birth first. An entry that goes without having come, or whose row was
-//!    read from before the history, has an initial birth at stamp zero.
+//! 1. Births and deaths of an entry alternate, a birth first. An entry that dies without having been born, or whose row
+//!    was read from before the history, has an initial birth at stamp zero.
 //! 2. A row has at most one entry in an index at a time.
 
 use std::ops::Range;
@@ -31,7 +31,7 @@ struct RowBirth {
     rank: Rank,
 }
 
-/// All entries that ever come or go.
+/// All entries that are ever born or die.
 #[derive(Debug)]
 pub(super) struct Entries {
     /// By item.
@@ -79,7 +79,7 @@ impl Entries {
         Self { ranks, items, births, deaths, row_births }
     }
 
-    /// The rank of an item, if it is an entry that comes or goes.
+    /// The rank of an item, if it is an entry that is ever born or dies.
     pub(super) fn rank(&self, item: Item) -> Option<Rank> {
         Some(self.ranks[item.at()]).filter(|&rank| rank != NO_RANK)
     }
@@ -89,7 +89,7 @@ impl Entries {
         self.items[rank as usize]
     }
 
-    /// The entries of a range.
+    /// The ranks of the entries in a range.
     pub(super) fn between(&self, keys: &Keys, index: Index, lower: &[u8], upper: Option<&[u8]>) -> Range<Rank> {
         let below = |bytes| self.items.partition_point(|&item| keys.compare(item, index, bytes).is_lt());
         let start = below(lower);
@@ -100,7 +100,7 @@ impl Entries {
         start as Rank..end.max(start) as Rank
     }
 
-    /// The birth of an entry that is there just below a stamp.
+    /// The birth of an entry that is alive just below a stamp.
     pub(super) fn alive(&self, rank: Rank, at: Stamp) -> Option<&Event> {
         let birth = self.births.last_before(rank, at)?;
         match self.deaths.last_before(rank, at) {
@@ -109,7 +109,7 @@ impl Entries {
         }
     }
 
-    /// The entry of a row that is there just below a stamp.
+    /// The entry of a row that is alive just below a stamp.
     pub(super) fn of_row(&self, row: Item, index: Index, at: Stamp) -> Option<Rank> {
         if index.ordinal == 0 {
             return self.rank(row);
@@ -119,7 +119,7 @@ impl Entries {
         ((last.row, last.index) == (row, index)).then_some(last.rank)
     }
 
-    /// The entries that a row got from one stamp to another, both included.
+    /// Adds the entries that a row got from one stamp to another, both included.
     pub(super) fn born_within(&self, row: Item, index: Index, from: Stamp, to: Stamp, into: &mut Vec<Rank>) {
         if index.ordinal == 0 {
             into.extend(self.rank(row));
@@ -133,7 +133,7 @@ impl Entries {
         into.extend(inside.map(|birth| birth.rank));
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(super) fn bytes(&self) -> u64 {
         let plain = self.ranks.capacity() * size_of::<Rank>()
             + self.items.capacity() * size_of::<Item>()
@@ -152,7 +152,7 @@ fn primary_changes(keys: &Keys, versions: &Versions, ranged: &HashSet<Index>) ->
         let initial = Change { entry: row, row, stamp: Stamp::ZERO, writer: Writer::INITIAL, birth: true };
         let mut live = false;
         for &Version { stamp, writer, value, began_live, .. } in versions.of(row) {
-            // A deletion is of something.
+            // A deletion implies that the row existed before.
             if !live && !began_live && stamp == versions.of(row)[0].stamp && writer != Writer::INITIAL {
                 changes.push(initial);
                 live = true;

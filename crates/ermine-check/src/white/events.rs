@@ -1,10 +1,10 @@
-//! Births, or deaths, of index entries: those of a stretch of an index before or after a stamp.
+//! Births, or deaths, of index entries: those in a stretch of an index before or after a stamp.
 //!
-//! A tree over the entries in their order. Each of its nodes covers a stretch of them and has the events there in the
-//! order of stamps; a level lies in one array, node by node. A stretch is covered by a few nodes of each level, and in
-//! each of these the events before a stamp are found by binary search.
+//! They form a tree over the entries in their order. Each of its nodes covers a stretch of entries and has their events
+//! in the order of stamps; a level is stored in one array, node by node. A stretch is covered by a few nodes of each
+//! level, and in each of these the events before a stamp are found by binary search.
 //!
-//! Four children a node: twice the nodes for a stretch that two would take, half the memory.
+//! A node has four children: a stretch needs twice the nodes that it would with two children, in half the memory.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::history::Stamp;
 /// The place of an entry among all entries, in the order of index and bytes.
 pub(super) type Rank = u32;
 
-/// An entry came, or went.
+/// The birth or death of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) rank: Rank,
@@ -26,7 +26,7 @@ pub(super) struct Event {
 
 const CHILDREN_BITS: u32 = 2;
 
-/// A level of the tree: its nodes, by where their events begin.
+/// A level of the tree: its nodes, by the start of their events.
 #[derive(Debug)]
 struct Level {
     starts: Vec<u32>,
@@ -43,7 +43,7 @@ pub(super) struct Events {
     levels: Vec<Level>,
 }
 
-/// Events of one node: `start..split` before a stamp, `split..end` at it or after. Places in the level's array.
+/// Events of one node: `start..split` before a stamp, `split..end` at it or after. Indexes into the level's array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Piece {
     pub(super) level: u32,
@@ -53,7 +53,7 @@ pub(super) struct Piece {
 }
 
 impl Events {
-    /// Of entries with ranks below `entries`.
+    /// Builds the tree for entries with ranks below `entries`.
     pub(super) fn new(entries: usize, mut list: Vec<Event>) -> Self {
         list.sort_by_key(|event| event.stamp);
         let mut events = Self { list, levels: Vec::new() };
@@ -86,12 +86,13 @@ impl Events {
         Level { starts, events }
     }
 
-    /// How many events have a stamp below; an event is among them if its number is below.
+    /// The number of events with a lower stamp; an event is among them if its number is below the result.
     pub(super) fn before(&self, at: Stamp) -> u32 {
         self.list.partition_point(|event| event.stamp < at) as u32
     }
 
-    /// The nodes that cover a stretch of entries, each split at the event with number `before`. Empty ones are left out.
+    /// Adds the nodes that cover a stretch of entries, each split at the event with number `before`. Nodes without
+    /// events are left out.
     pub(super) fn pieces(&self, ranks: Range<Rank>, before: u32, into: &mut Vec<Piece>) {
         let (mut low, mut high) = (ranks.start, ranks.end);
         let children = 1 << CHILDREN_BITS;
@@ -120,7 +121,7 @@ impl Events {
         }
     }
 
-    /// Events at some places of a level's array.
+    /// The events at some places of a level's array.
     pub(super) fn at(&self, level: u32, places: Range<u32>) -> impl DoubleEndedIterator<Item = &Event> + Clone {
         let events = &self.levels[level as usize].events[places.start as usize..places.end as usize];
         events.iter().map(|&event| &self.list[event as usize])
@@ -150,7 +151,7 @@ impl Events {
         (events, events.partition_point(|&event| self.list[event as usize].stamp < at))
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(super) fn bytes(&self) -> u64 {
         let level = |level: &Level| (level.starts.capacity() + level.events.capacity()) * size_of::<u32>();
         (self.list.capacity() * size_of::<Event>() + self.levels.iter().map(level).sum::<usize>()) as u64

@@ -1,6 +1,6 @@
-//! Cycles and sightings in words: who did what, and why one transaction precedes another.
+//! Reports cycles and sightings in words: the operations of each transaction, and why one transaction precedes another.
 //!
-//! Edges do not say what they come from: that is found again here, from the operations of their two transactions.
+//! Edges do not record their reason: it is found again here, from the operations of their two transactions.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ use crate::{
     report::{Anomaly, Dependency, Involved},
 };
 
-/// Everything that is known of a history.
+/// All data about a history.
 pub(super) struct Explainer<'h> {
     pub(super) history: &'h History,
     pub(super) collected: &'h Collected,
@@ -28,11 +28,11 @@ pub(super) struct Explainer<'h> {
     pub(super) entries: &'h Entries,
 }
 
-/// Operations that are shown of a transaction; of a longer one only those that matter.
+/// Maximum operations that are shown of a transaction; of a longer one only those that matter.
 const OPERATIONS_SHOWN: usize = 16;
 
 impl Explainer<'_> {
-    /// A cycle as an anomaly.
+    /// Reports a cycle as an anomaly.
     pub(super) fn cycle(&self, kind: AnomalyKind, cycle: &Cycle) -> Anomaly {
         let mut rows = Vec::new();
         let dependencies = cycle.iter().map(|step| {
@@ -72,7 +72,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Sightings as anomalies.
+    /// Reports sightings as anomalies.
     pub(super) fn sightings(&self, sightings: &Sightings) -> Vec<Anomaly> {
         let anomaly = |&(kind, count, Sighting { seen_in, other, row }): &(AnomalyKind, u64, Sighting)| {
             let on = if row == Item::NONE { String::new() } else { format!(" on {}", self.row(row)) };
@@ -86,7 +86,7 @@ impl Explainer<'_> {
         sightings.iter().map(anomaly).collect()
     }
 
-    /// Why one transaction precedes the other, and the row it is about.
+    /// Why one transaction precedes the other, and the row that this is due to.
     fn reason(&self, step: &Step) -> (String, Option<Item>) {
         let (from, to) = (step.from.0, step.to.0);
         let reason = match step.kind {
@@ -133,7 +133,7 @@ impl Explainer<'_> {
         })
     }
 
-    /// What a transaction read of rows that others wrote: the states.
+    /// The states that a transaction read of rows that others wrote.
     fn reads(&self, transaction: u32) -> impl Iterator<Item = (Item, State)> {
         self.operations(transaction).filter_map(|(operation, item)| match operation {
             Operation::Read { version, .. } if version != ReadVersion::Own => {
@@ -176,7 +176,7 @@ impl Explainer<'_> {
         })
     }
 
-    /// The entry that `to` put into a range of `from`, in words.
+    /// The entry that `to` inserted into a range of `from`, in words.
     fn born_behind(&self, from: u32, to: u32) -> Option<(String, Item)> {
         let stamp = self.stamp(to);
         let born = |&(_, item): &(Operation<'_>, Item)| {
@@ -197,8 +197,8 @@ impl Explainer<'_> {
         Some((text, entry))
     }
 
-    /// The entry in a range of `from` that was there before the history, but not seen, and whose row `to` was the first to
-    /// write.
+    /// The entry in a range of `from` that existed before the history, but was not seen, and whose row `to` was the
+    /// first to write.
     fn missed(&self, from: u32, to: u32) -> Option<(String, Item)> {
         let (range, entry) = self.ranges(from).find_map(|(index, lower, upper, at)| {
             let mut ranks = self.entries.between(&self.collected.keys, index, lower, upper);
@@ -213,7 +213,7 @@ impl Explainer<'_> {
         Some((text, entry))
     }
 
-    /// The entry that `from` took out of a range of `to`, in words.
+    /// The entry that `from` removed from a range of `to`, in words.
     fn died_ahead(&self, from: u32, to: u32) -> Option<(String, Item)> {
         let stamp = self.stamp(from);
         let died = |&(_, item): &(Operation<'_>, Item)| {
@@ -332,7 +332,7 @@ fn digest(value: Option<Digest>) -> String {
     value.map_or_else(|| "nothing".into(), |Digest(digest)| format!("#{digest:x}"))
 }
 
-/// A key as text where it is that, as a number where it has the eight bytes of one, else byte by byte.
+/// A key as text if it is printable, as a number if it has the eight bytes of one, otherwise byte by byte.
 pub(crate) fn printed_key(key: &[u8]) -> String {
     if !key.is_empty() && key.iter().all(|byte| byte.is_ascii_graphic()) {
         return format!("\"{}\"", String::from_utf8_lossy(key));

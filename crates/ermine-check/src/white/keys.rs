@@ -1,4 +1,4 @@
-//! Numbers for rows and entries: the bytes of each key once, all of them in one buffer.
+//! Numbers for rows and entries: the bytes of each key are stored once, all in one buffer.
 //!
 //! A row and its entry in the primary index have one number, since they have the same bytes.
 
@@ -13,7 +13,7 @@ use crate::history::{Index, Table};
 pub(super) struct Item(pub(super) u32);
 
 impl Item {
-    /// Stands for no item.
+    /// Denotes no item.
     pub(super) const NONE: Self = Self(u32::MAX);
 
     pub(super) fn at(self) -> usize {
@@ -25,7 +25,7 @@ impl Item {
 struct Span {
     start: u64,
     length: u32,
-    /// Its place in `Keys::indexes`.
+    /// The index's place in `Keys::indexes`.
     index: u32,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// How many items there are.
+    /// Number of items.
     pub(super) fn len(&self) -> usize {
         self.spans.len()
     }
@@ -94,12 +94,12 @@ impl Keys {
         &self.bytes[span.start as usize..][..span.length as usize]
     }
 
-    /// By index, then by bytes.
+    /// Compares an item with bytes in an index: by index, then by bytes.
     pub(super) fn compare(&self, item: Item, index: Index, bytes: &[u8]) -> Ordering {
         (self.index(item), self.bytes(item)).cmp(&(index, bytes))
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(super) fn memory(&self) -> u64 {
         let spans = self.spans.capacity() * size_of::<Span>();
         (self.bytes.capacity() + spans + self.items.capacity() * (size_of::<u32>() + 1)) as u64

@@ -1,7 +1,7 @@
-//! Judges histories of which it is known who read and wrote which version.
+//! Judges histories in which the versions that transactions read and wrote are known.
 //!
 //! ```text
-//!   collect    keys become numbers; who wrote which row, and which index entry
+//!   collect    keys become numbers; the writers of each row and of each index entry
 //!   versions   the versions of each row in order             entries, events   births and deaths of index entries
 //!   draw       a walk over what committed: edges of rows; range: the edges of ranges
 //!   ../cycles  what the graph means                          explain           the same in words
@@ -34,16 +34,16 @@ pub fn judge(history: &History, progress: &mut dyn FnMut(Progress)) -> Report {
     judge_with(history, Settings::default(), progress)
 }
 
-/// What only tests change.
+/// Settings that only tests change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// A range with more births behind it, or deaths before it, shares auxiliary nodes with others.
+    /// A range with more births after it, or deaths before it, shares auxiliary nodes with others.
     pub(crate) direct_edges_max: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        // About what a range takes over auxiliary nodes, and it needs no node.
+        // About as many edges as a range takes over auxiliary nodes, without the nodes.
         Self { direct_edges_max: 32 }
     }
 }

@@ -1,9 +1,9 @@
-//! The edges of ranges: to those who put something into one afterwards, from those who took something out before.
+//! The edges of ranges: to the transactions that insert into one afterwards, from those that removed something before.
 //!
-//! A range that few births follow draws an edge to each. Of many births it takes the few nodes of the tree that cover its
-//! stretch of the index ([`super::events`]), and in each of these the births from some place on. All who ask a node for
-//! the same place share an auxiliary node; it has edges to the births up to the next place that somebody asks for, and
-//! one to the auxiliary node there:
+//! A range that few births follow draws an edge to each. Of many births it takes the few nodes of the tree that cover
+//! its stretch of the index ([`super::events`]), and in each of these the births from some place on. All ranges that
+//! request the same place of a node share an auxiliary node; it has edges to the births up to the next place that is
+//! requested, and one to the auxiliary node there:
 //!
 //! ```text
 //!   births in a node, by stamp     b1   b2   b3   b4   b5   b6   b7
@@ -12,17 +12,17 @@
 //! ```
 //!
 //! Deaths are the same in the other direction. So a tree level has at most as many edges as events, and a range draws
-//! as many as nodes cover it, O(log n).
+//! one edge for each node that covers it, O(log n).
 //!
 //! Invariants
-//! 1. A transaction's own entries are cut out of its stretches, and so are entries whose newer state it has read: they are
-//!    looked at one by one. So nobody reaches himself over auxiliary nodes.
+//! 1. A transaction's own entries are cut out of its stretches, and so are entries whose newer state it has read: they
+//!    are checked one by one. So no transaction reaches itself over auxiliary nodes.
 //! 2. A death that the range's own reads deny is none: without a snapshot, a scan may read a row as it was before a
 //!    deletion that committed just below `at`.
-//! 3. A birth of a row that the transaction has written itself draws no edge: the range shows its own row there, whatever
-//!    others did before it committed. Such births stand beside those of invariant 1.
-//! 4. What follows from the edges of rows is left out where that is free. The first birth of an entry stands for the later
-//!    ones, which overwrite it.
+//! 3. A birth of a row that the transaction has written itself draws no edge: the range shows its own row there,
+//!    whatever other transactions did before it committed. Such births are treated with those of invariant 1.
+//! 4. Edges that follow from the edges of rows are left out if that costs nothing. The first birth of an entry stands
+//!    for the later ones, which overwrite it.
 
 use std::{mem, ops::Range};
 
@@ -50,7 +50,7 @@ pub(super) struct Stretch {
     at: Stamp,
 }
 
-/// Who asks a node for events from a place on, or up to one.
+/// A range's request for the events of a node from a place on, or up to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Request {
     piece: Piece,
@@ -66,11 +66,11 @@ pub(super) struct Ranges<'h> {
     settings: Settings,
     births_wanted: Vec<Request>,
     deaths_wanted: Vec<Request>,
-    /// The transaction that is walked over.
+    /// The current transaction.
     me: u32,
-    /// When it committed.
+    /// Its commit stamp.
     stamp: Stamp,
-    /// The ranks of what it wrote, sorted, once somebody has asked.
+    /// The ranks of its writes, sorted; computed on first use.
     own: Option<Vec<Rank>>,
     /// By item: the last stretch that it was counted in.
     counted: Vec<u32>,
@@ -111,7 +111,7 @@ impl<'h> Ranges<'h> {
         }
     }
 
-    /// The next transaction.
+    /// Begins the next transaction.
     pub(super) fn begin(&mut self, me: u32, stamp: Stamp) {
         (self.me, self.stamp) = (me, stamp);
         self.own = None;
@@ -121,7 +121,7 @@ impl<'h> Ranges<'h> {
         Stretch { index, ranks: self.entries.between(&self.collected.keys, index, lower, upper), at }
     }
 
-    /// Draws what follows from one range, or asks for it.
+    /// Draws the edges of one range, or requests them.
     pub(super) fn draw(&mut self, stretch: Stretch, seen: &Seen, drawing: &mut Drawing, sightings: &mut Sightings) {
         if stretch.ranks.is_empty() {
             return;
@@ -148,11 +148,11 @@ impl<'h> Ranges<'h> {
         self.died_before(&stretch, died_before, deaths_before, seen, drawing);
     }
 
-    /// How many of the `alive` entries led to a row that the transaction read or wrote before.
+    /// Counts those of the `alive` entries that led to a row that the transaction read or wrote before.
     fn count_seen(&mut self, stretch: &Stretch, seen: &Seen, alive: u32) -> u32 {
         self.stretches += 1;
         let mut count = 0;
-        // The reads of a range stand just before it.
+        // The reads of a range directly precede it.
         for &row in seen.touched.iter().rev() {
             if mem::replace(&mut self.counted[row.at()], self.stretches) == self.stretches {
                 continue;
@@ -169,7 +169,7 @@ impl<'h> Ranges<'h> {
         count
     }
 
-    /// The entries that were there and led to no row that was read: they were read as absent.
+    /// The entries that were alive and led to no row that was read: they were read as absent.
     fn missed(&mut self, stretch: &Stretch, drawing: &mut Drawing, sightings: &mut Sightings) {
         for rank in stretch.ranks.clone() {
             let Some(birth) = self.entries.alive(rank, stretch.at) else { continue };
@@ -185,7 +185,7 @@ impl<'h> Ranges<'h> {
         }
     }
 
-    /// Finds the entries that the range's reads saw alive after what the stamps say.
+    /// Finds the entries that the range's reads saw alive after their deaths by stamp.
     fn deny(&mut self, stretch: &Stretch, died_before: u32, seen: &Seen) {
         self.denied.clear();
         if died_before == 0 {
@@ -212,7 +212,7 @@ impl<'h> Ranges<'h> {
         self.denied.dedup();
     }
 
-    /// Entries that are looked at one by one.
+    /// Finds the entries that are checked one by one.
     fn cut(&mut self, stretch: &Stretch, seen: &Seen) {
         let own = self.own.take().unwrap_or_else(|| self.own_ranks());
         let first = own.partition_point(|&rank| rank < stretch.ranks.start);
@@ -235,7 +235,7 @@ impl<'h> Ranges<'h> {
         self.cuts.dedup();
     }
 
-    /// The ranks of what the transaction writes, also later.
+    /// The ranks of the transaction's writes, including later ones.
     fn own_ranks(&self) -> Vec<Rank> {
         let operations = self.history.transaction(self.me as usize).operations();
         let items = operations.zip(self.collected.items(self.me)).filter_map(|(operation, &item)| match operation {
@@ -271,7 +271,8 @@ impl<'h> Ranges<'h> {
         self.births_wanted.extend(wanted.map(|&piece| Request { piece, by: self.me }));
     }
 
-    /// What a transaction read of a row is told by the row's own edges, and what it wrote hides what others do.
+    /// Draws the edge to a birth. The reads of a row are covered by the row's own edges, and the transaction's own
+    /// writes hide the changes by other transactions.
     fn birth(&self, event: &Event, seen: &Seen, drawing: &mut Drawing) {
         let is_read = event.row != Item::NONE && seen.newest_read(self.me, event.row).is_some();
         let is_seen = is_read || seen.hides(self.me, event.row);
@@ -316,7 +317,7 @@ impl<'h> Ranges<'h> {
         }
     }
 
-    /// Draws what was asked for, with auxiliary nodes.
+    /// Draws the requested edges, with auxiliary nodes.
     pub(super) fn share(&mut self, drawing: &mut Drawing) {
         let mut wanted = mem::take(&mut self.births_wanted);
         wanted.sort_unstable();
@@ -346,7 +347,7 @@ fn pieces_between(events: &Events, ranks: &Range<Rank>, cuts: &[Rank], before: u
     events.pieces(start..ranks.end, before, into);
 }
 
-/// From each place that is asked for, an auxiliary node leads to the births up to the next such place, and on.
+/// From each requested place, an auxiliary node leads to the births up to the next such place, and to the node there.
 fn share_births(node: &[Request], events: &Events, drawing: &mut Drawing) {
     let Piece { level, end, .. } = node[0].piece;
     let mut behind = (end, None);
@@ -369,7 +370,7 @@ fn share_births(node: &[Request], events: &Events, drawing: &mut Drawing) {
     }
 }
 
-/// To each place that is asked for, an auxiliary node leads from the deaths since the place before, and from there.
+/// To each requested place, an auxiliary node leads from the deaths since the place before, and from the node there.
 fn share_deaths(node: &[Request], events: &Events, drawing: &mut Drawing) {
     let Piece { level, start, .. } = node[0].piece;
     let mut before = (start, None);

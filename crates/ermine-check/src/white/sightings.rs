@@ -1,14 +1,14 @@
-//! Anomalies that one read, or one write, shows by itself.
+//! Anomalies that a single read or write shows.
 
 use super::keys::Item;
 use crate::anomaly::AnomalyKind;
 
-/// One of them.
+/// One anomaly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sighting {
     /// The transaction in which it is seen.
     pub(super) seen_in: u32,
-    /// The other one, if there is one.
+    /// The other transaction, if there is one.
     pub(super) other: Option<u32>,
     pub(super) row: Item,
 }

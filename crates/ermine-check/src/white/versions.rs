@@ -18,11 +18,11 @@ impl State {
 /// The state that a read claims to have seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resolved {
-    /// This one.
+    /// This state.
     Is(State),
-    /// This one, though another was current: a lookup that missed a row.
+    /// This state, though another was current: a lookup that missed a row.
     Missed { seen: State, current: State },
-    /// None that the history knows.
+    /// A state that the history does not have.
     Unknown,
 }
 
@@ -31,12 +31,12 @@ pub(super) enum Resolved {
 pub(super) struct Versions {
     starts: Vec<u32>,
     list: Vec<Version>,
-    /// Two transactions that wrote one row at one stamp.
+    /// Pairs of transactions that wrote one row at one stamp.
     pub(super) twins: Vec<(Item, Writer, Writer)>,
 }
 
 impl Versions {
-    /// Of rows with numbers below `items`.
+    /// Builds the versions of rows with numbers below `items`.
     pub(super) fn new(items: usize, versions: Vec<Version>) -> Self {
         let mut starts = vec![0_u32; items + 1];
         for version in &versions {
@@ -70,12 +70,12 @@ impl Versions {
         }
     }
 
-    /// Of one row.
+    /// The versions of one row.
     pub(super) fn of(&self, row: Item) -> &[Version] {
         &self.list[self.starts[row.at()] as usize..self.starts[row.at() + 1] as usize]
     }
 
-    /// What a read of a version saw; `Own` is not asked for.
+    /// The state that a read of a version saw; `Own` is never passed.
     pub(super) fn resolve(&self, row: Item, version: ReadVersion) -> Resolved {
         let versions = self.of(row);
         match version {
@@ -112,13 +112,13 @@ impl Versions {
         State(self.of(row).partition_point(|version| version.stamp < stamp))
     }
 
-    /// The transaction that ended this state, or the first one thereafter that is recorded.
+    /// The transaction that ended this state, or the next recorded one.
     pub(super) fn next_writer(&self, row: Item, state: State) -> Option<Writer> {
         let next = self.of(row)[state.0..].iter().find(|version| version.writer != Writer::INITIAL);
         next.map(|version| version.writer)
     }
 
-    /// As [`next_writer`](Self::next_writer), of the state before everything that is known.
+    /// Like [`next_writer`](Self::next_writer), for the state before all known ones.
     pub(super) fn first_writer(&self, row: Item) -> Option<Writer> {
         self.next_writer(row, State::FIRST)
     }
@@ -129,7 +129,7 @@ impl Versions {
         (self.of(row)[at].writer == by).then_some(State(at + 1))
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(super) fn bytes(&self) -> u64 {
         (self.starts.capacity() * size_of::<u32>() + self.list.capacity() * size_of::<Version>()) as u64
     }

@@ -1,4 +1,4 @@
-//! Workloads that can hurt certifiers; the last two compare schemes.
+//! Workloads that stress certifiers; the last two compare schemes.
 
 use clap::Args;
 use ermine_bench::{batch, pause::Pause, read_mostly, sibench, stock, write_skew};
@@ -19,8 +19,8 @@ pub struct Sibench {
     /// Skew of the records drawn (Zipf); 0 is uniform, 0.99 is usual
     #[arg(long, default_value_t = 0.0, value_name = "THETA")]
     pub theta: f64,
-    /// A group of clients, a thread each: accesses of a transaction, and how many of them, at the end, are writes. May be
-    /// given several times [default: half of the threads 8-12:3, the others 100-200:1]
+    /// A group of clients, each with its own thread: accesses of a transaction, and how many of them, at the end, are
+    /// writes. May be given several times [default: half of the threads 8-12:3, the others 100-200:1]
     #[arg(long = "group", value_name = "CLIENTS:MIN-MAX:WRITES", conflicts_with = "threads")]
     pub groups: Vec<sibench::Group>,
 }
@@ -76,8 +76,8 @@ pub struct Batch {
     /// Receipts for each close of a batch, on average
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub receipts: u32,
-    /// Between a receipt's look at the batch number and its write: turns of an empty loop (some tens of nanoseconds each),
-    /// or yield, as for write-skew
+    /// Between a receipt's read of the batch number and its write: turns of an empty loop (some tens of nanoseconds
+    /// each), or yield, as for write-skew
     #[arg(long, default_value = "yield", value_name = "SPINS|yield")]
     pub pause: Pause,
     /// Reports read a safe snapshot; otherwise they are transactions that happen not to write
@@ -112,10 +112,10 @@ pub struct Stock {
     /// Skew of the records drawn (Zipf); 0 is uniform, 0.99 is usual
     #[arg(long, default_value_t = 0.0, value_name = "THETA")]
     pub theta: f64,
-    /// Records that a transaction reads; several with commas between
+    /// Records that a transaction reads; several values separated by commas
     #[arg(long, default_value = "1000", value_name = "N,..", value_delimiter = ',')]
     pub reads: Vec<u32>,
-    /// Of a hundred records read, those written; several with commas between
+    /// Percentage of the records read that are written; several values separated by commas
     #[arg(long, default_value = "1", value_name = "PERCENT,..", value_delimiter = ',')]
     pub write_share: Vec<f64>,
     /// All of 100, 1000 and 10000 reads with 0.01, 0.1, 1 and 10 % writes
@@ -159,7 +159,7 @@ pub struct ReadMostly {
     /// Rows of the table, about 100 bytes each, once for each scheme
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub rows: u64,
-    /// Of a hundred rows, those that a long transaction scans
+    /// Percentage of the rows that a long transaction scans
     #[arg(long, default_value_t = 20.0, value_name = "PERCENT")]
     pub share: f64,
     /// Rows that a short transaction reads and writes

@@ -9,7 +9,7 @@ pub struct Check {
     /// The history; - is the standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// What the file is
+    /// Format of the file
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     pub format: Format,
     /// The level that has to hold
@@ -21,7 +21,7 @@ pub struct Check {
     /// Write the whole report as JSON; - is the standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the history for foreign checkers, as EDN, or as JSON if the name ends so
+    /// Write the history for foreign checkers, as EDN, or as JSON if the name ends in .json or .jsonl
     ///
     /// A history of Ermine becomes one of rw-register, without its ranges.
     #[arg(long, value_name = "FILE")]

@@ -14,20 +14,20 @@ pub struct Micro {
     pub scheme: OneScheme,
     #[command(flatten)]
     pub run: Run,
-    /// Rows loaded before
+    /// Rows loaded before the measurement
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
     pub records: u64,
     /// Length of a value
     #[arg(long, default_value_t = 100, value_name = "BYTES")]
     pub value_bytes: usize,
-    /// What a transaction does
+    /// The operations of a transaction
     ///
-    /// get: one point read. scan: 100 rows from a random key on. mixed: one point read (70 %) or one put (30 %).
-    /// get10: ten point reads asked for at once. rmw: five point reads and five read-modify-writes. rmw10: ten read-modify-writes. insert: one new row, keys in
-    /// random order. all: each of them in turn.
+    /// get: one point read. scan: 100 rows from a random key on. mixed: one point read (70 %) or one put (30 %). get10:
+    /// ten point reads asked for at once. rmw: five point reads and five read-modify-writes. rmw10: ten
+    /// read-modify-writes. insert: one new row, keys in random order. all: each of them in turn.
     #[arg(long, default_value = "all", value_name = "OPERATION", value_parser = operations)]
     pub operation: Operations,
-    /// How the table finds its rows: b-tree, art (a radix tree) or hash, which has no scans
+    /// Kind of the table's index: b-tree, art (a radix tree) or hash, which has no scans
     #[arg(long, value_enum, default_value_t = Kind::BTree, value_name = "KIND")]
     pub index: Kind,
     /// Skew of the keys drawn (Zipf); 0 is uniform, 0.99 is usual
@@ -36,7 +36,7 @@ pub struct Micro {
     /// Measured time of each operation
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = positive_seconds)]
     pub seconds: Duration,
-    /// Time before each, which does not count
+    /// Time before each, which is not measured
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     pub warmup: Duration,
 }
@@ -94,10 +94,10 @@ pub struct Churn {
     pub scheme: OneScheme,
     #[command(flatten)]
     pub run: Run,
-    /// Rows, as many at the end as at the beginning
+    /// Rows, the same number at the end as at the beginning
     #[arg(long, default_value_t = 500_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..))]
     pub rows: u32,
-    /// How long
+    /// Duration of the run
     #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = positive_seconds)]
     pub seconds: Duration,
 }
@@ -147,12 +147,12 @@ impl Index {
 pub struct CommitLatency {
     #[command(flatten)]
     pub scheme: OneScheme,
-    /// The database is made in this directory, which is empty or not there yet; beside it a plain file is measured
+    /// Directory for the database, which must be empty or not exist; a plain file is measured beside it
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
     #[command(flatten)]
     pub log: Log,
-    /// Most clients, a thread each; 1, 2, 4 .. are measured up to it [default: four a core]
+    /// Maximum number of clients, each with its own thread; 1, 2, 4 .. are measured up to it [default: four per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub clients: Option<u32>,
     /// Length of the value that a commit writes
@@ -187,7 +187,7 @@ impl CommitLatency {
 pub struct Recovery {
     #[command(flatten)]
     pub scheme: OneScheme,
-    /// The database is made in this directory, which is empty or not there yet
+    /// Directory for the database, which must be empty or not exist
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
     /// Rows of the table
@@ -204,7 +204,7 @@ pub struct Recovery {
     pub updates: u64,
     #[command(flatten)]
     pub compression: Compression,
-    /// Have the system forget all files before each opening and reading (Linux, as root)
+    /// Have the system drop all files from its cache before each opening and reading (Linux, as root)
     #[arg(long)]
     pub drop_caches: bool,
     /// Seed of the updates

@@ -23,7 +23,7 @@ pub use self::{
     run::Run,
 };
 
-/// Memory-optimized, serializable OLTP engine: benchmarks, a judge of histories, and a look into files
+/// Memory-optimized, serializable OLTP engine: benchmarks, a judge of histories, and inspection of files
 #[derive(Debug, Parser)]
 #[command(name = "ermine", version, arg_required_else_help = true)]
 pub struct Ermine {
@@ -31,10 +31,11 @@ pub struct Ermine {
     pub command: Command,
 }
 
-/// Where a database has its log.
+/// The log directories of a database.
 #[derive(Clone, Debug, Args)]
 pub struct LogDirectories {
-    /// A directory of the log, where a database of a single-version scheme was given some; once for each of them, in the same order
+    /// A directory of the log, if a database of a single-version scheme was given any; once for each of them, in the
+    /// same order
     #[arg(long = "log-dir", value_name = "DIR")]
     pub directories: Vec<PathBuf>,
 }
@@ -54,25 +55,25 @@ pub enum Command {
     },
     /// Judge a recorded history: which isolation levels hold, and the smallest cycle of each anomaly
     ///
-    /// Reads histories of Ermine (JSON lines, docs/design/check.md) and those that Jepsen's Elle reads (EDN or JSON). Exit
-    /// code 1 when the expected level does not hold, 2 when the file cannot be read.
+    /// Reads histories of Ermine (JSON lines, docs/design/check.md) and those that Jepsen's Elle reads (EDN or JSON).
+    /// Exit code 1 when the expected level does not hold, 2 when the file cannot be read.
     Check(Check),
     /// Copy a database that is not open to a new directory
     ///
-    /// The copy is a database, and the start of restores. An open database belongs to its process, which makes its backups: a server with
-    /// the statement BACKUP TO 'directory', a program with Database::backup.
+    /// The copy is a database, and the start of restores. An open database belongs to its process, which makes its
+    /// backups: a server with the statement BACKUP TO 'directory', a program with Database::backup.
     Backup(crate::backup::Arguments),
-    /// Make a database as it was at some moment, from a backup and the archived log behind it
+    /// Make a database as of some moment, from a backup and the archived log behind it
     ///
-    /// Without --until-lsn and --until-time: as far as there is something. What is committed in the new database is another
+    /// Without --until-lsn and --until-time: to the end of the archived log. Commits in the new database are another
     /// history: it needs an archive of its own.
     Restore(crate::restore::Arguments),
-    /// Look at every byte of a database that is not open: checksums, addresses, keys against rows
+    /// Check every byte of a database that is not open: checksums, addresses, keys against rows
     ///
-    /// Changes nothing. Exit code 1 when something is wrong. A log that ends in the middle of what was not durable is no damage. A
-    /// database of a single-version scheme is brought up in memory for it, as by opening it.
+    /// Changes nothing. Exit code 1 when something is wrong. A log that ends in the middle of a part that was not
+    /// durable is no damage. A database of a single-version scheme is recovered in memory for it, as by opening it.
     Verify(crate::verify::Arguments),
-    /// Look into the files of a database without opening it
+    /// Inspect the files of a database without opening it
     Inspect {
         #[command(subcommand)]
         what: Inspect,

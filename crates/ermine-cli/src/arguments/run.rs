@@ -1,4 +1,4 @@
-//! What workloads share: threads, time, schemes, the place of the database.
+//! Arguments that workloads share: threads, time, schemes, the place of the database.
 
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
@@ -11,33 +11,34 @@ use ermine_bench::{
     tuning::Tuning,
 };
 
-/// Of workloads that run under one scheme.
+/// Arguments of workloads that run under one scheme.
 #[derive(Clone, Debug, Args)]
 pub struct OneScheme {
-    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version scheme: silo, 2pl-nowait,
-    /// 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
+    /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version
+    /// scheme: silo, 2pl-nowait, 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
     #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
 }
 
-/// Of workloads that compare schemes.
+/// Arguments of workloads that compare schemes.
 #[derive(Clone, Debug, Args)]
 pub struct Schemes {
-    /// Concurrency controls, with commas between: rc, si, the serializable rc-ssn, si-ssn, si-ssi, mvocc, or single-version schemes
+    /// Concurrency controls, separated by commas: rc, si, the serializable rc-ssn, si-ssn, si-ssi, mvocc, or
+    /// single-version schemes
     #[arg(
         id = "schemes", long = "scheme", value_name = "SCHEME,..", value_delimiter = ',',
         default_values_t = [Scheme::Si, Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc]
     )]
     pub schemes: Vec<Scheme>,
-    /// Rounds into which the time of each scheme is cut
+    /// Rounds into which the time of each scheme is divided
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rounds: u32,
 }
 
-/// What all workloads share.
+/// Arguments that all workloads share.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
-    /// Threads that run transactions; may exceed the cores [default: one a core]
+    /// Threads that run transactions; may exceed the cores [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: Option<u32>,
     /// Seed of data and inputs
@@ -46,11 +47,11 @@ pub struct Run {
     /// Count aborts by shape (transaction, conflict, table) and print the most frequent ones, with example keys
     #[arg(long)]
     pub explain_aborts: bool,
-    /// Record what every transaction reads and writes, and judge it afterwards: exit code 1 when the history is not what the
-    /// scheme promises
+    /// Record what every transaction reads and writes, and judge it afterwards: exit code 1 when the history is not
+    /// what the scheme promises
     ///
-    /// Takes some 30 bytes of memory an operation, and much of the speed. With N, one row in N is recorded. Where schemes are
-    /// compared, give one.
+    /// Takes some 30 bytes of memory per operation, and much of the speed. With N, one row in N is recorded. Where
+    /// schemes are compared, give one.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
     pub check: Option<NonZeroU32>,
     /// Write the recorded history to a file, for `ermine check`
@@ -66,21 +67,23 @@ pub struct Run {
     /// Log in MiB after which a checkpoint is made in the background [default: 1024]
     #[arg(long, value_name = "MIB", requires = "dir", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub checkpoint_after: Option<u64>,
-    /// Memory in MiB that the database may take; what would need more fails [default: three quarters of the machine's or the control group's]
+    /// Memory in MiB that the database may take; operations that would need more fail [default: three quarters of the
+    /// machine's or the control group's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     pub memory_limit: Option<u64>,
     #[command(flatten)]
     pub compression: Compression,
-    /// When a checkpoint syncs, under single-version schemes: a number of MiB, each time a thread has written as much; end, once; sleep:MS, once, and its
-    /// threads sleep so long after each block (SiloR, figure 4) [default: 32]
+    /// When a checkpoint syncs, under single-version schemes: a number of MiB, each time a thread has written that
+    /// amount; end, once; sleep:MS, once, and its threads sleep for that time after each block (SiloR, figure 4)
+    /// [default: 32]
     #[arg(long, value_name = "WHEN", requires = "dir", value_parser = checkpoint_syncs)]
     pub checkpoint_syncs: Option<CheckpointSyncs>,
-    /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (rc, rc-ssn, 2pl-waitdie, 2pl-wdl,
-    /// serial, sto, sto-32, vll, partitioned) [default: 1000]
+    /// Longest time in milliseconds that a transaction waits for others before it aborts, under schemes that wait (rc,
+    /// rc-ssn, 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, vll, partitioned) [default: 1000]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub wait_max: Option<Duration>,
-    /// Order of transactions that the database keeps to, under rc-ssn and si-ssn: strict, a transaction comes after all that had been
-    /// acknowledged when it began; session, after those of its client; none [default: strict]
+    /// Order of transactions that the database keeps to, under rc-ssn and si-ssn: strict, a transaction comes after all
+    /// that had been acknowledged when it began; session, after those of its client; none [default: strict]
     #[arg(long, value_name = "ORDER")]
     pub order: Option<Order>,
 }
@@ -102,7 +105,7 @@ impl Run {
         }
     }
 
-    /// The terms of a trial that takes this time.
+    /// Returns the terms of a trial that takes this time.
     pub(super) fn terms(&self, time: &Time) -> Terms {
         Terms {
             warmup: time.warmup,
@@ -129,7 +132,7 @@ fn checkpoint_syncs(when: &str) -> Result<CheckpointSyncs, String> {
     }
 }
 
-/// Of single-version schemes.
+/// Compression, under single-version schemes.
 #[derive(Clone, Debug, Args)]
 pub struct Compression {
     /// Compress checkpoints (LZ4), under single-version schemes
@@ -140,13 +143,13 @@ pub struct Compression {
 /// The parallel log of single-version schemes.
 #[derive(Clone, Debug, Args)]
 pub struct Log {
-    /// A directory of the log, under single-version schemes; may be given several times, once a device [default: DIR]
+    /// A directory of the log, under single-version schemes; may be given several times, once per device [default: DIR]
     ///
-    /// It is empty or not there yet. Where schemes are compared, each has a directory of its own in it.
+    /// It must be empty or not exist. Where schemes are compared, each has a directory of its own in it.
     #[arg(long = "log-dir", value_name = "DIR", requires = "dir")]
     pub log_directories: Vec<PathBuf>,
-    /// Least length of an epoch in milliseconds, also a fraction of one, up to 1000, under single-version schemes: commits become
-    /// durable epoch by epoch [default: 1]
+    /// Least length of an epoch in milliseconds, also a fraction of one, up to 1000, under single-version schemes:
+    /// commits become durable epoch by epoch [default: 1]
     #[arg(long, value_name = "MS", requires = "dir", value_parser = milliseconds)]
     pub epoch_interval: Option<Duration>,
 }
@@ -158,15 +161,16 @@ impl Log {
     }
 }
 
-/// Where the database lives, and when a commit counts.
+/// The place of the database, and when a commit counts.
 #[derive(Clone, Debug, Args)]
 pub struct Place {
-    /// Keep the database in this directory, which is empty or not there yet [default: in memory]
+    /// Keep the database in this directory, which must be empty or not exist [default: in memory]
     ///
     /// Where schemes are compared, each has a directory of its own in it.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// When a commit counts: durable, when it is on the device; async, at once; none: nothing is written [default: durable]
+    /// When a commit counts: durable, when it is on the device; async, at once; none: nothing is written [default:
+    /// durable]
     #[arg(long, value_name = "WHEN", requires = "dir")]
     pub durability: Option<Durability>,
     /// Commits of a thread that may wait for the device at a time; 1: each is waited for [default: 64]
@@ -175,7 +179,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Nothing for a run in memory; `keep`: what an earlier run has left is gone on with.
+    /// Returns the storage, or none for a run in memory; with `keep`, the database of an earlier run is continued.
     pub fn storage(&self, keep: bool) -> Option<Storage> {
         Some(Storage {
             directory: self.dir.clone()?,
@@ -186,20 +190,20 @@ impl Place {
     }
 }
 
-/// How long, and what follows a lost conflict.
+/// Duration, and handling of lost conflicts.
 #[derive(Clone, Debug, Args)]
 pub struct Time {
     /// Measured time; where schemes are compared, of each scheme (and point)
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = positive_seconds)]
     pub seconds: Duration,
-    /// Time before, which does not count
+    /// Time before, which is not measured
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     pub warmup: Duration,
     /// Run a transaction that lost a conflict again until it commits, or drop it
     #[arg(long, value_enum, default_value_t = Retry::Yes)]
     pub retry: Retry,
-    /// From which age on a version counts as stale, in bytes of log, so that its readers are not tracked (rc-ssn, si-ssn,
-    /// si-ssi); never: every read is tracked [default: each table finds its own]
+    /// Age in bytes of log from which on a version counts as stale, so that its readers are not tracked (rc-ssn,
+    /// si-ssn, si-ssi); never: every read is tracked [default: each table finds its own]
     #[arg(long, value_name = "BYTES|never", value_parser = stale_after)]
     pub stale_after: Option<u64>,
 }
@@ -226,12 +230,12 @@ impl From<Retry> for trial::Retry {
     }
 }
 
-/// Milliseconds, with or without a fraction.
+/// Parses milliseconds, with or without a fraction.
 fn milliseconds(text: &str) -> Result<Duration, String> {
     seconds(text).map(|time| time / 1000)
 }
 
-/// Seconds, with or without a fraction.
+/// Parses seconds, with or without a fraction.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| "not a length of time".to_owned())

@@ -1,4 +1,4 @@
-//! What command lines mean.
+//! The meanings of command lines.
 
 use std::time::Duration;
 

@@ -13,19 +13,19 @@ pub struct Tpcc {
     pub scheme: OneScheme,
     #[command(flatten)]
     pub run: Run,
-    /// Warehouses, about 100 MB each [default: one a thread]
+    /// Warehouses, about 100 MB each [default: one per thread]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub warehouses: Option<u32>,
     /// Measured time
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = positive_seconds)]
     pub seconds: Duration,
-    /// Time before, which does not count
+    /// Time before, which is not measured
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
     pub warmup: Duration,
-    /// Order lines in a hundred that another warehouse supplies, drawn for each line
+    /// Percentage of order lines that another warehouse supplies, drawn for each line
     ///
-    /// The rules say 1. Payments are not touched by it: 15 in a hundred are for a customer of another warehouse, as the
-    /// rules say. With one warehouse nothing is remote.
+    /// The rules say 1. Payments are not affected by it: 15 in a hundred are for a customer of another warehouse, as
+    /// the rules say. With one warehouse nothing is remote.
     #[arg(long, default_value_t = 1, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub remote_percent: u32,
     /// The warehouse of a transaction: the thread's own, or any
@@ -34,16 +34,17 @@ pub struct Tpcc {
     /// Run a transaction that lost a conflict again until it commits, or drop it
     #[arg(long, value_enum, default_value_t = Retry::Yes)]
     pub retry: Retry,
-    /// Go on with the database that an earlier run has left in DIR, instead of loading one
+    /// Continue with the database that an earlier run has left in DIR, instead of loading one
     #[arg(long, requires = "dir")]
     pub keep: bool,
-    /// Write every new order to a file when it is acknowledged: warehouse, district, order, lines; - is the standard output
+    /// Write every new order to a file when it is acknowledged: warehouse, district, order, lines; - is the standard
+    /// output
     #[arg(long, value_name = "FILE")]
     pub acknowledge: Option<PathBuf>,
-    /// Orders that must be there when the database is opened: what --acknowledge has written
+    /// Orders that must exist when the database is opened, as written by --acknowledge
     #[arg(long, value_name = "FILE", requires = "keep")]
     pub expect: Option<PathBuf>,
-    /// Rows a warehouse; small ones load in no time and measure nothing
+    /// Rows per warehouse; small ones load in no time and measure nothing
     #[arg(long, value_enum, default_value_t = Scale::Full, hide = true)]
     pub scale: Scale,
 }
@@ -96,8 +97,8 @@ impl Tpcc {
 pub struct CreditCheck {
     #[command(flatten)]
     pub tpcc: Tpcc,
-    /// Between what a credit check reads and what it writes: turns of an empty loop (some tens of nanoseconds each), or
-    /// yield: the core goes to another thread. The longer, the more often it misses a new order
+    /// Between a credit check's reads and its write: turns of an empty loop (some tens of nanoseconds each), or yield:
+    /// the core goes to another thread. The longer, the more often it misses a new order
     #[arg(long, default_value = "0", value_name = "SPINS|yield")]
     pub pause: Pause,
 }

@@ -1,8 +1,8 @@
-//! Ermine's index beside foreign ones: inserts, lookups, scans of 100 and bytes a key.
+//! Ermine's index beside foreign ones: inserts, lookups, scans of 100 and bytes per key.
 //!
 //! Every line is measured in a process of its own, so that one engine's memory is not another's; engines take turns
-//! within each repetition, so that what the machine does meanwhile hits all alike. Keys are computed, not stored: random
-//! keys are a bijection of 0, 1, 2 ..; every lookup and every scan checks what it got.
+//! within each repetition, so that other load on the machine affects all alike. Keys are computed, not stored: random
+//! keys are a bijection of 0, 1, 2 ..; every lookup and every scan checks its result.
 #![forbid(unsafe_code)]
 
 use clap::{Parser, ValueEnum};
@@ -25,7 +25,7 @@ struct Options {
     /// Keys in the index.
     #[arg(long, default_value_t = 10_000_000)]
     keys: u64,
-    /// Runs with one thread, and with so many.
+    /// Number of threads; runs are made with one thread, and with this number.
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Seconds of lookups, and of scans.
@@ -33,7 +33,7 @@ struct Options {
     seconds: f64,
     #[arg(long, default_value_t = 1)]
     repeat: usize,
-    /// Counts the time that the threads were running instead of the time that passed: for a machine that is shared.
+    /// Counts the time that the threads were running instead of the time that passed: for a shared machine.
     #[arg(long)]
     cpu_time: bool,
     #[arg(long, value_delimiter = ',', default_values = ["random"])]
@@ -48,7 +48,7 @@ struct Options {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Engine {
     Ermine,
-    /// Built by bulk load instead of inserts.
+    /// Ermine's index, built by bulk load instead of inserts.
     ErmineBulk,
     Ferntree,
     Congee,
@@ -67,10 +67,10 @@ enum Kind {
     Long,
 }
 
-/// The key of number `n`, as bytes that order as the key does.
+/// A key of number `n`, and its bytes, which have the same order.
 trait Key: Copy + Ord + Send + Sync + 'static {
     type Bytes: AsRef<[u8]>;
-    /// As ferntree takes it: it knows no arrays.
+    /// The key in a form for ferntree, which does not support arrays.
     type Fern: Ord + Clone + Send + Sync + ferntree::OptimisticRead;
     fn nth(n: u64, kind: Kind) -> Self;
     fn bytes(self) -> Self::Bytes;
@@ -169,7 +169,7 @@ trait Contender<K: Key>: Sync {
     fn session(&self) -> Self::Session<'_>;
     fn insert(session: &mut Self::Session<'_>, key: K, row: u64);
     fn get(session: &Self::Session<'_>, key: K) -> Option<u64>;
-    /// Reads 100 keys and rows; returns their number, and something made of them all.
+    /// Reads 100 keys and rows; returns their number, and a value computed from all of them.
     fn scan(session: &mut Self::Session<'_>, from: K) -> (usize, u64);
 }
 
@@ -280,7 +280,7 @@ impl<K: Key> Contender<K> for SkipMap<K, u64> {
     }
 }
 
-/// What one line shows.
+/// The results of one line.
 struct Line {
     insert: f64,
     get: f64,
@@ -335,7 +335,8 @@ fn measure<K: Key, C: Contender<K>>(build: impl FnOnce() -> (C, u64), kind: Kind
     Line { insert: options.keys as f64 / seconds / 1e6, get, scan: scans as f64 / elapsed.as_secs_f64() / 1e6, bytes }
 }
 
-/// Runs `make`'s product on every thread until the time is over; says how much was done and how long it took.
+/// Runs the closure that `make` returns on every thread until the time is over; returns how much was done and how long
+/// it took.
 fn for_a_while<F: FnMut() -> u64>(
     options: &Options,
     make: impl Fn(Box<dyn FnMut() -> u64>) -> F + Sync,
@@ -356,7 +357,7 @@ fn for_a_while<F: FnMut() -> u64>(
     })
 }
 
-/// Runs `run` on all threads; says how much they did together and how long that took.
+/// Runs `run` on all threads; returns how much they did together and how long that took.
 fn on_threads(options: &Options, run: impl Fn() -> u64 + Sync) -> (u64, Duration) {
     let barrier = Barrier::new(options.threads + 1);
     thread::scope(|scope| {
@@ -381,7 +382,7 @@ fn on_threads(options: &Options, run: impl Fn() -> u64 + Sync) -> (u64, Duration
     })
 }
 
-/// How long this thread has had a core.
+/// Returns how long this thread has had a core.
 fn time_running() -> Duration {
     let statistics = fs::read_to_string("/proc/thread-self/schedstat").expect("this benchmark runs on Linux");
     let nanoseconds = statistics.split_whitespace().next().and_then(|number| number.parse().ok());
@@ -422,7 +423,8 @@ fn one(options: &Options) -> Option<Line> {
     }
 }
 
-/// Nanoseconds of a load that depends on the one before, over 64 MiB: what the machine is worth at the moment.
+/// Returns the nanoseconds of a load that depends on the one before, over 64 MiB: a measure of the machine's current
+/// speed.
 fn calibrate() -> f64 {
     const WORDS: usize = 8 << 20;
     // One cycle through all places (Sattolo).

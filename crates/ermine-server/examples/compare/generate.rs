@@ -1,4 +1,4 @@
-//! Statements from random numbers: a schema, rows for it, and what is asked of them.
+//! Statements from random numbers: a schema, rows for it, queries and changes.
 
 use fastrand::Rng;
 
@@ -7,22 +7,22 @@ use crate::templates::{
     strange,
 };
 
-/// A statement, and how its results are to be compared.
+/// A statement, and the way in which its results are compared.
 pub struct Statement {
     pub text: String,
     pub kind: Kind,
-    /// Whether rows come in an order that the statement says, down to the last column.
+    /// Whether the statement orders its rows, down to the last column.
     pub is_ordered: bool,
-    /// Whether several rows may be looked at, of which each may fail in its own way.
+    /// Whether it may evaluate several rows, each of which may fail in its own way.
     pub has_rows: bool,
-    /// Types of the parameters, for values of them.
+    /// Types of the parameters, for which values are made.
     pub parameters: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Query,
-    /// It changes rows, of this table.
+    /// Changes rows of this table.
     Change(usize),
 }
 
@@ -34,22 +34,22 @@ pub struct Table {
     unique: Vec<Vec<usize>>,
 }
 
-/// A column that an expression may look at.
+/// A column that an expression may use.
 #[derive(Clone)]
 struct Known {
     text: String,
     ty: &'static str,
 }
 
-/// What an expression may be made of.
+/// The parts that an expression may use.
 #[derive(Clone, Default)]
 struct Scope {
     columns: Vec<Known>,
-    /// Columns of queries around.
+    /// Columns of enclosing queries.
     outer: Vec<Known>,
     /// Whether it may fail on values.
     may_fail: bool,
-    /// Whether there may be queries in it.
+    /// Whether it may contain queries.
     may_ask: bool,
 }
 
@@ -59,7 +59,8 @@ pub struct Generator {
     aliases: usize,
     /// Types of parameters, where they may be used.
     parameters: Option<Vec<&'static str>>,
-    /// Whether the statement may still get an expression of a type that does not fit: one, so that there is one error to be told.
+    /// Whether the statement may still get an expression of a type that does not fit: only one, so that only one error
+    /// can be reported.
     may_misfit: bool,
 }
 
@@ -67,7 +68,7 @@ fn type_name(ty: &str) -> &'static str {
     TYPES.iter().find(|(name, _)| *name == ty).map_or("text", |(_, full)| full)
 }
 
-/// The name of a type as it lives in the tables of this module.
+/// Returns the name of a type in the form that this module's tables use.
 fn known_type(ty: &str) -> &'static str {
     TYPES.iter().find(|(name, _)| *name == ty).map_or("t", |(name, _)| name)
 }
@@ -93,7 +94,7 @@ impl Generator {
         self.one(ORDERED)
     }
 
-    /// The statements that make the schema and fill it.
+    /// Returns the statements that create the schema and fill it.
     pub fn schema(&mut self) -> Vec<String> {
         let mut statements = Vec::new();
         for number in 0..3 {
@@ -163,14 +164,14 @@ impl Generator {
                         at => self.literal(self.tables[number].columns[at].1, false),
                     })
                     .collect();
-                // Duplicates and such are refused by both.
+                // Both systems refuse duplicates and the like.
                 statements.push(format!("insert into {} values ({})", self.tables[number].name, values.join(", ")));
             }
         }
         statements
     }
 
-    /// A literal: sometimes without a type, sometimes NULL.
+    /// Returns a literal: sometimes without a type, sometimes NULL.
     fn literal(&mut self, ty: &'static str, may_fail: bool) -> String {
         if self.chance(8) {
             return if self.chance(50) { "NULL".into() } else { format!("NULL::{}", type_name(ty)) };
@@ -196,9 +197,9 @@ impl Generator {
         }
     }
 
-    /// An expression of a type.
+    /// Returns an expression of a type.
     fn expr(&mut self, ty: &'static str, scope: &Scope, depth: u32) -> String {
-        // Now and then of another one: what does not fit is refused, or cast.
+        // Now and then of another type: an expression that does not fit is refused, or cast.
         let ty = if self.may_misfit && self.chance(4) {
             self.may_misfit = false;
             self.any_type()
@@ -237,7 +238,7 @@ impl Generator {
         if self.chance(90) { format!("({text})") } else { text }
     }
 
-    /// A template with its places filled.
+    /// Returns a template with its places filled.
     fn fill(&mut self, template: &str, scope: &Scope, depth: u32) -> String {
         let mut out = String::new();
         let mut rest = template;
@@ -289,7 +290,7 @@ impl Generator {
         self.tables[table].columns.iter().map(|(name, ty)| Known { text: format!("{alias}.{name}"), ty }).collect()
     }
 
-    /// A query with one value, which looks at rows around it or not.
+    /// Returns a query with one value, which may or may not use rows around it.
     fn scalar_query(&mut self, ty: &'static str, scope: &Scope) -> String {
         let (table, alias) = (self.random.usize(..self.tables.len()), self.alias());
         let mut inside =
@@ -326,7 +327,7 @@ impl Generator {
         }
     }
 
-    /// Sources of a query: the text behind FROM, and the columns.
+    /// Returns the sources of a query: the text behind FROM, and the columns.
     fn sources(&mut self) -> (String, Vec<Known>) {
         let (table, alias) = (self.random.usize(..self.tables.len()), self.alias());
         let mut text = format!("{} {alias}", self.tables[table].name);
@@ -349,7 +350,7 @@ impl Generator {
                     columns.extend(self.columns_of(table, &alias));
                 }
                 2 => {
-                    // Values by themselves.
+                    // Values without queries in them.
                     let scope = Scope { may_ask: false, ..Scope::default() };
                     let rows: Vec<_> = (0..self.random.usize(1..4))
                         .map(|_| format!("({}, {})", self.expr("i4", &scope, 1), self.expr("t", &scope, 1)))
@@ -425,7 +426,7 @@ impl Generator {
         (text, columns)
     }
 
-    /// The next statement.
+    /// Returns the next statement.
     pub fn statement(&mut self) -> Statement {
         self.aliases = 0;
         self.may_misfit = self.chance(25);
@@ -461,7 +462,7 @@ impl Generator {
         Statement { text, kind, is_ordered, has_rows, parameters }
     }
 
-    /// A statement with a word left out or twice.
+    /// Returns a statement with a word left out or repeated.
     fn broken(&mut self, text: &str) -> String {
         let mut words: Vec<_> = text.split(' ').collect();
         let at = self.random.usize(..words.len());
@@ -473,7 +474,7 @@ impl Generator {
         words.join(" ")
     }
 
-    /// Values without sources: all of them are looked at, so they may fail.
+    /// Returns values without sources: all of them are evaluated, so they may fail.
     fn plain_expressions(&mut self) -> String {
         let scope = Scope { may_fail: true, ..Scope::default() };
         let values: Vec<_> = (0..self.random.usize(1..3))
@@ -485,7 +486,7 @@ impl Generator {
         format!("select {}", values.join(", "))
     }
 
-    /// Order by all results, by number, and a part of them.
+    /// Orders by all results, by number, and may limit the result to a part.
     fn order_and_limit(&mut self, types: &[&'static str]) -> (String, bool) {
         if types.iter().any(|ty| !ORDERED.contains(ty)) || self.chance(40) {
             return (String::new(), false);
@@ -514,7 +515,7 @@ impl Generator {
         let condition = has_filter.then(|| self.expr("b", &scope, 3));
         let mut types = Vec::new();
         let mut values = Vec::new();
-        // With no condition, and no number of rows, all rows are computed.
+        // Without a condition and a limit all rows are computed.
         scope.may_fail = false;
         for _ in 0..self.random.usize(1..5) {
             let ty = self.any_type();
@@ -543,7 +544,7 @@ impl Generator {
                 let ty = self.ordered_type();
                 (self.expr(ty, &scope, 2), ty)
             };
-            // A literal would be a place, or no key at all.
+            // A literal would be the number of a column, or no key at all.
             if !key.contains("x") {
                 continue;
             }
@@ -625,7 +626,7 @@ impl Generator {
         (format!("select {one}, {other} from {sources} where {condition}"), false)
     }
 
-    /// A statement that writes.
+    /// Returns a statement that writes.
     fn change(&mut self) -> (String, usize) {
         let number = self.random.usize(..self.tables.len());
         let name = self.tables[number].name.clone();

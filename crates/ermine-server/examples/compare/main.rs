@@ -1,19 +1,23 @@
-//! Compares what statements give with what they give in a PostgreSQL server: random statements over random schemas, the same in both.
+//! Compares the results of statements with those of a PostgreSQL server: random statements over random schemas, the
+//! same in both.
 //!
 //! ```text
 //! compare --ours 'host=.. port=.. user=..' --theirs '..' [--seed N] [--statements N] [--shown N]
 //! ```
 //!
-//! Statements come in rounds of 100, each with a schema of its own, made from a seed of its own. A round that disagrees says its seed; `--seed` with
-//! it and `--statements 100` is that round again. (The seed of round n is the first one plus n.)
+//! Statements come in rounds of 100, each with a schema of its own, made from a seed of its own. A round that disagrees
+//! prints its seed; `--seed` with it and `--statements 100` repeats that round. (The seed of round n is the first one
+//! plus n.)
 //!
-//! Compared are names and types of columns, rows (in their order where the statement says one to the end), tags, codes of errors, and of violated
-//! constraints also the names of schema, table, column and constraint. What a statement changed is compared by reading its table, within a
-//! transaction that is rolled back where the two differ, so that one difference does not make others. Some statements have parameters, whose types both have to find out alike,
-//! and whose results come in binary.
+//! Compared are names and types of columns, rows (in their order where the statement orders them completely), tags,
+//! codes of errors, and for violated constraints also the names of schema, table, column and constraint. The effect of
+//! a statement is compared by reading its table, within a transaction that is rolled back where the two differ, so that
+//! one difference does not cause others. Some statements have parameters, whose types both systems have to infer alike,
+//! and whose results are fetched in binary.
 //!
-//! A statement that is not there in Ermine (0A000) is counted apart, and what is told as missing is listed. So is what may differ, where several rows fail in several ways. Everything
-//! else has to agree, or the exit status is 1.
+//! A statement that Ermine does not support (0A000) is counted separately, and the missing features are listed.
+//! Differences that are permitted, where several rows fail in several ways, are counted separately too. Everything else
+//! has to agree, or the exit status is 1.
 
 mod generate;
 mod run;
@@ -33,7 +37,7 @@ struct Counts {
     rows: u64,
     errors: u64,
     missing: BTreeMap<String, u64>,
-    /// Both failed, on values, and in other ways.
+    /// Both failed, on values, and in different ways.
     in_other_ways: u64,
     differences: BTreeMap<String, u64>,
 }
@@ -128,7 +132,7 @@ async fn compare(ours: &str, theirs: &str, first: u64, statements: u64, shown: u
     counts
 }
 
-/// Counts what came of a statement; whether both did the same.
+/// Counts the outcomes of a statement; returns whether they agree.
 #[expect(clippy::too_many_arguments, reason = "what a statement is, what came of it, and where that is counted")]
 fn note(
     counts: &mut Counts,
@@ -156,7 +160,7 @@ fn note(
                 counts.errors += 1;
                 return true;
             }
-            // Of several rows, or several values of one, another may come first.
+            // Of several failing rows or values, each system may evaluate another one first.
             if code != other && code.starts_with("22") && other.starts_with("22") {
                 counts.in_other_ways += 1;
                 return false;

@@ -1,4 +1,4 @@
-//! A server, and what it answers.
+//! A server, and its answers.
 
 use std::{error::Error, fmt};
 
@@ -16,10 +16,10 @@ pub struct Server {
     configuration: String,
 }
 
-/// What came of a statement.
+/// The outcome of a statement.
 pub enum Outcome {
     Rows {
-        /// Names, and in the extended protocol types.
+        /// Names, and in the extended protocol types, of the columns.
         columns: Vec<(String, u32)>,
         rows: Vec<Vec<Option<Vec<u8>>>>,
         tag: u64,
@@ -27,7 +27,7 @@ pub enum Outcome {
     Error {
         code: String,
         message: String,
-        /// Schema, table, column and constraint, of a violated constraint.
+        /// Schema, table, column and constraint, for a violated constraint.
         about: Vec<Option<String>>,
     },
 }
@@ -56,7 +56,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A value as it came.
+/// A value in the form in which it was received.
 struct Raw(Vec<u8>);
 
 impl<'a> FromSql<'a> for Raw {
@@ -102,7 +102,7 @@ impl Server {
         Self { client, configuration: configuration.to_owned() }
     }
 
-    /// A text, by the simple protocol.
+    /// Runs a text by the simple protocol.
     pub async fn simple(&mut self, text: &str) -> Outcome {
         match self.client.simple_query(text).await {
             Ok(messages) => {
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// A statement, prepared, with parameters; results come in binary.
+    /// Runs a prepared statement with parameters; results are fetched in binary.
     pub async fn extended(&mut self, text: &str, parameters: &[&'static str]) -> Outcome {
         let done = async {
             let statement = self.client.prepare(text).await?;
@@ -135,7 +135,7 @@ impl Server {
             let mut values: Vec<Text> = Vec::new();
             for (at, _) in statement.params().iter().enumerate() {
                 let all = literals(parameters.get(at).copied().unwrap_or("t"));
-                // The same in both: by the text of the statement.
+                // The same value in both systems: it is chosen by the statement's text.
                 let value = all[(text.len() + at) % all.len()];
                 values.push(Text((!(text.len() + 3 * at).is_multiple_of(11)).then(|| value.to_owned())));
             }

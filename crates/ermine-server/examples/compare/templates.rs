@@ -1,7 +1,8 @@
-//! What expressions are made of: for each type, texts in which `{name}` stands for an expression of that type.
+//! The parts of expressions: for each type, texts in which `{name}` stands for an expression of that type.
 //!
-//! A template that may fail on values of its types begins with `!`. Such are used where every row is sure to be looked at in both systems: where
-//! conditions leave rows out, one may fail on a row that the other never computes.
+//! A template that may fail on values of its types begins with `!`. Such templates are used only where both systems are
+//! sure to evaluate every row: where conditions leave rows out, one system may fail on a row that the other never
+//! computes.
 
 /// Types by the names that templates have for them.
 pub const TYPES: &[(&str, &str)] = &[
@@ -32,7 +33,7 @@ pub const TYPES: &[(&str, &str)] = &[
 pub const ORDERED: &[&str] =
     &["b", "i2", "i4", "i8", "n", "r", "f", "t", "v", "c", "d", "tm", "ts", "tz", "iv", "u", "y", "jb", "ia", "ta"];
 
-/// Values, as literals without a type.
+/// Returns values of a type, as literals without a type.
 pub fn literals(ty: &str) -> &'static [&'static str] {
     match ty {
         "b" => &["true", "false", "t", "no"],
@@ -84,7 +85,7 @@ pub fn literals(ty: &str) -> &'static [&'static str] {
     }
 }
 
-/// Literals that are refused, or lie at the ends of what a type has.
+/// Returns literals that are refused, or lie at the ends of a type's range.
 pub fn strange(ty: &str) -> &'static [&'static str] {
     match ty {
         "b" => &["maybe", "o", "1", " on "],

@@ -1,20 +1,23 @@
-//! Where statements run, so that long ones stop nobody.
+//! Where statements run, so that long ones do not stop other connections.
 //!
-//! Sessions are synchronous, and most statements take microseconds, less than handing them to another thread. So they run on the
-//! connection's task, on one of the runtime's threads, and five things keep long ones from getting in the way of others:
+//! Sessions are synchronous, and most statements take microseconds, less than handing them to another thread. So they
+//! run on the connection's task, on one of the runtime's threads, and five things keep long ones from getting in the
+//! way of others:
 //!
-//! 1. A statement that is known to be long runs in `block_in_place`, which gives the thread's queue to another thread first. The backend
-//!    says so ([`crate::backend::Statement::is_long`], [`crate::backend::Backend::waits`]), or it took more than [`LONG`] the last time.
-//! 2. One that turns out to be long does the same in the middle, where the backend calls [`pause`] (see [`crate::backend::Opening`]), or where
-//!    its rows fill the output's buffer.
-//! 3. A part of a statement that does nothing but take long, a function of large values for one, is handed over by the backend ([`aside`])
-//!    before it begins, and runs in `block_in_place`.
-//! 4. A thread that has waited for sockets and then runs a statement leaves nobody waiting for them: tokio wakes a second thread only for a
-//!    second task. So a watchdog wakes one while statements run. Without it, one statement stops all connections, new ones too.
+//! 1. A statement that is known to be long runs in `block_in_place`, which gives the thread's queue to another thread
+//!    first. The backend says so ([`crate::backend::Statement::is_long`], [`crate::backend::Backend::waits`]), or it
+//!    took more than [`LONG`] the last time.
+//! 2. A statement that turns out to be long does the same in the middle, where the backend calls [`pause`] (see
+//!    [`crate::backend::Opening`]), or where its rows fill the output's buffer.
+//! 3. A part of a statement that takes long in one piece, a function of large values for one, is handed over by the
+//!    backend ([`aside`]) before it begins, and runs in `block_in_place`.
+//! 4. A thread that has waited for sockets and then runs a statement leaves no thread waiting for them: tokio wakes a
+//!    second thread only for a second task. So a watchdog wakes one while statements run. Without it, one statement
+//!    stops all connections, new ones too.
 //! 5. There are more threads than cores.
 //!
-//! Tried and rejected: `block_in_place` for every statement, 23 us of CPU a prepared point query instead of 10 (2026-11-22,
-//! `tests/server/cost.rs`).
+//! Tried and rejected: `block_in_place` for every statement, 23 us of CPU per prepared point query instead of 10
+//! (2026-11-22, `tests/server/cost.rs`).
 
 use std::{
     cell::Cell,
@@ -28,14 +31,14 @@ use std::{
 
 use tokio::{runtime::Handle, task::block_in_place};
 
-/// What took longer is believed to do so again, and does not run where others have to.
+/// A statement that took longer is expected to do so again, and does not run where it could block others.
 pub const LONG: Duration = Duration::from_millis(1);
 
-/// How often the watchdog looks. Half of the time that a client may notice.
+/// Interval of the watchdog's checks. Half of the delay that a client may notice.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// How long a thread waits for another to take over its queue, and how often a statement tries that, each time after twice as long: on a
-/// crowded machine the other one may not come in time.
+/// How long a thread waits for another to take over its queue. A statement tries this repeatedly, each time after twice
+/// as long: on a crowded machine the other thread may not arrive in time.
 const HAND_OVER: Duration = Duration::from_micros(100);
 const TRIES: u32 = 20;
 
@@ -44,7 +47,7 @@ thread_local! {
     static RUNNING: Cell<Option<(Instant, u32)>> = const { Cell::new(None) };
 }
 
-/// Counts what runs where others have to, and wakes others beside it.
+/// Counts the statements that run where they could block others, and wakes threads beside them.
 #[derive(Default)]
 pub struct Watch {
     running: AtomicUsize,
@@ -74,7 +77,7 @@ impl Watch {
             while !watch.has_ended.load(Ordering::Relaxed) {
                 thread::sleep(LOOK_EVERY);
                 if watch.running.load(Ordering::Relaxed) > 0 {
-                    // A thread that wakes up for nothing goes on to wait for sockets.
+                    // A thread that wakes up without work goes on to wait for sockets.
                     drop(runtime.spawn(async {}));
                 }
             }
@@ -84,7 +87,7 @@ impl Watch {
         }
     }
 
-    /// Watches no more.
+    /// Stops the watchdog.
     pub fn end(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
     }
@@ -98,7 +101,7 @@ impl Drop for Run<'_> {
     }
 }
 
-/// Runs a part of a statement that may take long at once: others have the thread's queue meanwhile.
+/// Runs a part of a statement that may take long in one piece: another thread has this thread's queue meanwhile.
 pub fn aside(part: &mut dyn FnMut()) {
     match RUNNING.take() {
         None => part(),
@@ -109,13 +112,13 @@ pub fn aside(part: &mut dyn FnMut()) {
     }
 }
 
-/// To be called now and then within a statement that may take long, some thousand times a second: lets others run when it does. Anywhere
-/// else it does nothing.
+/// To be called now and then within a statement that may take long, some thousand times a second: lets others run if it
+/// does. Outside of a statement it does nothing.
 pub fn pause() {
     let Some((began, tries)) = RUNNING.get() else { return };
     if tries < TRIES && began.elapsed() > LONG * (1 << tries) {
         RUNNING.set(Some((began, tries + 1)));
-        // Whether another thread has taken over is not told; if so, the next try does nothing.
+        // Whether another thread has taken over is not reported; if so, the next try does nothing.
         block_in_place(|| thread::sleep(HAND_OVER));
     }
 }

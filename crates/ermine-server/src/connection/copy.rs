@@ -1,7 +1,7 @@
-//! COPY FROM STDIN: what the client sends after a statement has asked for it.
+//! COPY FROM STDIN: the client's messages after a statement has asked for data.
 //!
-//! Until the copy ends, only its pieces are listened to; `Sync` and `Flush` are passed over, because clients send them before they know that it
-//! is a copy. What comes of it when the copy has failed is dropped.
+//! Until the copy ends, only its pieces are handled; `Sync` and `Flush` are passed over, because clients send them
+//! before they know that it is a copy. Pieces that arrive after the copy has failed are dropped.
 
 use std::time::Instant;
 
@@ -14,9 +14,9 @@ use crate::{
     protocol::{Formats, frontend::Message},
 };
 
-/// What a client copies in.
+/// A copy from the client in progress.
 pub struct Copying {
-    /// Whether a text of statements began it; otherwise a portal.
+    /// Whether a simple query began it; otherwise a portal.
     is_simple: bool,
     /// Whether a piece took long the last time.
     was_long: bool,
@@ -27,7 +27,7 @@ impl<B: Backend> Connection<'_, B> {
         self.copying = Some(Copying { is_simple, was_long: false });
     }
 
-    /// A message while something is copied in.
+    /// Handles a message during a copy.
     pub(super) fn copied(&mut self, message: &Message<'_>) {
         let Some(copying) = self.copying.take() else { return };
         let is_simple = copying.is_simple;
@@ -52,7 +52,7 @@ impl<B: Backend> Connection<'_, B> {
         }
     }
 
-    /// There is no memory for a piece.
+    /// Aborts the copy because there is no memory for a piece.
     pub(super) fn copy_refused(&mut self, error: SqlError) {
         let Some(copying) = self.copying.take() else { return };
         let error = self.session.copy_abort(error);
@@ -81,7 +81,7 @@ impl<B: Backend> Connection<'_, B> {
         } else {
             Sink::portal(&mut self.output, &mut self.environment, &formats, &mut self.scratch)
         };
-        // Its commit, and whatever comes behind it in its text.
+        // Its commit, and the statements behind it in its text.
         let done = self.shared.watch.run(true, began, || self.session.copy_finish(&mut sink));
         self.has_set |= sink.has_set;
         done.map(|completion| self.output.completed(from, completion))

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ermine::{Budget, Error};
 use ermine_sql::{SqlError, SqlState};
 
-/// Buffers of at most so many bytes are not counted, larger ones in steps of as many.
+/// Buffers up to this size in bytes are not counted, larger ones in steps of it.
 const STEP: usize = 64 << 10;
 
-/// Bytes of one buffer that are taken from a budget; they are given back when it is dropped.
+/// Bytes of one buffer that are taken from a budget; dropping this returns them.
 #[derive(Default)]
 pub struct Counted {
     budget: Option<Arc<Budget>>,
@@ -21,7 +21,7 @@ impl Counted {
         Self { budget, bytes: 0 }
     }
 
-    /// The buffer is about to have so many bytes. Fails with 53200 where `what` finds no room.
+    /// Counts a buffer that is about to have `bytes` bytes. Fails with 53200 if there is no room for `what`.
     pub fn grow_to(&mut self, bytes: usize, what: &str) -> Result<(), SqlError> {
         let Some(budget) = &self.budget else { return Ok(()) };
         let wanted = if bytes > STEP { bytes.next_multiple_of(STEP) } else { 0 };
@@ -32,7 +32,7 @@ impl Counted {
         Ok(())
     }
 
-    /// The buffer is small again.
+    /// Records that the buffer is small again.
     pub fn clear(&mut self) {
         if let Some(budget) = self.budget.as_ref().filter(|_| self.bytes > 0) {
             budget.give(self.bytes as u64);

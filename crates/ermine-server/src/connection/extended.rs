@@ -1,4 +1,5 @@
-//! Extended queries: statements that are prepared once, bound to parameters and executed, in groups that end with `Sync`.
+//! Extended queries: statements that are prepared once, bound to parameters and executed, in groups that end with
+//! `Sync`.
 
 use std::{num::NonZeroU32, time::Instant};
 
@@ -31,7 +32,7 @@ impl<B: Backend> Connection<'_, B> {
         let types = types
             .chunks_exact(4)
             .map(|oid| match u32::from_be_bytes([oid[0], oid[1], oid[2], oid[3]]) {
-                // Unknown, as literals are: it is found out as if it had not been said.
+                // The type unknown, that of literals: the parameter's type is inferred as if it were not given.
                 0 | 705 => Ok(None),
                 oid => codec::type_of(oid).map(Some).ok_or_else(|| {
                     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type with OID {oid} does not exist"))
@@ -93,7 +94,7 @@ impl<B: Backend> Connection<'_, B> {
                 let prepared = self.statements.statement(name)?;
                 let parameters = prepared.statement.as_ref().map_or(&[][..], Statement::parameters);
                 backend::parameter_description(self.output.bytes(), parameters.iter().map(|&ty| codec::oid(ty)));
-                // Which formats there will be is not known before `Bind`.
+                // The formats are not known before `Bind`.
                 (prepared, &Formats::default())
             }
             Target::Portal(name) => match self.statements.portal(name) {
@@ -122,7 +123,7 @@ impl<B: Backend> Connection<'_, B> {
             return Ok(());
         };
         if portal.is_done {
-            // What gives rows has no more of them; anything else would be done twice.
+            // A portal with rows has no more of them; any other would be run twice.
             if portal.prepared.columns().is_none() {
                 let what = format!("portal \"{}\" cannot be run", name.escape_ascii());
                 return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));

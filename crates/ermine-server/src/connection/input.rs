@@ -1,7 +1,7 @@
-//! What has come from a client and has not been handled yet.
+//! The bytes received from a client that have not been handled yet.
 //!
-//! Invariant: memory follows what was sent, not what was announced; after a long message it is given back. Buffers of long messages count
-//! against the database's budget.
+//! Invariant: memory follows what was sent, not what was announced; after a long message it is freed. Buffers of long
+//! messages count against the database's budget.
 
 use std::io;
 
@@ -11,22 +11,22 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::counted::Counted;
 
-/// Bytes that are read at once, and kept while a client is silent.
+/// Bytes that are read in one call, and kept while a client is silent.
 const CHUNK: usize = 8 << 10;
 
-/// What has come and has not been handled.
+/// Bytes that have been received and not handled.
 pub struct Input {
     bytes: BytesMut,
     counted: Counted,
-    /// Bytes that the buffer has had room for since it was small.
+    /// Largest capacity of the buffer since it was small, in bytes.
     room: usize,
 }
 
-/// Why no more has come.
+/// The reason why no more could be received.
 #[derive(Debug)]
 pub enum Unfilled {
     Io(io::Error),
-    /// There is no memory for what is to come.
+    /// There is no memory for the bytes to come.
     NoRoom(SqlError),
 }
 
@@ -46,29 +46,29 @@ impl From<Unfilled> for io::Error {
 }
 
 impl Input {
-    /// Nothing yet.
+    /// Returns an empty input.
     pub fn new(counted: Counted) -> Self {
         Self { bytes: BytesMut::with_capacity(CHUNK), counted, room: CHUNK }
     }
 
-    /// What has come.
+    /// Returns the bytes received.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// So many bytes have been handled.
+    /// Removes `count` bytes that have been handled.
     #[inline]
     pub fn consume(&mut self, count: usize) {
         self.bytes.advance(count);
     }
 
-    /// Waits for more; 0: the client has ended it. Nothing is lost when it is given up.
+    /// Waits for more bytes; returns 0 if the client has ended the connection. Cancelling this loses nothing.
     pub async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<usize, Unfilled> {
         if self.room > 4 * CHUNK && self.bytes.len() < CHUNK / 2 {
             self.become_small();
         }
-        // Twice as much each time, so that long messages are not copied more than twice.
+        // The capacity doubles each time, so that long messages are not copied more than twice.
         let more = if self.bytes.capacity() - self.bytes.len() < CHUNK / 2 { CHUNK.max(self.bytes.len()) } else { 0 };
         if more > 0 {
             let room = self.room.max(self.bytes.len() + more);
@@ -87,8 +87,8 @@ impl Input {
         self.counted.clear();
     }
 
-    /// Throws away so many bytes, of which all may have come or none. `false`: the client has ended it before. What is left is said by `left`
-    /// when it is given up.
+    /// Discards `left` bytes, of which all may have arrived or none. Returns `false` if the client has ended the
+    /// connection before. If this is cancelled, `left` is the number of bytes that remain.
     pub async fn skip(&mut self, left: &mut usize, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<bool> {
         loop {
             let come = (*left).min(self.bytes.len());
@@ -97,7 +97,7 @@ impl Input {
             if *left == 0 {
                 return Ok(true);
             }
-            // Empty, and so it never has to grow.
+            // The buffer is empty, and so it never has to grow.
             self.become_small();
             if stream.read_buf(&mut self.bytes).await? == 0 {
                 return Ok(false);

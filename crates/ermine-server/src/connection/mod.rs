@@ -1,9 +1,9 @@
 //! A client's connection: messages in, calls to the session, replies out.
 //!
-//! Everything that has come is handled before anything is written, and the replies go out in one write when there is nothing more in hand:
-//! measured before, four writes a prepared query instead of one cost half of the throughput.
+//! All input received is handled before any output is written, and the replies go out in one write when the input is
+//! used up: measured before, four writes per prepared query instead of one cost half of the throughput.
 //!
-//! Statements run on the connection's task; see [`aside`] for how long ones stop nobody.
+//! Statements run on the connection's task; see [`aside`] for how long ones do not stop other connections.
 //!
 //! Invariants
 //! 1. One connection's failure, garbage or panic ends that connection only.
@@ -50,7 +50,7 @@ use crate::{
     server::Shared,
 };
 
-/// What clients are told of when they come, and whenever it changes.
+/// Settings that are reported to clients at the start, and whenever they change.
 const REPORTED: [(&str, &str); 13] = [
     ("server_version", "15.0 (Ermine)"),
     ("server_encoding", "UTF8"),
@@ -143,12 +143,12 @@ async fn fatal(output: &mut Output, error: &SqlError) {
     output.close().await;
 }
 
-/// Why a connection ends, beside by the client's wish.
+/// The reason why a connection ends, other than at the client's request.
 enum End {
     Io(io::Error),
-    /// The client is told.
+    /// The error is sent to the client.
     Told(SqlError),
-    /// There is no memory for the rest of a message. Where the message is known, it fails alone.
+    /// There is no memory for the rest of a message. Where the message's kind is known, only the message fails.
     NoRoom(SqlError),
 }
 
@@ -173,7 +173,7 @@ impl From<Malformed> for End {
     }
 }
 
-/// What to do after a message.
+/// The next step after a message.
 #[derive(PartialEq, Eq)]
 enum Next {
     GoOn,
@@ -188,13 +188,13 @@ struct Connection<'s, B: Backend> {
     environment: Environment,
     scratch: Scratch,
     cancel: Arc<AtomicBool>,
-    /// Settings as the client knows them.
+    /// Values of the settings as last reported to the client.
     told: Vec<String>,
-    /// After an error, until `Sync`.
+    /// Whether messages are skipped, after an error, until `Sync`.
     is_skipping: bool,
-    /// What the client copies in.
+    /// The copy from the client in progress.
     copying: Option<Copying>,
-    /// Settings were changed in this transaction.
+    /// Whether settings were changed in this transaction.
     has_set: bool,
     simple_was_long: bool,
 }
@@ -238,7 +238,7 @@ impl<B: Backend> Connection<'_, B> {
         }
     }
 
-    /// Waits for more of the client's; when it ends, the input is empty.
+    /// Waits for more input; when the connection ends, the input is empty.
     async fn wait(&mut self, input: &mut Input, announced: Option<usize>, entry: &Entry) -> Result<(), End> {
         let is_in_message = !input.bytes().is_empty();
         let limit = if is_in_message {
@@ -265,7 +265,7 @@ impl<B: Backend> Connection<'_, B> {
                 biased;
                 read = read => match read? {
                     Some(0) if is_in_message => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                    // A part of a message is worth nothing yet, and its time goes on.
+                    // A partial message cannot be handled yet, and its time limit still applies.
                     Some(_) if is_in_message && announced.is_some_and(|length| input.bytes().len() < length) => continue,
                     Some(_) => return Ok(()),
                     None if is_in_message => {
@@ -281,12 +281,12 @@ impl<B: Backend> Connection<'_, B> {
         }
     }
 
-    /// How long a client may take to send a message of so many bytes.
+    /// Returns how long a client may take to send a message of `length` bytes.
     fn time_for(&self, length: usize) -> Duration {
         self.shared.options.message_max + Duration::from_secs(length as u64 >> 20)
     }
 
-    /// Throws away a message of which a part has come.
+    /// Discards a message of which a part has been received.
     async fn skip(&mut self, input: &mut Input, header: Header, entry: &Entry) -> Result<(), End> {
         let (mut left, until) = (header.length, Instant::now() + self.time_for(header.length));
         loop {
@@ -305,7 +305,7 @@ impl<B: Backend> Connection<'_, B> {
         }
     }
 
-    /// Answers a message that has been thrown away as if it had failed.
+    /// Answers a discarded message as if it had failed.
     fn refuse(&mut self, header: Header, error: SqlError) {
         if self.copying.is_some() {
             self.copy_refused(error);
@@ -364,7 +364,7 @@ impl<B: Backend> Connection<'_, B> {
                 self.ready();
                 Ok(())
             }
-            // What is left of a copy that has failed.
+            // Remaining messages of a copy that has failed.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
             Message::Password(_) => Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, "nobody asked for a password")),
             Message::Terminate => return Next::Terminate,
@@ -376,14 +376,14 @@ impl<B: Backend> Connection<'_, B> {
         Next::GoOn
     }
 
-    /// An error that ends no connection.
+    /// Reports an error that does not end the connection.
     fn report(&mut self, error: &SqlError) {
         self.session.fail();
         backend::error(self.output.bytes(), "ERROR", error);
         self.output.due();
     }
 
-    /// Tells the client that it may go on, and where the session stands.
+    /// Tells the client that it may go on, and the state of the transaction.
     fn ready(&mut self) {
         let status = self.session.status();
         if status == Status::Idle {
@@ -397,7 +397,7 @@ impl<B: Backend> Connection<'_, B> {
         self.output.due();
     }
 
-    /// Tells the client of settings that are not as it knows them.
+    /// Reports settings whose values differ from those that the client has.
     fn tell_settings(&mut self) {
         self.environment = self.session.environment();
         self.told.resize(REPORTED.len(), String::new());
@@ -406,7 +406,7 @@ impl<B: Backend> Connection<'_, B> {
                 "session_authorization" => self.environment.user.to_string(),
                 _ => (*default).to_owned(),
             });
-            // Nothing that is told is the empty string but what is so from the beginning.
+            // A reported value is never the empty string, except for one that is empty from the beginning.
             if now != *told || !self.has_set {
                 backend::parameter_status(self.output.bytes(), name, &now);
                 *told = now;
@@ -414,7 +414,7 @@ impl<B: Backend> Connection<'_, B> {
         }
     }
 
-    /// A cancellation that came too late for what it meant is forgotten.
+    /// Drops a cancellation that came too late for the statement it meant.
     #[inline]
     fn forget_cancellation(&self) {
         if self.cancel.load(Ordering::Relaxed) && self.shared.registry.stage() != Stage::Ending {

@@ -1,6 +1,6 @@
-//! From an accepted socket to a client that is known: TLS, the protocol's version, who it is.
+//! From an accepted socket to an authenticated client: TLS, the protocol's version, authentication.
 //!
-//! All of it happens within one time limit, and in messages of at most 10 kB, since nobody knows yet who sends them.
+//! All of this happens within one time limit, and in messages of at most 10 kB, since the sender is not known yet.
 
 use std::io;
 
@@ -21,25 +21,25 @@ use crate::{
     server::Shared,
 };
 
-/// A client that has said what it wants, and maybe who it is.
+/// A client that has sent its startup packet, and authenticated if it has to.
 pub struct Opened {
-    /// What it sends.
+    /// Input from the client.
     pub input: Input,
-    /// What it is sent.
+    /// Output to the client.
     pub output: Output,
-    /// What it wants.
+    /// The client's startup packet.
     pub startup: Startup,
-    /// Who it is.
+    /// The client's user.
     pub user: String,
 }
 
-/// Why it did not come to a session.
+/// The reason why a client did not get a session.
 pub enum Refusal {
-    /// There is nothing to say to the client.
+    /// Nothing is sent to the client.
     Silent,
-    /// The client went, or cannot be reached.
+    /// The client has disconnected, or cannot be reached.
     Io(io::Error),
-    /// It has to be told.
+    /// The error is sent to the client.
     Told(Box<Output>, SqlError),
 }
 
@@ -62,7 +62,7 @@ pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<O
         match packet {
             Packet::Ssl => {
                 let is_plain = matches!(output.stream(), Stream::Plain(_));
-                // What was sent before the answer was read would count as encrypted.
+                // Bytes sent before the client read the answer would count as encrypted.
                 if !is_plain || !input.bytes().is_empty() {
                     return Err(told(output, SqlState::PROTOCOL_VIOLATION, "something came before encryption began"));
                 }
@@ -198,7 +198,7 @@ async fn authenticate<B: Backend>(
     Ok(())
 }
 
-/// The next message, which has to be one of authentication.
+/// Reads the next message, which has to be one of authentication.
 async fn password(input: &mut Input, stream: &mut Stream) -> Result<Vec<u8>, Unknown> {
     const LIMITS: LengthLimits = LengthLimits { long: 0, short: startup::LENGTH_MAX };
     loop {
@@ -219,7 +219,7 @@ async fn password(input: &mut Input, stream: &mut Stream) -> Result<Vec<u8>, Unk
     }
 }
 
-/// Settings that a session is to begin with: parameters, and those in `options`, as `-c name=value`.
+/// Returns the initial settings of a session: parameters, and those in `options`, as `-c name=value`.
 pub fn settings(startup: &Startup) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for (name, value) in &startup.parameters {

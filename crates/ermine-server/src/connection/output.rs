@@ -1,10 +1,12 @@
-//! What goes to a client: gathered in one buffer, and written when it is due.
+//! Output to a client: gathered in one buffer, and written when it is due.
 //!
 //! Invariants
-//! 1. Nothing that tells of a commit leaves before its receipt says that it is durable. A receipt that fails takes what told of it out again.
-//! 2. The buffer is bounded: beyond [`BUFFER_MAX`] bytes whoever fills it waits for the socket, for as long as a client may read nothing.
-//!    Statements are synchronous, so the wait blocks their thread, after it has handed its other connections on. Only where several
-//!    statements come as one text has it to be kept until the last, because the first may have committed: up to [`HELD_MAX`].
+//! 1. No report of a commit leaves before the commit's receipt says that it is durable. If a receipt fails, the report
+//!    that depends on it is removed.
+//! 2. The buffer is bounded: beyond [`BUFFER_MAX`] bytes the thread that fills it waits for the socket, up to the time
+//!    for which a client may read nothing. Statements are synchronous, so the wait blocks their thread, after it has
+//!    handed its other connections on. Only where several statements come as one text the output is kept until the last
+//!    has ended, because the first may have committed: up to [`HELD_MAX`].
 
 use std::{
     io,
@@ -24,13 +26,13 @@ use crate::{
     registry::{Entry, Registry, Stage},
 };
 
-/// From so many bytes on the buffer is written out.
+/// Bytes from which on the buffer is written out.
 pub const BUFFER_MAX: usize = 64 << 10;
 
-/// As much is kept where it may not be written yet.
+/// Bytes that may be kept while they may not be written yet.
 const HELD_MAX: usize = 64 << 20;
 
-/// Kept when nothing is to be written.
+/// Capacity kept while nothing is to be written.
 const KEPT: usize = 16 << 10;
 
 /// A place in the output.
@@ -40,29 +42,29 @@ pub struct Mark {
     left: u64,
 }
 
-/// The way to the client.
+/// The buffered connection to the client.
 pub struct Output {
     stream: Stream,
     bytes: Vec<u8>,
-    /// Where results that are held count.
+    /// Counts the results that are held.
     counted: Counted,
-    /// Where what depends on a receipt begins, and the receipt.
+    /// Receipts, each with the place where the output that depends on it begins.
     receipts: Vec<(usize, OwnedReceipt)>,
-    /// From where on it is not known yet which receipts it depends on.
+    /// The place from which on it is not known yet which receipts the output depends on.
     held: Option<usize>,
-    /// Where what has been executed since the last `Sync` begins.
+    /// The place where the output of the statements since the last `Sync` begins.
     group: Option<usize>,
     is_due: bool,
-    /// How often something has left the buffer.
+    /// How often bytes have left the buffer.
     left: u64,
-    /// Nothing more can be written, or must be.
+    /// Whether nothing more can, or may, be written.
     is_broken: bool,
     stall_max: Duration,
     entry: Option<(Arc<Registry>, Arc<Entry>)>,
 }
 
 impl Output {
-    /// To a client that may read nothing for so long.
+    /// Returns the output to a client that may read nothing for `stall_max`.
     pub fn new(stream: Stream, stall_max: Duration, counted: Counted) -> Self {
         Self {
             stream,
@@ -79,34 +81,34 @@ impl Output {
         }
     }
 
-    /// Lets the registry end what waits for the client.
+    /// Lets the registry end waits for the client.
     pub fn register(&mut self, registry: Arc<Registry>, entry: Arc<Entry>) {
         self.entry = Some((registry, entry));
     }
 
-    /// The socket, to read from.
+    /// Returns the socket, to read from.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
-    /// The socket, to be replaced by one with TLS.
+    /// Returns the socket, to be replaced by one with TLS.
     pub fn into_stream(self) -> Stream {
         self.stream
     }
 
-    /// Where messages are appended.
+    /// Returns the buffer to which messages are appended.
     #[inline]
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Where the output stands.
+    /// Returns the current end of the output.
     #[inline]
     pub fn mark(&self) -> Mark {
         Mark { length: self.bytes.len(), left: self.left }
     }
 
-    /// Takes out what came since; false where something has left the buffer meanwhile.
+    /// Removes the output since `mark`; returns false if some of the buffer has been written since.
     pub fn back_to(&mut self, mark: Mark) -> bool {
         let is_whole = self.left == mark.left;
         if is_whole {
@@ -115,24 +117,24 @@ impl Output {
         is_whole
     }
 
-    /// What there is has to go out before anything is waited for.
+    /// Marks the output as due: it has to be written before anything is waited for.
     #[inline]
     pub fn due(&mut self) {
         self.is_due = true;
     }
 
-    /// Whether something has to go out now.
+    /// Whether output has to be written now.
     #[inline]
     pub fn wants_flush(&self) -> bool {
         (self.is_due && !self.bytes.is_empty()) || self.bytes.len() > BUFFER_MAX
     }
 
-    /// What comes from here on may depend on receipts that are not here yet.
+    /// Holds the output from here on: it may depend on receipts that are not known yet.
     pub fn hold(&mut self) {
         self.held.get_or_insert(self.bytes.len());
     }
 
-    /// What came since `from` depends on this.
+    /// Makes the output since `from` depend on the receipt of `completion`.
     #[inline]
     pub fn completed(&mut self, from: usize, completion: Completion) {
         let from = self.held.take().unwrap_or(from);
@@ -141,20 +143,21 @@ impl Output {
         }
     }
 
-    /// What comes from here on up to `Sync` may be one transaction.
+    /// Begins a group: the output from here on up to `Sync` may be one transaction.
     #[inline]
     pub fn begin_group(&mut self) {
         self.group.get_or_insert(self.bytes.len());
     }
 
-    /// The group ends, and depends on this as a whole. What of it is gone already was said under the proviso of this end.
+    /// Ends the group, whose output depends on `completion` as a whole. Parts of it that have been sent already were
+    /// provisional until this end.
     #[inline]
     pub fn end_group(&mut self, completion: Completion) {
         let from = self.group.take().unwrap_or(self.bytes.len());
         self.completed(from, completion);
     }
 
-    /// Nothing that is held depends on anything.
+    /// Releases the held output: it depends on nothing.
     pub fn release(&mut self) {
         self.held = None;
     }
@@ -178,7 +181,7 @@ impl Output {
         done
     }
 
-    /// Makes sure that so much is durable as is told of.
+    /// Waits until every commit that the output reports is durable.
     async fn receive(&mut self) -> io::Result<()> {
         for (from, receipt) in std::mem::take(&mut self.receipts) {
             if let Err(error) = receipt.await {
@@ -193,7 +196,7 @@ impl Output {
         Ok(())
     }
 
-    /// Called within a statement: makes room where the buffer is too full.
+    /// Called within a statement: makes room if the buffer is too full.
     #[inline]
     pub fn relieve(&mut self) -> Result<(), SqlError> {
         if self.bytes.len() <= BUFFER_MAX { Ok(()) } else { self.drain() }
@@ -231,8 +234,8 @@ impl Output {
         Ok(())
     }
 
-    /// Ends it, and gives the client the time to read the last words: a socket that is closed with something unread in it throws them
-    /// away.
+    /// Closes the connection, and gives the client time to read the last output: a socket that is closed with unread
+    /// input discards it.
     pub async fn close(&mut self) {
         use tokio::io::AsyncReadExt;
         self.release();
@@ -265,7 +268,7 @@ async fn write(
     within(stream.flush(), stall_max, entry).await
 }
 
-/// Waits for one step of writing. Mostly there is nothing to wait for, and no timer is needed.
+/// Waits for one step of writing. In most cases it is ready at once, and no timer is needed.
 async fn within<T>(
     step: impl Future<Output = io::Result<T>>,
     stall_max: Duration,
@@ -281,13 +284,13 @@ async fn within<T>(
     }
 }
 
-/// The server serves nobody any more.
+/// Waits until the server ends all connections.
 async fn ended(entry: Option<&(Arc<Registry>, Arc<Entry>)>) {
     let Some((registry, entry)) = entry else { return std::future::pending().await };
     while registry.stage() != Stage::Ending {
         entry.staged.notified().await;
     }
-    // For whoever waits next.
+    // Wakes the next waiter.
     entry.staged.notify_one();
 }
 

@@ -1,4 +1,4 @@
-//! Rows on their way from a statement into the output, in the formats that the client wants.
+//! Rows from a statement into the output, in the formats that the client wants.
 
 use ermine_sql::{
     Column, CopyFormat, Result, Rows, SqlError,
@@ -14,14 +14,14 @@ use crate::{
     },
 };
 
-/// What is kept from one statement to the next, for the memory.
+/// Buffers that are kept from one statement to the next, to save allocations.
 #[derive(Default)]
 pub struct Scratch {
     types: Vec<SqlType>,
     text: String,
 }
 
-/// Bytes of a text that stay for the next one.
+/// Largest capacity of the text buffer that is kept for the next statement, in bytes.
 const SCRATCH_MAX: usize = 64 << 10;
 
 /// Takes the rows of a statement.
@@ -31,9 +31,9 @@ pub struct Sink<'a> {
     formats: &'a Formats,
     scratch: &'a mut Scratch,
     is_simple: bool,
-    /// Copied out, and not complete yet.
+    /// Whether rows are copied out, and the copy is not complete yet.
     is_copying: bool,
-    /// Where the last statement ended.
+    /// The place in the output where the last statement ended.
     begin: Mark,
     /// Whether a statement changed settings.
     pub has_set: bool,
@@ -42,7 +42,7 @@ pub struct Sink<'a> {
 impl<'a> Sink<'a> {
     const TEXT: &'static Formats = &Formats::All(Format::Text);
 
-    /// For a text of statements, which are described as they come, and whose values are texts.
+    /// Returns a sink for a text of statements, which are described as they come, and whose values are texts.
     pub fn simple(output: &'a mut Output, environment: &'a mut Environment, scratch: &'a mut Scratch) -> Self {
         let begin = output.mark();
         Self {
@@ -57,7 +57,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// For a portal, which the client has had described.
+    /// Returns a sink for a portal, which the client has had described.
     #[inline]
     pub fn portal(
         output: &'a mut Output,
@@ -99,7 +99,7 @@ impl Rows for Sink<'_> {
             for (index, (value, &ty)) in values.iter().zip(&*types).enumerate() {
                 match (value, formats.of(index)) {
                     (Value::Null, _) => backend::null(out),
-                    // The same in both.
+                    // The bytes are the same in both formats.
                     (Value::Text(content), _) => backend::value(out, |out| out.extend_from_slice(content.as_bytes())),
                     (_, Format::Binary) => backend::value(out, |out| codec::write_binary(value, ty, out)),
                     (_, Format::Text) => {
@@ -162,7 +162,7 @@ fn format_of(format: CopyFormat) -> Format {
     if format.is_binary { Format::Binary } else { Format::Text }
 }
 
-/// Appends what clients are told of columns.
+/// Appends a description of columns for the client.
 pub fn describe(out: &mut Vec<u8>, columns: &[Column], formats: &Formats) {
     let fields = columns.iter().enumerate().map(|(index, column)| Field {
         name: &column.name,

@@ -21,7 +21,7 @@ impl<B: Backend> Connection<'_, B> {
         self.ready_or_copying();
     }
 
-    /// A text has been run, or as much of it as comes before a COPY FROM STDIN.
+    /// Goes on after a text has been run, or the part of it before a COPY FROM STDIN.
     pub(super) fn ready_or_copying(&mut self) {
         if self.session.is_copying() {
             self.begin_copying(true);
@@ -68,7 +68,7 @@ fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c' | ';')
 }
 
-/// Comments nest.
+/// Returns the end of a comment; comments nest.
 fn end_of_comment(text: &[u8]) -> Option<usize> {
     let (mut depth, mut at) = (1, 0);
     while depth > 0 {

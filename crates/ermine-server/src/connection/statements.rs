@@ -1,4 +1,5 @@
-//! The statements a client has prepared and the portals it has made of them, by their names; the empty name is that of the unnamed one.
+//! The statements a client has prepared and the portals it has made of them, by their names; the empty name is that of
+//! the unnamed one.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -24,24 +25,24 @@ pub struct Prepared<S> {
 }
 
 impl<S: Statement> Prepared<S> {
-    /// Not run yet.
+    /// Returns a statement that has not run yet.
     pub fn new(statement: Option<S>) -> Self {
         Self { statement, was_long: AtomicBool::new(false) }
     }
 
-    /// The columns of its result, if it gives one.
+    /// Returns the columns of its result, if it returns rows.
     pub fn columns(&self) -> Option<&[Column]> {
         self.statement.as_ref()?.columns()
     }
 
-    /// Whether it must not run where others have to.
+    /// Whether it must not run where it could block others.
     #[inline]
     pub fn is_long(&self) -> bool {
         // Relaxed, as a hint that only this connection's task reads and writes.
         self.was_long.load(Ordering::Relaxed) || self.statement.as_ref().is_some_and(Statement::is_long)
     }
 
-    /// How it was.
+    /// Records whether it took long.
     #[inline]
     pub fn took(&self, long: bool) {
         if long != self.was_long.load(Ordering::Relaxed) {
@@ -52,13 +53,13 @@ impl<S: Statement> Prepared<S> {
 
 /// A statement with its parameters.
 pub struct Portal<S: Session> {
-    /// Of which statement.
+    /// The portal's statement.
     pub prepared: Arc<Prepared<S::Statement>>,
     /// `None`: the text had no statement.
     pub portal: Option<S::Portal>,
-    /// How the client wants the values.
+    /// The formats that the client wants the values in.
     pub formats: Formats,
-    /// Whether all of it has been run.
+    /// Whether it has been run to its end.
     pub is_done: bool,
 }
 
@@ -77,7 +78,7 @@ impl<S: Session> Default for Statements<S> {
 }
 
 impl<S: Session> Statements<S> {
-    /// A statement by its name.
+    /// Returns a statement by its name.
     #[inline]
     pub fn statement(&self, name: &[u8]) -> Result<&Arc<Prepared<S::Statement>>> {
         let known = if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) };
@@ -90,7 +91,7 @@ impl<S: Session> Statements<S> {
         })
     }
 
-    /// Fails when a statement of this name cannot be added.
+    /// Fails if a statement of this name cannot be added.
     pub fn check_new(&self, name: &[u8]) -> Result<()> {
         if self.named.contains_key(name) {
             let what = format!("prepared statement \"{}\" already exists", name.escape_ascii());
@@ -109,7 +110,7 @@ impl<S: Session> Statements<S> {
         }
     }
 
-    /// Forgets a statement, if it is there.
+    /// Removes a statement, if it exists.
     pub fn remove(&mut self, name: &[u8]) {
         if name.is_empty() {
             self.unnamed = None;
@@ -118,7 +119,7 @@ impl<S: Session> Statements<S> {
         }
     }
 
-    /// A portal by its name.
+    /// Returns a portal by its name.
     #[inline]
     pub fn portal(&mut self, name: &[u8]) -> Result<&mut Portal<S>> {
         let known = if name.is_empty() { self.unnamed_portal.as_mut() } else { self.portals.get_mut(name) };
@@ -147,7 +148,7 @@ impl<S: Session> Statements<S> {
         }
     }
 
-    /// Forgets a portal, if it is there.
+    /// Removes a portal, if it exists.
     pub fn remove_portal(&mut self, name: &[u8]) {
         if name.is_empty() {
             self.unnamed_portal = None;
@@ -156,7 +157,7 @@ impl<S: Session> Statements<S> {
         }
     }
 
-    /// Forgets all portals: their transaction has ended.
+    /// Removes all portals: their transaction has ended.
     #[inline]
     pub fn end_portals(&mut self) {
         self.unnamed_portal = None;
@@ -165,7 +166,7 @@ impl<S: Session> Statements<S> {
         }
     }
 
-    /// Forgets what has no name.
+    /// Removes the unnamed statement and portal.
     pub fn forget_unnamed(&mut self) {
         self.unnamed = None;
         self.unnamed_portal = None;

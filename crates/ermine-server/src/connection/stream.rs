@@ -14,9 +14,9 @@ use tokio_rustls::server::TlsStream;
 
 /// A client's socket.
 pub enum Stream {
-    /// As it is.
+    /// Without encryption.
     Plain(TcpStream),
-    /// In TLS.
+    /// With TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

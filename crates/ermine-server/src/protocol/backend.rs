@@ -1,6 +1,6 @@
-//! What the server sends, appended to a buffer. Nothing here decides when it goes out.
+//! Messages of the server, appended to a buffer. Nothing here decides when they are sent.
 //!
-//! What there is one of in every query is written by hand; the rest are pgwire's messages.
+//! Messages that occur in every query are written by hand; the rest are pgwire's messages.
 
 use bytes::{Bytes, BytesMut};
 use ermine_sql::{Report, SqlError, Status};
@@ -18,16 +18,16 @@ pub const REFUSE: u8 = b'N';
 /// Answers a request for TLS that is granted.
 pub const ACCEPT_TLS: u8 = b'S';
 
-/// A column of a result, as clients are told of it.
+/// A column of a result, as described to clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Its name.
+    /// The column's name.
     pub name: &'a str,
     /// The table and the number of the column it shows; otherwise zeros.
     pub source: (u32, i16),
     /// The type's oid.
     pub type_oid: u32,
-    /// The type's length in bytes; -1: it varies.
+    /// The type's length in bytes; -1 if it varies.
     pub type_length: i16,
     /// The type's modifier.
     pub modifier: i32,
@@ -37,7 +37,8 @@ pub struct Field<'a> {
 
 fn pgwire(out: &mut Vec<u8>, message: &impl Message) {
     let mut bytes = BytesMut::with_capacity(message.message_length() + 1);
-    // It fails for what no client would read either: kinds of messages that are short by their nature, and are not here.
+    // Encoding fails only for messages that no client would read either: kinds that are short by their nature, and do
+    // not occur here.
     match message.encode(&mut bytes) {
         Ok(()) => out.extend_from_slice(&bytes),
         Err(error) => log::error!("a message that cannot be sent: {error}"),
@@ -59,7 +60,7 @@ fn text(out: &mut Vec<u8>, text: &str) {
     out.push(0);
 }
 
-/// The client is who it says.
+/// Reports that the client is authenticated.
 pub fn authentication_ok(out: &mut Vec<u8>) {
     pgwire(out, &Authentication::Ok);
 }
@@ -69,38 +70,38 @@ pub fn authentication_sasl(out: &mut Vec<u8>, mechanisms: &[&str]) {
     pgwire(out, &Authentication::SASL(mechanisms.iter().map(|&name| name.to_owned()).collect()));
 }
 
-/// A step of SASL.
+/// Sends a step of SASL.
 pub fn authentication_sasl_continue(out: &mut Vec<u8>, data: String) {
     pgwire(out, &Authentication::SASLContinue(Bytes::from(data)));
 }
 
-/// The last step of SASL.
+/// Sends the last step of SASL.
 pub fn authentication_sasl_final(out: &mut Vec<u8>, data: String) {
     pgwire(out, &Authentication::SASLFinal(Bytes::from(data)));
 }
 
-/// What is spoken instead of what was asked for.
+/// Reports the version that is used instead of the requested one.
 pub fn negotiate_protocol_version(out: &mut Vec<u8>, refused: &[String]) {
     let version = 3 << 16 | i32::from(startup::MINOR_MAX);
     pgwire(out, &NegotiateProtocolVersion::new(version, refused.to_vec()));
 }
 
-/// A setting, and what it is now.
+/// Reports a setting and its current value.
 pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     pgwire(out, &ParameterStatus::new(name.to_owned(), value.replace('\0', "")));
 }
 
-/// What a request for cancellation has to say.
+/// Sends the number and secret that a request for cancellation needs.
 pub fn backend_key_data(out: &mut Vec<u8>, process: i32, secret: &[u8]) {
     pgwire(out, &BackendKeyData::new(process, SecretKey::Bytes(Bytes::copy_from_slice(secret))));
 }
 
-/// Why it failed. `FATAL` ends the connection, `ERROR` does not.
+/// Reports an error. `FATAL` ends the connection, `ERROR` does not.
 pub fn error(out: &mut Vec<u8>, severity: &str, error: &SqlError) {
     pgwire(out, &ErrorResponse::new(report(severity, error.report())));
 }
 
-/// Something beside the result.
+/// Reports a notice beside the result.
 pub fn notice(out: &mut Vec<u8>, severity: &str, notice: &SqlError) {
     pgwire(out, &NoticeResponse::new(report(severity, notice.report())));
 }
@@ -125,12 +126,12 @@ fn report(severity: &str, report: &Report) -> Vec<(u8, String)> {
         .collect()
 }
 
-/// The types of a statement's parameters.
+/// Reports the types of a statement's parameters.
 pub fn parameter_description(out: &mut Vec<u8>, types: impl Iterator<Item = u32>) {
     pgwire(out, &ParameterDescription::new(types.collect()));
 }
 
-/// What there are columns of.
+/// Describes the columns of a result.
 pub fn row_description<'a>(out: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = Field<'a>>) {
     framed(out, b'T', |out| {
         out.extend_from_slice(&(fields.len() as u16).to_be_bytes());
@@ -146,7 +147,7 @@ pub fn row_description<'a>(out: &mut Vec<u8>, fields: impl ExactSizeIterator<Ite
     });
 }
 
-/// A row of so many values, each of which `values` appends: see [`value`] and [`null`].
+/// Appends a row of `count` values, each of which `values` appends: see [`value`] and [`null`].
 #[inline]
 pub fn data_row(out: &mut Vec<u8>, count: usize, values: impl FnOnce(&mut Vec<u8>)) {
     framed(out, b'D', |out| {
@@ -155,13 +156,13 @@ pub fn data_row(out: &mut Vec<u8>, count: usize, values: impl FnOnce(&mut Vec<u8
     });
 }
 
-/// NULL in a row.
+/// Appends NULL to a row.
 #[inline]
 pub fn null(out: &mut Vec<u8>) {
     out.extend_from_slice(&(-1_i32).to_be_bytes());
 }
 
-/// A value in a row: its length, found out afterwards, and whatever `write` appends.
+/// Appends a value to a row: its length, filled in afterwards, and the bytes that `write` appends.
 #[inline]
 pub fn value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
@@ -171,12 +172,12 @@ pub fn value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// The client is to send what is copied in: in which format, and of how many columns.
+/// Asks the client for the data to copy in, in a format, with a number of columns.
 pub fn copy_in_response(out: &mut Vec<u8>, format: Format, columns: usize) {
     framed(out, b'G', |out| copy_formats(out, format, columns));
 }
 
-/// What is copied out comes now.
+/// Announces data that is copied out.
 pub fn copy_out_response(out: &mut Vec<u8>, format: Format, columns: usize) {
     framed(out, b'H', |out| copy_formats(out, format, columns));
 }
@@ -187,56 +188,56 @@ fn copy_formats(out: &mut Vec<u8>, format: Format, columns: usize) {
     out.extend((0..columns).flat_map(|_| [0, format as u8]));
 }
 
-/// A piece of what is copied out.
+/// Sends a piece of the data that is copied out.
 #[inline]
 pub fn copy_data(out: &mut Vec<u8>, piece: &[u8]) {
     framed(out, b'd', |out| out.extend_from_slice(piece));
 }
 
-/// All of it has been sent.
+/// Reports that all of the data has been sent.
 pub fn copy_done(out: &mut Vec<u8>) {
     out.extend_from_slice(b"c\0\0\0\x04");
 }
 
-/// The statement has ended.
+/// Reports that the statement has ended.
 #[inline]
 pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
     framed(out, b'C', |out| text(out, tag));
 }
 
-/// A statement is prepared.
+/// Reports that a statement is prepared.
 #[inline]
 pub fn parse_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"1\0\0\0\x04");
 }
 
-/// A portal is there.
+/// Reports that a portal exists.
 #[inline]
 pub fn bind_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"2\0\0\0\x04");
 }
 
-/// Something is forgotten.
+/// Reports that a statement or portal is removed.
 pub fn close_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"3\0\0\0\x04");
 }
 
-/// There will be no rows.
+/// Reports that there will be no rows.
 pub fn no_data(out: &mut Vec<u8>) {
     out.extend_from_slice(b"n\0\0\0\x04");
 }
 
-/// There was no statement.
+/// Reports that the text had no statement.
 pub fn empty_query(out: &mut Vec<u8>) {
     out.extend_from_slice(b"I\0\0\0\x04");
 }
 
-/// There are more rows.
+/// Reports that the portal has more rows.
 pub fn portal_suspended(out: &mut Vec<u8>) {
     out.extend_from_slice(b"s\0\0\0\x04");
 }
 
-/// What belongs together has ended, and where the session stands.
+/// Reports the end of a query or group, and the state of the transaction.
 #[inline]
 pub fn ready_for_query(out: &mut Vec<u8>, status: Status) {
     let status = match status {

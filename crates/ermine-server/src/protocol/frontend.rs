@@ -1,49 +1,49 @@
-//! What clients send once they have started up.
+//! Messages of clients after startup.
 
 use super::{Formats, Malformed, reader::Reader};
 
-/// A message. Names are bytes here: whether they are UTF-8 is for whoever looks them up.
+/// A message. Names are bytes here: whether they are UTF-8 is checked where they are looked up.
 #[derive(Clone, Debug)]
 pub enum Message<'a> {
-    /// Any number of statements.
+    /// A text of any number of statements.
     Query(&'a [u8]),
     /// A statement to be prepared.
     Parse {
-        /// Under which name; the empty one is replaced by the next.
+        /// The statement's name; the unnamed one is replaced by the next.
         name: &'a [u8],
-        /// Its text.
+        /// The statement's text.
         text: &'a [u8],
-        /// The parameters' types as oids, each of four bytes; 0 is not said.
+        /// The parameters' types as oids, each of four bytes; 0 means unspecified.
         types: &'a [u8],
     },
-    /// A statement to be made a portal.
+    /// A statement to be bound to a portal.
     Bind(Bind<'a>),
-    /// Asks what a statement or a portal gives.
+    /// Asks for a description of a statement or a portal.
     Describe(Target<'a>),
-    /// Runs a portal, up to so many rows; 0 is all.
+    /// Runs a portal, up to a number of rows.
     Execute {
         /// The portal's name.
         portal: &'a [u8],
-        /// How many rows.
+        /// The maximum number of rows; 0 means all.
         rows_max: i32,
     },
-    /// Forgets a statement or a portal.
+    /// Removes a statement or a portal.
     Close(Target<'a>),
-    /// Asks for what there is so far.
+    /// Asks for the output so far.
     Flush,
-    /// Ends what belongs together.
+    /// Ends a group of messages.
     Sync,
     /// Calls a function.
     FunctionCall,
-    /// A piece of what is copied in.
+    /// A piece of the data that is copied in.
     CopyData(&'a [u8]),
-    /// All of it was sent.
+    /// All of the data was sent.
     CopyDone,
-    /// It is not to be copied.
+    /// The client aborts the copy.
     CopyFail(&'a [u8]),
     /// A password, or a step of SASL.
     Password(&'a [u8]),
-    /// The client goes.
+    /// The client ends the connection.
     Terminate,
 }
 
@@ -73,28 +73,28 @@ pub struct Bind<'a> {
 }
 
 impl<'a> Bind<'a> {
-    /// The parameters, in their order; `None` is NULL.
+    /// Returns the parameters, in their order; `None` is NULL.
     pub fn parameters(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
         let mut reader = self.parameters;
-        // They have been walked over once by `decode`, so none is cut.
+        // `decode` has walked over them once, so none is cut.
         (0..self.parameter_count).map(move |_| reader.value().unwrap_or_default())
     }
 }
 
-/// A message's first five bytes: what it is and how long it is.
+/// A message's first five bytes: its kind and its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     kind: u8,
-    /// Bytes of the whole message.
+    /// Length of the whole message in bytes.
     pub length: usize,
 }
 
-/// How long messages may be.
+/// The maximum lengths of messages.
 #[derive(Clone, Copy, Debug)]
 pub struct LengthLimits {
-    /// Those that carry statements and values.
+    /// Messages that carry statements and values.
     pub long: usize,
-    /// All others.
+    /// All other messages.
     pub short: usize,
 }
 
@@ -102,7 +102,7 @@ impl Header {
     /// Bytes of a header.
     pub const LENGTH: usize = 5;
 
-    /// Looks at the beginning of a message; `None`: it is not all here yet.
+    /// Reads the header of a message; `None` if it has not arrived completely.
     pub fn peek(input: &[u8], limits: LengthLimits) -> Result<Option<Self>, Malformed> {
         let Some(&kind) = input.first() else { return Ok(None) };
         let limit = match kind {
@@ -121,12 +121,12 @@ impl Header {
         Ok(Some(Self { kind, length: length + 1 }))
     }
 
-    /// Whether it is the one that ends what belongs together.
+    /// Whether the message ends a group.
     pub fn is_sync(self) -> bool {
         self.kind == b'S'
     }
 
-    /// Whether the message is answered by itself, without a `Sync`.
+    /// Whether the message is answered without a `Sync`.
     pub fn is_alone(self) -> bool {
         matches!(self.kind, b'Q' | b'F')
     }
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Why messages are not decoded by pgwire; when this fails, that is worth another look.
+    /// The reason why messages are not decoded by pgwire; if this test fails, that is worth another look.
     #[test]
     fn pgwire_does_not_stand_what_is_cut() {
         use pgwire::messages::{DecodeContext, PgWireFrontendMessage, ProtocolVersion};

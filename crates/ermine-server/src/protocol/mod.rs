@@ -1,14 +1,15 @@
-//! The PostgreSQL protocol, version 3: bytes to messages and messages to bytes, and nothing of when they are sent.
+//! The PostgreSQL protocol, version 3: bytes to messages and messages to bytes, independent of when they are sent.
 //!
-//! What comes from clients is decoded here, not by pgwire: its decoders (0.42.1) take a message's fields out of the shared buffer without
-//! regard to the message's length, so that a cut `Parse` or `Bind` panics or eats the message behind it, and they replace what is
-//! not UTF-8 in silence. What goes to clients is encoded by pgwire where it is rare, and by hand where there is one for every query. The
-//! tests let pgwire judge both directions.
+//! Messages of clients are decoded here, not by pgwire: its decoders (0.42.1) take a message's fields out of the shared
+//! buffer without regard to the message's length, so that a cut `Parse` or `Bind` panics or consumes the message behind
+//! it, and they silently replace bytes that are not UTF-8. Messages to clients are encoded by pgwire where they are
+//! rare, and by hand where there is one for every query. The tests let pgwire judge both directions.
 //!
 //! Invariants
-//! 1. No input makes a decoder panic, and none of them looks beyond its message.
-//! 2. A decoded message borrows from the input: decoding takes no memory but for lists of formats, which are as long as what was sent.
-//! 3. Nobody outside of this module knows pgwire.
+//! 1. No input makes a decoder panic, and none of them reads beyond its message.
+//! 2. A decoded message borrows from the input: decoding takes no memory but for lists of formats, which are as long as
+//!    what was sent.
+//! 3. No other module depends on pgwire.
 
 pub mod backend;
 pub mod frontend;
@@ -17,7 +18,7 @@ pub mod startup;
 
 use std::fmt;
 
-/// Input that is none of the protocol's.
+/// Input that violates the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
 
@@ -27,22 +28,22 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// How a value is written.
+/// The form in which a value is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     /// As text.
     #[default]
     Text,
-    /// As its type's bytes.
+    /// As its type's binary form.
     Binary,
 }
 
 /// The formats of a row's values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Formats {
-    /// All the same.
+    /// One format for all values.
     All(Format),
-    /// One each.
+    /// One format for each value.
     Each(Box<[Format]>),
 }
 
@@ -53,7 +54,7 @@ impl Default for Formats {
 }
 
 impl Formats {
-    /// The format of the value at `index`, counted from 0.
+    /// Returns the format of the value at `index`, counted from 0.
     #[inline]
     pub fn of(&self, index: usize) -> Format {
         match self {
@@ -62,12 +63,12 @@ impl Formats {
         }
     }
 
-    /// Whether there is one for each of `count` values.
+    /// Whether there is a format for each of `count` values.
     pub fn fits(&self, count: usize) -> bool {
         matches!(self, Self::All(_)) || matches!(self, Self::Each(formats) if formats.len() == count)
     }
 
-    /// How many were given, where it matters.
+    /// Returns the number of formats given; a single one for all values counts as one.
     pub fn count(&self) -> usize {
         match self {
             Self::All(_) => 1,

@@ -2,22 +2,22 @@
 
 use super::{Format, Formats, Malformed};
 
-/// What is left of a message.
+/// The rest of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// From the first byte behind the message's length on.
+    /// Returns a reader of a message's body, which begins behind the message's length.
     pub fn new(body: &'a [u8]) -> Self {
         Self(body)
     }
 
-    /// Whatever is left.
+    /// Returns all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 
-    /// So many bytes.
+    /// Returns the next `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(Malformed("a message ends too early"))?;
         self.0 = rest;
@@ -30,27 +30,27 @@ impl<'a> Reader<'a> {
         Ok(*bytes)
     }
 
-    /// A byte.
+    /// Returns a byte.
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         Ok(u8::from_be_bytes(self.array()?))
     }
 
-    /// A number of two bytes.
+    /// Returns a number of two bytes.
     pub fn u16(&mut self) -> Result<u16, Malformed> {
         Ok(u16::from_be_bytes(self.array()?))
     }
 
-    /// A number of four bytes.
+    /// Returns a number of four bytes.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// A number of four bytes with a sign.
+    /// Returns a number of four bytes with a sign.
     pub fn i32(&mut self) -> Result<i32, Malformed> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
-    /// Bytes that end with a zero, which is taken and not given.
+    /// Returns bytes that end with a zero, without the zero.
     pub fn text(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.0.iter().position(|&byte| byte == 0).ok_or(Malformed("a string has no end"))?;
         let (text, rest) = self.0.split_at(length);
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// A length of four bytes and as many bytes; -1 is NULL.
+    /// Returns a value: a length of four bytes and that number of bytes; -1 is NULL.
     pub fn value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         match self.i32()? {
             -1 => Ok(None),
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number of formats and as many of them: none means text for all, one means it for all.
+    /// Returns formats: a count, then the formats; none means text for all, one applies to all.
     pub fn formats(&mut self) -> Result<Formats, Malformed> {
         let count = usize::from(self.u16()?);
         let codes = Reader(self.bytes(2 * count)?);
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Fails when something is left.
+    /// Fails if bytes remain.
     pub fn end(&self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed("a message is longer than what it says")) }
     }

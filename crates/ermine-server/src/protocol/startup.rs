@@ -1,57 +1,57 @@
-//! The first packets of a connection, which have no type: what the client wants, before anybody knows who it is.
+//! The first packets of a connection, which have no type: the client's request, before it is authenticated.
 
 use super::{Malformed, reader::Reader};
 
-/// The most bytes of a packet, as PostgreSQL has it.
+/// Maximum length of a packet in bytes, the same as in PostgreSQL.
 pub const LENGTH_MAX: usize = 10_000;
 
-/// The newest minor version of the protocol's version 3 that is spoken here.
+/// The newest minor version of the protocol's version 3 that is supported.
 pub const MINOR_MAX: u16 = 2;
 
 /// A packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Packet {
-    /// TLS is wanted.
+    /// Requests TLS.
     Ssl,
-    /// Encryption by GSSAPI is wanted.
+    /// Requests encryption by GSSAPI.
     Gss,
-    /// What runs in another connection is to be cancelled.
+    /// Requests the cancellation of another connection's statement.
     Cancel {
         /// That connection's number.
         process: i32,
-        /// And its secret.
+        /// That connection's secret.
         secret: Vec<u8>,
     },
-    /// A session is wanted.
+    /// Requests a session.
     Startup(Startup),
-    /// A version that is not spoken here: its major and minor number.
+    /// A version that is not supported: its major and minor number.
     Version(u16, u16),
 }
 
-/// What a session begins with.
+/// The parameters of a new session.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Startup {
-    /// The protocol's minor version that was asked for.
+    /// The requested minor version of the protocol.
     pub minor: u16,
-    /// Options of the protocol that were asked for; none is known.
+    /// The requested options of the protocol; none is supported.
     pub protocol_options: Vec<String>,
     /// The rest: the user, the database, settings.
     pub parameters: Vec<(String, String)>,
 }
 
 impl Startup {
-    /// A parameter's value.
+    /// Returns a parameter's value.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().rev().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// Whether the client has to be told what is spoken instead.
+    /// Whether the supported version has to be reported to the client.
     pub fn is_too_new(&self) -> bool {
         self.minor > MINOR_MAX || !self.protocol_options.is_empty()
     }
 }
 
-/// How long the packet is that `input` begins with; `None`: it is not known yet.
+/// Returns the length of the packet that `input` begins with; `None` if it is not known yet.
 pub fn length(input: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some((length, _)) = input.split_first_chunk() else { return Ok(None) };
     match u32::from_be_bytes(*length) as usize {
@@ -60,7 +60,7 @@ pub fn length(input: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// Decodes a packet of which all is here.
+/// Decodes a packet that has arrived completely.
 pub fn decode(packet: &[u8]) -> Result<Packet, Malformed> {
     let mut reader = Reader::new(packet);
     reader.u32()?;

@@ -1,9 +1,10 @@
-//! Goal: a server that is killed while the cleaner moves narrow rows and index entries leaves a database in which everything that it had
-//! acknowledged is there and right.
-//! Method: a table of many narrow rows with indexes on integers, whose entries stay in the log's oldest segments, and clients that rewrite wide
-//! rows of another one all the time, so that segments go and the cleaner moves what is in them. The process is killed at random times. Before it is
-//! started again, and after each stop in good order, `ermined verify` must find nothing wrong in its files, rows and indexes; after it, every
-//! acknowledged row must be there, and every row be found through the index.
+//! Goal: a server that is killed while the cleaner moves narrow rows and index entries leaves a database in which
+//! everything that it had acknowledged exists and is correct.
+//! Method: a table of many narrow rows with indexes on integers, whose entries stay in the log's oldest segments, and
+//! clients that rewrite wide rows of another one all the time, so that segments are removed and the cleaner moves their
+//! content. The process is killed at random times. Before it is started again, and after each stop in good order,
+//! `ermined verify` must find nothing wrong in its files, rows and indexes; after it, every acknowledged row must
+//! exist, and every row be found through the index.
 //!
 //! `ERMINE_TEST_KILLS=n` kills n times (3 otherwise); `ERMINE_TEST_SEED=n` draws the same times again.
 //! `ERMINE_TEST_KILLS=100 cargo test -p ermine-server --test kill -- --nocapture` is the long form.
@@ -36,7 +37,7 @@ fn start(directory: &Directory) -> Serving {
 async fn connect(serving: &Serving) -> Client {
     let config = format!("host=127.0.0.1 port={} user=test dbname=test", serving.address.port());
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
-    // It ends with the server.
+    // The task ends with the server.
     tokio::spawn(async move { drop(connection.await) });
     client
 }
@@ -58,7 +59,8 @@ async fn create(client: &Client) {
     client.batch_execute(sql).await.unwrap();
 }
 
-/// Rewrites wide rows and leaves a number in the ledger with each transaction; gives the numbers that were acknowledged.
+/// Rewrites wide rows and leaves a number in the ledger with each transaction; returns the numbers that were
+/// acknowledged.
 async fn work(client: Client, name: i32, first: i32, is_over: Arc<AtomicBool>) -> Vec<i32> {
     let mut acknowledged = Vec::new();
     for number in first.. {
@@ -82,14 +84,14 @@ async fn work(client: Client, name: i32, first: i32, is_over: Arc<AtomicBool>) -
                 }
             }
             Err(error) if error.code().is_some() => panic!("client {name}: {error:?}"),
-            // Killed.
+            // The server was killed.
             Err(_) => break,
         }
     }
     acknowledged
 }
 
-/// Everything is there, and found through every index.
+/// Checks that all rows exist, and are found through every index.
 async fn check(client: &Client, acknowledged: &[Vec<i32>], when: &str) {
     let count = async |sql: &str| {
         let row = client.query_one(sql, &[]).await.unwrap_or_else(|error| panic!("{when}: {sql}: {error:?}"));
@@ -111,7 +113,7 @@ async fn check(client: &Client, acknowledged: &[Vec<i32>], when: &str) {
     }
 }
 
-/// What `ermined verify` says, which must be that nothing is wrong.
+/// Returns the output of `ermined verify`, which must report that nothing is wrong.
 fn verify(directory: &Directory, when: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_ermined")).args(["verify", directory.path()]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).trim().to_string();
@@ -120,7 +122,7 @@ fn verify(directory: &Directory, when: &str) -> String {
     said
 }
 
-/// Leaves the directory where the test fails.
+/// Keeps the directory if the test fails.
 struct KeptOnFailure(Option<Directory>);
 
 impl Drop for KeptOnFailure {
@@ -166,7 +168,7 @@ fn a_server_that_is_killed_under_the_cleaner_loses_nothing() {
         });
         let due = Instant::now() + time;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // Now and then it may end in good order.
+        // Every fifth time the server ends in good order.
         let is_killed = kill % 5 != 4;
         if is_killed {
             serving.child.kill().unwrap();
@@ -176,7 +178,7 @@ fn a_server_that_is_killed_under_the_cleaner_loses_nothing() {
         for (name, worker) in workers.into_iter().enumerate() {
             let numbers =
                 runtime.block_on(worker).unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-            // The one behind the last may have happened.
+            // The commit after the last acknowledged one may have happened.
             next[name] = numbers.last().map_or(next[name], |last| last + 1) + 100;
             acknowledged.lock().unwrap()[name].extend(numbers);
         }

@@ -9,12 +9,12 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
     pub fn new(name: &str) -> Self {
-        // Tests that run side by side may use one name.
+        // Tests that run side by side may use the same name.
         static MADE: AtomicU32 = AtomicU32::new(0);
         let (process, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(format!("ermined-{name}-{process}-{number}"));
@@ -63,13 +63,13 @@ impl Serving {
         Self { child, address, lines }
     }
 
-    /// Sends it a signal, by its name.
+    /// Sends it a signal, by the signal's name.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
     }
 
-    /// What it tells up to its end.
+    /// Returns its output up to its end.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
@@ -90,7 +90,7 @@ pub fn ermined(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command with an input to its end; what it wrote on both of its outputs comes as one text.
+/// Runs a command with an input to its end; returns both of its outputs as one text.
 pub fn output(arguments: &[&str], input: &str) -> (Output, String) {
     let output = finish(&mut ermined(arguments), input);
     let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
@@ -100,7 +100,7 @@ pub fn output(arguments: &[&str], input: &str) -> (Output, String) {
 /// Gives a command an input, and waits for its end.
 pub fn finish(command: &mut Command, input: &str) -> Output {
     let mut child = command.spawn().unwrap();
-    // Who needs none may have ended.
+    // A command that needs no input may have ended.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

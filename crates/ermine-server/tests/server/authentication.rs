@@ -101,7 +101,7 @@ async fn tls() {
     tokio::spawn(connection);
     assert_eq!(client.query("ROWS 5000", &[]).await.unwrap().len(), 5000);
 
-    // What is sent before encryption began must not count as encrypted.
+    // Bytes sent before encryption began must not count as encrypted.
     let mut raw = Raw::open(server.address);
     raw.send(&[packet(&[4, 210, 22, 47]), startup(0, &[("user", "eva")])]);
     assert_eq!(raw.until_closed(), ["FATAL 08P01"]);

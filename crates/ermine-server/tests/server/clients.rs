@@ -1,4 +1,4 @@
-//! What programs do, through `tokio-postgres`.
+//! Typical work of programs, through `tokio-postgres`.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ async fn pipelines() {
     for one in all {
         handles.push(Box::pin(one));
     }
-    // Each is polled once before any is waited for, which sends it.
+    // Each future is polled once before any is waited for, which sends its message.
     std::future::poll_fn(|context| {
         handles.iter_mut().for_each(|handle| assert!(handle.as_mut().poll(context).is_pending()));
         std::task::Poll::Ready(())
@@ -91,13 +91,13 @@ async fn cancellation() {
     });
     assert_eq!(slept.unwrap_err().code(), Some(&SqlState::QUERY_CANCELED));
     assert!(began.elapsed() < Duration::from_secs(10));
-    // One that comes when nothing runs cancels nothing.
+    // A cancellation that arrives while no statement runs cancels nothing.
     token.cancel_query(tokio_postgres::NoTls).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(client.query("ROWS 3", &[]).await.unwrap().len(), 3);
 }
 
-/// While so many run a statement, others are served.
+/// While `count` connections run a statement, others are served.
 async fn stops_nobody(count: usize, statement: &'static str, is_simple: bool) {
     let server = start();
     let mut running = Vec::new();

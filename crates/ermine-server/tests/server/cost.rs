@@ -1,18 +1,19 @@
-//! What the protocol costs: prepared point queries over a backend that has nothing to do, as `pgbench -S -M prepared` sends them (Bind,
-//! Describe, Execute, Sync), beside loops that look at nothing. With optimizations, and one of them alone with `ONLY=inline`:
+//! The cost of the protocol: prepared point queries over a backend that does no work, as `pgbench -S -M prepared` sends
+//! them (Bind, Describe, Execute, Sync), beside loops that parse nothing. With optimizations, and one of them alone
+//! with `ONLY=inline`:
 //! `cargo test --release -p ermine-server --test server -- --ignored --nocapture protocol_cost`
 //!
-//! 2026-11-22, two cores, busy with other builds; queries a second and server CPU a query, 1 and 8 connections:
+//! 2026-11-22, two cores, busy with other builds; queries per second and server CPU per query, 1 and 8 connections:
 //!
 //! | | 1 | 8 |
 //! |---|---|---|
-//! | bare, a thread a connection | 63.7 k/s, 7.4 us | 118 k/s, 7.9 us |
+//! | bare, a thread per connection | 63.7 k/s, 7.4 us | 118 k/s, 7.9 us |
 //! | bare, tokio | 56.3 k/s, 8.5 us | 80 to 95 k/s, 8.0 us |
 //! | the server | 51.4 k/s, 9.9 us | 76.6 k/s, 10.2 us |
 //! | the server, every statement in `block_in_place` | 30.3 k/s, 23.0 us | 33.5 k/s, 19.1 us |
 //!
-//! One connection has two modes here, whatever the server: where both sides share a core it is as above, where each wakes up an idle
-//! core it is 17 k/s and 21 to 26 us, for bare loops as well. Compare runs of one mode only.
+//! One connection has two modes here, whatever the server: where both sides share a core it is as above, where each
+//! wakes up an idle core it is 17 k/s and 21 to 26 us, for bare loops as well. Compare runs of one mode only.
 
 use std::{
     fs,
@@ -28,7 +29,7 @@ use crate::{
     support::{options, start_with},
 };
 
-/// A query with a parameter in binary, for results in binary.
+/// Returns a query with a parameter in binary, for results in binary.
 fn point(key: i32) -> Vec<u8> {
     let mut body = b"\0s\0\0\x01\0\x01\0\x01\0\0\0\x04".to_vec();
     body.extend(key.to_be_bytes());
@@ -36,7 +37,7 @@ fn point(key: i32) -> Vec<u8> {
     [message(b'B', &body), describe('P', ""), execute("", 0), sync()].concat()
 }
 
-/// The processor's time of this process's threads that serve, in seconds.
+/// Returns the processor time of this process's serving threads, in seconds.
 fn server_seconds() -> f64 {
     let mut ticks = 0;
     for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
@@ -66,7 +67,7 @@ fn drive(socket: &mut TcpStream, until: Instant) -> u64 {
     count
 }
 
-/// Answers every query with the same bytes and looks at nothing: what there is to be had of sockets.
+/// Answers every query with the same bytes and parses nothing: the upper bound of sockets.
 fn bare(mut socket: TcpStream, reply: &[u8]) {
     let mut input = [0; 8192];
     while socket.read(&mut input).is_ok_and(|count| count > 0) && socket.write_all(reply).is_ok() {}
@@ -79,7 +80,7 @@ async fn bare_task(mut socket: tokio::net::TcpStream, reply: Vec<u8>) {
     while socket.read(&mut input).await.is_ok_and(|count| count > 0) && socket.write_all(&reply).await.is_ok() {}
 }
 
-/// So many clients for so many seconds; `is_server`: they prepare their statement.
+/// Measures a number of clients for a fixed time; `is_server` says that they prepare their statement.
 fn measure(name: &str, connections: u64, address: SocketAddr, is_server: bool) {
     let (began_at, began) = (server_seconds(), Instant::now());
     let until = began + Duration::from_secs(SECONDS);

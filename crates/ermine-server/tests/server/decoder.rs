@@ -1,5 +1,5 @@
-//! What holds of every byte that a client sends: it is decoded or refused, without a panic, within its message, and into nothing that is much
-//! larger than it.
+//! Properties of the decoder for every byte that a client sends: it is decoded or refused, without a panic, within its
+//! message, and into nothing that is much larger than it.
 //!
 //! The fuzz target `protocol` shares this file.
 
@@ -13,10 +13,10 @@ use ermine_server::{
 };
 use ermine_sql::types::{Environment, SqlType};
 
-/// As the server has them by default.
+/// The server's default limits.
 const LIMITS: LengthLimits = LengthLimits { long: 64 << 20, short: 64 << 10 };
 
-/// Decodes what a connection begins with, then messages up to the first that is cut or refused.
+/// Decodes the first packets of a connection, then messages up to the first that is cut or refused.
 pub fn check(bytes: &[u8]) {
     if let Ok(Some(length)) = startup::length(bytes)
         && let Some(packet) = bytes.get(..length)
@@ -30,7 +30,7 @@ pub fn check(bytes: &[u8]) {
             assert!(header.decode(rest).is_err(), "a message that is cut was decoded");
             break;
         };
-        // What stands behind a message means nothing to it.
+        // Bytes behind a message do not affect it.
         let decoded = header.decode(message);
         assert_eq!(format!("{decoded:?}"), format!("{:?}", header.decode(rest)));
         match decoded {
@@ -62,7 +62,7 @@ fn values(bind: &Bind<'_>) {
                 Format::Text => codec::parse_text(ty, bytes, &environment),
             };
             if let Err(error) = value {
-                // A version of jsonb that is not known is an internal error in PostgreSQL, too.
+                // An unknown version of jsonb is an internal error in PostgreSQL, too.
                 assert!(error.state().0 != "XX000" || ty == SqlType::JSONB || ty == SqlType::JSONB.array(), "{error}");
             }
         }

@@ -1,4 +1,4 @@
-//! A backend without tables: a few statements, each of which does one thing that a server can meet.
+//! A backend without tables: a few statements, each of which causes one situation that a server can meet.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use ermine_sql::{
 pub const INT4: SqlType = SqlType { scalar: Scalar::Int4, is_array: false };
 pub const TEXT: SqlType = SqlType { scalar: Scalar::Text, is_array: false };
 
-/// What happened in all sessions.
+/// Counts of events in all sessions.
 #[derive(Default)]
 pub struct Counts {
     pub sessions: AtomicUsize,
@@ -30,17 +30,17 @@ pub struct Counts {
     pub rows: AtomicUsize,
 }
 
-/// A database with a table.
+/// A database, and a table in it.
 pub type Durable = (Arc<ermine::Database>, Arc<ermine::Table<u64, u64>>);
 
 #[derive(Clone, Default)]
 pub struct Fake {
     pub counts: Arc<Counts>,
-    /// Whether statements step aside always.
+    /// Whether statements always step aside.
     pub waits: bool,
-    /// Commits have to become durable here.
+    /// The database in which commits have to become durable.
     pub database: Option<Durable>,
-    /// Who may log in.
+    /// The users who may log in.
     pub users: HashMap<String, Verifier>,
 }
 
@@ -50,13 +50,14 @@ pub struct FakeSession {
     cancel: Arc<AtomicBool>,
     settings: Vec<(String, String)>,
     status: Status,
-    /// Inserted since the transaction began.
+    /// Rows inserted since the transaction began.
     pending: usize,
     process: i32,
     pause: fn(),
 }
 
-/// `SELECT a, 'b', $1`, `ROWS n`, `POINT $1`, `INSERT`, `FAIL`, `SLEEP ms`, which is known to be long where it is prepared, `SPIN ms`, which pauses, `SET a = b`, `NOTICE a`, `PANIC`, and those of transactions.
+/// `SELECT a, 'b', $1`, `ROWS n`, `POINT $1`, `INSERT`, `FAIL`, `SLEEP ms`, which is known to be long where it is
+/// prepared, `SPIN ms`, which pauses, `SET a = b`, `NOTICE a`, `PANIC`, and those of transactions.
 pub struct FakeStatement {
     words: Vec<String>,
     parameters: Vec<SqlType>,

@@ -1,19 +1,19 @@
-//! Bytes of clients, right and wrong, through the decoder alone, more of them than a socket takes. `ERMINE_TEST_SEED=n` decodes those of a
-//! failure again, `ERMINE_TEST_ROUNDS=n` more of them.
+//! Bytes of clients, right and wrong, through the decoder alone, more of them than a socket takes. `ERMINE_TEST_SEED=n`
+//! decodes those of a failure again, `ERMINE_TEST_ROUNDS=n` runs n rounds.
 
 use crate::{
     decoder::check,
     raw::{bind, execute, message, parse, query, startup, sync},
 };
 
-/// Seeds that are neighbours begin with numbers that are; spread out, they do not.
+/// Neighbouring seeds begin with neighbouring numbers; multiplied by this, they do not.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// A `Bind` of values that have the forms of types.
+/// Returns a `Bind` of values that have the forms of types.
 fn values(random: &mut fastrand::Rng) -> Vec<u8> {
     let forms: [&[u8]; 8] = [
         // An array of two integers, one of them NULL; a numeric; a jsonb; an interval.

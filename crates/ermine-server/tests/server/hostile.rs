@@ -1,4 +1,4 @@
-//! Clients that are slow, gone, too many or hostile: bounded, and nobody else notices.
+//! Clients that are slow, gone, too many or hostile: their cost is bounded, and no other client notices.
 
 use std::{
     io::{Read as _, Write as _},
@@ -14,7 +14,7 @@ use crate::{
     support::{options, start, start_with},
 };
 
-/// Others are served.
+/// Checks that other clients are served.
 fn serves(raw: &mut Raw) {
     assert_eq!(raw.query("SELECT 1")[2], "SELECT 1");
 }
@@ -42,9 +42,9 @@ fn garbage_ends_its_connection_only() {
         socket.set_read_timeout(Some(Duration::from_millis(if round % 3 == 0 { 20 } else { 1 }))).unwrap();
         let start = startup(0, &[("user", "eva")]);
         let bytes = match round % 3 {
-            // Anything at all, from the first byte on.
+            // Arbitrary bytes, from the first one on.
             0 => (0..random.usize(1..200)).map(|_| random.u8(..)).collect(),
-            // Good messages with some bytes changed.
+            // Valid messages with some bytes changed.
             1 => {
                 let mut bytes = whole.clone();
                 for _ in 0..random.usize(1..6) {
@@ -53,7 +53,7 @@ fn garbage_ends_its_connection_only() {
                 }
                 [start, bytes].concat()
             }
-            // Good messages that are cut.
+            // Valid messages that are cut.
             _ => [start, whole[..random.usize(..whole.len())].to_vec()].concat(),
         };
         for chunk in bytes.chunks(random.usize(1..64)) {
@@ -183,7 +183,7 @@ fn what_is_begun_has_to_be_completed() {
     raw.send(&[query("SELECT 1")[..7].to_vec()]);
     assert_eq!(raw.until_closed(), ["FATAL 08P01"]);
 
-    // One byte now and then does not help.
+    // A byte now and then does not prolong the time limit.
     let mut raw = Raw::connect(server.address);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(5)

@@ -1,4 +1,4 @@
-//! A client that sends whatever it is told to.
+//! A client that sends arbitrary messages.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -15,7 +15,7 @@ pub struct Raw {
     context: DecodeContext,
 }
 
-/// A packet that starts a session.
+/// Returns a packet that starts a session.
 pub fn startup(minor: u16, parameters: &[(&str, &str)]) -> Vec<u8> {
     let mut body = vec![0, 3];
     body.extend(minor.to_be_bytes());
@@ -26,12 +26,12 @@ pub fn startup(minor: u16, parameters: &[(&str, &str)]) -> Vec<u8> {
     packet(&body)
 }
 
-/// A message without a type.
+/// Returns a message without a type.
 pub fn packet(body: &[u8]) -> Vec<u8> {
     (body.len() as u32 + 4).to_be_bytes().into_iter().chain(body.iter().copied()).collect()
 }
 
-/// A message.
+/// Returns a message.
 pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [kind].into_iter().chain(packet(body)).collect()
 }
@@ -44,7 +44,7 @@ pub fn parse(name: &str, text: &str) -> Vec<u8> {
     message(b'P', format!("{name}\0{text}\0\0\0").as_bytes())
 }
 
-/// With parameters as texts, for results as texts.
+/// Returns a `Bind` with parameters as texts, for results as texts.
 pub fn bind(portal: &str, statement: &str, parameters: &[&str]) -> Vec<u8> {
     let mut body = format!("{portal}\0{statement}\0\0\0").into_bytes();
     body.extend((parameters.len() as u16).to_be_bytes());
@@ -89,7 +89,7 @@ impl Raw {
         Self { socket, input: BytesMut::new(), context }
     }
 
-    /// With a session.
+    /// Opens a connection with a session.
     pub fn connect(address: SocketAddr) -> Self {
         let mut raw = Self::open(address);
         raw.send(&[startup(0, &[("user", "eva")])]);
@@ -101,7 +101,7 @@ impl Raw {
         self.socket.write_all(&messages.concat()).unwrap();
     }
 
-    /// The next message; `None`: the server has closed the connection.
+    /// Returns the next message; `None` if the server has closed the connection.
     pub fn next(&mut self) -> Option<PgWireBackendMessage> {
         loop {
             if let Some(message) = PgWireBackendMessage::decode(&mut self.input, &self.context).unwrap() {
@@ -117,7 +117,7 @@ impl Raw {
         }
     }
 
-    /// The messages up to `ReadyForQuery`, in short.
+    /// Returns the messages up to `ReadyForQuery`, in short form.
     pub fn until_ready(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
         while let Some(message) = self.next() {
@@ -129,19 +129,19 @@ impl Raw {
         panic!("closed after {seen:?}")
     }
 
-    /// The messages up to the end, in short.
+    /// Returns the messages up to the end, in short form.
     pub fn until_closed(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.next().map(|message| short(&message))).collect()
     }
 
-    /// Sends a query and gives what comes.
+    /// Sends a query and returns the replies.
     pub fn query(&mut self, text: &str) -> Vec<String> {
         self.send(&[query(text)]);
         self.until_ready()
     }
 }
 
-/// A message in a few characters.
+/// Returns a message in a few characters.
 pub fn short(message: &PgWireBackendMessage) -> String {
     use PgWireBackendMessage as M;
     let field = |fields: &[(u8, String)], code: u8| {

@@ -1,4 +1,5 @@
-//! The end: who is in no transaction goes at once, who is in one may finish it.
+//! The end of the server: clients outside of transactions are disconnected at once, a client in a transaction may
+//! finish it.
 
 use std::{
     thread,

@@ -72,7 +72,7 @@ impl Running {
         self.thread.take().unwrap().join().unwrap();
     }
 
-    /// Waits until there are so many sessions.
+    /// Waits until there are `count` sessions.
     pub fn wait_for_sessions(&self, count: usize) {
         let began = Instant::now();
         while self.control.sessions() != count {

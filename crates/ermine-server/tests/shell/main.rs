@@ -1,9 +1,9 @@
 //! `ermined shell`, in process and on a server.
 //!
-//! Goal: scripts do the same in both, what comes of them is what psql would show, failures end them and show in the exit status, and what was
-//! done is there afterwards.
-//! Method: the command as a process, with scripts from texts, files and pipes; the sessions themselves where something has to happen at the
-//! same time.
+//! Goal: scripts do the same in both, their output is what psql would show, failures end them and show in the exit
+//! status, and the work done is still found afterwards.
+//! Method: the command as a process, with scripts from texts, files and pipes; the sessions themselves where several
+//! things have to happen at the same time.
 
 #[path = "../process/mod.rs"]
 mod process;
@@ -44,7 +44,7 @@ fn url(serving: &Serving) -> String {
     format!("postgres://ann@{}/shop", serving.address)
 }
 
-/// The two outputs and the exit status.
+/// Returns the two outputs and the exit status.
 fn told(output: &Output) -> (String, String, i32) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (text(&output.stdout), text(&output.stderr), output.status.code().unwrap())
@@ -129,7 +129,7 @@ Tuples only is on.
 ";
         let (shown, failures, code) = place.run(&[], &script);
         assert_eq!((&*shown, &*failures, code), (wanted, "", 0));
-        // What it did has stayed.
+        // Its changes have stayed.
         let (shown, _, _) = place.run(&["--csv", "-c", "SELECT name, price FROM tea ORDER BY id"], "");
         assert_eq!(shown, "name,price\ngreen,4.00\nblack,12.00\nmate; or not,\n");
     });
@@ -152,12 +152,12 @@ fn failures_are_told_and_end_scripts() {
         let wanted = "ERROR:  23505: duplicate key value violates unique constraint \"tea_pkey\"\nDETAIL:  Key (id)=(1) already exists.\n\
             invalid command \\nothing\nTry \\? for help.\n/nowhere: No such file or directory (os error 2)\n";
         assert_eq!(failures, wanted);
-        // A transaction that was open when the script ended is not there.
+        // A transaction that was open when the script ended is rolled back.
         let (_, _, code) = place.run(&[], "BEGIN; DELETE FROM tea; SELECT 1/0; COMMIT;");
         assert_eq!(code, 1);
         let (shown, failures, code) = place.run(&["-t", "-c", "SELECT count(*) FROM tea"], "");
         assert_eq!((&*shown, &*failures, code), ("     3\n\n", "", 0));
-        // What is told beside does not fail.
+        // A warning beside the result does not make the script fail.
         let (_, failures, code) = place.run(&["-c", "COMMIT"], "");
         assert_eq!((&*failures, code), ("WARNING:  25P01: there is no transaction in progress\n", 0));
     });

@@ -1,4 +1,4 @@
-//! What sessions see and do of one another: `pg_stat_activity`, `pg_cancel_backend`, `pg_terminate_backend`.
+//! Effects of sessions on one another: `pg_stat_activity`, `pg_cancel_backend`, `pg_terminate_backend`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ async fn process(client: &Client) -> i32 {
     client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
 }
 
-/// State, whether it is in a transaction, and the last query of a session.
+/// Returns the state of a session, whether it is in a transaction, and its last query.
 async fn seen(client: &Client, process: i32) -> (String, bool, String) {
     let text = "SELECT state, xact_start IS NOT NULL, query FROM pg_stat_activity WHERE pid = $1";
     let row = client.query_one(text, &[&process]).await.unwrap();
@@ -73,6 +73,6 @@ async fn sessions_cancel_and_end_others() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
-    // Its transaction has gone with it.
+    // The transaction has ended with its session.
     two.batch_execute("CREATE TABLE t (a integer)").await.unwrap();
 }

@@ -1,10 +1,12 @@
 //! Goal: over the wire, every scheme permits exactly the anomalies that it permits in process, and prevents the others.
 //!
-//! Method: each of `scripts/anomalies` is played by as many clients as it has transactions, a statement a step, and what came of it is held
-//! against the verdict by the judge of the engine's own test (`crates/ermine/tests/conformance`). Statements come one after the other: under
-//! schemes that lock, and at READ COMMITTED, one that would wait for another client waits in vain, and aborts.
+//! Method: each of `scripts/anomalies` is played by as many clients as it has transactions, one statement per step, and
+//! the outcome is compared with the verdict by the judge of the engine's own test (`crates/ermine/tests/conformance`).
+//! Statements run one after the other: under schemes that lock, and at READ COMMITTED, one that would wait for another
+//! client waits in vain, and aborts.
 //!
-//! `ERMINE_SCRIPT=name cargo test -p ermine-server --test sql anomalies -- --nocapture` prints what happens in the scripts so named.
+//! `ERMINE_SCRIPT=name cargo test -p ermine-server --test sql anomalies -- --nocapture` prints what happens in the
+//! scripts with that name.
 
 #[path = "../../../ermine/tests/conformance/script.rs"]
 mod script;
@@ -24,19 +26,19 @@ use self::{
 };
 use crate::{Directory, Serving};
 
-/// Of the schemes whose verdicts leave open who gives way.
+/// The verdicts of this scheme leave open which transaction gives way.
 const WITH_LOCKS: &str = "2pl-waitdie";
 
 /// A level of isolation on a database with a scheme.
 struct Level {
     scheme: &'static str,
-    /// What is asked for; nothing: the default.
+    /// The level that is asked for; the default if none.
     asked: Option<&'static str>,
-    /// The scheme whose verdicts it has to give.
+    /// The scheme whose verdicts the level must match.
     verdicts: &'static str,
 }
 
-/// What transactions get that ask for nothing.
+/// Returns the level of transactions that ask for none.
 const fn of_scheme(scheme: &'static str) -> Level {
     Level { scheme, asked: None, verdicts: scheme }
 }
@@ -69,7 +71,8 @@ async fn anomalies_under_other_certifiers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn anomalies_under_single_version_schemes() {
-    // Statements read what they write: no write is blind, so that it depends on the order who aborts, as with locks.
+    // Statements read what they write: no write is blind, so the transaction that aborts depends on the order, as with
+    // locks.
     every_script(Level { verdicts: WITH_LOCKS, ..of_scheme("silo") }).await;
     every_script(of_scheme(WITH_LOCKS)).await;
 }
@@ -77,7 +80,7 @@ async fn anomalies_under_single_version_schemes() {
 async fn every_script(level: Level) {
     let mut scripts = script::load(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/anomalies"));
     assert!(scripts.len() >= 40, "only {} scripts found", scripts.len());
-    // Clients are told of a lost conflict, and by which rule it was lost only in words.
+    // Clients are told of a lost conflict, but the rule by which it was lost is only in the message's text.
     for claim in
         scripts.iter_mut().flat_map(|script| script.verdicts.values_mut()).flat_map(|verdict| &mut verdict.claims)
     {
@@ -93,7 +96,8 @@ async fn every_script(level: Level) {
     for (number, script) in scripts.iter().enumerate().filter(|(_, script)| script.name.contains(&wanted)) {
         let Some(run) = play(&serving, &setter, number, script, level.asked).await else { continue };
         let mut faults = run.faults(script, level.verdicts);
-        // Whoever read where a client inserted that has given way since may have to give way as well.
+        // A transaction that read where another client inserted, which has since given way, may have to give way as
+        // well.
         faults.retain(|fault| level.verdicts != WITH_LOCKS || fault != "nothing commits");
         if !wanted.is_empty() {
             println!("{}", run.trace(script, level.verdicts));
@@ -108,7 +112,7 @@ async fn every_script(level: Level) {
     assert!(failures.is_empty(), "\n{failures}");
 }
 
-/// How clients are told that a transaction has given way to another one.
+/// The codes by which clients learn that a transaction has given way to another one.
 const LOST: [SqlState; 2] = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::LOCK_NOT_AVAILABLE];
 
 /// A client that plays one transaction of a script.
@@ -117,7 +121,7 @@ struct Player {
     end: Option<End>,
 }
 
-/// Plays a script in tables of its own. `None`: a step is refused in a way that SQL cannot go on after.
+/// Plays a script in tables of its own. `None` if a step is refused in a way after which SQL cannot go on.
 async fn play(serving: &Serving, setter: &Client, number: usize, script: &Script, asked: Option<&str>) -> Option<Run> {
     let names: Vec<_> = (0..script.tables.len()).map(|table| format!("t{number}_{table}")).collect();
     for (name, spec) in names.iter().zip(&script.tables) {
@@ -162,7 +166,7 @@ async fn play(serving: &Serving, setter: &Client, number: usize, script: &Script
                 player.client.batch_execute("ROLLBACK").await.unwrap();
                 Err(why)
             }
-            // A statement that fails takes its transaction with it, as it does in PostgreSQL.
+            // A statement that fails aborts its transaction, as in PostgreSQL.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
                 assert_ne!(step.expect, Expect::Done, "{}, line {}", script.name, step.line);
                 return None;
@@ -194,7 +198,7 @@ async fn create(client: &Client, name: &str, spec: &TableSpec) {
     }
 }
 
-/// All rows now; the index over the values must show the same ones.
+/// Returns all current rows; the index over the values must show the same ones.
 async fn rows_of(client: &Client, name: &str, spec: &TableSpec) -> <State as IntoIterator>::Item {
     let rows = |found: Vec<tokio_postgres::Row>| found.iter().map(|row| (row.get(0), row.get(1))).collect();
     let by_key = rows(client.query(&format!("SELECT k, v FROM {name} ORDER BY k"), &[]).await.unwrap());
@@ -206,7 +210,7 @@ async fn rows_of(client: &Client, name: &str, spec: &TableSpec) -> <State as Int
     by_key
 }
 
-/// Runs one operation and says what came of it, in the words of the scripts.
+/// Runs one operation and returns its outcome, in the words of the scripts.
 async fn run(client: &Client, names: &[String], op: &Op) -> Result<String, Error> {
     let written = |rows: u64, otherwise: fn() -> String| if rows > 0 { done() } else { otherwise() };
     Ok(match op {
@@ -265,7 +269,7 @@ async fn scan(client: &Client, name: &str, range: &Range) -> Result<String, Erro
     Ok(render(&rows))
 }
 
-/// The conditions of a range on a column.
+/// Returns the conditions of a range on a column.
 fn bound<'r, T: ToSql + Sync>(
     column: &str,
     lower: &'r Bound<T>,

@@ -1,8 +1,10 @@
-//! Backups of a running server, and restores of what was served.
+//! Backups of a running server, and restores of its database.
 //!
-//! Goal: a backup that a client asks for, with the archive of the log, brings back every moment from its end on, and refusals say what to do.
-//! Method: transfers between two rows of two tables, whose sum and count tell half a transaction; the server is killed or told to end, the
-//! database is restored to moments between batches of transfers, verified, and served again.
+//! Goal: a backup that a client asks for, with the archive of the log, restores every moment from its end on, and
+//! refusals say what to do.
+//! Method: transfers between two rows of two tables, whose sum and count reveal half a transaction; the server is
+//! killed or asked to end, the database is restored to moments between batches of transfers, verified, and served
+//! again.
 
 use std::{
     path::{Path, PathBuf},
@@ -30,7 +32,7 @@ async fn transfer(client: &Client, times: i64) {
     }
 }
 
-/// Transfers so far; fails where half of one is there.
+/// Returns the number of transfers so far; fails if it finds half of one.
 async fn transfers(client: &Client) -> i64 {
     let text = "SELECT (SELECT sum(v) FROM a)::bigint, (SELECT sum(v) FROM b)::bigint, count(*) FROM l";
     let row = client.query_one(text, &[]).await.unwrap();
@@ -39,7 +41,7 @@ async fn transfers(client: &Client) -> i64 {
     count
 }
 
-/// Restores, verifies and serves what came of it.
+/// Restores, verifies and serves the result.
 async fn restored(scheme: &str, backup: &Path, archive: &Path, target: PathBuf, until: Until) -> i64 {
     ermine::restore(backup, Some(archive), &target, until, &mut |_| ()).unwrap();
     let verification = ermine::verify(&target, &Options::default(), &mut |_| ()).unwrap();
@@ -82,7 +84,7 @@ async fn is_restored_to_moments(scheme: &str) {
             client.batch_execute("CHECKPOINT").await.unwrap();
         }
         drop(client);
-        // The last life ends in order, so that the archive has all of it.
+        // The last life ends in good order, so that the archive has all of it.
         serving.signal(if life < 2 { "KILL" } else { "TERM" });
         serving.child.wait().unwrap();
     }
@@ -93,7 +95,7 @@ async fn is_restored_to_moments(scheme: &str) {
     }
     let end = restored(scheme, &monday, &archive, directory.0.join("end"), Until::End).await;
     assert_eq!(end, moments[moments.len() - 1].1);
-    // The backup by itself is a database as well.
+    // The backup alone is a database as well.
     let serving = Serving::start(&monday, &["--scheme", scheme]);
     assert_eq!(transfers(&serving.client().await).await, 50);
 }
@@ -140,13 +142,13 @@ async fn backups_that_cannot_be_are_refused() {
     client.batch_execute("CREATE TABLE t (a int); BEGIN; INSERT INTO t VALUES (1); COMMIT").await.unwrap();
     client.batch_execute("BACKUP TO 'first'").await.unwrap();
     refused(&client, "BACKUP TO 'first'", &SqlState::IO_ERROR, "is not empty").await;
-    // Below, by its whole name.
+    // An absolute path below the directory.
     let second = backups.join("second");
     client.batch_execute(&format!("BACKUP TO '{}'", second.display())).await.unwrap();
-    // A file where a directory has to be.
+    // A file in the place of a directory.
     std::fs::write(backups.join("file"), "x").unwrap();
     refused(&client, "BACKUP TO 'file/x'", &SqlState::IO_ERROR, "file").await;
-    // No backup is under way.
+    // No backup is in progress.
     let watched =
         client.query("SELECT pid, phase, backup_streamed FROM pg_stat_progress_basebackup", &[]).await.unwrap();
     assert!(watched.is_empty());

@@ -81,7 +81,7 @@ async fn a_copy_in_a_transaction_ends_with_it() {
     transaction.commit().await.unwrap();
     assert_eq!(count(&other).await, 2);
 
-    // A client that goes away in the middle has copied nothing.
+    // A client that disconnects in the middle has copied nothing.
     {
         let gone = serving.client().await;
         let sink = gone.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap();
@@ -103,7 +103,7 @@ fn messages_follow_the_protocol() {
     let (done, fail) = (message(b'c', b""), message(b'f', b"why not\0"));
     let copying = "CopyInResponse(CopyInResponse { format: 0, columns: 1, column_formats: [0] })";
 
-    // What comes behind the copy in its text is run when it has ended.
+    // Statements behind the copy in its text are run when it has ended.
     raw.send(&[
         query("INSERT INTO t VALUES (1); COPY t FROM STDIN; SELECT count(*) FROM t"),
         data("2\n"),
@@ -117,13 +117,14 @@ fn messages_follow_the_protocol() {
     raw.send(&[query("COPY t FROM STDIN"), data("x\n"), data("4\n"), done.clone(), query("SELECT 1 WHERE false")]);
     assert_eq!(raw.until_ready(), [copying, "ERROR 22P02", "ready Idle"]);
     assert_eq!(raw.until_ready(), ["columns ?column?", "SELECT 0", "ready Idle"]);
-    // In a transaction, which has failed then.
+    // In a transaction, which fails with the copy.
     raw.query("BEGIN");
     raw.send(&[query("COPY t FROM STDIN"), query("SELECT 1")]);
     assert_eq!(raw.until_ready(), [copying, "ERROR 08P01", "ready Error"]);
     raw.query("ROLLBACK");
 
-    // Extended: `Sync` is passed over until the copy has ended, and what has failed is skipped until the next.
+    // Extended: `Sync` is passed over until the copy has ended, and after a failure messages are skipped until the next
+    // one.
     let begin = || [parse("", "COPY t FROM STDIN"), bind("", "", &[]), execute("", 0), sync()].concat();
     raw.send(&[begin(), data("5\n6\n"), done.clone(), sync()]);
     assert_eq!(raw.until_ready(), ["parsed", "bound", copying, "COPY 2", "ready Idle"]);

@@ -23,7 +23,7 @@ async fn drivers_fetch_from_cursors() {
         assert_eq!(rows, [(first, format!("row {first}")), (first + 1, format!("row {}", first + 1))]);
     }
     assert!(txn.query(&fetch, &[]).await.unwrap().is_empty());
-    // The name means another cursor, with other columns than the driver was told of.
+    // The name now means another cursor, with other columns than those the driver was told of.
     txn.batch_execute("CLOSE c; DECLARE c CURSOR FOR SELECT true").await.unwrap();
     let error = txn.query(&fetch, &[]).await.unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
@@ -40,7 +40,7 @@ fn a_cursor_is_a_portal_to_those_who_ask() {
     raw.query("BEGIN; DECLARE c BINARY CURSOR FOR SELECT 7 AS seven, 'x' AS text FROM generate_series(1, 2)");
     raw.send(&[describe('P', "c"), sync()]);
     assert_eq!(raw.until_ready(), ["columns seven text", "ready Transaction"]);
-    // Binary where the client does not say how.
+    // Binary where the client does not specify a format.
     let row = |seven: &str| format!("row \\x00\\x00\\x00{seven}\\x00\\x00\\x00\\x01x");
     let expected = ["columns seven text", &row("\\x04\\x00\\x00\\x00\\x07"), "FETCH 1", "ready Transaction"];
     assert_eq!(raw.query("FETCH c"), expected);

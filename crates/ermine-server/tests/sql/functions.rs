@@ -1,4 +1,4 @@
-//! Functions that take long: they end when they are to, and hold up no other client.
+//! Functions that take long: they end when they are cancelled, and hold up no other client.
 
 use tokio_postgres::{Client, SimpleQueryMessage, error::SqlState};
 

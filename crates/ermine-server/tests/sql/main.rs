@@ -1,8 +1,9 @@
 //! SQL over the wire, as programs use it.
 //!
-//! Goal: what drivers send and read is understood, transactions are serializable, conflicts are told so that they can be retried, and
-//! what was acknowledged is there after the server was killed.
-//! Method: the `ermined` command as a process on a free port of this machine, and `tokio-postgres` as a client that others wrote.
+//! Goal: the messages of drivers are understood both ways, transactions are serializable, conflicts are reported so
+//! that they can be retried, and acknowledged commits are found after the server was killed.
+//! Method: the `ermined` command as a process on a free port of this machine, and `tokio-postgres` as an independent
+//! client.
 //!
 //! `ERMINE_TEST_KILLS=100 cargo test --release -p ermine-server --test sql kill` kills more often.
 
@@ -126,7 +127,7 @@ async fn write_skew_is_prevented_and_conflicts_can_be_retried() {
     assert_eq!(two.query_one(count, &[]).await.unwrap().get::<_, i64>(0), 1);
 }
 
-/// Statements that are transactions by themselves are retried by the server.
+/// Single statements, each a transaction of its own, are retried by the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_count() {
     let directory = Directory::new("sql-counters");
@@ -150,7 +151,8 @@ async fn counters_count() {
     assert_eq!(client.query_one("SELECT n FROM counters", &[]).await.unwrap().get::<_, i64>(0), 200);
 }
 
-/// Who uses a table that another one changes meanwhile sees the change whole, or fails with an error that says to retry.
+/// A client that uses a table while another one changes it sees the change whole, or fails with an error that says to
+/// retry.
 #[tokio::test]
 async fn tables_change_beside_their_users() {
     let directory = Directory::new("sql-change");
@@ -179,7 +181,8 @@ async fn tables_change_beside_their_users() {
     assert_eq!(gone.code(), Some(&SqlState::UNDEFINED_TABLE));
 }
 
-/// A build waits for a client that is silent in its transaction; everybody else goes on meanwhile, the client included.
+/// A build waits for a client that is silent in its transaction; all other clients go on meanwhile, and so does that
+/// client.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_stops_nobody() {
     let directory = Directory::new("build");
@@ -206,7 +209,8 @@ async fn a_build_stops_nobody() {
     assert_eq!(found.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
 }
 
-/// The server is killed while indexes and constraints come and go beside writers: what is there afterwards is finished, and has all rows.
+/// The server is killed while indexes and constraints are created and dropped beside writers: those found afterwards
+/// are finished, and have all rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn builds_are_whole_or_gone_after_a_kill() {
     let kills = std::env::var("ERMINE_TEST_KILLS").map_or(4, |kills| kills.parse().unwrap());
@@ -231,7 +235,7 @@ async fn builds_are_whole_or_gone_after_a_kill() {
             }
         };
         let mut there = rows("SELECT id, a FROM t").await;
-        // By the index, if there is one.
+        // By the index, if it exists.
         let mut found = rows("SELECT id, a FROM t WHERE a >= 0 ORDER BY a").await;
         there.sort_unstable();
         found.sort_unstable();
@@ -249,7 +253,7 @@ async fn builds_are_whole_or_gone_after_a_kill() {
                         "INSERT INTO t VALUES ({id}, {id}); UPDATE t SET a = a + 1 WHERE id = {}",
                         id - 2 * (number % 50)
                     );
-                    // A conflict, or the end.
+                    // A conflict, or the end of the connection.
                     if client.batch_execute(&text).await.is_err_and(|error| error.is_closed()) {
                         break;
                     }
@@ -283,7 +287,8 @@ async fn builds_are_whole_or_gone_after_a_kill() {
     }
 }
 
-/// More statements that run for long than the server has threads: others are served, and all of them can be cancelled.
+/// More statements that run for long than the server has threads: other clients are served, and all of the statements
+/// can be cancelled.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_statements_stop_nobody() {
     let directory = Directory::new("long");
@@ -312,7 +317,7 @@ async fn long_statements_stop_nobody() {
     tokio::time::timeout(Duration::from_secs(30), others).await.expect("long statements stop others");
 }
 
-/// Clients note what was acknowledged; the server is killed under load, and everything that was noted is there.
+/// Clients note acknowledged commits; the server is killed under load, and everything that was noted is found.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_a_kill() {
     let kills = std::env::var("ERMINE_TEST_KILLS").map_or(4, |kills| kills.parse().unwrap());

@@ -1,5 +1,5 @@
-//! `psql`, as people use it: what it asks the catalog is understood, and what it shows is what PostgreSQL shows. Left out where it is not
-//! installed.
+//! `psql`, as people use it: its catalog queries are understood, and its output is the same as with PostgreSQL. Skipped
+//! where it is not installed.
 
 use std::process::Command;
 

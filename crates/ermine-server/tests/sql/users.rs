@@ -22,7 +22,7 @@ async fn passwords_let_in_as_long_as_they_last() {
     let directory = Directory::new("sql-users");
     let mut serving = Serving::start(&directory.0, &[]);
     let root = login(&serving, "root", "").await.unwrap();
-    // Who has no password does not end that all are let in.
+    // A user without a password does not end trust in all clients.
     root.batch_execute("CREATE USER idle").await.unwrap();
     drop(login(&serving, "anybody", "").await.unwrap());
     root.batch_execute("BEGIN; CREATE USER ann PASSWORD 'pencil'").await.unwrap();
@@ -49,14 +49,14 @@ async fn passwords_let_in_as_long_as_they_last() {
     drop(login(&serving, "rob", "brush").await.unwrap());
     ann.batch_execute("DROP USER rob").await.unwrap();
     assert!(refused(&serving, "rob", "brush").await);
-    // Who is there stays.
+    // An open session stays.
     bob.batch_execute("SELECT 1").await.unwrap();
     // As a prepared statement, too.
     ann.execute("ALTER USER ann PASSWORD NULL", &[]).await.unwrap();
     drop(login(&serving, "anybody", "").await.unwrap());
 }
 
-/// Statements about one name at the same time: each works with what the other has left, or says that it may be tried again.
+/// Statements about one name at the same time: each works with the other's result, or says that it may be tried again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_taken_once() {
     for scheme in ["si-ssn", "rc", "silo", "2pl-nowait", "tso"] {

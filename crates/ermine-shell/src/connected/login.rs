@@ -18,7 +18,7 @@ use postgres_protocol::{
 use super::{Target, Wire, failure};
 use crate::statements::Failure;
 
-/// Logs in, and gives the key by which statements are cancelled, if the server has one.
+/// Logs in, and returns the key by which statements are cancelled, if the server has one.
 pub(super) fn login(wire: &mut Wire, target: &Target, host: &str) -> Result<Option<(i32, i32)>, Box<Failure>> {
     let lost = |error: io::Error| Failure::of_shell(format!("logging in at {host} failed: {error}"));
     let mut login = Login { wire, target, scram: None };
@@ -51,7 +51,7 @@ impl Login<'_> {
         self.wire.send(&message)
     }
 
-    /// Answers what the server wants to know.
+    /// Answers a request of the server.
     fn step(&mut self, message: Message) -> io::Result<()> {
         let mut answer = BytesMut::new();
         match message {

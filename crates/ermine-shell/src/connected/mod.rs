@@ -1,7 +1,7 @@
 //! Statements on a server, over the PostgreSQL protocol: simple queries, one after the other.
 //!
-//! The messages are `postgres-protocol`'s. The client above it, `tokio-postgres`, keeps to itself what a shell has to show: the tags of
-//! statements, the types of their columns, and whether a transaction is open.
+//! The messages are `postgres-protocol`'s. The client above it, `tokio-postgres`, hides facts that a shell has to show:
+//! the tags of statements, the types of their columns, and whether a transaction is open.
 
 mod login;
 mod stream;
@@ -20,20 +20,20 @@ use self::stream::Stream;
 pub use self::target::Target;
 use crate::statements::{Column, Ends, Failure, Reply, Standing, Statements, Table};
 
-/// Bytes that are read or sent at once.
+/// Bytes that are read or sent in one call.
 const PIECE: usize = 64 << 10;
 
 /// A session on a server.
 pub struct Connected {
     wire: Wire,
     target: Target,
-    /// By which others can end what runs here: the process and its secret.
+    /// The process and its secret, by which other connections can cancel the running statement.
     key: Option<(i32, i32)>,
     standing: Standing,
 }
 
 impl Connected {
-    /// Connects, and logs in; a password that is wanted and not known is asked for at the terminal.
+    /// Connects, and logs in; if a password is needed and not known, asks for it at the terminal.
     pub fn open(target: Target) -> Result<Self, Box<Failure>> {
         let (stream, host) = target.stream()?;
         let mut wire = Wire { stream, received: BytesMut::new() };
@@ -41,7 +41,7 @@ impl Connected {
         Ok(Self { wire, target, key, standing: Standing::Idle })
     }
 
-    /// What a text comes to, up to the server being ready for the next; `failed` gets what failed first.
+    /// Reads the replies to a text, until the server is ready for the next one; `failed` receives the first failure.
     fn answer(
         &mut self,
         ends: Ends<'_>,
@@ -70,7 +70,7 @@ impl Connected {
                 Message::CopyInResponse(_) => self.wire.copy_in(ends.source)?,
                 Message::CopyOutResponse(_) => is_copied_out = true,
                 Message::CopyData(body) if failed.is_none() => {
-                    // What follows has to be read nevertheless.
+                    // The rest of the reply has to be read nevertheless.
                     *failed = ends.sink.write_all(body.data()).map_err(Failure::of_shell).err();
                 }
                 Message::ReadyForQuery(body) => {
@@ -95,7 +95,7 @@ impl Connected {
 
 impl Statements for Connected {
     fn run(&mut self, text: &str, ends: Ends<'_>, replies: &mut Vec<Reply>) -> Result<(), Box<Failure>> {
-        // What the server said last is heard also where nothing can be sent any more.
+        // The server's last messages are read even if nothing can be sent any more.
         let asked = self.ask(text);
         let mut failed = None;
         if let Err(error) = self.answer(ends, replies, &mut failed) {
@@ -117,7 +117,7 @@ impl Statements for Connected {
             if let (Some((process, secret)), Ok((mut stream, _))) = (key, target.stream()) {
                 let mut message = BytesMut::new();
                 frontend::cancel_request(process, secret, &mut message);
-                // Who cannot be reached does not cancel either.
+                // A server that cannot be reached cannot be asked to cancel.
                 let _ = stream.write_all(&message).and_then(|()| stream.flush());
             }
         })
@@ -138,12 +138,12 @@ impl Drop for Connected {
     fn drop(&mut self) {
         let mut message = BytesMut::new();
         frontend::terminate(&mut message);
-        // A server that is gone needs no farewell.
+        // A server that is gone needs no `Terminate`.
         let _ = self.wire.send(&message);
     }
 }
 
-/// Messages, both ways.
+/// Messages in both directions.
 struct Wire {
     stream: Stream,
     received: BytesMut,
@@ -155,7 +155,7 @@ impl Wire {
         self.stream.flush()
     }
 
-    /// The next message.
+    /// Returns the next message.
     fn message(&mut self) -> io::Result<Message> {
         loop {
             if let Some(message) = Message::parse(&mut self.received)? {
@@ -171,7 +171,7 @@ impl Wire {
         }
     }
 
-    /// Sends everything that is to be copied.
+    /// Sends all of the data that is copied in.
     fn copy_in(&mut self, source: &mut dyn io::Read) -> io::Result<()> {
         let mut piece = vec![0; PIECE];
         let mut message = BytesMut::new();

@@ -22,8 +22,9 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Asks the server for TLS; without it where the server has none. With `roots`, a file of certificates in PEM, the server's has
-    /// to be signed by one of them and to be for `host`; otherwise nobody is told who the server is, as libpq has it.
+    /// Asks the server for TLS; goes on without TLS if the server does not support it. With `roots`, a file of
+    /// certificates in PEM, the server's certificate has to be signed by one of them and to be for `host`; otherwise
+    /// the server's identity is not verified, as in libpq.
     pub fn secure(mut stream: TcpStream, host: &str, roots: Option<&str>) -> io::Result<Self> {
         let mut request = BytesMut::new();
         frontend::ssl_request(&mut request);
@@ -46,7 +47,7 @@ impl Stream {
         matches!(self, Self::Secure(_))
     }
 
-    /// Where the server is, as far as anybody knows.
+    /// Returns the server's address, as far as it is known.
     pub fn peer(&self) -> String {
         let peer = match self {
             Self::Plain(stream) => stream.peer_addr(),
@@ -97,7 +98,7 @@ fn config(roots: Option<&str>) -> io::Result<ClientConfig> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Takes the certificate of any server, as long as the server has its key.
+/// Accepts the certificate of any server, as long as the server has its key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

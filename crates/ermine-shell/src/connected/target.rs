@@ -1,4 +1,4 @@
-//! Which server is meant: a connection string or URL, and the environment for what it leaves open, as with libpq.
+//! The server to connect to: a connection string or URL, and the environment for parts that it leaves out, as in libpq.
 
 use std::{
     net::{TcpStream, ToSocketAddrs as _},
@@ -13,7 +13,7 @@ use crate::statements::Failure;
 /// A server, a database and a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// Tried one after the other.
+    /// Hosts and ports, tried one after the other.
     hosts: Vec<(String, u16)>,
     pub(super) user: String,
     pub(super) password: Option<Vec<u8>>,
@@ -21,7 +21,7 @@ pub struct Target {
     pub(super) options: Option<String>,
     pub(super) application: Option<String>,
     tls: SslMode,
-    /// A file of certificates that the server's is to be signed by.
+    /// A file of certificates, one of which must have signed the server's.
     roots: Option<String>,
     patience: Option<Duration>,
 }
@@ -29,7 +29,7 @@ pub struct Target {
 const PORT: u16 = 5432;
 
 impl Target {
-    /// Of a connection string or URL, maybe an empty one, and variables of the environment.
+    /// Parses a connection string or URL, which may be empty, and variables of the environment.
     pub fn new(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let config: Config =
             text.parse().map_err(|error: tokio_postgres::Error| match std::error::Error::source(&error) {
@@ -81,7 +81,7 @@ impl Target {
         })
     }
 
-    /// Connects to the first host that can be had, and says which.
+    /// Connects to the first host that can be reached, and returns its name.
     pub(super) fn stream(&self) -> Result<(Stream, String), Box<Failure>> {
         let mut failures = Vec::new();
         for (host, port) in &self.hosts {

@@ -1,4 +1,4 @@
-//! Lines that are typed or come from files, and what they are cut into.
+//! Lines that are typed or read from files, and the pieces they are cut into.
 
 pub mod split;
 mod terminal;
@@ -11,41 +11,41 @@ use std::{
 
 pub use self::terminal::Terminal;
 
-/// Where lines come from.
+/// The source of lines.
 pub enum Lines {
-    /// Somebody types them.
+    /// A user types them.
     Terminal(Box<Terminal>),
-    /// A file or a pipe has them.
+    /// They are read from a file or a pipe.
     Script(Script),
 }
 
 /// Lines of a file or a pipe.
 pub struct Script {
     reader: Box<dyn BufRead>,
-    /// The file, where errors should say so.
+    /// The file's name, if errors should report it.
     name: Option<String>,
-    /// How many have been read.
+    /// How many lines have been read.
     count: usize,
 }
 
-/// What comes when a line is asked for.
+/// The result of asking for a line.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Line {
-    /// One.
+    /// A line.
     Text(String),
-    /// Ctrl-C: what was typed is not meant.
+    /// Ctrl-C: the text typed so far is discarded.
     Interrupted,
-    /// No more.
+    /// There are no more lines.
     End,
 }
 
 impl Lines {
-    /// Those of the standard input.
+    /// Returns the lines of the standard input.
     pub fn stdin() -> Self {
         Self::Script(Script::new(BufReader::new(io::stdin()), None))
     }
 
-    /// Those of a file; `-` is the standard input.
+    /// Returns the lines of a file; `-` is the standard input.
     pub fn file(path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::stdin());
@@ -55,12 +55,12 @@ impl Lines {
         Ok(Self::Script(Script::new(BufReader::new(file), Some(name))))
     }
 
-    /// Whether somebody types them.
+    /// Whether a user types them.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Terminal(_))
     }
 
-    /// The next one; at a terminal it is asked for.
+    /// Returns the next line; at a terminal, prompts for it.
     pub fn next(&mut self, prompt: &str) -> io::Result<Line> {
         match self {
             Self::Terminal(terminal) => terminal.next(prompt),
@@ -68,14 +68,14 @@ impl Lines {
         }
     }
 
-    /// Something whole has been typed, which can be had again.
+    /// Adds a complete statement or command to the history.
     pub fn remember(&mut self, text: &str) {
         if let Self::Terminal(terminal) = self {
             terminal.remember(text);
         }
     }
 
-    /// The file and the line that was read last.
+    /// Returns the file and the number of the line that was read last.
     pub fn origin(&self) -> Option<String> {
         match self {
             Self::Script(Script { name: Some(name), count, .. }) => Some(format!("{name}:{count}")),
@@ -89,7 +89,7 @@ impl Script {
         Self { reader: Box::new(reader), name, count: 0 }
     }
 
-    /// The bytes of the next line with its newline; none at the end.
+    /// Returns the bytes of the next line with its newline; none at the end.
     fn bytes(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         self.reader.read_until(b'\n', &mut line)?;
@@ -104,7 +104,7 @@ impl Script {
         }
         line.pop_if(|last| *last == b'\n');
         let line = String::from_utf8(line).map_err(|_| io::Error::other("the line is not UTF-8"))?;
-        // Some editors begin files with it.
+        // Some editors begin files with a byte order mark.
         let line = if self.count == 1 { line.trim_start_matches('\u{feff}') } else { &*line };
         Ok(Line::Text(line.to_owned()))
     }
@@ -113,17 +113,17 @@ impl Script {
 const HOW_DATA_ENDS: &str = "Enter data to be copied followed by a newline.
 End with a backslash and a period on a line by itself, or an EOF signal.";
 
-/// What stands among the lines for COPY: up to a line `\.`, or the end.
+/// Data for COPY among the lines: up to a line `\.`, or the end.
 pub struct Inline<'l> {
     lines: &'l mut Lines,
-    /// Of the line that is being read.
+    /// The rest of the line that is being read.
     rest: Vec<u8>,
     is_begun: bool,
     is_ended: bool,
 }
 
 impl<'l> Inline<'l> {
-    /// From the next line on.
+    /// Returns the data from the next line on.
     pub fn new(lines: &'l mut Lines) -> Self {
         Self { lines, rest: Vec::new(), is_begun: false, is_ended: false }
     }

@@ -1,44 +1,45 @@
 //! Cuts lines into statements and commands of the shell.
 //!
-//! A statement ends at a `;` outside of quotes, dollar quotes, comments and parentheses; a backslash outside of them begins a command,
-//! which ends with its line and leaves what was begun of a statement as it is. What is in between is PostgreSQL's matter (4.1, "Lexical
-//! Structure"): comments nest, `''` and `""` stay inside, a backslash escapes in `E''` only.
+//! A statement ends at a `;` outside of quotes, dollar quotes, comments and parentheses; a backslash outside of them
+//! begins a command, which ends with its line and leaves an unfinished statement as it is. The rules in between are
+//! PostgreSQL's (4.1, "Lexical Structure"): comments nest, `''` and `""` stay inside, a backslash escapes in `E''`
+//! only.
 
-/// Gathers lines until something is whole.
+/// Gathers lines until a piece is complete.
 #[derive(Default, Debug)]
 pub struct Splitter {
-    /// What has been read of a statement.
+    /// The part of a statement that has been read.
     statement: String,
-    /// What has been given and not read.
+    /// Text that was pushed and not read yet.
     rest: String,
     inside: Inside,
     parentheses: usize,
-    /// The statement has more than blanks and comments.
+    /// Whether the statement has more than blanks and comments.
     is_begun: bool,
 }
 
-/// What the end of the text is inside of.
+/// The construct that the end of the text is inside of.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Inside {
-    /// Nothing.
+    /// None.
     #[default]
     Plain,
     /// `'..'`; in `E'..'`, a backslash escapes.
     Quote {
-        /// Whether it does.
+        /// Whether a backslash escapes.
         escapes: bool,
     },
     /// `".."`.
     Name,
     /// `$tag$ .. $tag$`, with the dollars.
     Dollar(String),
-    /// `/* .. */`, so deep.
+    /// `/* .. */`, with its depth.
     Comment(usize),
     /// `-- ..`.
     LineComment,
 }
 
-/// Something whole.
+/// A complete piece.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Piece {
     /// A statement with the `;` at its end, if it had one.
@@ -55,7 +56,7 @@ impl Splitter {
         self.rest.push('\n');
     }
 
-    /// The next whole piece of what was given; `None`: it wants more lines.
+    /// Returns the next complete piece of the text; `None` if it needs more lines.
     pub fn next(&mut self) -> Option<Piece> {
         let rest = std::mem::take(&mut self.rest);
         let mut at = 0;
@@ -86,7 +87,7 @@ impl Splitter {
         None
     }
 
-    /// Takes what has been read as if it were whole; empty: there was nothing.
+    /// Returns the text read so far as if it were complete; empty if there is no statement.
     pub fn take(&mut self) -> String {
         let is_begun = self.is_begun;
         let statement = std::mem::take(&mut self.statement);
@@ -94,7 +95,7 @@ impl Splitter {
         if is_begun { statement.trim().to_owned() } else { String::new() }
     }
 
-    /// Forgets everything that was given.
+    /// Discards all text.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -104,7 +105,7 @@ impl Splitter {
         self.is_begun || self.inside != Inside::Plain
     }
 
-    /// The character by which the prompt tells what is missing.
+    /// Returns the character by which the prompt shows what is missing.
     pub fn missing(&self) -> char {
         match &self.inside {
             Inside::Plain | Inside::LineComment if self.parentheses > 0 => '(',
@@ -116,7 +117,7 @@ impl Splitter {
         }
     }
 
-    /// Reads from the beginning of a text that is not empty, and says how many bytes.
+    /// Reads from the beginning of a text that is not empty; returns how many bytes were read.
     fn step(&mut self, text: &str) -> usize {
         let first = text.chars().next().expect("there is text");
         match &mut self.inside {
@@ -124,7 +125,7 @@ impl Splitter {
             Inside::Quote { escapes: true } if first == '\\' => {
                 return 1 + text[1..].chars().next().map_or(0, char::len_utf8);
             }
-            // Two of them end it and begin another one.
+            // Two quotes end the literal and begin another one.
             Inside::Quote { .. } if first == '\'' => self.inside = Inside::Plain,
             Inside::Name if first == '"' => self.inside = Inside::Plain,
             Inside::Dollar(tag) if text.starts_with(&**tag) => {
@@ -177,7 +178,7 @@ impl Splitter {
                     return tag.len();
                 }
             }
-            // Whole, because a dollar or an E in a word or number is a part of it.
+            // The word is read as a whole, because a dollar or an E in a word or number is a part of it.
             first if is_word(first) => return text.find(|next| !is_word(next) && next != '$').unwrap_or(text.len()),
             _ => {}
         }
@@ -185,7 +186,7 @@ impl Splitter {
     }
 }
 
-/// The tag with its dollars that a text begins with.
+/// Returns the tag, with its dollars, at the beginning of a text.
 fn dollar_tag(text: &str) -> Option<&str> {
     let end = 1 + text[1..].find('$')?;
     let tag = &text[1..end];
@@ -200,7 +201,7 @@ fn is_word(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// All pieces of a script, and what is left of it.
+    /// Returns all pieces of a script, and the rest of it.
     fn pieces(script: &str) -> (Vec<String>, String) {
         let mut splitter = Splitter::default();
         let mut pieces = Vec::new();

@@ -1,4 +1,4 @@
-//! Lines that somebody types, edited, with those of before.
+//! Lines that a user types, with editing and history.
 
 use std::{
     fs, io,
@@ -9,18 +9,18 @@ use rustyline::{Config, DefaultEditor, error::ReadlineError};
 
 use super::Line;
 
-/// Statements that are remembered.
+/// Number of statements that are remembered.
 const REMEMBERED: usize = 2000;
 
-/// Who types.
+/// The terminal of a user.
 pub struct Terminal {
     editor: DefaultEditor,
-    /// Where is kept what was typed.
+    /// The file of the history.
     history: Option<PathBuf>,
 }
 
 impl Terminal {
-    /// With what was typed before, which is in a file that need not be there yet.
+    /// Opens the terminal with the history in a file, which need not exist yet.
     pub fn new(history: Option<PathBuf>) -> io::Result<Self> {
         let config =
             Config::builder().max_history_size(REMEMBERED).map_err(failure)?.history_ignore_space(true).build();
@@ -28,7 +28,7 @@ impl Terminal {
         if let Some(path) = &history {
             match editor.load_history(path) {
                 Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                    // Where it cannot be made, saving it says so.
+                    // If the directory cannot be made, saving the history reports it.
                     let _ = path.parent().map_or(Ok(()), fs::create_dir_all);
                 }
                 loaded => complain(path, loaded),
@@ -47,7 +47,7 @@ impl Terminal {
     }
 
     pub(super) fn remember(&mut self, text: &str) {
-        // One that is too long, or begins with a blank, is not kept either.
+        // The editor does not keep a text that is too long, or begins with a blank, either.
         if ermine_sql::password_in(text).is_none() {
             let _ = self.editor.add_history_entry(text);
         }

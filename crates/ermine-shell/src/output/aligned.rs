@@ -1,4 +1,4 @@
-//! Columns under each other, with a header and a rule below it. Lines of a value that go on end in `+`.
+//! Columns below each other, with a header and a rule below it. Lines of a value that continue end in `+`.
 
 use std::io::{self, Write};
 
@@ -75,7 +75,7 @@ fn write_row(table: &Table, cells: &[Vec<Line>], widths: &[usize], out: &mut dyn
     Ok(())
 }
 
-/// What stands before a column.
+/// Returns the separator in front of a column.
 fn between(index: usize) -> &'static str {
     if index > 0 { "|" } else { "" }
 }

@@ -53,7 +53,7 @@ pub(super) fn write(layout: &Layout, table: &Table, frame: &Frame, out: &mut dyn
     writeln!(out)
 }
 
-/// The line above a row: its number over what stands below it.
+/// Returns the line above a row: its number over the rule.
 fn rule(number: Option<usize>, name_width: usize, value_width: usize) -> String {
     let head = number.map_or("-".to_owned(), |number| format!("-[ RECORD {number} ]"));
     let below = format!("{}+{}", "-".repeat(name_width + 1), "-".repeat(value_width + 1));

@@ -1,4 +1,4 @@
-//! Rows as people and programs read them, as psql writes them.
+//! Rows in forms for people and programs, as psql writes them.
 
 mod aligned;
 mod expanded;
@@ -12,16 +12,16 @@ use std::{
 
 use crate::statements::Table;
 
-/// How rows are written.
+/// The way in which rows are written.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Layout {
-    /// The form.
+    /// The form of the rows.
     pub format: Format,
-    /// A line for each value instead of each row.
+    /// Whether each value has a line, instead of each row.
     pub is_expanded: bool,
-    /// Rows only: no header, no count, no tags.
+    /// Whether only rows are written: no header, no count, no tags.
     pub rows_only: bool,
-    /// What stands for NULL.
+    /// The text for NULL.
     pub null: String,
 }
 
@@ -31,14 +31,14 @@ pub enum Format {
     /// Columns under each other.
     #[default]
     Aligned,
-    /// RFC 4180.
+    /// CSV as in RFC 4180.
     Csv,
     /// Values with `|` between them.
     Unaligned,
 }
 
 impl Format {
-    /// Its name.
+    /// Returns the format's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Aligned => "aligned",
@@ -60,20 +60,20 @@ impl FromStr for Format {
     }
 }
 
-/// What is said around a table.
+/// The text around a table.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Above it.
+    /// The line above the table.
     pub title: Option<String>,
-    /// Below it; `None`: how many rows there are.
+    /// The lines below the table; `None` means the number of rows.
     pub footers: Option<Vec<String>>,
 }
 
 impl Frame {
-    /// Of a query.
+    /// The frame of a query's result.
     pub const COUNT: Self = Self { title: None, footers: None };
 
-    /// The lines below a table.
+    /// Returns the lines below a table.
     fn lines(&self, table: &Table, layout: &Layout) -> Vec<String> {
         match (&self.footers, table.rows.len()) {
             _ if layout.rows_only => Vec::new(),
@@ -95,7 +95,7 @@ impl Layout {
         }
     }
 
-    /// The text of a value.
+    /// Returns the text of a value.
     fn text<'a>(&'a self, value: &'a Option<String>) -> &'a str {
         value.as_deref().unwrap_or(&self.null)
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::statements::Column;
 
-    /// Two columns, a number and a text, of a few rows.
+    /// Returns a table of two columns, a number and a text.
     pub(super) fn table(rows: &[(&str, Option<&str>)]) -> Table {
         let columns = vec![Column::new("id", 23), Column::new("name", 25)];
         let rows = rows.iter().map(|(id, name)| vec![Some((*id).to_owned()), name.map(str::to_owned)]).collect();

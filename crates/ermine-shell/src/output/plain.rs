@@ -63,7 +63,7 @@ fn write_values<'a>(values: impl Iterator<Item = Cow<'a, str>>, between: char, o
     writeln!(out)
 }
 
-/// In quotes where it has to be; a line of `\.` ends what COPY reads.
+/// Returns a value, in quotes if necessary; a line of `\.` ends the input of COPY.
 fn quoted(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) || text == "\\." {
         format!("\"{}\"", text.replace('"', "\"\"")).into()

@@ -1,10 +1,10 @@
-//! Values as they stand on a terminal: lines of known width, without what would move the cursor.
+//! Values as a terminal shows them: lines of known width, without characters that would move the cursor.
 
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Where tabs lead to.
+/// Distance between tab stops.
 const TAB: usize = 8;
 
 /// A line with its width.
@@ -14,7 +14,7 @@ pub struct Line {
     pub width: usize,
 }
 
-/// The lines of a value, at least one.
+/// Returns the lines of a value, at least one.
 pub fn lines(text: &str) -> Vec<Line> {
     let mut lines = vec![Line { text: String::new(), width: 0 }];
     for character in text.chars() {
@@ -45,7 +45,7 @@ pub fn lines(text: &str) -> Vec<Line> {
     lines
 }
 
-/// The width of the widest of lines.
+/// Returns the width of the widest line.
 pub fn widest(lines: &[Line]) -> usize {
     lines.iter().map(|line| line.width).max().unwrap_or(0)
 }

@@ -1,15 +1,16 @@
-//! The archive: what a backup needs besides itself, to go on from it to any later moment.
+//! The archive: the files a backup needs besides itself to be restored to any later moment.
 //!
-//! A directory with every segment of the log, under its own name, and every large value. A segment comes here before it is freed;
-//! the one that is being written comes as far as it is durable, under its name with `.part` behind, when the database is closed or
-//! somebody asks for it, and goes when all of it is here. Where the system can, a file is not copied but gets a second name (a hard link):
-//! nobody writes to a segment any more that ends below the durable end of the log, nor ever to a large value.
+//! The archive is a directory with every segment of the log, under its own name, and every large value. A segment is
+//! archived before it is freed. The segment that is being written is archived as far as it is durable, under its name
+//! with the suffix `.part`, when the database is closed or on request; the partial file is removed once the whole
+//! segment is archived. Where the system can, a file is not copied but gets a second name (a hard link): a segment that
+//! ends below the durable end of the log is not written to any more, and a large value never is.
 //!
 //! Invariants
-//! 1. A name without an ending stands for a whole, durable file: it is written under another name, synced, and renamed.
-//! 2. Large values come before the segments that refer to them.
-//! 3. A file is never replaced by another of its name: that one is of another database, or of a restored one that went another
-//!    way, and needs an archive of its own.
+//! 1. A name without a suffix denotes a whole, durable file: it is written under another name, synced, and renamed.
+//! 2. Large values are archived before the segments that refer to them.
+//! 3. A file is never replaced by another one of the same name: that one belongs to another database, or to a restored
+//!    one that has diverged, and needs an archive of its own.
 
 use std::{
     collections::HashSet,
@@ -36,22 +37,22 @@ use crate::{
     },
 };
 
-/// Behind the name of a segment that is here in part.
+/// Suffix of a segment that is archived in part.
 const PART: &str = ".part";
-/// Behind the name of a file that is being written.
+/// Suffix of a file that is being written.
 const NEW: &str = ".new";
 
 /// The archive of a database.
 pub(crate) struct Archive {
     to: Arc<dyn Directory>,
-    /// Files that are here for sure. Held while one is brought.
+    /// Files that are certainly in the archive. Locked while a file is being archived.
     known: Mutex<HashSet<String>>,
-    /// Of the database.
+    /// Identity of the database.
     identity: Identity,
 }
 
 impl Archive {
-    /// The one that the options name, for the database in `directory`.
+    /// Opens the archive that the options name, for the database in `directory`.
     pub(crate) fn open(options: &Options, directory: &dyn Directory, identity: Identity) -> Result<Option<Self>> {
         let to = match (&options.archive, &options.archive_in) {
             (_, Some(to)) => to.clone(),
@@ -68,7 +69,7 @@ impl Archive {
         self.known.lock().expect("no code panics while it archives")
     }
 
-    /// Keeps a file that is about to be removed, if it is of use here.
+    /// Archives a file that is about to be removed, if the archive has a use for it.
     pub(crate) fn keep_removed(&self, from: &dyn Directory, name: &str) -> io::Result<()> {
         if blobs::parse(name).is_some() {
             return self.keep(from, name);
@@ -78,12 +79,12 @@ impl Archive {
         self.keep_segment(from, &span)
     }
 
-    /// Keeps all large values that are there.
+    /// Archives all large values that exist.
     pub(crate) fn keep_blobs(&self, from: &dyn Directory) -> io::Result<()> {
         from.list()?.into_iter().filter(|name| blobs::parse(name).is_some()).try_for_each(|name| self.keep(from, &name))
     }
 
-    /// Keeps a whole segment.
+    /// Archives a whole segment.
     pub(crate) fn keep_segment(&self, from: &dyn Directory, span: &Span) -> io::Result<()> {
         let name = name_of(span);
         self.keep(from, &name)?;
@@ -94,7 +95,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Keeps a segment as far as it is durable.
+    /// Archives a segment as far as it is durable.
     pub(crate) fn keep_part(&self, from: &dyn Directory, span: &Span, durable: u64) -> io::Result<()> {
         let _known = self.known();
         let name = name_of(span);
@@ -145,12 +146,12 @@ impl Archive {
     }
 }
 
-/// Opens the directory of an archive, and makes it where it is not there.
+/// Opens the directory of an archive; creates it if it does not exist.
 pub(super) fn open_directory(path: &Path) -> Result<Arc<dyn Directory>> {
     Ok(Arc::new(RealDirectory::create(path).map_err(super::store::storage)?))
 }
 
-/// The segment that a file of an archive has, and whether all of it.
+/// The segment that a file of an archive holds, and whether it holds all of it.
 pub(super) fn archived_span(name: &str) -> Option<(Span, bool)> {
     match name.strip_suffix(PART) {
         Some(whole) => span_of(whole).map(|span| (span, false)),
@@ -158,11 +159,11 @@ pub(super) fn archived_span(name: &str) -> Option<(Span, bool)> {
     }
 }
 
-/// Whether two directories have the same under a name.
+/// Whether the files of this name in two directories have the same contents.
 fn is_same(one: &dyn Directory, other: &dyn Directory, name: &str) -> io::Result<bool> {
     const BYTES: usize = 1 << 20;
     let one = match one.open(name, Open::Read) {
-        // It has been removed meanwhile.
+        // The file has been removed in the meantime.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         one => one?,
     };

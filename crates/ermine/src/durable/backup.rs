@@ -1,15 +1,17 @@
-//! Backups of an open database, and the archive of its log up to now.
+//! Backups of an open database, and archiving of its log up to now.
 //!
-//! A backup is the newest checkpoint, the files of the cold store that it names, the log behind it up to what is durable when the
-//! copy gets there, and all large values. Transactions and checkpoints go on; only the removal of files waits. The log's last
-//! segment is cut at the durable offset and closed, so that the copy ends as a log does after recovery. docs/design/backup.md has
-//! the whole.
+//! A backup is the newest checkpoint, the files of the cold store that it names, the log after it up to the durable
+//! offset when the copy gets there, and all large values. Transactions and checkpoints go on; only the removal of files
+//! waits. The log's last segment is cut at the durable offset and closed, so that the copy ends as a log does after
+//! recovery. See docs/design/backup.md.
 //!
 //! Invariants
-//! 1. *Everything acknowledged is there*: the durable end of the log is taken after the call began, and nothing that was committed
-//!    before it is above.
-//! 2. *Nothing goes meanwhile*: the names are listed under a hold, and what the newest marker names was not removed before.
-//! 3. *Large values last*: one that the copied log refers to was durable before its transaction took its place in the log.
+//! 1. *Everything acknowledged is in the backup*: the durable end of the log is taken after the call began, and nothing
+//!    that was committed before the call lies above it.
+//! 2. *Nothing is removed meanwhile*: the names are listed under a hold, and the files that the newest marker names
+//!    were not removed before it.
+//! 3. *Large values last*: a value that the copied log refers to was durable before its transaction took its place in
+//!    the log.
 
 use std::time::{Duration, Instant};
 
@@ -31,23 +33,23 @@ use crate::{
     scheme::Scheme,
 };
 
-/// Bytes of log behind the newest checkpoint from which on a backup makes one first.
+/// Bytes of log after the newest checkpoint from which on a backup makes a new checkpoint first.
 const OLD_BYTES: u64 = 64 << 20;
 
-/// What a backup is.
+/// Summary of a backup.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// It can be restored to an LSN from here on: the end of the checkpoint's walk. Under single-version schemes this and `to_lsn` are
-    /// stamps of commits, too ([`crate::Stamp::as_u64`]), each the first of an epoch.
+    /// The lowest LSN that the backup can be restored to: the end of the checkpoint's walk. Under single-version
+    /// schemes this and `to_lsn` are commit stamps, too ([`crate::Stamp::as_u64`]), each the first of an epoch.
     pub from_lsn: u64,
-    /// It has everything that was committed below.
+    /// The backup contains everything that was committed below this LSN.
     pub to_lsn: u64,
     /// Files copied.
     pub files: u64,
     /// Bytes copied.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration of the backup.
     pub took: Duration,
 }
 
@@ -94,7 +96,7 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
-    /// Has everything in the archive that is committed.
+    /// Archives everything that is committed.
     pub(crate) fn archive_now(&self) -> Result<()> {
         let (log, store) = self.log_and_store()?;
         if store.removals.archive.is_none() {
@@ -105,7 +107,7 @@ impl<S: Scheme> Engine<S> {
         self.archive_durable(log, store)
     }
 
-    /// Has everything in the archive that is durable, where there is one.
+    /// Archives everything that is durable, if there is an archive.
     pub(crate) fn archive_durable(&self, log: &Log, store: &Store) -> Result<()> {
         let Some(archive) = &store.removals.archive else { return Ok(()) };
         let _hold = store.removals.hold();

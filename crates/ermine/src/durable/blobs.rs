@@ -1,14 +1,16 @@
 //! Large values in files of their own (ERMIA 3.2: large object writes are diverted, and the log has a pointer).
 //!
-//! A file `blob-ID-TABLE-ROW` in hexadecimal digits holds one value. It is durable before the transaction that writes it takes
-//! its place in the log; the log has a [`BlobRef`]. The name says whose value it is, so that a checkpoint finds out with one look at
-//! the row whether the file is still of use.
+//! A file `blob-ID-TABLE-ROW` in hexadecimal digits holds one value. It is durable before the transaction that writes
+//! it takes its place in the log; the log has a [`BlobRef`]. The name says which row the value belongs to, so that a
+//! checkpoint needs only that row to find out whether the file is still in use.
 //!
 //! Invariants
-//! 1. A file is never changed, and a number never used again: an archive may have what this directory has lost. Numbers therefore
-//!    go on at the offset of the log when the database is opened, which is above all that were used for what was committed.
-//! 2. A file whose transaction has not ended is [pending](State::pending), and is not looked at by checkpoints.
-//! 3. A file that no row refers to goes with the next checkpoint: the value was replaced, or a crash came before its commit.
+//! 1. A file is never changed, and a number is never used again: an archive may have files that this directory has
+//!    lost. Numbers therefore continue from the offset of the log when the database is opened, which is above all
+//!    numbers of committed values.
+//! 2. A file whose transaction has not ended is [pending](State::pending); checkpoints ignore it.
+//! 3. A file that no row refers to is removed by the next checkpoint: the value was replaced, or a crash came before
+//!    its commit.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +26,7 @@ use crate::{
 
 const PREFIX: &str = "blob-";
 
-/// Whose value a file holds.
+/// The table and row whose value a file holds.
 pub(crate) type Owner = (TableId, RowId);
 
 /// The name of a value's file.
@@ -32,7 +34,7 @@ pub(crate) fn name_of(blob: u64, (table, row): Owner) -> String {
     format!("{PREFIX}{blob:016x}-{:08x}-{:016x}", table.0, row.0)
 }
 
-/// The number and the owner of the file of that name, if it is one of a large value.
+/// The number and the owner of the file of that name, if it is the file of a large value.
 pub(crate) fn parse(name: &str) -> Option<(u64, Owner)> {
     let mut parts = name.strip_prefix(PREFIX)?.split('-').map(|part| u64::from_str_radix(part, 16).ok());
     let (blob, table, row) = (parts.next()??, parts.next()??, parts.next()??);
@@ -49,12 +51,12 @@ pub(crate) struct Blobs {
 struct State {
     next: u64,
     files: BTreeMap<u64, Owner>,
-    /// Of transactions that have not ended.
+    /// Files of transactions that have not ended.
     pending: BTreeSet<u64>,
 }
 
 impl Blobs {
-    /// Those that the files of a directory hold.
+    /// Opens the large values whose files are in a directory.
     pub(crate) fn open(directory: Arc<dyn Directory>, names: &[String], offset: u64) -> Self {
         let files: BTreeMap<_, _> = names.iter().filter_map(|name| parse(name)).collect();
         let next = files.last_key_value().map_or(0, |(blob, _)| blob + 1).max(offset);
@@ -87,23 +89,23 @@ impl Blobs {
         Ok(BlobRef { blob, length: value.len() as u64, checksum: crc32c::crc32c(value) })
     }
 
-    /// The transaction that wrote them has ended.
+    /// Records that the transaction that wrote these values has ended.
     pub(crate) fn settle(&self, blobs: &[u64], committed: bool) {
         for blob in blobs {
             self.state().pending.remove(blob);
             if !committed {
-                // One that cannot be removed goes with a later checkpoint.
+                // A file that cannot be removed now is removed by a later checkpoint.
                 let _ = self.remove(*blob);
             }
         }
     }
 
-    /// Reads a value; `None`: the file does not hold what was written.
+    /// Reads a value; `None`: the file does not hold the bytes that were written.
     pub(crate) fn read(&self, owner: Owner, of: BlobRef) -> io::Result<Option<Vec<u8>>> {
         read(&*self.directory, owner, of)
     }
 
-    /// All but those that are pending.
+    /// All values except the pending ones.
     pub(crate) fn settled(&self) -> Vec<(u64, Owner)> {
         let state = self.state();
         state
@@ -114,7 +116,7 @@ impl Blobs {
             .collect()
     }
 
-    /// Lets go of a file to which nothing refers any more; gives its name.
+    /// Forgets a file to which nothing refers any more; returns its name.
     pub(crate) fn forget(&self, blob: u64) -> Option<String> {
         self.state().files.remove(&blob).map(|owner| name_of(blob, owner))
     }
@@ -132,7 +134,7 @@ impl Blobs {
     }
 }
 
-/// Reads a value from a directory; `None`: the file does not hold what was written.
+/// Reads a value from a directory; `None`: the file does not hold the bytes that were written.
 pub(super) fn read(directory: &dyn Directory, owner: Owner, of: BlobRef) -> io::Result<Option<Vec<u8>>> {
     let file = directory.open(&name_of(of.blob, owner), Open::Read)?;
     if file.length()? != of.length {

@@ -1,24 +1,26 @@
 //! Checkpoints, and with them the cleaning of the log (ERMIA 3.2, 3.7).
 //!
-//! A checkpoint is a fuzzy copy: the indexes are walked while transactions go on, and of each row the address of its newest
-//! committed version is written down. The log is replayed on top of it from where the log was when the walk began, so it does
-//! not matter what the walk sees of later transactions.
+//! A checkpoint is a fuzzy copy: it walks the indexes while transactions go on, and writes down the address of each
+//! row's newest committed version. Recovery replays the log on top of it, from the position of the log when the walk
+//! began, so it does not matter which later transactions the walk sees.
 //!
-//! On the same walk the cleaner moves rows out of what shall go: the oldest segments of the log, beyond a few, and files of the
-//! cold store that are mostly waste.
+//! On the same walk the cleaner moves rows out of the files to be freed: the oldest segments of the log, beyond a few,
+//! and files of the cold store that are mostly waste.
 //!
 //! Invariants
-//! 1. *Nothing below is unfinished.* Whoever has a stamp below the beginning is decided when the walk looks at what he wrote:
-//!    the walk waits for him. Whoever has a higher one is in the log that is replayed.
-//! 2. *Durable before it counts.* What addresses point to is durable before the file of the checkpoint is complete, that before
-//!    its marker, that before anything older is removed.
-//! 3. *Nobody reads what goes.* Addresses into what shall go are replaced while the walk is on it; its files go when everybody
-//!    has left the epoch in which he may have read such an address. New ones do not come up: what is in memory names places in
-//!    the log by its stamp only while that is live, and afterwards by the row's home.
-//! 4. A row has at most one address that counts: that of its newest committed version, by its stamp if the log still has that,
-//!    or else the row's home in the cold store.
-//! 5. *A failed checkpoint leaves nothing* but files of the cold store to which a slot or a home refers: of rows that were not
-//!    in memory, or whose home was in another file. A later checkpoint does not move those again, so failures do not add up.
+//! 1. *Nothing below is unfinished.* A transaction with a stamp below the beginning is decided when the walk reaches
+//!    its writes: the walk waits for it. A transaction with a higher stamp is in the log that is replayed.
+//! 2. *Durable before it counts.* The data that addresses point to is durable before the file of the checkpoint is
+//!    complete; that file is durable before its marker, and the marker before anything older is removed.
+//! 3. *No reader uses what is freed.* Addresses into the files to be freed are replaced while the walk passes over
+//!    them; the files are removed when every thread has left the epoch in which it may have read such an address. New
+//!    addresses into them do not appear: a version in memory names a place in the log by its stamp only while that
+//!    place is live, and afterwards by the row's home.
+//! 4. A row has at most one address that counts: that of its newest committed version, by its stamp if the log still
+//!    has that, or else the row's home in the cold store.
+//! 5. *A failed checkpoint leaves nothing* but files of the cold store to which a slot or a home refers: of rows that
+//!    were not in memory, or whose home was in another file. A later checkpoint does not move those again, so failures
+//!    do not add up.
 
 use std::{
     io, thread,
@@ -54,33 +56,33 @@ use crate::{
     worker::Pins,
 };
 
-/// Segments of the log that are kept although all their rows could be moved: rows that are written again until then need not
-/// be.
+/// Segments of the log that are kept although all their rows could be moved: rows that are written again until then
+/// need not be moved.
 const SEGMENTS_KEPT: usize = 4;
 
-/// Entries looked at in one go.
+/// Index entries processed in one batch.
 const BATCH_ENTRIES: usize = 64;
 
-/// What checkpoints remember from one to the next.
+/// State that checkpoints keep from one to the next.
 pub(crate) struct Checkpoints {
     state: Mutex<State>,
     pub(crate) upkeep: Upkeep,
 }
 
 struct State {
-    /// The newest one, and its size.
+    /// The newest checkpoint, and its size.
     newest: Option<(Marker, u64)>,
-    /// Where the log was when it began.
+    /// Position of the log when the newest checkpoint began.
     begin: u64,
 }
 
-/// What a checkpoint did.
+/// Summary of a checkpoint.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CheckpointReport {
-    /// Rows that it has.
+    /// Rows in the checkpoint.
     pub rows: u64,
-    /// Bytes of its file.
+    /// Bytes of the checkpoint's file.
     pub bytes: u64,
     /// Rows that were moved to the cold store.
     pub moved: u64,
@@ -88,14 +90,14 @@ pub struct CheckpointReport {
     pub moved_bytes: u64,
     /// Segments of the log that were freed.
     pub freed_segments: u64,
-    /// How long it took.
+    /// Duration of the checkpoint.
     pub took: Duration,
 }
 
 /// How much of a processor the walk may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
-    /// All of it: somebody waits.
+    /// All of it: a caller is waiting.
     Full,
     /// A small part.
     Gentle,
@@ -106,18 +108,18 @@ impl Checkpoints {
         Self { state: Mutex::new(State { newest, begin }), upkeep: Upkeep::default() }
     }
 
-    /// Whether there is one.
+    /// Whether there is a checkpoint.
     pub(crate) fn has_one(&self) -> bool {
         self.state.lock().expect("no code panics while it makes a checkpoint").newest.is_some()
     }
 
-    /// Bytes of the newest one, where none is being made.
+    /// Bytes of the newest checkpoint; 0 while another is being made.
     #[cfg(not(shuttle))]
     pub(crate) fn image_bytes(&self) -> u64 {
         self.state.try_lock().ok().and_then(|state| state.newest).map_or(0, |(_, bytes)| bytes)
     }
 
-    /// Bytes of log since the newest one began, and its size.
+    /// Bytes of log since the newest checkpoint began, and its size.
     pub(crate) fn distance(&self, now: u64) -> (u64, u64) {
         let state = self.state.lock().expect("no code panics while it makes a checkpoint");
         (now.saturating_sub(state.begin), state.newest.map_or(0, |(_, bytes)| bytes))
@@ -148,30 +150,30 @@ impl Pacer {
     }
 }
 
-/// One walk.
+/// The walk of one checkpoint.
 struct Walk<'e, S: Scheme> {
     engine: &'e Engine<S>,
     log: &'e Log,
     store: &'e Store,
     begin: u64,
-    /// Everything in the log below is to go.
+    /// Everything in the log below this offset is to be freed.
     log_floor: u64,
-    /// Files of the cold store that are to go.
+    /// Files of the cold store that are to be removed.
     waste: Vec<ColdFile>,
     cold: ColdWriter<'e>,
     image: ImageWriter,
-    /// Segments that were live when they were last asked for, oldest first.
+    /// Segments that were live when the list was last fetched, oldest first.
     segments: Vec<Span>,
-    /// Where the cold store began, for the addresses into it.
+    /// Start of the cold store when the walk began, for the addresses into it.
     cold_start: u64,
-    /// Where each file of the cold store begins, in order, and the rows of use in it.
+    /// Start of each file of the cold store, in order, and its number of live rows.
     live: Vec<(u64, u64)>,
     /// Rows that have been moved but whose block has not been written yet.
     moving: Vec<Moving>,
     report: CheckpointReport,
 }
 
-/// A row on its way to the cold store.
+/// A row that is being moved to the cold store.
 struct Moving {
     row: RowId,
     from: Address,
@@ -185,21 +187,22 @@ impl<S: Scheme> Engine<S> {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return Ok(()) };
         store.removals.retry();
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
-        // Of a large database less often, so that what checkpoints write stays in proportion.
+        // A large database gets checkpoints less often, so that what checkpoints write stays in proportion.
         // Recovery keeps the keys of what it replays in memory.
         let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
         let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.are_drops_due();
         let frees_room = distance > 0 || log.segments().len() > SEGMENTS_KEPT;
         store.checkpoints.upkeep.try_one(is_due, frees_room && log.room.is_short(), || {
             if log.room.is_short() {
-                // Another one than the last.
+                // So that this checkpoint differs from the last one.
                 log.try_note_moment();
             }
             self.checkpoint(Pace::Gentle)
         })
     }
 
-    /// Has room in reserve, for the next segment and the next checkpoint, once there is something worth it in the log.
+    /// Reserves disk space for the next segment and the next checkpoint, once the log has enough in it to be worth a
+    /// checkpoint.
     #[cfg(not(shuttle))]
     pub(crate) fn keep_room(&self) {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return };
@@ -210,7 +213,7 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
-    /// Makes a checkpoint and frees what it makes free. One at a time; a second caller waits, and makes another.
+    /// Makes a checkpoint and frees what it makes free. One runs at a time; a second caller waits, and makes another.
     pub(crate) fn checkpoint(&self, pace: Pace) -> Result<CheckpointReport> {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return Ok(CheckpointReport::default()) };
         let began = Instant::now();
@@ -219,13 +222,13 @@ impl<S: Scheme> Engine<S> {
         let drops = self.tables.drops();
         let begin = log.chains.boundary(&self.shared.clock);
         if state.newest.is_some_and(|(newest, _)| newest.begin == begin) {
-            // Nothing has happened since.
+            // Nothing has happened since the newest checkpoint.
             return Ok(CheckpointReport::default());
         }
         store.cold.mend().map_err(storage)?;
         let mut lent = log.room.lend();
         let segments = log.segments();
-        // What is alive in a segment that goes needs room elsewhere first.
+        // The live rows of a segment that is freed need room elsewhere first.
         let goes_max = if log.room.is_short() { 1 } else { segments.len() };
         let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT).min(goes_max);
         let log_floor = segments[oldest_kept].start.min(begin);
@@ -264,7 +267,7 @@ impl<S: Scheme> Engine<S> {
             }
         };
         let Walk { waste, mut report, .. } = walk;
-        // From here on it counts, whatever happens to older ones: its file must stay as it is.
+        // From here on the checkpoint counts, whatever happens to older ones: its file must stay as it is.
         state.newest = Some((marker, bytes));
         state.begin = begin;
         lent.done();
@@ -272,7 +275,7 @@ impl<S: Scheme> Engine<S> {
         store.checkpoints.upkeep.count();
         report.bytes = bytes;
         let older = older_than(&*store.directory, marker).map_err(storage)?;
-        // From here on nothing refers to what goes, but who has read an address before.
+        // From here on only readers that fetched an address earlier refer to what is to be removed.
         self.wait_for_readers();
         let starts: Vec<_> = waste.iter().map(|file| file.start).collect();
         let gone = older.into_iter().chain(store.cold.forget(&starts));
@@ -285,7 +288,7 @@ impl<S: Scheme> Engine<S> {
         Ok(report)
     }
 
-    /// Until everybody has left who is inside an operation now.
+    /// Waits until every thread that is inside an operation now has left it.
     fn wait_for_readers(&self) {
         let epoch = self.versions.retirement_epoch();
         while !self.versions.is_closed(epoch) {
@@ -302,8 +305,8 @@ fn publish(directory: &dyn Directory, marker: Marker) -> io::Result<()> {
     directory.sync()
 }
 
-/// Takes back a checkpoint that failed. Its marker may be there although it could not be synced: that goes first, for good, and
-/// what it speaks of stays unless it has gone.
+/// Withdraws a checkpoint that failed. Its marker may exist although it could not be synced: the marker is durably
+/// removed first, and the files that it names stay until it is gone.
 fn withdraw(directory: &dyn Directory, begin: u64) -> io::Result<()> {
     let names = directory.list()?;
     let markers = names.iter().filter(|name| Marker::parse(name).is_some_and(|marker| marker.begin == begin));
@@ -315,7 +318,7 @@ fn withdraw(directory: &dyn Directory, begin: u64) -> io::Result<()> {
     if names.contains(&name) { directory.remove(&name) } else { Ok(()) }
 }
 
-/// The files of the checkpoints before the one that counts.
+/// The files of all checkpoints before `marker`.
 fn older_than(directory: &dyn Directory, marker: Marker) -> io::Result<Vec<String>> {
     let is_older = |name: &String| {
         Marker::parse(name).is_some_and(|other| other != marker)
@@ -327,9 +330,9 @@ fn older_than(directory: &dyn Directory, marker: Marker) -> io::Result<Vec<Strin
 /// A checkpoint that counts.
 struct Published {
     marker: Marker,
-    /// Of its file.
+    /// Bytes of its file.
     bytes: u64,
-    /// Large values that no row has any more.
+    /// Large values to which no row refers any more.
     unused: Vec<u64>,
 }
 
@@ -344,12 +347,12 @@ impl<S: Scheme> Walk<'_, S> {
         }
         drop(pins);
         let unused = self.unused_blobs()?;
-        // Behind the look at the large values: none of those that go is needed by a restore to a later place.
+        // After the check of the large values: none of those to be removed is needed by a restore to a later place.
         let walked = engine.shared.clock.now().0;
-        // Of all that is addressed.
+        // The span of everything that is addressed.
         check_span(self.segments[0].start, walked)?;
         self.cold.finish().map_err(storage)?;
-        // What addresses point to in the log.
+        // The log that addresses point to.
         self.log.wait_or_fail(walked - GRANULE)?;
         self.store.cold.set_live(&self.live);
         let is_waste = |file: &ColdFile| self.waste.iter().any(|waste| waste.start == file.start);
@@ -361,7 +364,8 @@ impl<S: Scheme> Walk<'_, S> {
         Ok(Published { marker, bytes: self.image.bytes(), unused })
     }
 
-    /// The checkpoint has failed: removes what it began, as far as that can be done (invariant 5). The device may be full of it.
+    /// Cleans up after a failed checkpoint: removes the files that it began, as far as possible (invariant 5). They may
+    /// be filling the device.
     fn abandon(&mut self) {
         if withdraw(&*self.store.directory, self.begin).is_ok() {
             self.cold.abandon();
@@ -379,7 +383,7 @@ impl<S: Scheme> Walk<'_, S> {
         Ok(())
     }
 
-    /// Walks over an index, some entries at a time, outside all epochs in between.
+    /// Walks over an index in batches, outside all epochs in between.
     fn index(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -422,7 +426,7 @@ impl<S: Scheme> Walk<'_, S> {
         }
     }
 
-    /// The newest committed version of a row, as far as it is in memory.
+    /// The newest committed version of a row, if it is in memory.
     fn newest(&self, table: &TableStore<StampsOf<S>>, row: RowId) -> Option<(VersionPtr<StampsOf<S>>, Stamp)> {
         let mut next = table.rows.slot(row).head();
         while let Some(version) = next {
@@ -439,12 +443,12 @@ impl<S: Scheme> Walk<'_, S> {
         let slot = table.rows.slot(row);
         match self.newest(table, row) {
             Some((version, _)) => table.version_matches(version, ordinal, entry),
-            // Nobody has touched it: its entries are those of its only version.
+            // The row is untouched since it was stored: its entries are those of its only version.
             None => slot.stored().is_some(),
         }
     }
 
-    /// The address under which a row will be found; `None`: there is no row. Moves it, if it has to.
+    /// The address under which a row will be found; `None`: there is no row. Moves the row if necessary.
     fn address(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -473,7 +477,7 @@ impl<S: Scheme> Walk<'_, S> {
                 return Ok(None);
             }
             let Some(from) = self.place_of(table, row, version, stamp)? else {
-                // It has just been read from the cold store.
+                // The row has just been read from the cold store.
                 spin.wait();
                 continue;
             };
@@ -483,7 +487,7 @@ impl<S: Scheme> Walk<'_, S> {
             }
             let bytes = version.payload(versions);
             if bytes.len() as u64 > Options::DIVERTED_MIN {
-                // It may be in a file of its own: the record says.
+                // The value may be in a file of its own: the record says so.
                 let stored = self.store.read_raw(&self.segments, from, table.id, row)?;
                 return self.move_row(table, row, from, stamp.0, stored.value, &stored.bytes).map(Some);
             }
@@ -491,7 +495,7 @@ impl<S: Scheme> Walk<'_, S> {
         }
     }
 
-    /// Large values that no row has any more.
+    /// Large values to which no row refers any more.
     fn unused_blobs(&mut self) -> Result<Vec<u64>> {
         let mut unused = Vec::new();
         let participant = self.engine.nodes.join_as("checkpoint");
@@ -509,7 +513,7 @@ impl<S: Scheme> Walk<'_, S> {
         Ok(unused)
     }
 
-    /// The address of a row's newest committed version, wherever it is.
+    /// The address of a row's newest committed version, in memory or not.
     fn known_address(&mut self, table: &TableStore<StampsOf<S>>, row: RowId) -> Result<Option<Address>> {
         let participant = self.engine.versions.join_as("checkpoint");
         let _versions = participant.enter();
@@ -537,7 +541,7 @@ impl<S: Scheme> Walk<'_, S> {
         }
     }
 
-    /// Reads a record that may just have been committed.
+    /// Reads a record that may have been committed only just now.
     fn read_new(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRecord> {
         if address.space() == Space::Log {
             self.log.wait_or_fail(address.lsn(self.segments[0].start).offset())?;
@@ -545,7 +549,7 @@ impl<S: Scheme> Walk<'_, S> {
         self.store.read_raw(&self.segments, address, table, row)
     }
 
-    /// Where a committed version stands (invariant 4).
+    /// The address of a committed version (invariant 4).
     fn place_of(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -559,7 +563,7 @@ impl<S: Scheme> Walk<'_, S> {
         let number = u64::from(version.write());
         let (lsn, number) = self.log.chains.find(stamp, number).unwrap_or_else(|| (self.lsn(stamp.0), number));
         if lsn.offset() < self.segments[0].start {
-            // Its overflow block has gone before its commit block.
+            // The version's overflow block has been freed before its commit block.
             return Ok(table.rows.home(row));
         }
         Address::new(Space::Log, lsn, number as usize).map(Some)
@@ -610,7 +614,7 @@ impl<S: Scheme> Walk<'_, S> {
         Ok(to)
     }
 
-    /// Writes the rows of a table that are being moved, and has everybody who looks for them from now on find them there.
+    /// Writes the rows of a table that are being moved, and redirects later lookups to their new places.
     fn write_moved(&mut self, table: &TableStore<StampsOf<S>>) -> Result<()> {
         self.cold.flush().map_err(storage)?;
         let newest = self.store.cold.newest();
@@ -623,7 +627,8 @@ impl<S: Scheme> Walk<'_, S> {
             if !was_stored {
                 rows.set_home(row, to);
             }
-            // A version that the log has is found there, whatever its home is: only this checkpoint refers to that.
+            // A version that is still in the log is found there, whatever its home is: only this checkpoint refers to
+            // the home.
             if was_stored || from.space() == Space::Cold {
                 self.cold.refer(to);
             }

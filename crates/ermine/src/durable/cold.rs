@@ -1,11 +1,12 @@
-//! The cold store: rows that have been moved out of the log, so that its oldest segments can go.
+//! The cold store: rows that have been moved out of the log, so that its oldest segments can be freed.
 //!
-//! Files of blocks in a space of their own, `cold-START` in hexadecimal digits. The first block is a label with the database's
-//! identity. A file is written by one run of the cleaner and never changed; the checkpoint that first refers to it makes it count, and one to which no checkpoint refers is removed.
-//! When most of a file's rows are of no use any more, the next checkpoint moves the rest, and the file goes.
+//! The store consists of files of blocks, `cold-START` in hexadecimal digits, in an address space of their own. The
+//! first block of a file is a label with the database's identity. A file is written by one run of the cleaner and never
+//! changed; the checkpoint that first refers to it makes it count, and a file to which no checkpoint refers is removed.
+//! When most of a file's rows are dead, the next checkpoint moves the live ones, and the file is removed.
 //!
-//! A checkpoint that fails removes its files, but for those in which rows have their home already: these may not be durable. The
-//! next checkpoint makes them so.
+//! A checkpoint that fails removes its files, except those in which rows already have their home: these may not be
+//! durable. The next checkpoint makes them durable.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,19 +38,19 @@ const PREFIX: &str = "cold-";
 const LABEL_BYTES: u64 = (HEADER_BYTES + Identity::BYTES) as u64;
 const _: () = assert!(LABEL_BYTES.is_multiple_of(GRANULE));
 
-/// Bytes of a file, about.
+/// Approximate bytes of a file.
 const FILE_BYTES: u64 = 256 << 20;
 
 /// Bytes between two syncs while a file is written, so that the last one is short (SiloR 3.3.2).
 const SYNC_BYTES: u64 = 32 << 20;
 
-/// What is known of a file.
+/// Description of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ColdFile {
-    /// Where it begins and ends in the space of the cold store.
+    /// Start and end in the space of the cold store.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Rows in it, and those of them that were of use when the last checkpoint looked.
+    /// Rows in the file, and the number of them that were live at the last checkpoint.
     pub(crate) rows: u64,
     pub(crate) live: u64,
 }
@@ -60,12 +61,12 @@ impl ColdFile {
         Extent { base: self.start, start: self.start, end: self.end, segment: 0 }
     }
 
-    /// Whether most of it is of no use.
+    /// Whether most of the rows are dead.
     pub(crate) fn is_waste(&self) -> bool {
         self.live < self.rows.div_ceil(2)
     }
 
-    /// Whether a file can be so: what is known of it may come from a file.
+    /// Whether the description is plausible: it may have been read from a file.
     pub(crate) fn is_sound(&self) -> bool {
         let is_place = |offset: u64| offset.is_multiple_of(GRANULE) && offset <= OFFSET_MAX;
         is_place(self.start) && is_place(self.end) && self.start < self.end
@@ -77,13 +78,13 @@ pub(crate) fn name_of(start: u64) -> String {
     format!("{PREFIX}{start:016x}")
 }
 
-/// Where the file of that name begins, if it is one of the cold store.
+/// The start of the file of that name, if it belongs to the cold store.
 pub(crate) fn start_of(name: &str) -> Option<u64> {
     let start = u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()?;
     (name_of(start) == name).then_some(start)
 }
 
-/// Files by where they begin.
+/// Files by their start.
 type OpenFiles = BTreeMap<u64, (ColdFile, Arc<dyn File>)>;
 
 /// The files of the cold store.
@@ -91,14 +92,14 @@ pub(crate) struct ColdStore {
     directory: Arc<dyn Directory>,
     identity: Identity,
     files: Mutex<OpenFiles>,
-    /// Where those of them begin that are not durable.
+    /// Starts of the files that are not durable.
     unsynced: Mutex<BTreeSet<u64>>,
-    /// Above all files there ever were: no name is used twice, also when its file has still to be removed.
+    /// Above all files that ever existed: no name is used twice, even while its file has still to be removed.
     next: AtomicU64,
 }
 
 impl ColdStore {
-    /// The store with the files that a checkpoint names. `others` are there as well, and on their way out.
+    /// Opens the store with the files that a checkpoint names. `others` exist as well, and are about to be removed.
     pub(crate) fn open(
         directory: Arc<dyn Directory>,
         identity: Identity,
@@ -111,7 +112,8 @@ impl ColdStore {
         });
         let files = opened.collect::<io::Result<BTreeMap<_, _>>>()?;
         let end = files.values().next_back().map_or(GRANULE, |(file, _): &(ColdFile, _)| file.end);
-        // No name twice, whatever is there; but none so far away that addresses do not reach it.
+        // No name is used twice, whatever files exist; but an implausibly distant name must not push the next one
+        // beyond the reach of addresses.
         let others = others.iter().filter_map(|name| start_of(name)).filter(|start| *start < end + (1 << 46));
         let next = others.map(|start| (start + 1).next_multiple_of(GRANULE)).fold(end, u64::max);
         Ok(Self {
@@ -131,7 +133,7 @@ impl ColdStore {
         self.unsynced.lock().expect("no code panics while it holds the files")
     }
 
-    /// Makes durable what a checkpoint left that failed.
+    /// Makes the files that a failed checkpoint left durable.
     pub(crate) fn mend(&self) -> io::Result<()> {
         let left = self.unsynced().clone();
         for start in left {
@@ -150,26 +152,27 @@ impl ColdStore {
         self.files().values().cloned().collect()
     }
 
-    /// Where its space begins, for the addresses into it.
+    /// Start of the store's space, for the addresses into it.
     pub(crate) fn start(&self) -> u64 {
-        // Relaxed: it counts only for who writes. While there is no file nobody else has an address to ask for.
+        // Relaxed: the value matters only to the writer. While there is no file, no other thread has an address to look
+        // up.
         let next = self.next.load(Ordering::Relaxed);
         self.files().keys().next().copied().unwrap_or(next)
     }
 
-    /// The file that has an offset.
+    /// The file that contains an offset.
     pub(crate) fn file_at(&self, offset: u64) -> Option<(ColdFile, Arc<dyn File>)> {
         let files = self.files();
         let (_, found) = files.range(..=offset).next_back()?;
         (offset < found.0.end).then(|| found.clone())
     }
 
-    /// Where the newest file begins.
+    /// Start of the newest file.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.files().keys().next_back().copied()
     }
 
-    /// A checkpoint has counted the rows that are of use in the files that begin there.
+    /// Sets the numbers of live rows that a checkpoint has counted, by the start of each file.
     pub(crate) fn set_live(&self, live: &[(u64, u64)]) {
         let mut files = self.files();
         for (start, rows) in live {
@@ -179,7 +182,7 @@ impl ColdStore {
         }
     }
 
-    /// Lets go of files to which no checkpoint and no address refers any more; gives their names.
+    /// Forgets files to which no checkpoint and no address refers any more; returns their names.
     pub(crate) fn forget(&self, starts: &[u64]) -> Vec<String> {
         let mut files = self.files();
         starts.iter().filter(|start| files.remove(start).is_some()).map(|start| name_of(*start)).collect()
@@ -187,7 +190,7 @@ impl ColdStore {
 
     /// Begins to write new files.
     pub(crate) fn writer(&self) -> ColdWriter<'_> {
-        // Relaxed: one writes at a time.
+        // Relaxed: there is one writer at a time.
         let next = self.next.load(Ordering::Relaxed);
         let (made, referred) = (BTreeSet::new(), BTreeSet::new());
         ColdWriter { store: self, draft: Draft::of_cold_store(), next, current: None, made, referred }
@@ -198,10 +201,10 @@ impl ColdStore {
 pub(crate) struct ColdWriter<'s> {
     store: &'s ColdStore,
     draft: Draft,
-    /// Where the block in the making will be.
+    /// Position of the block in the making.
     next: u64,
     current: Option<Current>,
-    /// Where the files begin that it has made, and those of them to which something in memory refers.
+    /// Starts of the files that this writer has made, and of those to which something in memory refers.
     made: BTreeSet<u64>,
     referred: BTreeSet<u64>,
 }
@@ -213,7 +216,7 @@ struct Current {
 }
 
 impl ColdWriter<'_> {
-    /// Adds a row; gives its address, which can be read once the block it is in has been [written](Self::flush).
+    /// Adds a row; returns its address, which can be read once its block has been [written](Self::flush).
     pub(crate) fn add(
         &mut self,
         table: TableId,
@@ -244,7 +247,7 @@ impl ColdWriter<'_> {
         }
         if self.current.is_none() {
             let name = name_of(self.next);
-            // One that got no block may be there.
+            // A file of this name that got no block may exist.
             if self.store.directory.list()?.contains(&name) {
                 self.store.directory.remove(&name)?;
             }
@@ -272,12 +275,12 @@ impl ColdWriter<'_> {
             current.synced = self.next;
         }
         self.store.unsynced().insert(current.info.start);
-        // At once: the addresses may be asked for.
+        // At once: the addresses may be looked up.
         self.store.files().insert(current.info.start, (current.info, current.file.clone()));
         if self.next - current.info.start >= FILE_BYTES { self.finish() } else { Ok(()) }
     }
 
-    /// Makes everything durable but the names, which are the directory's.
+    /// Makes everything durable except the names, for which the directory is to be synced.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.flush_rest()?;
         let Some(current) = self.current.take() else { return Ok(()) };
@@ -286,21 +289,21 @@ impl ColdWriter<'_> {
         Ok(())
     }
 
-    /// Something in memory refers to an address of a row that has been written.
+    /// Notes that something in memory refers to the address of a row that has been written.
     pub(crate) fn refer(&mut self, address: Address) {
         let at = address.lsn(self.store.start()).offset();
         let file = self.made.range(..=at).next_back();
         self.referred.extend(file);
     }
 
-    /// Removes the files that it has made and to which nothing refers, as far as that can be done.
+    /// Removes the files that this writer has made and to which nothing refers, as far as possible.
     pub(crate) fn abandon(&mut self) {
         self.current = None;
         self.draft.begin();
         for start in std::mem::take(&mut self.made).difference(&self.referred) {
             self.store.forget(&[*start]);
             self.store.unsynced().remove(start);
-            // One that stays is removed with the next opening.
+            // A file that stays is removed when the database is opened next.
             let _ = self.store.directory.remove(&name_of(*start));
         }
     }
@@ -310,14 +313,14 @@ impl ColdWriter<'_> {
     }
 }
 
-/// The identity in the label of a file; `None`: it has none.
+/// The identity in the label of a file; `None`: it has no label.
 pub(super) fn identity_in(file: &dyn File, info: &ColdFile) -> io::Result<Option<Identity>> {
     let first = read_block(file, info.extent(), Lsn::new(info.start, 0))?.ok();
     let label = first.filter(|(header, _)| header.kind == BlockKind::Label);
     Ok(label.and_then(|(header, block)| Identity::read(&block[HEADER_BYTES..header.payload_at() as usize])))
 }
 
-/// A block as it stands in a file at `offset` of a space without segments.
+/// A block as it is stored in a file at `offset` of a space without segments.
 pub(crate) fn whole_block(body: Body<'_>, offset: u64) -> Vec<u8> {
     let mut block = Vec::with_capacity(body.size() as usize);
     block.extend_from_slice(&body.seal().place(body.descriptors, Lsn::new(offset, 0), offset));

@@ -1,4 +1,4 @@
-//! What a checkpoint says, for people: read from a directory that is not open, and nothing changed there.
+//! The contents of a checkpoint, for people: read from a directory that is not open, and without changing it.
 
 use std::{
     path::Path,
@@ -21,17 +21,17 @@ use crate::{
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckpointContents {
-    /// Its file, and how long that is.
+    /// The name of its file.
     pub file: String,
-    /// See `file`.
+    /// The length of its file.
     pub bytes: u64,
-    /// When its walk began, and where the log was then and when the walk ended.
+    /// The moment when its walk began.
     pub moment: SystemTime,
-    /// See `moment`.
+    /// Position of the log when the walk began.
     pub begin_lsn: u64,
-    /// See `moment`.
+    /// Position of the log when the walk ended.
     pub walked_lsn: u64,
-    /// The number of the oldest segment of the log that it needs.
+    /// Sequence number of the oldest segment of the log that the checkpoint needs.
     pub log_sequence: u64,
     /// The files of the cold store.
     pub cold: Vec<ColdContents>,
@@ -49,7 +49,7 @@ pub struct ColdContents {
     pub bytes: u64,
     /// Rows in it.
     pub rows: u64,
-    /// Those of them that are of use.
+    /// Live rows among them.
     pub live: u64,
 }
 
@@ -59,15 +59,15 @@ pub struct ColdContents {
 pub struct SectionContents {
     /// The table.
     pub table: TableId,
-    /// Zero: its keys; otherwise the number of its index.
+    /// Zero: the table's keys; otherwise the number of the index.
     pub index: u16,
-    /// Where in the file.
+    /// Offset of the section in the file.
     pub offset: u64,
-    /// How many.
+    /// Number of keys or entries.
     pub count: u64,
 }
 
-/// A key of a checkpoint, or an entry.
+/// A key of a checkpoint, or an index entry.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeyContents {
@@ -79,11 +79,12 @@ pub struct KeyContents {
     pub key: Vec<u8>,
     /// Its row.
     pub row: u64,
-    /// Where the row's value is, for keys: in the cold store or in the log, and which record of the block.
+    /// For keys, the place of the row's value: in the cold store or in the log, with the record's number in the block.
     pub place: Option<String>,
 }
 
-/// Reads the newest checkpoint of a database, which must not be open; `None`: it has none. Every key is handed to `visit`.
+/// Reads the newest checkpoint of a database, which must not be open; `None`: it has none. Every key is handed to
+/// `visit`.
 pub fn checkpoint_contents(
     path: impl AsRef<Path>,
     visit: Option<&mut dyn FnMut(KeyContents)>,

@@ -1,9 +1,12 @@
-//! Copying files of a database from directory to directory, durably, and so that half a copy is never taken for a database.
+//! Durable copying of a database's files from directory to directory, such that half a copy is never taken for a
+//! database.
 //!
-//! A directory that is being filled has a file [`UNFINISHED`] from its first moment to its last. The marker of the checkpoint
-//! comes when all the rest is durable, and after it the file goes. Recovery refuses a directory that has it.
+//! A directory that is being filled has a file [`UNFINISHED`] from its first moment to its last. The marker of the
+//! checkpoint is made when all the rest is durable, and then [`UNFINISHED`] is removed. Recovery refuses a directory
+//! that has it.
 //!
-//! Copies are of the same database: they carry its identity. Segments get labels of their own, which say where they were cut.
+//! Copies are of the same database: they carry its identity. Segments get labels of their own, which say where they
+//! were cut.
 
 use std::io;
 
@@ -22,27 +25,27 @@ use crate::{
     platform::file::{Directory, File, Open, real},
 };
 
-/// Stands in a directory that is not complete yet.
+/// Name of the file that marks a directory as incomplete.
 pub(crate) const UNFINISHED: &str = "UNFINISHED";
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// How far something is that takes long.
+/// Progress of a long operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current step.
     pub step: &'static str,
-    /// How much of it.
+    /// Bytes done.
     pub done: u64,
-    /// Of how much; zero when that is not known.
+    /// Bytes in total; zero when that is not known.
     pub total: u64,
 }
 
-/// Is told how far a copy is; an error of it ends the copy.
+/// Callback that receives the progress of a copy; if it returns an error, the copy ends.
 pub(crate) type Watch<'a> = dyn FnMut(Progress) -> io::Result<()> + 'a;
 
-/// A directory that is being filled. What stands there is removed again if the filling ends without [`Filling::finish`].
+/// A directory that is being filled. Its files are removed again if the filling ends without [`Filling::finish`].
 pub(super) struct Filling<'a> {
     to: &'a dyn Directory,
     /// Names in the directory, [`UNFINISHED`] first.
@@ -51,14 +54,15 @@ pub(super) struct Filling<'a> {
     pub(super) bytes: u64,
     pub(super) files: u64,
     total: u64,
-    /// What the database says of itself that is copied; `None`: it is one of an earlier program.
+    /// Identity and state to be recorded in the copy; `None`: the source was written by an earlier program.
     said: Option<Said>,
     progress: &'a mut Watch<'a>,
 }
 
 impl Drop for Filling<'_> {
-    /// Removes the files of a copy that has failed: the device may be full of them. [`UNFINISHED`] goes when the others have gone for good,
-    /// so that a part of a copy is never taken for a database. What cannot be removed stays, and the next copy says so.
+    /// Removes the files of a copy that has failed: they may be filling the device. [`UNFINISHED`] is removed when the
+    /// removal of the others is durable, so that a part of a copy is never taken for a database. Files that cannot be
+    /// removed stay, and the next copy reports them.
     fn drop(&mut self) {
         let remove = |name: &str| match self.to.remove(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -86,7 +90,7 @@ impl<'a> Filling<'a> {
         if names.iter().any(|name| name != real::LOCK) {
             return Err(Error::Storage(format!("{path} is not empty: name a new directory")));
         }
-        // What of the log is copied is noted when it is.
+        // The extent of the copied log is noted as the log is copied.
         let said = said.map(|said| Said { newest: 0, durable: 0, ..said });
         let filling = Self { to, made: vec![UNFINISHED.into()], bytes: 0, files: 0, total: 0, said, progress };
         let begun = to.open(UNFINISHED, Open::Create).and_then(|file| file.sync()).and_then(|()| to.sync());
@@ -94,17 +98,17 @@ impl<'a> Filling<'a> {
         Ok(filling)
     }
 
-    /// Tells what comes next.
+    /// Reports the step that begins now.
     pub(super) fn tell(&mut self, step: &'static str) -> io::Result<()> {
         (self.progress)(Progress { step, done: self.bytes, total: self.total })
     }
 
-    /// So many bytes more are to come.
+    /// Adds `bytes` to the expected total.
     pub(super) fn expect(&mut self, bytes: u64) {
         self.total += bytes;
     }
 
-    /// Copies the first `bytes` of a file, all of it where it is shorter, under the name `to`.
+    /// Copies the first `bytes` of a file (all of it if it is shorter) under the name `to`.
     pub(super) fn copy(&mut self, from: &dyn Directory, name: &str, to: &str, bytes: u64) -> io::Result<()> {
         let file = self.copy_unsynced(from, name, to, bytes)?;
         file.sync()
@@ -127,7 +131,7 @@ impl<'a> Filling<'a> {
         Ok(target)
     }
 
-    /// As [`Filling::copy`], with other bytes at its beginning.
+    /// Like [`Filling::copy`], with the bytes at the beginning replaced by `head`.
     pub(super) fn copy_behind(
         &mut self,
         from: &dyn Directory,
@@ -141,14 +145,14 @@ impl<'a> Filling<'a> {
         file.sync()
     }
 
-    /// Makes a file.
+    /// Creates a file.
     pub(super) fn create(&mut self, name: &str) -> io::Result<std::sync::Arc<dyn File>> {
         self.made.push(name.to_owned());
         self.files += 1;
         self.to.open(name, Open::Create)
     }
 
-    /// Copies a segment up to `at`; what is behind is closed for good, where that is not its end.
+    /// Copies a segment up to `at`; if that is not its end, the rest is permanently closed.
     pub(super) fn copy_segment(&mut self, from: &dyn Directory, name: &str, span: &Span, at: u64) -> io::Result<()> {
         let target = crate::log::segment::name_of(span);
         let at = at.min(span.end);
@@ -158,12 +162,13 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    /// What the copy will say of itself; `None`: nothing.
+    /// Identity and state to be recorded in the copy; `None`: nothing is recorded.
     pub(super) fn said(&self) -> Option<Said> {
         self.said
     }
 
-    /// A file of the log has been copied: one more than its number, and up to where the log is durable with it.
+    /// Notes that a file of the log has been copied: its number plus one, and the offset up to which the log is durable
+    /// with it.
     pub(super) fn note(&mut self, newest: u64, durable: u64) {
         if let Some(said) = &mut self.said {
             (said.newest, said.durable) = (said.newest.max(newest), said.durable.max(durable));
@@ -181,12 +186,12 @@ impl<'a> Filling<'a> {
         self.copy(from, &name, &name, image.bytes())
     }
 
-    /// Copies all large values that are not there yet.
+    /// Copies all large values that the target does not have yet.
     pub(super) fn copy_blobs(&mut self, from: &dyn Directory) -> io::Result<()> {
         let there = self.to.list()?;
         for name in from.list()?.into_iter().filter(|name| blobs::parse(name).is_some() && !there.contains(name)) {
             match self.copy(from, &name, &name, u64::MAX) {
-                // Of a transaction that has been rolled back meanwhile.
+                // The value of a transaction that has been rolled back in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 copied => copied?,
             }
@@ -194,7 +199,7 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    /// All is there: makes it a database, once `check` has nothing against it.
+    /// Makes the complete copy a database, provided that `check` passes.
     pub(super) fn finish(mut self, marker: Option<Marker>, check: impl FnOnce() -> Result<()>) -> Result<()> {
         self.complete(marker).map_err(storage)?;
         check()?;
@@ -218,7 +223,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Copies the first `bytes` of a file, or all where it is shorter.
+/// Copies the first `bytes` of a file, or all of it if it is shorter.
 pub(super) fn copy_bytes(
     from: &dyn File,
     to: &dyn File,
@@ -240,8 +245,8 @@ pub(super) fn copy_bytes(
     Ok(())
 }
 
-/// Ends the log at `at`: a skip covers the rest of the segment. Makes the file durable, with a label where the database has an
-/// identity.
+/// Ends the log at `at`: a skip covers the rest of the segment. Makes the file durable, with a label where the database
+/// has an identity.
 pub(super) fn close_segment(file: &dyn File, span: &Span, at: u64, identity: Option<Identity>) -> io::Result<()> {
     if at < span.end && span.end - at >= HEADER_BYTES as u64 {
         let skip = Sealed::skip(span.end - at).place(&[], span.lsn(at), at);

@@ -1,11 +1,13 @@
 //! Reads a segment of the log with all processors: the heads of its commits, which are what recovery needs of them.
 //!
-//! Blocks follow each other, and where one ends only it says. So a segment is read in windows, and each window in pieces, one a
-//! thread: who begins in the middle looks for what begins as a block does. Whether that is one, or bytes of a value that look
-//! like one, shows when the piece before has come to its end.
+//! Blocks follow each other, and only a block itself says where it ends. So a segment is read in windows, and each
+//! window in pieces, one per thread: a thread that starts in the middle seeks bytes that look like the beginning of a
+//! block. Whether they are one, or bytes of a value that look like one, is known when the piece before has reached its
+//! end.
 //!
-//! Invariant: *only what is connected counts*. Blocks are handed out if those before end where they begin. A piece that began
-//! somewhere else is read again, from there. So a window has what reading block by block would have found.
+//! Invariant: *only what is connected counts*. Blocks are handed out if the blocks before them end where they begin. A
+//! piece that began somewhere else is read again, from the right place. So a window has what reading block by block
+//! would have found.
 
 use std::{io, iter, sync::Mutex, thread};
 
@@ -18,17 +20,18 @@ use crate::{
     platform::file::File,
 };
 
-/// How long a piece may be: a part of what is left. Short ones are not worth a thread; but tests have short segments.
+/// Bounds of the length of a piece, which is a share of what is left. Short pieces are not worth a thread; but tests
+/// have short segments.
 const PIECE_BYTES_MIN: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 1 << 20 };
 const PIECE_BYTES_MAX: u64 = 8 << 20;
 
-/// Some blocks that follow each other: how many bytes they have, and of the commits among them header and descriptors.
+/// A run of consecutive blocks: their total bytes, and the header and descriptors of the commits among them.
 #[derive(Default)]
 pub(super) struct Heads {
     bytes: Vec<u8>,
     commits: Vec<Header>,
     pub(super) log_bytes: u64,
-    /// Up to where a block says that the log was durable when it was filled.
+    /// The highest offset up to which a block says that the log was durable when it was filled.
     pub(super) durable: u64,
 }
 
@@ -42,7 +45,7 @@ impl Heads {
         }
     }
 
-    /// The commits, each with the bytes of header and descriptors.
+    /// The commits, each with the bytes of its header and descriptors.
     pub(super) fn commits(&self) -> impl Iterator<Item = (&Header, &[u8])> {
         let mut rest = &self.bytes[..];
         self.commits.iter().map(move |header| {
@@ -56,30 +59,30 @@ impl Heads {
 /// Why there is no further block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
-    /// The segment is at its end.
+    /// The segment ends here.
     End,
-    /// Something else stands there.
+    /// The bytes here are not a valid block.
     Invalid(Invalid),
 }
 
-/// What was read of a segment in one go.
+/// The part of a segment that was read in one go.
 pub(super) struct Window {
     /// In the order of the log.
     pub(super) pieces: Vec<Heads>,
-    /// Where the next block is.
+    /// Position of the next block.
     pub(super) end: u64,
     pub(super) stop: Option<Stop>,
 }
 
 struct Piece {
-    /// Where its first block is.
+    /// Position of the first block.
     first: u64,
     heads: Heads,
     end: u64,
     stop: Option<Stop>,
 }
 
-/// Reads some blocks from `at` on, where one begins, in up to `threads` pieces.
+/// Reads some blocks from `at` on, where a block begins, in up to `threads` pieces.
 pub(super) fn read_window(file: &dyn File, extent: Extent, at: u64, threads: usize) -> io::Result<Window> {
     let left = extent.end - at;
     let bytes = (left / (4 * threads as u64)).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX).next_multiple_of(GRANULE);
@@ -94,7 +97,7 @@ pub(super) fn read_window(file: &dyn File, extent: Extent, at: u64, threads: usi
     let mut window = Window { pieces: Vec::new(), end: at, stop: None };
     for (start, piece) in starts.into_iter().zip(pieces) {
         if window.end >= until(start) && start != at {
-            // A long block covers it, whatever its bytes look like.
+            // A long block covers this piece, whatever its bytes look like.
             continue;
         }
         let piece = match piece? {
@@ -111,7 +114,7 @@ pub(super) fn read_window(file: &dyn File, extent: Extent, at: u64, threads: usi
     Ok(window)
 }
 
-/// Reads the blocks from where the scan is that begin before `until`.
+/// Reads the blocks that begin before `until`, from the position of the scan on.
 fn read_piece(mut scan: Scan<'_>, until: u64) -> io::Result<Piece> {
     let first = scan.at();
     let mut piece = Piece { first, heads: Heads::default(), end: first, stop: None };
@@ -128,7 +131,7 @@ fn read_piece(mut scan: Scan<'_>, until: u64) -> io::Result<Piece> {
     Ok(piece)
 }
 
-/// Does `work` for all, side by side as far as the system has threads for it; gives the results in order.
+/// Applies `work` to all items, in parallel as far as the system has threads for it; returns the results in order.
 pub(super) fn side_by_side<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
     let others = items.len().saturating_sub(1);
     let items = Mutex::new(items.into_iter().enumerate());
@@ -178,7 +181,7 @@ mod tests {
             let mut payload = vec![7; random.usize(..longest)];
             let descriptors = vec![1; random.usize(..100)];
             if random.bool() && payload.len() > 100 {
-                // Blocks of their own places, if they stood by themselves.
+                // Blocks that would be valid at their own places if they stood alone.
                 for inner in (0..payload.len() - 64).step_by(64) {
                     let place = at + (32 + descriptors.len() + inner) as u64;
                     let inner = inner + (place.next_multiple_of(GRANULE) - place) as usize;
@@ -205,7 +208,7 @@ mod tests {
         (file, span, at)
     }
 
-    /// What reading block by block finds.
+    /// The result of reading block by block.
     fn one_by_one(file: &dyn File, span: Span) -> (Vec<Header>, u64, Stop) {
         let (mut scan, mut commits) = (Scan::new(file, span.into(), span.start), Vec::new());
         loop {

@@ -1,15 +1,18 @@
 //! The file of a checkpoint: keys, rows and their addresses, as of about one moment (ERMIA 3.7).
 //!
-//! A file `checkpoint-BEGIN` of blocks: one `Begin`, then for each table its keys and the entries of its indexes, each in
-//! order (but for the keys of a hash index) and cut into blocks, then one `End`. What makes it count is an empty file `marker-BEGIN-END`, which is made when all
-//! the rest is durable and names the place of the `End` block. BEGIN is the place in the log from which it is to be replayed.
+//! A file `checkpoint-BEGIN` of blocks: one begin block, then for each table its keys and the entries of its indexes,
+//! each in order (but for the keys of a hash index) and cut into blocks, then one end block. An empty file
+//! `marker-BEGIN-END` makes the checkpoint count: it is made when all the rest is durable, and names the position of
+//! the end block. BEGIN is the place in the log from which it is to be replayed.
 //!
-//! | block | descriptors | payload |
-//! |---|---|---|
-//! | begin | begin, start of the log, sequence of its first segment, start of the cold store, microseconds since 1970, identity of the database (16 bytes) | |
-//! | keys | table, 0, count | per key: bytes shared with the one before, length of the rest, rest, row, address (8 bytes) |
-//! | entries | table, index, count | per entry: as above, without address |
-//! | end | cold files: count, then start, end, rows, live rows of each; sections: count, then table, index, offset, count of each; where the log was when all had been looked at | |
+//! Contents of the blocks:
+//! - begin: descriptors: begin, start of the log, sequence of its first segment, start of the cold store, microseconds
+//!   since 1970, identity of the database (16 bytes); no payload
+//! - keys: descriptors: table, 0, count; payload, per key: bytes shared with the one before, length of the rest, rest,
+//!   row, address (8 bytes)
+//! - entries: descriptors: table, index, count; payload, per entry: as above, without address
+//! - end: descriptors: count of cold files, then start, end, rows, live rows of each; count of sections, then table,
+//!   index, offset, count of each; position of the log when the walk ended; no payload
 //!
 //! All numbers but the addresses are varints. A section begins with a block of its own; its offset is that block's.
 
@@ -46,7 +49,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// Bytes between two syncs while the file is written.
 const SYNC_BYTES: u64 = 32 << 20;
 
-/// A key or entry on its way.
+/// A key or index entry that is being copied.
 pub(crate) type KeyBytes = SmallVec<[u8; 32]>;
 
 /// The file of the checkpoint that begins at `begin`.
@@ -54,7 +57,7 @@ pub(crate) fn name_of(begin: u64) -> String {
     format!("{PREFIX}{begin:016x}")
 }
 
-/// Where the checkpoint begins whose file has that name.
+/// The beginning of the checkpoint whose file has that name.
 pub(crate) fn begin_of(name: &str) -> Option<u64> {
     let begin = u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()?;
     (name_of(begin) == name).then_some(begin)
@@ -64,7 +67,7 @@ pub(crate) fn begin_of(name: &str) -> Option<u64> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Marker {
     pub(crate) begin: u64,
-    /// Where in the file the end block is.
+    /// Position of the end block in the file.
     pub(crate) end: u64,
 }
 
@@ -80,18 +83,18 @@ impl Marker {
     }
 }
 
-/// What a checkpoint is of.
+/// Header of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     /// The log is replayed from here on.
     pub(crate) begin: u64,
-    /// Where the oldest segment begins that the checkpoint's addresses need, and its sequence number.
+    /// Start and sequence number of the oldest segment that the checkpoint's addresses need.
     pub(crate) log_start: u64,
     pub(crate) log_sequence: u64,
-    /// Where the oldest file of the cold store begins.
+    /// Start of the oldest file of the cold store.
     pub(crate) cold_start: u64,
     pub(crate) micros: u64,
-    /// Of the database; `None`: an earlier program wrote it.
+    /// Identity of the database; `None`: an earlier program wrote the checkpoint.
     pub(crate) identity: Option<Identity>,
 }
 
@@ -100,7 +103,7 @@ pub(crate) struct Head {
 pub(crate) struct Section {
     pub(crate) table: TableId,
     pub(crate) index: u16,
-    /// Where its first block is.
+    /// Position of its first block.
     pub(crate) offset: u64,
     pub(crate) count: u64,
 }
@@ -112,7 +115,7 @@ pub(crate) struct ImageWriter {
     synced: u64,
     sections: Vec<Section>,
     payload: Vec<u8>,
-    /// Keys in `payload`, and the last of them.
+    /// Number of keys in `payload`, and the last of them.
     count: u64,
     last: Vec<u8>,
 }
@@ -120,7 +123,7 @@ pub(crate) struct ImageWriter {
 impl ImageWriter {
     pub(crate) fn create(directory: &dyn Directory, head: &Head) -> io::Result<Self> {
         let name = name_of(head.begin);
-        // One that was not finished may be there. If it got a marker it might count: that goes first, for good.
+        // An unfinished file may exist. If it got a marker it might count: the marker is durably removed first.
         let names = directory.list()?;
         let is_its = |name: &&String| Marker::parse(name).is_some_and(|marker| marker.begin == head.begin);
         for marker in names.iter().filter(is_its) {
@@ -153,14 +156,14 @@ impl ImageWriter {
         Ok(())
     }
 
-    /// What follows is a table's keys, or the entries of one of its indexes.
+    /// Begins a section: a table's keys, or the entries of one of its indexes.
     pub(crate) fn section(&mut self, table: TableId, index: u16) -> io::Result<()> {
         self.flush()?;
         self.sections.push(Section { table, index, offset: self.at, count: 0 });
         Ok(())
     }
 
-    /// Adds a key, above those before; with an address in a section of keys.
+    /// Adds a key greater than those before; with an address in a section of keys.
     pub(crate) fn add(&mut self, key: &[u8], row: RowId, address: Option<Address>) -> io::Result<()> {
         let shared = key.iter().zip(&self.last).take_while(|(one, other)| one == other).count();
         put_number(&mut self.payload, shared as u64);
@@ -196,7 +199,7 @@ impl ImageWriter {
         Ok(())
     }
 
-    /// Writes the end and makes everything durable but the name; gives the place of the end block.
+    /// Writes the end block and makes everything durable but the name; returns the position of the end block.
     pub(crate) fn finish(&mut self, cold: &[ColdFile], walked: u64) -> io::Result<u64> {
         self.flush()?;
         let mut descriptors = Vec::new();
@@ -229,7 +232,7 @@ pub(crate) struct Image {
     pub(crate) head: Head,
     pub(crate) cold: Vec<ColdFile>,
     pub(crate) sections: Vec<Section>,
-    /// Where the log was when everything had been looked at: nothing here is of what came later.
+    /// Position of the log when the walk ended: the checkpoint has nothing that was committed later.
     pub(crate) walked: u64,
     name: String,
     file: Arc<dyn File>,
@@ -269,7 +272,7 @@ impl Image {
         Ok(Self { marker, head, cold, sections, walked, name, file, bytes })
     }
 
-    /// What it has of a table's keys, or of the entries of one of its indexes.
+    /// The section of a table's keys, or of the entries of one of its indexes.
     pub(crate) fn section(&self, table: TableId, index: u16) -> Option<&Section> {
         self.sections.iter().find(|section| section.table == table && section.index == index)
     }
@@ -288,7 +291,7 @@ impl Image {
     }
 }
 
-/// Whether a block may begin there.
+/// Whether a block may begin at this offset.
 fn is_place(offset: u64, end: u64) -> bool {
     offset <= end && offset.is_multiple_of(GRANULE)
 }
@@ -322,7 +325,7 @@ fn read_end(mut descriptors: &[u8]) -> Option<(Vec<ColdFile>, Vec<Section>, u64)
     Some((cold, sections, next()?))
 }
 
-/// How many keys a block has, if it is one of that section.
+/// The number of keys in a block, if it is one of that section.
 fn read_count(mut descriptors: &[u8], section: &Section) -> Option<u64> {
     let table = take_number(&mut descriptors)?;
     let index = take_number(&mut descriptors)?;
@@ -338,7 +341,7 @@ pub(crate) struct Keys<'i> {
     left: u64,
     /// Keys left in the block.
     in_block: u64,
-    /// The payload that is being read, and how far.
+    /// The payload that is being read, and the position in it.
     block: Vec<u8>,
     at: usize,
     last: KeyBytes,
@@ -350,7 +353,7 @@ impl Keys<'_> {
         Error::Corrupt { file: self.image.name.clone(), offset: self.scan.at(), what }
     }
 
-    /// Takes the next block of the section.
+    /// Reads the next block of the section.
     fn load(&mut self) -> Result<()> {
         let kind = if self.section.index == 0 { BlockKind::Keys } else { BlockKind::Entries };
         self.last.clear();

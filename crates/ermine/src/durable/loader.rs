@@ -1,7 +1,7 @@
-//! Reads all rows that are in files only into memory, one file behind the other, while transactions go on.
+//! Reads all rows that are only in files into memory, file by file, while transactions go on.
 //!
-//! It stops where rows may not take more memory, and goes on when there is some: what is not loaded is read when a transaction asks for it,
-//! with the part of the reserve that reads have.
+//! The loader stops when rows may not take more memory, and continues when memory is available: a row that is not
+//! loaded is read when a transaction asks for it, with the part of the reserve that is for reads.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -29,7 +29,7 @@ use crate::{
 };
 
 impl<S: Scheme> Engine<S> {
-    /// Reads what is in files only, until all is in memory or `stop` is set.
+    /// Loads rows that are only in files, until all are in memory or `stop` is set.
     pub(crate) fn load(&self, stop: &AtomicBool) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         let (began, rows) = (Instant::now(), store.unloaded());
@@ -41,7 +41,7 @@ impl<S: Scheme> Engine<S> {
             if store.unloaded() == 0 {
                 break;
             }
-            // One that has been freed since has nothing that is not in memory, or elsewhere.
+            // If a segment has been freed since, its rows are in memory or elsewhere.
             if let Ok(file) = store.segment_files().get(span) {
                 self.load_file(store, Space::Log, &*file, (*span).into(), &mut arena, stop)?;
             }
@@ -64,7 +64,7 @@ impl<S: Scheme> Engine<S> {
         let (participant, nodes) = (self.versions.join_as("loader"), self.nodes.join_as("loader"));
         let mut scan = Scan::new(file, extent, extent.start);
         while !stop.load(Ordering::Relaxed) && store.unloaded() > 0 {
-            // What is no block is for recovery to judge, or for whoever asks for the row.
+            // An invalid block is left to recovery, or to the transaction that asks for the row.
             let Found::Block(header, block) = scan.next().map_err(storage)? else { break };
             if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
                 let mut load = || {
@@ -79,7 +79,7 @@ impl<S: Scheme> Engine<S> {
         Ok(())
     }
 
-    /// Waits a moment for others to delete rows.
+    /// Waits a moment for other threads to delete rows.
     #[cold]
     fn wait_for_memory(&self, store: &Store) {
         if !store.says_unloaded() {
@@ -92,7 +92,7 @@ impl<S: Scheme> Engine<S> {
         thread::park_timeout(Duration::from_millis(100));
     }
 
-    /// Puts the rows of a block into memory for which it is the place. Fails where there is no memory for one.
+    /// Loads the rows of a block whose slots have its address. Fails if there is no memory for one.
     fn load_block(&self, store: &Store, space: Space, header: &Header, block: &[u8], arena: &mut Arena) -> Result<()> {
         let (descriptors, payloads) = block[HEADER_BYTES..].split_at(header.descriptors as usize);
         let (mut number, mut at) = (0, 0);

@@ -1,31 +1,31 @@
-//! What makes a database out of files: recovery, loading, checkpoints.
+//! Makes a database out of files: recovery, loading, checkpoints.
 //!
-//! The log is the database (ERMIA 3.7): a row's newest durable version stands in the log block of the transaction that wrote
-//! it, or in the cold store if the cleaner has moved it there. Recovery therefore restores the indirection arrays, which
-//! then hold addresses, and the indexes; values are read when somebody asks for them, and by a loader in the background.
+//! The log is the database (ERMIA 3.7): a row's newest durable version is stored in the log block of the transaction
+//! that wrote it, or in the cold store if the cleaner has moved it there. Recovery therefore restores the indirection
+//! arrays, which then hold addresses, and the indexes; values are read on demand, and by a loader in the background.
 //!
-//! | file | what |
+//! | module | contents |
 //! |---|---|
-//! | `checkpoint` | copies addresses and keys while transactions go on, moves rows out of what shall go |
+//! | `checkpoint` | copies addresses and keys while transactions go on; moves rows out of files that are to be freed |
 //! | `image` | the file of a checkpoint |
 //! | `cold` | the cold store |
 //! | `blobs` | large values in files of their own |
 //! | `store` | reads a row by its address |
-//! | `loader` | reads all of them, in the background |
+//! | `loader` | reads all rows into memory, in the background |
 //! | `heads` | reads a segment of the log with all processors |
-//! | `replay` | goes through the log behind the checkpoint |
+//! | `replay` | replays the log after the checkpoint |
 //! | `row_set` | sets of row numbers |
-//! | `rebuild` | indexes from what replay and checkpoint know |
-//! | `recovery` | the whole, from the names of files to a database |
-//! | `removal` | takes files away, when nobody needs them |
+//! | `rebuild` | builds indexes from the keys in the log and the checkpoint |
+//! | `recovery` | turns the files of a directory into a database |
+//! | `removal` | removes files that are not needed any more |
 //! | `copy` | copies files so that half a copy is never taken for a database |
 //! | `backup` | a copy of an open database |
 //! | `archive` | segments of the log that have been freed |
 //! | `restore` | a database as of a moment, from a backup and an archive |
-//! | `contents` | what a checkpoint says, for people |
-//! | `parallel` | the other family: files of single-version schemes |
-//! | `upkeep` | what is known of checkpoints from one to the next |
-//! | `verify` | looks at every byte of a database that is not open |
+//! | `contents` | the contents of a checkpoint, for people |
+//! | `parallel` | the same for the files of single-version schemes |
+//! | `upkeep` | state about checkpoints from one to the next |
+//! | `verify` | checks every byte of a database that is not open |
 
 use crate::{
     log::{parallel::pepoch::generation_of, segment},
@@ -55,7 +55,7 @@ pub(crate) mod store;
 pub(crate) mod upkeep;
 pub(crate) mod verify;
 
-/// Whether a file of that name makes its directory one of a database.
+/// Whether a file of that name makes its directory a database's.
 pub(crate) fn is_of_database(name: &str) -> bool {
     name == LOCK
         || segment::span_of(name).is_some()

@@ -1,8 +1,8 @@
-//! Indexes from what the checkpoint and the log say of keys.
+//! Builds indexes from the keys in the checkpoint and the log.
 //!
-//! A checkpoint has keys in order, unless their index has none; the log has the newer ones in no order. Of a row the newest key counts, and of an index
-//! the newest entry of a row; a row that got its key behind the checkpoint has none of what the checkpoint says of it. What
-//! is left is merged and loaded from bottom up.
+//! A checkpoint has keys in order, unless their index has no order; the log has the newer ones in no order. The newest
+//! key of a row counts, and the newest entry of a row in each index; if a row got its key after the checkpoint, the
+//! keys and entries that the checkpoint has for that row do not count. What is left is merged and loaded bottom-up.
 
 use std::{cell::RefCell, iter::Peekable};
 
@@ -22,7 +22,7 @@ use crate::{
 /// The keys of a checkpoint, in order.
 pub(super) type Run<'r> = &'r mut dyn Iterator<Item = Result<(KeyBytes, RowId)>>;
 
-/// The newest note of each row, by key, of rows that are still there; and all rows that have a note.
+/// The newest note of each row that still exists, sorted by key; and all rows that have a note.
 pub(super) fn newest<'n, H: CertifierStamps>(
     array: &ChainArray<H>,
     notes: &'n [Notes],
@@ -32,7 +32,7 @@ pub(super) fn newest<'n, H: CertifierStamps>(
     for notes in notes {
         all.extend(of(notes).into_iter().flatten().map(|note| (*note, notes)));
     }
-    // Stable: within a block the order of records counts, and a block is one thread's.
+    // Stable: within a block the order of records counts, and a block is replayed by one thread.
     all.sort_by_key(|(note, _)| (note.row, note.offset));
     let mut rows = RowSet::default();
     let mut kept = Vec::new();
@@ -51,7 +51,7 @@ fn is_live<H: CertifierStamps>(array: &ChainArray<H>, row: RowId) -> bool {
     array.slot(row).stored().is_some_and(|address| !address.is_deleted())
 }
 
-/// The primary index of a table, and the rows that got their keys from the log.
+/// Builds the primary index of a table; also returns the rows that got their keys from the log.
 pub(super) fn primary<H: CertifierStamps>(
     array: &ChainArray<H>,
     table: TableId,
@@ -65,7 +65,7 @@ pub(super) fn primary<H: CertifierStamps>(
     Ok((index, renewed))
 }
 
-/// A secondary index of a table.
+/// Builds a secondary index of a table.
 pub(super) fn secondary<H: CertifierStamps>(
     array: &ChainArray<H>,
     table: TableId,
@@ -117,7 +117,7 @@ fn load<H: CertifierStamps>(
     }
 }
 
-/// Takes keys as they come: a checkpoint has those of such an index in the order of the index.
+/// Inserts the keys in the given order: a checkpoint has the keys of an unordered index in the order of the index.
 fn load_unordered(
     kind: IndexKind,
     keys: impl Iterator<Item = (KeyBytes, RowId)>,
@@ -145,7 +145,7 @@ fn too_long(table: TableId, key: &[u8]) -> Error {
     Error::Storage(format!("a key of table {} has {} bytes, more than any", table.0, key.len()))
 }
 
-/// Two ascending runs as one.
+/// Merges two ascending runs into one.
 pub(super) fn merge<K: Ord>(
     mut one: Peekable<impl Iterator<Item = (K, RowId)>>,
     mut two: Peekable<impl Iterator<Item = (K, RowId)>>,

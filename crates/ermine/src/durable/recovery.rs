@@ -1,22 +1,24 @@
-//! From the files of a directory to a database: the same way after a crash and after a clean stop (ERMIA 3.7).
+//! Turns the files of a directory into a database: the same way after a crash and after a clean stop (ERMIA 3.7).
 //!
-//! - Names give the segments of the log; the checkpoint gives addresses and keys as of its beginning.
-//! - The log behind it is replayed, all but its last segment side by side. It ends at its first hole.
-//! - Indexes are built; the catalog's rows say what the tables are. The log then goes on in a new segment.
+//! - File names identify the segments of the log; the checkpoint has addresses and keys as of its beginning.
+//! - The log after it is replayed in parallel, segment by segment. It ends at its first hole.
+//! - Indexes are built; the catalog's rows describe the tables. The log then continues in a new segment.
 //!
 //! Invariants
-//! 1. *Only the tail has holes.* A segment gets its file when everything before it is durable (`log::flusher`). So what a
-//!    crash has torn lies in the last segment; a hole before it, or one that a later block proves to have been durable, is
-//!    damage, and recovery stops with an error instead of cutting off what was acknowledged.
-//! 2. *What was read is durable.* Where only the process died, the device may lag behind what recovery reads; after a sync that
-//!    failed it does so for ever, and the system takes the bytes for written. So what nothing proves to be durable is written
-//!    again and synced before anybody builds on it.
-//! 3. *The cut is made for good.* Before anything new is written the hole is closed with a skip to the end of its segment: what
-//!    is behind the hole never comes back. The skip is written when everything before it is durable, since it says so.
-//! 4. *Recovery changes nothing else* but what the identity file says of the log, so that it can itself be cut short anywhere and
-//!    done again.
-//! 5. *Nothing is another database's*: checkpoint, segments and files of the cold store carry the identity that the file `IDENTITY`
-//!    says. A segment that this file knows of, and blocks up to where it says that the log was durable, are there.
+//! 1. *Only the tail has holes.* A segment gets its file when everything before it is durable (`log::flusher`). So
+//!    anything that a crash has torn lies in the last segment; a hole before it, or a hole that a later block proves to
+//!    have been durable, is damage, and recovery stops with an error instead of cutting off what was acknowledged.
+//! 2. *What was read is durable.* If only the process died, the device may lag behind what recovery reads; after a sync
+//!    that failed it lags permanently, and the system takes the bytes for written. So whatever nothing proves to be
+//!    durable is written again and synced before anything builds on it.
+//! 3. *The cut is permanent.* Before anything new is written the hole is closed with a skip to the end of its segment:
+//!    the bytes after the hole never come back. The skip is written when everything before it is durable, since it says
+//!    so.
+//! 4. *Recovery changes nothing else* but what the identity file says of the log, so that it can itself be interrupted
+//!    anywhere and repeated.
+//! 5. *Nothing is another database's*: checkpoint, segments and files of the cold store carry the identity in the file
+//!    `IDENTITY`. A segment that this file names, and blocks up to the offset where it says that the log was durable,
+//!    exist.
 
 use std::{
     fmt, io,
@@ -63,19 +65,19 @@ use crate::{
     rows::{array::ChainArray, chain::CertifierStamps},
 };
 
-/// What recovery found, and how long it took.
+/// Results of a recovery, and how long it took.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recovery {
     /// Tables, the catalog not counted.
     pub tables: u64,
-    /// Rows that are there.
+    /// Rows that exist.
     pub rows: u64,
     /// Transactions that were replayed.
     pub transactions: u64,
     /// Bytes of log that were replayed.
     pub log_bytes: u64,
-    /// Where the log was cut off, in bytes of log, if it did not end as after a clean stop.
+    /// Where the log was cut off, in bytes of log; `None` if it ended as after a clean stop.
     pub cut_at: Option<u64>,
     /// Time until transactions could begin.
     pub took: Duration,
@@ -93,7 +95,7 @@ impl fmt::Display for Recovery {
     }
 }
 
-/// A table as it came up.
+/// A recovered table.
 pub(crate) struct RecoveredTable<H> {
     pub(crate) entry: TableEntry,
     pub(crate) rows: ChainArray<H>,
@@ -102,46 +104,46 @@ pub(crate) struct RecoveredTable<H> {
     live: u64,
 }
 
-/// A database as it came up.
+/// A recovered database.
 pub(crate) struct Recovered<H> {
     /// In order of their numbers, the catalog first.
     pub(crate) tables: Vec<RecoveredTable<H>>,
     pub(crate) dropped: DroppedTables,
-    /// Of how many of those the log has rows.
+    /// Number of dropped tables of which the log still has rows.
     pub(crate) dropped_behind: usize,
     pub(crate) start: Start,
     pub(crate) store: Store,
     pub(crate) summary: Recovery,
 }
 
-/// How the last segment ends.
+/// The end of the last segment.
 pub(super) struct Tail {
     pub(super) span: Span,
-    /// Where there is no block, if that is not the end.
+    /// Where the first block is missing, if that is not the end.
     pub(super) hole: Option<u64>,
 }
 
-/// What a directory has, by the names of its files.
+/// The contents of a directory, by the names of its files.
 pub(super) struct Found {
     pub(super) image: Option<Image>,
     /// Segments of the log that count, oldest first.
     pub(super) segments: Vec<Span>,
-    /// Files that do not count: of older or unfinished checkpoints, and what they alone need.
+    /// Files that do not count: those of older or unfinished checkpoints, and files that only they need.
     leftovers: Vec<String>,
-    /// What the database says of itself; `None`: it is new, or an earlier program's.
+    /// Contents of the identity file; `None`: the database is new, or an earlier program's.
     pub(super) said: Option<Said>,
-    /// The file of a segment that was being made: nothing was written there.
+    /// The file of a segment that was being created: nothing was written there.
     unborn: Option<String>,
 }
 
 impl Found {
-    /// Where the log is replayed from.
+    /// Position from which the log is replayed.
     pub(super) fn begin(&self) -> u64 {
         self.image.as_ref().map_or(0, |image| image.head.begin)
     }
 }
 
-/// Brings up what a directory holds.
+/// Recovers the database in a directory.
 pub(crate) fn recover<H: CertifierStamps>(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -196,7 +198,7 @@ pub(crate) fn recover<H: CertifierStamps>(
     let blobs = Blobs::open(directory.clone(), &directory.list().map_err(storage)?, end);
     let removals = Removals::new(directory.clone(), files.clone(), Archive::open(options, &**directory, of)?);
     let newest = image.as_ref().map(|image| (image.marker, image.bytes()));
-    // Without one, everything in the log is yet to be in a checkpoint.
+    // Without a checkpoint, everything in the log has still to be checkpointed.
     let checkpoints = Checkpoints::new(newest, begin);
     let store = Store::new(directory.clone(), files, segments.clone(), cold, blobs, checkpoints, removals);
     let (tables, dropped, dropped_behind) = build_tables(arrays, &notes, image.as_ref(), &store, budget, nodes)?;
@@ -226,8 +228,9 @@ pub(crate) fn recover<H: CertifierStamps>(
     Ok(Recovered { tables, dropped, dropped_behind, start, store, summary })
 }
 
-/// Makes sure of the marker of the newest checkpoint where there is an older one: the process before did not come to remove
-/// that, perhaps because it could not make the newer one durable. The older one is whole until then.
+/// Makes the marker of the newest checkpoint durable if an older one exists: the previous process did not get as far as
+/// removing the older one, perhaps because it could not make the newer marker durable. The older checkpoint is whole
+/// until then.
 fn make_marker_sure(directory: &dyn Directory, image: &Image) -> io::Result<()> {
     let name = image.marker.name();
     directory.remove(&name)?;
@@ -235,12 +238,12 @@ fn make_marker_sure(directory: &dyn Directory, image: &Image) -> io::Result<()> 
     directory.sync()
 }
 
-/// The file that says whose the others are.
+/// Opens the file that says to which database the others belong.
 pub(super) fn open_identity(directory: &dyn Directory) -> Result<IdentityFile> {
     IdentityFile::open(directory).map_err(storage)?.ok_or_else(no_identity)
 }
 
-/// What the database of a directory says of itself; `None`: it is new, or an earlier program's.
+/// Contents of the identity file of a directory; `None`: the database is new, or an earlier program's.
 pub(super) fn said_of(directory: &dyn Directory) -> Result<Option<Said>> {
     if !directory.list().map_err(storage)?.iter().any(|name| name == IDENTITY) {
         return Ok(None);
@@ -253,7 +256,7 @@ fn no_identity() -> Error {
     Error::Corrupt { file: IDENTITY.into(), offset: 0, what: what.into() }
 }
 
-/// Sorts the files of a directory by what they are.
+/// Classifies the files of a directory.
 pub(super) fn find(directory: &dyn Directory) -> Result<Found> {
     let names = directory.list().map_err(storage)?;
     if names.iter().any(|name| name == UNFINISHED) {
@@ -265,7 +268,7 @@ pub(super) fn find(directory: &dyn Directory) -> Result<Found> {
     find_copy(directory)
 }
 
-/// As [`find`], also where a copy is complete and does not count yet.
+/// Like [`find`], but accepts a complete copy that does not count yet.
 pub(super) fn find_copy(directory: &dyn Directory) -> Result<Found> {
     let names = directory.list().map_err(storage)?;
     refuse_in_place(directory, &names)?;
@@ -288,19 +291,19 @@ pub(super) fn find_copy(directory: &dyn Directory) -> Result<Found> {
     Ok(found)
 }
 
-/// A file of another database, or of another place.
+/// The error for a file of another database, or of another place.
 fn foreign(directory: &dyn Directory, file: &str, is: impl fmt::Display) -> Error {
     let path = directory.path();
     Error::Storage(format!("{file} in {path} {is}: bring the database's own file back, or restore a backup"))
 }
 
 impl Found {
-    /// Fails where the checkpoint, or a file of the cold store that it names, is another database's.
+    /// Fails if the checkpoint, or a file of the cold store that it names, belongs to another database.
     fn check_image(&self, directory: &dyn Directory) -> Result<()> {
         let Some(image) = &self.image else { return Ok(()) };
         let name = image::name_of(image.head.begin);
         let Some(said) = &self.said else {
-            // An earlier program's database has neither.
+            // An earlier program's database has neither identity.
             return image.head.identity.map_or(Ok(()), |_| Err(no_identity()));
         };
         let is_old = said.unlabelled > 0;
@@ -316,7 +319,7 @@ impl Found {
         }
         for info in &image.cold {
             let name = cold::name_of(info.start);
-            // One that cannot be opened is told by those that need it.
+            // A file that cannot be opened is reported by the code that needs it.
             let Ok(file) = directory.open(&name, Open::Read) else { continue };
             match cold::identity_in(&*file, info).map_err(storage)? {
                 Some(of) if of != said.identity => {
@@ -330,8 +333,8 @@ impl Found {
         Ok(())
     }
 
-    /// Fails where a segment is another database's, another one of this, or was cut, and where the newest is missing. One that was
-    /// being made is left out.
+    /// Fails if a segment belongs to another database, is another segment of this one, or was cut, and if the newest is
+    /// missing. A segment that was being created is left out.
     pub(super) fn check_labels(&mut self, directory: &dyn Directory) -> Result<()> {
         let label_of = |span: &Span| {
             let file = directory.open(&name_of(span), Open::Read).map_err(storage)?;
@@ -360,7 +363,7 @@ impl Found {
             }
         }
         if let Some(unborn) = unborn {
-            // Nothing was written there: the last one, as each is made when the one before it is noted.
+            // Nothing was written there. It is the last segment, as each is created when the one before it is noted.
             self.unborn = self.segments.pop_if(|span| *span == unborn).map(|span| name_of(&span));
         }
         if self.segments.last().map_or(0, |span| span.sequence + 1) < said.newest {
@@ -373,7 +376,7 @@ impl Found {
     }
 }
 
-/// No segment is missing.
+/// Fails if a segment is missing.
 fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> Result<()> {
     let path = directory.path();
     let gap = segments.windows(2).find(|pair| pair[0].sequence + 1 != pair[1].sequence || pair[0].end > pair[1].start);
@@ -395,9 +398,8 @@ fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> 
     Ok(())
 }
 
-/// Replays the whole log behind the checkpoint, with all processors. The last segment ends with the first hole, which no crash can
-/// have left in the others.
-/// Below `durable` there is no hole that a crash has left.
+/// Replays the whole log after the checkpoint, with all processors. The last segment ends with the first hole; a crash
+/// cannot have left a hole in the others, nor below `durable`.
 pub(super) fn replay_all<H: CertifierStamps>(
     replay: &Replay<'_, H>,
     durable: u64,
@@ -434,7 +436,8 @@ pub(super) fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
     Error::Corrupt { file: name_of(span), offset: span.position(at), what }
 }
 
-/// Makes the end of the log durable, and a cut there for good (invariants 2 and 3); leaves the segments that are left.
+/// Makes the end of the log durable, and a cut there permanent (invariants 2 and 3); `segments` keeps the remaining
+/// segments.
 fn close(
     directory: &Arc<dyn Directory>,
     files: &SegmentFiles,
@@ -444,7 +447,7 @@ fn close(
     identity: Option<&IdentityFile>,
 ) -> Result<()> {
     if hole == Some(span.start) {
-        // A segment without a block is as if it had never been.
+        // A segment without a block is treated as if it had never existed.
         segments.pop();
         if let Some(identity) = identity {
             let newest = segments.last();
@@ -468,7 +471,8 @@ fn close(
     }
 }
 
-/// Indexes and names for the arrays that have come up; which tables were dropped, and how many of those have an array.
+/// Builds the tables from the recovered arrays; also returns which tables were dropped, and how many of those have an
+/// array.
 fn build_tables<H: CertifierStamps>(
     arrays: Arrays<H>,
     notes: &[Notes],
@@ -545,7 +549,7 @@ fn no_such_row() -> Error {
     Error::Storage("the checkpoint has a row that no table has: restore a backup".into())
 }
 
-/// Empties the slots of rows that are gone; counts the others.
+/// Empties the slots of deleted rows; returns the number of the others.
 fn settle_rows<H: CertifierStamps>(rows: &ChainArray<H>, used: &[Range<u64>]) -> u64 {
     let mut live = 0;
     for slot in used.iter().cloned().flatten().map(|row| rows.slot(RowId(row))) {
@@ -558,7 +562,7 @@ fn settle_rows<H: CertifierStamps>(rows: &ChainArray<H>, used: &[Range<u64>]) ->
     live
 }
 
-/// What the catalog's rows say.
+/// Reads the catalog from its rows.
 fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) -> Result<Catalog> {
     let read = |address, row| store.read_raw(store.segments(), address, CATALOG, row);
     let rows = read_catalog_with(&catalog.rows, catalog.rows.recovered_rows(), read)?;
@@ -570,7 +574,7 @@ fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) 
     Catalog::of(rows.into_iter().map(|(_, row)| row))
 }
 
-/// The rows of a catalog, with a way to read them; each with its place.
+/// The rows of a catalog, each with its row number, fetched with `read`.
 pub(super) fn read_catalog_with<H: CertifierStamps>(
     array: &ChainArray<H>,
     rows: impl IntoIterator<Item = RowId>,

@@ -1,12 +1,15 @@
-//! Takes away files that are needed no more, and first makes sure that nobody else needs them.
+//! Removes files that are not needed any more, after making sure that neither a backup nor the archive still needs
+//! them.
 //!
 //! Invariants
-//! 1. *Held off.* While a [`Hold`] lives, no file goes: a backup copies what the names say that were there when it took it.
-//! 2. *Archived first.* A segment of the log or a large value goes when the archive has it, if there is an archive. One that
-//!    could not be archived stays, is tried again, and the failure shows in the statistics.
-//! 3. *Markers first.* What an older checkpoint needs goes when its marker is gone for good: a marker that is there is one of
-//!    a whole checkpoint.
-//! 4. *Forgotten is allowed.* What waits here when the process ends is found by its name at the next opening, and goes then.
+//! 1. *Held off.* While a [`Hold`] lives, no file is removed: a backup copies the files that it listed when it took the
+//!    hold.
+//! 2. *Archived first.* A segment of the log or a large value is removed when the archive has it, if there is an
+//!    archive. A file that could not be archived stays and is tried again; the failure shows in the statistics.
+//! 3. *Markers first.* The files that an older checkpoint needs are removed when the removal of its marker is durable:
+//!    a marker that exists belongs to a whole checkpoint.
+//! 4. *Forgetting is allowed.* A file that is still waiting here when the process ends is found by its name when the
+//!    database is opened next, and removed then.
 
 use std::{
     io,
@@ -19,7 +22,7 @@ use crate::{
     platform::file::Directory,
 };
 
-/// What is to go.
+/// Files to be removed.
 pub(crate) struct Removals {
     directory: Arc<dyn Directory>,
     files: Arc<SegmentFiles>,
@@ -31,11 +34,11 @@ pub(crate) struct Removals {
 #[derive(Default)]
 struct Waiting {
     holds: usize,
-    /// In the order in which they shall go.
+    /// In the order of their removal.
     names: Vec<String>,
 }
 
-/// Nothing is removed while it lives.
+/// Prevents all removals while it lives.
 pub(crate) struct Hold<'r>(&'r Removals);
 
 impl Drop for Hold<'_> {
@@ -55,26 +58,27 @@ impl Removals {
         self.waiting.lock().expect("no code panics while it removes files")
     }
 
-    /// Nothing goes from now on. A removal that is on its way is waited for.
+    /// Prevents removals from now on. Waits for a removal that is in progress.
     pub(crate) fn hold(&self) -> Hold<'_> {
         self.waiting().holds += 1;
         Hold(self)
     }
 
-    /// Removes files, now or when they may go. They are needed no more, and their names are not used again.
+    /// Removes files, now or as soon as they may be removed. They are not needed any more, and their names are not used
+    /// again.
     pub(crate) fn remove(&self, names: impl IntoIterator<Item = String>) {
         let mut waiting = self.waiting();
         waiting.names.extend(names);
         self.settle(&mut waiting);
     }
 
-    /// Tries again what failed.
+    /// Tries failed removals again.
     #[cfg(not(shuttle))]
     pub(crate) fn retry(&self) {
         self.settle(&mut self.waiting());
     }
 
-    /// Why something that should go is still there.
+    /// Why a file that should have been removed still exists.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().expect("no code panics while it holds the failure").clone()
     }

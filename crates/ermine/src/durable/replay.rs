@@ -1,10 +1,11 @@
-//! Going through the log behind the checkpoint.
+//! Replays the log after the checkpoint.
 //!
-//! Only the headers count: a record puts its address into its row's slot if what stands there is older, so blocks can be
-//! replayed side by side and in any order. Keys and index entries are noted for `rebuild`.
+//! Only the headers count: a record puts its address into its row's slot if the address there is older, so blocks can
+//! be replayed in parallel and in any order. Keys and index entries are noted for `rebuild`.
 //!
-//! Invariant: slots only rise, by the age of addresses. A commit block names overflow blocks below it; a row that they write
-//! was written by nobody between them and the commit (its writer had it locked), so the age of the overflow block serves.
+//! Invariant: slots only rise, by the age of addresses. A commit block names overflow blocks below it; between them and
+//! the commit no other transaction wrote the rows that they write (their writer had these locked), so the age of the
+//! overflow block serves.
 
 use std::{
     collections::HashMap,
@@ -36,19 +37,19 @@ use crate::{
     rows::{array::ChainArray, chain::CertifierStamps},
 };
 
-/// Indirection arrays as they come up.
+/// Indirection arrays under construction.
 pub(super) struct Arrays<H> {
     arrays: RwLock<Vec<Option<Arc<ChainArray<H>>>>>,
     budget: Arc<Budget>,
 }
 
 impl<H: CertifierStamps> Arrays<H> {
-    /// Arrays that count in `budget`.
+    /// Creates an empty set of arrays, whose memory is charged to `budget`.
     pub(super) fn new(budget: &Arc<Budget>) -> Self {
         Self { arrays: RwLock::new(Vec::new()), budget: budget.clone() }
     }
 
-    /// The array of a table, made when it is first asked for; `None`: no table has that number.
+    /// The array of a table, created on first use; `None`: no table has that number.
     pub(super) fn get(&self, table: TableId) -> Result<Option<Arc<ChainArray<H>>>> {
         if table.0 >= TABLES_MAX {
             return Ok(None);
@@ -69,13 +70,13 @@ impl<H: CertifierStamps> Arrays<H> {
         Ok(known[at].clone())
     }
 
-    /// The tables that have one.
+    /// The tables that have an array.
     pub(super) fn tables(&self) -> Vec<TableId> {
         let arrays = self.arrays.read().expect("no code panics while it holds the arrays");
         (0..).zip(&*arrays).filter(|(_, array)| array.is_some()).map(|(id, _)| TableId(id)).collect()
     }
 
-    /// All of them, by the number of their table.
+    /// All arrays, by the number of their table.
     pub(super) fn into_vec(self) -> Vec<Option<Arc<ChainArray<H>>>> {
         self.arrays.into_inner().expect("no code panics while it holds the arrays")
     }
@@ -85,14 +86,14 @@ impl<H: CertifierStamps> Arrays<H> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyNote {
     pub(super) row: RowId,
-    /// When: the offset of the block.
+    /// Offset of the block: when the row got the key or entry.
     pub(super) offset: u64,
-    /// Where its bytes are, among those of the notes.
+    /// Position of its bytes in those of the notes.
     at: usize,
     length: u32,
 }
 
-/// What one thread has noted.
+/// The notes of one thread.
 #[derive(Default)]
 pub(super) struct Notes {
     bytes: Vec<u8>,
@@ -102,11 +103,11 @@ pub(super) struct Notes {
     pub(super) rows: HashMap<TableId, RowSet>,
     pub(super) transactions: u64,
     pub(super) log_bytes: u64,
-    /// Up to where a block says that the log was durable when it was filled.
+    /// The highest offset up to which a block says that the log was durable when it was filled.
     pub(super) durable: u64,
-    /// How many keys and entries it has noted.
+    /// Number of keys and entries noted.
     noted: usize,
-    /// Bytes of it that the budget knows of.
+    /// Bytes that are charged to the budget.
     counted: u64,
 }
 
@@ -115,7 +116,7 @@ impl Notes {
         &self.bytes[note.at..][..note.length as usize]
     }
 
-    /// Counts what it takes, with what sorting it will.
+    /// Charges the memory of the notes, including what sorting them will take.
     fn count(&mut self, budget: &Budget) -> Result<()> {
         let bytes = (self.bytes.capacity() + self.noted * 3 * size_of::<KeyNote>()) as u64;
         budget.take_for(bytes.saturating_sub(self.counted), Need::Shrink)?;
@@ -123,7 +124,7 @@ impl Notes {
         Ok(())
     }
 
-    /// It is about to be dropped.
+    /// Returns the charged memory to the budget; the notes are about to be dropped.
     pub(super) fn count_back(&self, budget: &Budget) {
         budget.give(self.counted);
     }
@@ -136,21 +137,21 @@ impl Notes {
     }
 }
 
-/// What all threads of a replay share.
+/// State that all threads of a replay share.
 pub(super) struct Replay<'a, H> {
     pub(super) files: &'a SegmentFiles,
     /// Oldest first.
     pub(super) segments: &'a [Span],
     arrays: &'a Arrays<H>,
-    /// What is below is in the checkpoint.
+    /// Everything below is in the checkpoint.
     begin: u64,
     progress: Progress,
 }
 
-/// Tells now and then how far a replay has come.
+/// Logs the progress of a replay from time to time.
 struct Progress {
     began: Instant,
-    /// Full seconds when it was last told.
+    /// Full seconds at the last message.
     told: AtomicU64,
 }
 
@@ -164,22 +165,22 @@ impl Progress {
     }
 }
 
-/// Where a segment's blocks end.
+/// How a segment's blocks end.
 pub(super) enum End {
-    /// As they should.
+    /// At the end of the segment.
     Whole,
-    /// Here, with something that is no block.
+    /// At this offset, where there is no valid block.
     Invalid(u64, Invalid),
 }
 
 impl<'a, H: CertifierStamps> Replay<'a, H> {
-    /// A replay of `segments`, oldest first, from `begin` on.
+    /// Creates a replay of `segments`, oldest first, from `begin` on.
     pub(super) fn new(files: &'a SegmentFiles, segments: &'a [Span], arrays: &'a Arrays<H>, begin: u64) -> Self {
         let progress = Progress { began: Instant::now(), told: AtomicU64::new(0) };
         Self { files, segments, arrays, begin, progress }
     }
 
-    /// Replays what a segment has behind the checkpoint, with a thread for each of `notes`.
+    /// Replays the part of a segment after the checkpoint, with a thread for each of `notes`.
     pub(super) fn segment(&self, span: &Span, notes: &mut [Notes]) -> Result<End> {
         if span.end <= self.begin {
             return Ok(End::Whole);
@@ -215,7 +216,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
 
     fn commit(&self, span: &Span, header: &Header, block: &[u8], notes: &mut Notes) -> Result<()> {
         self.part(header, block, notes)?;
-        // From the last to the first, one in memory at a time: addresses and notes are ordered by where they are.
+        // From the last to the first, one in memory at a time: addresses and notes are ordered by their offsets.
         let (mut before, mut above) = (chained(block, header), header.lsn);
         while let Some(lsn) = before {
             let (header, block) = self.overflow(lsn, above, span, header)?;
@@ -225,7 +226,8 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
         Ok(())
     }
 
-    /// An overflow block of the transaction that committed with `commit`, in front of the one at `above`.
+    /// Reads the overflow block at `lsn`, which precedes the one at `above`, of the transaction that committed with
+    /// `commit`.
     fn overflow(&self, lsn: Lsn, above: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
         let damaged = |span: &Span, at: Lsn, what: String| Error::Corrupt {
             file: name_of(span),
@@ -251,7 +253,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
         })
     }
 
-    /// The records of one block.
+    /// Replays the records of one block.
     fn part(&self, header: &Header, block: &[u8], notes: &mut Notes) -> Result<()> {
         let damaged = |what: &str| {
             let span = self.segments.iter().find(|span| (span.start..span.end).contains(&header.lsn.offset()));
@@ -320,7 +322,7 @@ fn chained(block: &[u8], header: &Header) -> Option<Lsn> {
     })
 }
 
-/// Puts an address into a row's slot, unless a newer one is there.
+/// Puts an address into a row's slot, unless the slot has a newer one.
 pub(super) fn raise<H: CertifierStamps>(array: &ChainArray<H>, row: RowId, address: Address, start: u64) {
     let slot = array.slot(row);
     loop {

@@ -1,16 +1,17 @@
-//! A database as of a moment: a backup, the archived log behind it, and a cut.
+//! Restores a database as of a moment: a backup, the archived log after it, and a cut.
 //!
-//! The order of commits is the order of the log, so a state is a place in it: everything whose block begins at or below the cut
-//! has happened, and nothing else. The cut is made in the copy, for good: the segment ends there with a skip, and no later one is
-//! there.
+//! The order of commits is the order of the log, so a state is a place in the log: everything whose block begins at or
+//! below the cut has happened, and nothing else. The cut is made permanently in the copy: the segment ends there with a
+//! skip, and there is no later segment.
 //!
 //! Invariants
-//! 1. *Not inside the checkpoint.* A checkpoint is fuzzy: it has some of what was committed while its walk went on. So the cut
-//!    must keep everything below the end of the walk, which the checkpoint tells.
-//! 2. *Nothing is skipped.* Segments follow by their sequence numbers, and one that is there in part is the last one. What is
-//!    missing before the cut is an error that names it, and so is a segment that is shorter than its label says, or of another
-//!    database.
-//! 3. *Right before it counts.* The copy is verified; until then, and where something is wrong with it, no program opens it.
+//! 1. *Not inside the checkpoint.* A checkpoint is fuzzy: it has part of what was committed during its walk. So the cut
+//!    must keep everything below the end of the walk, which the checkpoint records.
+//! 2. *Nothing is skipped.* Segments follow each other by sequence number, and a partial one is the last. A part of the
+//!    log that is missing before the cut is an error that names it; so is a segment that is shorter than its label
+//!    says, or of another database.
+//! 3. *Right before it counts.* The copy is verified; until then, and if something is wrong with it, no program opens
+//!    it.
 
 use std::{
     collections::BTreeMap,
@@ -39,43 +40,43 @@ use crate::{
     platform::file::{Directory, Open, real::RealDirectory},
 };
 
-/// Up to where a database is restored.
+/// The point up to which a database is restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// Everything that there is.
+    /// The end of the log.
     End,
-    /// The transactions that committed at this place of the log or before ([`crate::Stamp::as_u64`] of a commit). Of a database of a
-    /// single-version scheme, those of the whole epoch of that stamp and of earlier ones.
+    /// The transactions that committed at this place of the log or before ([`crate::Stamp::as_u64`] of a commit). For a
+    /// database of a single-version scheme, those of the whole epoch of that stamp and of earlier ones.
     Lsn(u64),
-    /// What had been committed at that moment. The log notes the time some hundred times a second while transactions commit, and behind
-    /// the last of them: what was committed in the last hundredth of a second may be missing. Of a process that was killed, what
-    /// came behind its last note has no time.
+    /// The transactions that had committed by that moment. The log notes the time about a hundred times a second while
+    /// transactions commit, and after the last of them: commits of the last hundredth of a second may be missing. If a
+    /// process was killed, its commits after the last note have no time.
     Time(SystemTime),
 }
 
-/// What was restored.
+/// Summary of a restore.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// Where the restored log ends; of a database of a single-version scheme, the first stamp behind the last epoch.
+    /// End of the restored log; for a database of a single-version scheme, the first stamp after the last epoch.
     pub lsn: u64,
-    /// The last moment that it notes.
+    /// The last moment noted in the restored log.
     pub moment: Option<SystemTime>,
-    /// Segments of the log, or files of the parallel log, and how many of them came from the archive.
+    /// Segments of the log, or files of the parallel log.
     pub segments: u64,
-    /// See `segments`.
+    /// How many of them came from the archive.
     pub archived_segments: u64,
     /// Bytes copied.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration of the restore.
     pub took: Duration,
 }
 
-/// Makes a database in the empty directory `target`, as it was at some moment, from a backup ([`crate::Database::backup`]) and
-/// the archived log of the same database ([`crate::Options::archive`]). It is then opened as any other. Without an archive it
-/// goes as far as the backup does.
+/// Restores a database as of some moment into the empty directory `target`, from a backup ([`crate::Database::backup`])
+/// and the archived log of the same database ([`crate::Options::archive`]). The result is opened like any other
+/// database. Without an archive it can be restored only up to the end of the backup.
 ///
-/// What is committed in it belongs to another history from then on: it needs an archive of its own.
+/// Transactions that commit in it belong to another history from then on: it needs an archive of its own.
 pub fn restore(
     backup: impl AsRef<Path>,
     archive: Option<&Path>,
@@ -90,7 +91,7 @@ pub fn restore(
     restore_in(&backup, archive.as_ref(), &target, until, progress)
 }
 
-/// As [`restore`], for any implementation of a directory.
+/// Like [`restore`], for any implementation of a directory.
 #[doc(hidden)]
 pub fn restore_in(
     backup: &Arc<dyn Directory>,
@@ -147,9 +148,9 @@ fn first_needed(found: &super::recovery::Found) -> u64 {
 struct Base {
     /// The log is replayed from here on.
     begin: u64,
-    /// Where the log was when the walk ended.
+    /// Position of the log when the walk ended.
     walked: u64,
-    /// When it began; `None`: there is none, and the log begins with the database.
+    /// When the walk began; `None`: there is no checkpoint, and the log begins with the database.
     moment: Option<SystemTime>,
 }
 
@@ -162,7 +163,7 @@ impl Base {
         })
     }
 
-    /// Whether what the checkpoint has, and nothing of the log behind it, is what was asked for.
+    /// Whether the checkpoint alone, without the log after it, satisfies the request.
     fn is_alone(&self, until: Until) -> bool {
         match until {
             Until::End => true,
@@ -178,26 +179,26 @@ struct Link {
     directory: Arc<dyn Directory>,
     name: String,
     archived: bool,
-    /// All of it is there.
+    /// Whether the copy has all of the segment.
     whole: bool,
 }
 
-/// The segments of a log, one behind the other.
+/// The consecutive segments of a log.
 struct Chain {
     links: Vec<Link>,
-    /// The segment that should come next, where there are later ones.
+    /// The segment that should come next, if there are later ones.
     missing: Option<u64>,
-    /// Where to look for it.
+    /// Where that segment is expected.
     place: String,
 }
 
-/// Where the log is cut.
+/// The place where the log is cut.
 struct Cut {
-    /// Behind the last block that is kept.
+    /// End of the last block that is kept.
     at: u64,
-    /// The same, of those that say something.
+    /// The same, without blocks that only close a segment.
     lsn: u64,
-    /// The last moment below.
+    /// The last moment noted below the cut.
     moment: Option<SystemTime>,
 }
 
@@ -210,7 +211,7 @@ impl Chain {
     ) -> Result<Self> {
         let mut copies: BTreeMap<u64, Vec<Link>> = BTreeMap::new();
         for (at, span) in segments.iter().enumerate() {
-            // The last one was cut off when the backup was made.
+            // The last segment was cut off when the backup was made.
             let whole = at + 1 < segments.len();
             let link = Link { span: *span, directory: backup.clone(), name: name_of(span), archived: false, whole };
             copies.entry(span.sequence).or_default().push(link);
@@ -241,11 +242,11 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Where the log is to be cut.
+    /// Finds the place where the log is to be cut.
     fn cut(&self, base: &Base, until: Until, progress: &mut dyn FnMut(Progress)) -> Result<Cut> {
         let Base { begin, walked, .. } = *base;
         let mut cut = Cut { at: begin, lsn: begin, moment: None };
-        // The first block that is not kept, and the first place that can be restored to, with a moment.
+        // The first block that is not kept, and the moment of the first place that can be restored to.
         let (mut excluded, mut earliest) = (None, base.moment.filter(|_| begin == walked));
         let (mut end, mut moment) = (begin, None);
         let total = self.links.iter().map(|link| link.span.end - link.span.start).sum();
@@ -274,7 +275,7 @@ impl Chain {
                 if is_moment && header.end() >= walked && earliest.is_none() {
                     earliest = moment;
                 }
-                // What closes a segment says nothing.
+                // A block that closes a segment has no content.
                 if header.kind != BlockKind::Skip {
                     end = header.end();
                 }
@@ -300,7 +301,7 @@ impl Chain {
         Ok(cut)
     }
 
-    /// Fails where the log ends before the place that was asked for.
+    /// Fails if the log ends before the requested place.
     fn check_reached(&self, until: Until, excluded: Option<u64>, end: u64, moment: Option<SystemTime>) -> Result<()> {
         let is_reached = match until {
             Until::End => false,
@@ -331,13 +332,15 @@ impl Chain {
         )))
     }
 
-    /// What the copy of the log up to `at` says of itself, which is what the segments' labels and the backup say.
+    /// The identity and extent to be recorded in the copy of the log up to `at`, as the segments' labels and the backup
+    /// have them.
     fn said(&self, found: &recovery::Found, at: u64) -> Result<Option<Said>> {
         let mut said = found.said;
         for link in self.links.iter().take_while(|link| link.span.start < at) {
             let file = link.directory.open(&link.name, Open::Read).map_err(storage)?;
             let Some(label) = Label::read(&*file, &link.span).map_err(storage)? else {
-                // Of an earlier program, or cut; what is missing then has been told where it is needed.
+                // The segment is an earlier program's, or it was cut; then the missing part has been reported where it
+                // is needed.
                 continue;
             };
             let database = said.map_or(label.identity, |said| said.identity);
@@ -358,7 +361,7 @@ impl Chain {
     }
 }
 
-/// The copy of a segment that has most.
+/// The most complete copy of a segment.
 fn best(mut copies: Vec<Link>) -> Result<Link> {
     let span = copies[0].span;
     if let Some(other) = copies.iter().find(|link| link.span != span) {
@@ -382,7 +385,7 @@ fn best(mut copies: Vec<Link>) -> Result<Link> {
     Ok(best.expect("there is a copy").1)
 }
 
-/// Where the last block is that says something.
+/// End of the last block with content.
 fn content_end(link: &Link) -> Result<u64> {
     let file = link.directory.open(&link.name, Open::Read).map_err(storage)?;
     let mut scan = Scan::new(&*file, link.span.into(), link.span.start);

@@ -1,16 +1,16 @@
-//! Sets of row numbers: a bit a row, where there are any.
+//! Sets of row numbers: one bit per row, in pages that exist only where there are rows.
 //!
-//! Row numbers come from files. However they are scattered, a set takes memory for the rows that are in it, and not for the
-//! highest number: 17 KiB at most for one, a bit each where they are dense.
+//! Row numbers come from files. However scattered they are, a set takes memory in proportion to the rows in it, and not
+//! to the highest number: at most 17 KiB for a single row, and one bit per row where they are dense.
 
 use std::ops::Range;
 
 use crate::ids::RowId;
 
-/// Rows of a page, the smallest part.
+/// Rows of a page, the smallest unit.
 const PAGE_ROWS: u64 = 64 * PAGE_WORDS as u64;
 const PAGE_WORDS: usize = 64;
-/// Pages of a part of the next size.
+/// Pages of the next larger unit.
 const PART_PAGES: usize = 1024;
 
 type Page = [u64; PAGE_WORDS];
@@ -20,7 +20,7 @@ type Part = [Option<Box<Page>>; PART_PAGES];
 #[derive(Default)]
 pub(super) struct RowSet(Vec<Option<Box<Part>>>);
 
-/// Where a row is: the part, its page, the word in it, the bit.
+/// Position of a row: the part, its page, the word in it, the bit.
 fn place(row: RowId) -> (usize, usize, usize, u64) {
     let page = (row.0 / PAGE_ROWS) as usize;
     (page / PART_PAGES, page % PART_PAGES, (row.0 % PAGE_ROWS / 64) as usize, 1 << (row.0 % 64))
@@ -42,7 +42,7 @@ impl RowSet {
         page.is_some_and(|page| page[word] & bit != 0)
     }
 
-    /// Above all of them.
+    /// The highest row number in the set plus one; 0 if the set is empty.
     pub(super) fn above(&self) -> u64 {
         let Some(Some(part)) = self.0.last() else { return 0 };
         let used =
@@ -52,7 +52,7 @@ impl RowSet {
         ((self.0.len() - 1) * PART_PAGES + page) as u64 * PAGE_ROWS + word as u64 * 64 + bits
     }
 
-    /// Stretches of row numbers, in ascending order, outside of which there are no rows of the sets.
+    /// Ranges of row numbers, in ascending order, outside of which the sets have no rows.
     pub(super) fn stretches<'a>(sets: impl Iterator<Item = &'a Self>) -> Vec<Range<u64>> {
         let mut pages: Vec<u64> = Vec::new();
         for set in sets {

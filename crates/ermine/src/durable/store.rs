@@ -39,33 +39,33 @@ use crate::{
     table::TableStore,
 };
 
-/// An error of an operation on files, in words.
+/// Converts an error of a file operation.
 pub(crate) fn storage(error: io::Error) -> Error {
     if is_full(&error) { Error::DiskFull(error.to_string()) } else { Error::Storage(error.to_string()) }
 }
 
 /// A record of a row as it was read.
 pub(crate) struct StoredRecord {
-    /// When it was committed.
+    /// The commit stamp.
     pub(crate) stamp: Stamp,
     pub(crate) value: Payload,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a database has in files besides the log's end.
+/// The files of a database except the end of the log.
 pub(crate) struct Store {
     pub(crate) directory: Arc<dyn Directory>,
     files: Arc<SegmentFiles>,
-    /// The segments in which rows may be that are in files only, oldest first: those that were there when the database was
+    /// The segments that may have rows that are only in files, oldest first: those that existed when the database was
     /// opened.
     segments: Vec<Span>,
     pub(crate) cold: ColdStore,
     pub(crate) blobs: Blobs,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) removals: Removals,
-    /// Rows that are in files only.
+    /// Number of rows that are only in files.
     unloaded: AtomicU64,
-    /// It has been said that some of them stay there.
+    /// Set when a message has reported that some of these rows stay in files.
     said_unloaded: AtomicBool,
 }
 
@@ -97,27 +97,27 @@ impl Store {
         &self.files
     }
 
-    /// The segments that were there when the database was opened.
+    /// The segments that existed when the database was opened.
     pub(crate) fn segments(&self) -> &[Span] {
         &self.segments
     }
 
-    /// Where addresses into the log are counted from.
+    /// The offset from which addresses into the log are counted.
     pub(crate) fn log_start(&self) -> u64 {
         self.segments.first().map_or(0, |span| span.start)
     }
 
-    /// Rows that are in files only.
+    /// Number of rows that are only in files.
     pub(crate) fn unloaded(&self) -> u64 {
         self.unloaded.load(Ordering::Relaxed)
     }
 
-    /// So many rows went with a table without having been read.
+    /// Subtracts rows that were dropped with a table without having been read.
     pub(crate) fn forget_unloaded(&self, rows: u64) {
         self.unloaded.fetch_sub(rows, Ordering::Relaxed);
     }
 
-    /// Whether it has been said that rows stay in files; it is from now on.
+    /// Whether a message has reported that rows stay in files; from now on one has.
     pub(crate) fn says_unloaded(&self) -> bool {
         self.said_unloaded.swap(true, Ordering::Relaxed)
     }
@@ -126,7 +126,7 @@ impl Store {
         self.unloaded.store(rows, Ordering::Relaxed);
     }
 
-    /// Reads the record at `address`, which must be of that row, and stands in one of `segments` if it is in the log.
+    /// Reads the record at `address`, which must belong to that row; if it is in the log, it lies in one of `segments`.
     pub(crate) fn read_raw(
         &self,
         segments: &[Span],
@@ -172,7 +172,8 @@ impl Store {
         value.flatten().map(Cow::Owned).ok_or_else(damaged)
     }
 
-    /// Brings a row's newest version into memory, if it is in a file only and there is memory for that `need`. The caller is in the epoch of operations.
+    /// Reads a row's newest version into memory if it is only in a file and there is memory for that `need`. The caller
+    /// is in the epoch of operations.
     pub(crate) fn bring_in<H: CertifierStamps>(
         &self,
         table: &TableStore<H>,
@@ -189,7 +190,7 @@ impl Store {
         Ok(())
     }
 
-    /// Puts what has been read from `address` in its place, unless somebody else was faster.
+    /// Installs the value that was read from `address`, unless another thread was faster.
     pub(crate) fn install<H: CertifierStamps>(
         &self,
         rows: &ChainArray<H>,
@@ -210,7 +211,7 @@ impl Store {
     }
 }
 
-/// Reads the record at an address, which must be of that row.
+/// Reads the record at an address, which must belong to that row.
 pub(super) fn read_row(
     file: &dyn File,
     name: &str,

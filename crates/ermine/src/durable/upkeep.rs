@@ -1,4 +1,4 @@
-//! What is known of checkpoints from one to the next, whatever they are made of.
+//! State about checkpoints from one to the next, shared by both families of schemes.
 
 use std::sync::{
     Mutex,
@@ -13,35 +13,36 @@ use crate::{
     error::{Error, Result},
 };
 
-/// How often checkpoints were made, how the last attempt ended, and whether they may still be gentle.
+/// How many checkpoints were made, how the last attempt ended, and whether the current one may still be gentle.
 #[derive(Default)]
 pub(crate) struct Upkeep {
     hurry: AtomicBool,
     made: AtomicU64,
     failure: Mutex<Option<String>>,
-    /// When another one may be tried.
+    /// Earliest time of the next attempt.
     #[cfg(not(shuttle))]
     next: Mutex<Option<Instant>>,
 }
 
 impl Upkeep {
-    /// Whoever makes one need not be gentle any more.
+    /// Asks the thread that makes a checkpoint to hurry.
     pub(crate) fn hurry(&self) {
         self.hurry.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits for the one that is being made.
+    /// Whether a caller waits for the checkpoint that is being made.
     pub(crate) fn is_hurried(&self) -> bool {
         self.hurry.load(Ordering::Relaxed)
     }
 
-    /// One has been made.
+    /// Counts a checkpoint that has been made.
     pub(crate) fn count(&self) {
         self.made.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Makes one that is due, or wanted for the room that it frees, some time after the last one: after a failure as long as that took, so that
-    /// attempts do not keep the device busy. A failure for want of room is no error: the next attempt comes soon.
+    /// Makes a checkpoint that is due, or wanted for the room that it frees, after a pause since the last one. After a
+    /// failure the pause is at least as long as the failed attempt took, so that attempts do not keep the device busy.
+    /// A failure for lack of room is no error: the next attempt comes soon.
     #[cfg(not(shuttle))]
     pub(crate) fn try_one(
         &self,
@@ -49,7 +50,7 @@ impl Upkeep {
         frees_room: bool,
         make: impl FnOnce() -> Result<CheckpointReport>,
     ) -> Result<()> {
-        /// From one to the next, at least.
+        /// Shortest pause between checkpoints.
         const PAUSE: Duration = Duration::from_millis(250);
         let next = || self.next.lock().expect("no code panics while it holds the time");
         if !(is_due || frees_room) || next().is_some_and(|next| next > Instant::now()) {
@@ -72,7 +73,7 @@ impl Upkeep {
         }
     }
 
-    /// How many have been made, and why the last one failed, if it did.
+    /// The number of checkpoints made, and why the last one failed, if it did.
     pub(crate) fn statistics(&self) -> (u64, Option<String>) {
         let failure = self.failure.lock().expect("no code panics while it holds the failure").clone();
         (self.made.load(Ordering::Relaxed), failure)

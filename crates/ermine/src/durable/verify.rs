@@ -1,16 +1,18 @@
-//! Looks at every byte of a database that is not open, and changes nothing.
+//! Checks every byte of a database that is not open, and changes nothing.
 //!
-//! 1. The checkpoint is read, and the log behind it is replayed as recovery does, but into arrays of its own, so that afterwards
-//!    is known which address each row has now, and which one it has in the checkpoint.
-//! 2. All files are read from beginning to end: every block must be right; every record that is where a row's address says is
-//!    ticked off. An address that is not ticked off points to nothing.
-//! 3. Keys are held against rows: every row has one key, every key one row, and each entry of a secondary index ends with the key
-//!    of its row; each row has one entry in each. Which entry it should have, only the application knows.
+//! 1. The checkpoint is read, and the log after it is replayed as in recovery, but into separate arrays, so that
+//!    afterwards the address of each row is known, both the current one and the one in the checkpoint.
+//! 2. All files are read from beginning to end: every block must be valid; every record that lies where a row's address
+//!    says is ticked off. An address that is not ticked off points to nothing.
+//! 3. Keys are compared with rows: every row has one key, every key one row, and each entry of a secondary index ends
+//!    with the key of its row; each row has one entry in each index. Which entry it should have, only the application
+//!    knows.
 //!
-//! This is for databases whose rows have versions; those of single-version schemes are handed to [`super::parallel::verify`].
+//! This is for databases whose rows have versions; those of single-version schemes are handed to
+//! [`super::parallel::verify`].
 //!
-//! A log ends where its blocks end; what was not durable when a machine stopped may be torn there, and that is no damage
-//! ([`Verification::torn`]). Everything else is a [`Finding`].
+//! A log ends where its blocks end; bytes that were not durable when a machine stopped may be torn there, and that is
+//! no damage ([`Verification::torn`]). Everything else is a [`Finding`].
 
 use std::{
     collections::HashMap,
@@ -53,39 +55,40 @@ use crate::{
     scheme::{StampsOf, ssn::SiSsn},
 };
 
-/// The header of versions plays no role here.
+/// Any type of stamps will do: versions play no role here.
 type Stamps = StampsOf<SiSsn>;
 
-/// Findings that are told one by one.
+/// Maximum number of findings that are listed.
 const FINDINGS_MAX: usize = 1000;
 
-/// Something that is wrong.
+/// A defect in a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The file, or empty where it is about rows.
+    /// The file; empty if the finding is about rows.
     pub file: String,
-    /// Where in the file, in bytes.
+    /// Position in the file, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// Description of the defect.
     pub what: String,
 }
 
-/// What was found.
+/// Results of a verification.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verification {
-    /// What is wrong; of more than a thousand the first.
+    /// The findings; if there are more than a thousand, the first ones.
     pub findings: Vec<Finding>,
-    /// All that is wrong.
+    /// Number of all findings.
     pub wrong: u64,
-    /// Where the log ends with what is no block, and would be cut by the next opening, which is as it should be after a crash.
+    /// Where the log ends with bytes that are not a valid block. Opening the database would cut them off; this is
+    /// normal after a crash.
     pub torn: Option<Finding>,
-    /// What could not be looked at because of what is wrong.
+    /// Parts that could not be checked because of the findings.
     pub not_checked: Vec<String>,
     /// Tables, the catalog not counted.
     pub tables: u64,
-    /// Rows of them.
+    /// Rows in these tables.
     pub rows: u64,
     /// Entries of secondary indexes.
     pub entries: u64,
@@ -97,14 +100,14 @@ pub struct Verification {
     pub log_records: u64,
     /// The epoch up to which a parallel log counts.
     pub persistent_epoch: Option<u64>,
-    /// Bytes read, of every file.
+    /// Bytes read, in all files.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration of the verification.
     pub took: Duration,
 }
 
 impl Verification {
-    /// Whether nothing is wrong.
+    /// Whether there are no findings.
     pub fn is_right(&self) -> bool {
         self.wrong == 0
     }
@@ -119,7 +122,7 @@ impl Verification {
     pub(super) fn tell_error(&mut self, error: Error) {
         match error {
             Error::Corrupt { file, offset, what } => {
-                // The same place may be met by the replay and by the scan.
+                // The replay and the scan may both report the same place.
                 if self.findings.iter().all(|known| (&known.file, known.offset) != (&file, offset)) {
                     self.tell(&file, offset, what);
                 }
@@ -129,15 +132,16 @@ impl Verification {
     }
 }
 
-/// Verifies the database in a directory, which must not be open. Of the options the log directories count. An error: it cannot be looked
-/// at, because it is open, because it is none, or because the device fails.
+/// Verifies the database in a directory, which must not be open. Of the options only the log directories matter.
+/// Returns an error if the database cannot be checked: because it is open, because there is none, or because the device
+/// fails.
 pub fn verify(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Verification> {
     let directory = RealDirectory::open(path.as_ref()).map_err(storage)?;
     let _lock = directory.lock_to_look().map_err(storage)?;
     verify_in(&(Arc::new(directory) as Arc<dyn Directory>), options, progress)
 }
 
-/// As [`verify`], for any implementation of a directory that nobody uses meanwhile.
+/// Like [`verify`], for any implementation of a directory that is not in use meanwhile.
 #[doc(hidden)]
 pub fn verify_in(
     directory: &Arc<dyn Directory>,
@@ -189,7 +193,7 @@ fn verify_files(
     }
 }
 
-/// Fails where something is wrong with a copy that is complete but does not count yet.
+/// Fails if something is wrong with a copy that is complete but does not count yet.
 pub(super) fn verify_copy(directory: &Arc<dyn Directory>) -> Result<()> {
     let mut verification = Verification::default();
     verify_files(directory, find_copy(&**directory), &mut verification, &mut |_| ())?;
@@ -202,7 +206,7 @@ pub(super) fn verify_copy(directory: &Arc<dyn Directory>) -> Result<()> {
     })
 }
 
-/// Which addresses have been ticked off.
+/// Addresses that have been ticked off.
 #[derive(Default)]
 struct Ticks {
     now: RowSet,
@@ -212,22 +216,23 @@ struct Ticks {
 /// The last segment of a log, and where its blocks end.
 type LogEnd = (Span, u64);
 
-/// One run.
+/// One run of the verification.
 struct Check<'v> {
     directory: &'v Arc<dyn Directory>,
     found: &'v Files,
     files: SegmentFiles,
-    /// What each row's address is, and was in the checkpoint.
+    /// The address of each row, now and in the checkpoint.
     now: Arrays<Stamps>,
     checkpoint: Arrays<Stamps>,
     ticks: HashMap<TableId, Ticks>,
-    /// Further addresses of rows that have several keys in the checkpoint, as long as they have not been ticked off.
+    /// Further addresses of rows that have several keys in the checkpoint, until they have been ticked off.
     further: HashMap<Address, (TableId, RowId)>,
-    /// Above the rows of each table.
+    /// For each table, the highest row number plus one.
     counts: HashMap<TableId, u64>,
-    /// A row of each section of the checkpoint whose keys are not in order. Known here before the kinds of the indexes are.
+    /// For each section of the checkpoint whose keys are not in order, a row that is out of order. Noted because the
+    /// kinds of the indexes are not known yet when the checkpoint is read.
     unordered: HashMap<(TableId, u16), RowId>,
-    /// The tables' names by their rows of the catalog.
+    /// The tables' names by their rows in the catalog.
     names: HashMap<RowId, String>,
     verification: &'v mut Verification,
     progress: &'v mut dyn FnMut(Progress),
@@ -287,7 +292,7 @@ impl<'v> Check<'v> {
         }
     }
 
-    /// Reads all of the checkpoint; says whether it is right.
+    /// Reads the whole checkpoint; returns whether it is valid.
     fn read_image(&mut self) -> Result<bool> {
         let Some(image) = &self.found.image else { return Ok(true) };
         let before = self.verification.wrong;
@@ -313,7 +318,7 @@ impl<'v> Check<'v> {
                 }
             }
         }
-        // The keys' blocks are right; what stands between them and the end, too?
+        // The keys' blocks are valid; what about the bytes between them and the end?
         let extent = Extent { base: 0, start: 0, end: image.bytes(), segment: 0 };
         let name = image::name_of(image.marker.begin);
         let file = self.directory.open(&name, Open::Read).map_err(storage)?;
@@ -340,8 +345,8 @@ impl<'v> Check<'v> {
             self.tell_row(table, row, "the checkpoint has it, and no table can have such a row");
             return Ok(());
         };
-        // A row that was deleted and used again while the checkpoint was made has two keys there. The log has the newer one; where
-        // it does not, `check_table` tells.
+        // A row that was deleted and reused while the checkpoint was made has two keys there. The log has the newer
+        // one; if it does not, `check_table` reports that.
         self.count(table, row.0 + 1);
         let older = checkpoint.slot(row).stored();
         raise(&checkpoint, row, address, self.start());
@@ -362,8 +367,8 @@ impl<'v> Check<'v> {
         self.counts.get(&table).copied().unwrap_or(0)
     }
 
-    /// Replays the log; gives what it has of keys, unless it is damaged, and the place where it ends, if that is not the end of a
-    /// segment.
+    /// Replays the log; returns its keys, unless it is damaged, and the place where it ends, if that is not the end of
+    /// a segment.
     fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<LogEnd>)> {
         let segments = &self.found.segments[..];
         let replay = Replay::new(&self.files, segments, &self.now, self.found.begin());
@@ -383,7 +388,7 @@ impl<'v> Check<'v> {
         }
     }
 
-    /// Reads the files of log and cold store from beginning to end.
+    /// Reads the files of the log and the cold store from beginning to end.
     fn read_files(&mut self, end: Option<LogEnd>) -> Result<()> {
         for info in self.cold() {
             let name = cold::name_of(info.start);
@@ -501,7 +506,7 @@ impl<'v> Check<'v> {
         Ok(())
     }
 
-    /// A row's value is in a file of its own.
+    /// Checks a row's value in a file of its own.
     fn check_blob(&mut self, name: &str, place: u64, owner: blobs::Owner, reference: &[u8]) -> Result<()> {
         let Some(of) = BlobRef::from_bytes(reference) else {
             let what = format!("the reference to the value of {} is damaged", row_name(owner.0, owner.1));
@@ -518,7 +523,7 @@ impl<'v> Check<'v> {
         Ok(())
     }
 
-    /// Every address must have been ticked off.
+    /// Reports every address that has not been ticked off.
     fn check_ticks(&mut self, replayed: bool) -> Result<()> {
         for (address, (table, row)) in std::mem::take(&mut self.further) {
             let what = format!("{}: an address in the checkpoint points to no record of it", row_name(table, row));
@@ -548,7 +553,7 @@ impl<'v> Check<'v> {
         Ok(())
     }
 
-    /// The file that an address is in, as far as there is one.
+    /// The file that contains an address, if there is one.
     fn file_of(&self, address: Address) -> String {
         match address.space() {
             Space::Log => {
@@ -564,7 +569,7 @@ impl<'v> Check<'v> {
         }
     }
 
-    /// Where in that file.
+    /// The address's position in that file.
     fn place_of(&self, address: Address) -> u64 {
         match address.space() {
             Space::Log => {
@@ -584,7 +589,7 @@ impl<'v> Check<'v> {
         self.verification.tell("", 0, format!("{}: {what}", row_name(table, row)));
     }
 
-    /// Holds keys and entries against rows.
+    /// Compares keys and entries with rows.
     fn check_tables(&mut self, notes: &[Notes]) -> Result<()> {
         let catalog = self.catalog().and_then(|rows| {
             self.names = rows.iter().map(|(place, row)| (*place, row.key().to_owned())).collect();
@@ -645,7 +650,7 @@ impl<'v> Check<'v> {
             self.verification.rows += live;
         }
         let (fresh, renewed) = rebuild::newest(&array, notes, |notes| notes.keys.get(&id));
-        // Only secondary indexes ask for the keys of rows.
+        // The keys of rows are needed only for secondary indexes.
         let mut keys = (!entry.indexes.is_empty()).then(RowKeys::default);
         let mut with_key = RowSet::default();
         let mut last: Option<image::KeyBytes> = None;
@@ -733,14 +738,14 @@ impl RowKeys {
     }
 }
 
-/// The keys or entries that a checkpoint has. They have been read before without an error.
+/// The keys or entries of a section of the checkpoint. They have been read before without an error.
 fn keys_of(image: Option<&Image>, table: TableId, index: u16) -> impl Iterator<Item = (image::KeyBytes, RowId)> {
     let section = image.and_then(|image| Some((image, image.section(table, index)?)));
     let keys = section.into_iter().flat_map(|(image, section)| image.keys(section));
     keys.map_while(|key| key.ok().map(|(key, row, _)| (key, row)))
 }
 
-/// The keys of a section in order, as most sections have them.
+/// The keys of a section in order; most sections have them in order already.
 fn in_order<'k>(
     keys: impl Iterator<Item = (image::KeyBytes, RowId)> + 'k,
     kind: IndexKind,

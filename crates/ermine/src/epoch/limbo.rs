@@ -1,13 +1,13 @@
-//! What is unreachable but may still be looked at: queues in order of retirement.
+//! Queues, in order of retirement, of objects that are unreachable but may still be in use.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use super::{Epoch, EpochManager};
 
-/// A FIFO of things that wait for the epoch of their retirement to close.
+/// A FIFO of objects that wait for the epoch of their retirement to close.
 ///
-/// For owners with garbage of their own kind; not shared, so a worker keeps one beside its participant.
+/// For owners with garbage of their own kind; not shared, so a worker has one besides its participant.
 pub(crate) struct Limbo<T> {
     queue: VecDeque<(Epoch, T)>,
 }
@@ -17,18 +17,18 @@ impl<T> Limbo<T> {
         Self { queue: VecDeque::new() }
     }
 
-    /// Retires what the caller made unreachable before the call.
+    /// Retires an object that the caller made unreachable before the call.
     pub(crate) fn push(&mut self, epochs: &EpochManager, item: T) {
         self.queue.push_back((epochs.retirement_epoch(), item));
     }
 
-    /// Retires many for the price of one fence.
+    /// Retires many objects for the price of one fence.
     pub(crate) fn push_all(&mut self, epochs: &EpochManager, items: impl IntoIterator<Item = T>) {
         let epoch = epochs.retirement_epoch();
         self.queue.extend(items.into_iter().map(|item| (epoch, item)));
     }
 
-    /// The oldest, when nobody can be looking at it any longer.
+    /// Removes and returns the oldest object, when no participant can access it any longer.
     pub(crate) fn pop_closed(&mut self, epochs: &EpochManager) -> Option<T> {
         let &(epoch, _) = self.queue.front()?;
         if !epochs.is_closed(epoch) {
@@ -41,7 +41,7 @@ impl<T> Limbo<T> {
         self.queue.len()
     }
 
-    /// Takes all out, closed or not.
+    /// Removes all objects, closed or not.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.queue.drain(..).map(|(_, item)| item)
     }
@@ -63,10 +63,11 @@ impl Deferred {
         Self { pointer, drop }
     }
 
-    /// Runs the destructor; gives the bytes that it freed. Only for who took it out of its queue closed, or owns the manager alone.
+    /// Runs the destructor; returns the number of bytes that it freed. Only for a caller that took it closed out of its
+    /// queue, or that owns the manager alone.
     pub(super) fn run(self) -> usize {
-        // SAFETY: invariant 3 of the module: nobody can reach the object any longer, and `self` is used up, so this is
-        // its only destruction, as `Guard::retire` asks.
+        // SAFETY: invariant 3 of the module: no thread can reach the object any longer, and `self` is consumed, so this
+        // is its only destruction, as `Guard::retire` requires.
         unsafe { (self.drop)(self.pointer) }
     }
 }

@@ -23,7 +23,7 @@ struct Object {
     content: loom::cell::UnsafeCell<u64>,
 }
 
-// SAFETY: loom checks the accesses; that they are ordered is what the models prove.
+// SAFETY: loom checks the accesses; the models prove that they are ordered.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -45,7 +45,7 @@ impl Shared {
         Arc::new(Self { linked: AtomicU64::new(1), object })
     }
 
-    /// Looks the object up, and at it if it is there. Only inside.
+    /// Looks the object up, and reads it if it is found. Only inside.
     fn read(&self) {
         if self.linked.load(Ordering::Acquire) == 1 {
             // SAFETY: loom fails the model when this read is concurrent with the destructor.
@@ -57,7 +57,7 @@ impl Shared {
     /// Makes the object unreachable and retires it. Relaxed: the epochs need no help from the unlinking store.
     fn unlink(&self, guard: &Guard<'_>) {
         self.linked.store(0, Ordering::Relaxed);
-        // SAFETY: it cannot be found any longer; nobody else retires it.
+        // SAFETY: the object cannot be found any longer; no other code retires it.
         unsafe { guard.retire(NonNull::from(&self.object).cast(), free) };
     }
 }
@@ -69,7 +69,7 @@ fn advance_and_reclaim(participant: &Participant, advances: usize) {
     participant.reclaim(usize::MAX);
 }
 
-/// One looks, another unlinks, retires, advances and reclaims.
+/// One thread reads; another unlinks, retires, advances and reclaims.
 #[test]
 fn loom_reclaim_waits_for_who_is_inside() {
     loom::model(|| {
@@ -88,7 +88,7 @@ fn loom_reclaim_waits_for_who_is_inside() {
     });
 }
 
-/// A third moves the epochs, so that the reader may enter a later one than the writer's tag.
+/// The reader advances the epochs itself, so that it may enter a later one than the writer's tag.
 #[test]
 fn loom_the_tag_is_not_too_old() {
     loom::model(|| {
@@ -97,7 +97,7 @@ fn loom_the_tag_is_not_too_old() {
         let reading = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
-                // Enters what it has opened itself.
+                // Enters the epoch that it has opened itself.
                 let _ = reader.epochs().advance();
                 let _guard = reader.enter();
                 shared.read();
@@ -109,7 +109,7 @@ fn loom_the_tag_is_not_too_old() {
     });
 }
 
-/// A reader that moves on at a quiescent point finds nothing that was freed meanwhile, and holds nothing back.
+/// A reader that moves on at a quiescent point finds no object that was freed meanwhile, and holds no epoch back.
 #[test]
 fn loom_quiescing_is_leaving_and_entering() {
     loom::model(|| {
@@ -131,10 +131,10 @@ fn loom_quiescing_is_leaving_and_entering() {
     });
 }
 
-/// Who reclaims did not advance: another saw the reader leave, or must not have missed that it entered.
+/// The reclaiming thread did not advance: another thread saw the reader leave, or must not have missed that it entered.
 #[test]
 fn loom_reclaiming_after_the_advances_of_another() {
-    // Three threads: three involuntary switches at most, which keep all that a broken ordering needs.
+    // Three threads: at most three involuntary switches, which are enough to expose a broken ordering.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -161,7 +161,7 @@ fn loom_reclaiming_after_the_advances_of_another() {
     });
 }
 
-/// A reader joins at any time, maybe in the seat of one who leaves meanwhile.
+/// A reader joins at any time, maybe in the seat of a participant that leaves meanwhile.
 #[test]
 fn loom_a_new_participant_is_not_missed() {
     loom::model(|| {

@@ -1,36 +1,39 @@
-//! Three-phase epochs: when may something be reused that others may still be looking at? (ERMIA 3.3)
+//! Three-phase epochs, which determine when an object may be reused that other threads may still be reading
+//! (ERMIA 3.3).
 //!
-//! An [`EpochManager`] is one time scale. Whoever looks at what it protects does so *inside*, between entering and
-//! leaving as a [`Participant`]; what became unreachable is *retired* and reused when its epoch has closed.
+//! An [`EpochManager`] is one time scale. A thread that accesses the objects that it protects does so *inside*, between
+//! entering and leaving as a [`Participant`]; objects that became unreachable are *retired* and reused when their epoch
+//! has closed.
 //!
 //! ```text
 //!   epoch     E - 1          E           E + 1
 //!   phase     closed      closing        open
-//!             nobody      busy, or a     arrivals
-//!             is here     straggler
+//!             nothing     busy, or a     arrivals
+//!             inside      straggler
 //! ```
 //!
-//! Opening E + 1 makes E closing and closes E - 1. Only those still in E - 1 stand in the way: stragglers, which did not
-//! leave for a whole epoch. Who is merely busy is in E and is ignored; with two phases instead of three every busy
-//! participant would be taken for a straggler.
+//! Opening E + 1 makes E closing and closes E - 1. Only participants that are still in E - 1 prevent it: stragglers,
+//! which did not leave for a whole epoch. A participant that is merely busy is in E and is ignored; with two phases
+//! instead of three every busy participant would be taken for a straggler.
 //!
 //! Invariants:
 //! 1. *A participant inside holds the epoch back.* While its announced epoch is `a`, the current epoch is at most
-//!    `a + 1`, or its announcement came late: then whatever it reads inside is at least as new as the advance that
-//!    missed it. (The fence after the announcement against the fence before the walk in `advance`.)
-//! 2. *The tag is not too old.* [`EpochManager::retirement_epoch`] is at least every epoch that a participant who saw
+//!    `a + 1`, or its announcement came late: then every value that it reads inside is at least as new as the advance
+//!    that missed it. (The fence after the announcement against the fence before the walk in `advance`.)
+//! 2. *The tag is not too old.* [`EpochManager::retirement_epoch`] is at least every epoch that a participant that saw
 //!    the object can have announced. (Its fence, after the object became unreachable, against the fence after the
-//!    announcement: who entered a later epoch than the tag finds the object gone.)
-//! 3. *Closed means gone.* When `is_closed(tag)`, everybody who was inside at `tag` or earlier has left, and what they
-//!    did there happened before the `true`. (The release of the announcement word, acquired by the walk; the release
-//!    of the advance, acquired by `is_closed`.)
-//! 4. Entering, leaving and retiring write the participant's own word and private state only; nobody ever waits.
+//!    announcement: a participant that entered a later epoch than the tag finds the object gone.)
+//! 3. *Closed means gone.* When `is_closed(tag)`, every participant that was inside at `tag` or earlier has left, and
+//!    its accesses there happened before the `true`. (The release of the announcement word, acquired by the walk; the
+//!    release of the advance, acquired by `is_closed`.)
+//! 4. Entering, leaving and retiring write the participant's own word and private state only; no participant ever
+//!    waits.
 //!
 //! An announcement may be older than the current epoch from the start (the participant slept between reading and
-//! storing). That only holds later epochs back until it leaves.
+//! storing). That only holds later epochs back until the participant leaves.
 //!
-//! Who may call: everybody. Three managers live in a database: versions and rows (transactions), memory (index nodes),
-//! TIDs ([`crate::txn::table`]).
+//! Callers: any thread. A database has three managers: versions and rows (transactions), memory (index nodes), TIDs
+//! ([`crate::txn::table`]).
 
 mod limbo;
 #[cfg(all(test, loom))]
@@ -54,7 +57,8 @@ use limbo::Deferred;
 pub(crate) struct Epoch(u64);
 
 impl Epoch {
-    /// What the first participants enter. Two above zero, which is the announcement of nobody.
+    /// The epoch that the first participants enter. Two above zero, which announces that a seat's participant is
+    /// outside.
     const FIRST: Self = Self(2);
 
     fn next(self) -> Self {
@@ -75,9 +79,9 @@ pub(crate) struct Straggler {
     pub(crate) scale: &'static str,
     /// Number of the participant in its manager.
     pub(crate) participant: usize,
-    /// Who that is, as given to [`EpochManager::join_as`].
+    /// The participant's label, as given to [`EpochManager::join_as`].
     pub(crate) label: String,
-    /// The epoch it is in.
+    /// The epoch that the participant is in.
     pub(crate) since: Epoch,
 }
 
@@ -90,7 +94,7 @@ impl fmt::Display for Straggler {
 /// The shared part of a participant. Padded: its owner writes it at every entry, and only advancing reads it.
 #[repr(align(128))]
 struct Seat {
-    /// The epoch the participant is in, 0 outside.
+    /// The epoch that the participant is in, 0 outside.
     announced: AtomicU64,
     /// 1 while a [`Participant`] owns the seat.
     taken: AtomicU64,
@@ -98,47 +102,47 @@ struct Seat {
     label: Mutex<String>,
 }
 
-/// One time scale: its current epoch and all who take part.
+/// One time scale: its current epoch and all participants.
 #[repr(align(128))]
 pub(crate) struct EpochManager {
-    /// Read by everybody, written at each advance: alone on its cache line.
+    /// Read by all participants, written at each advance: alone on its cache line.
     current: AtomicU64,
     shelf: Shelf,
 }
 
-/// The seldom used parts of a manager, away from the line that everybody reads.
+/// The seldom used parts of a manager, away from the line that all participants read.
 #[repr(align(128))]
 struct Shelf {
     scale: &'static str,
     seats: AppendList<Arc<Seat>>,
-    /// What participants had retired when they were dropped.
+    /// Objects that participants had retired when they were dropped.
     orphans: Mutex<Limbo<Deferred>>,
-    /// Length of `orphans`, so that nobody takes the lock for nothing.
+    /// Length of `orphans`, so that no thread takes the lock in vain.
     orphaned: AtomicU64,
-    /// What the participants have allocated for each other counts there.
+    /// The budget that counts the memory allocated for objects shared by the participants.
     budget: Arc<Budget>,
 }
 
 impl EpochManager {
-    /// A time scale with nobody in it. The name appears in straggler reports.
+    /// Creates a time scale without participants. The name appears in straggler reports.
     pub(crate) fn new(scale: &'static str) -> Arc<Self> {
         Self::counted_by(scale, Arc::new(Budget::unlimited()))
     }
 
-    /// As [`EpochManager::new`], for participants that allocate memory of a database.
+    /// Works as [`EpochManager::new`], for participants that allocate memory of a database.
     pub(crate) fn counted_by(scale: &'static str, budget: Arc<Budget>) -> Arc<Self> {
         let (seats, orphans) = (AppendList::new(), Mutex::new(Limbo::new()));
         let shelf = Shelf { scale, seats, orphans, orphaned: AtomicU64::new(0), budget };
         Arc::new(Self { current: AtomicU64::new(Epoch::FIRST.0), shelf })
     }
 
-    /// A new participant, outside. Not for the hot path.
+    /// Creates a participant, outside. Not for the hot path.
     #[cfg(test)]
     pub(crate) fn join(self: &Arc<Self>) -> Participant {
         self.join_as("unnamed")
     }
 
-    /// A new participant that straggler reports call `label`.
+    /// Creates a participant that straggler reports call `label`.
     pub(crate) fn join_as(self: &Arc<Self>, label: &str) -> Participant {
         let mut free = None;
         self.shelf.seats.visit(|seat| {
@@ -163,26 +167,27 @@ impl EpochManager {
         added.expect("push_with calls its closure once")
     }
 
-    /// The open epoch. To tag what became unreachable use [`retirement_epoch`](Self::retirement_epoch).
+    /// Returns the open epoch. To tag objects that became unreachable use [`retirement_epoch`](Self::retirement_epoch).
     pub(crate) fn current(&self) -> Epoch {
-        // Acquire pairs with the advance that opened it: what made its predecessors close happened before.
+        // Acquire pairs with the advance that opened it: the events that closed its predecessors happened before.
         Epoch(self.current.load(Ordering::Acquire))
     }
 
-    /// The tag for what the calling thread made unreachable before this call (invariant 2). One fence: for many objects
-    /// call it once.
+    /// Returns the tag for objects that the calling thread made unreachable before this call (invariant 2). One fence:
+    /// for many objects call it once.
     pub(crate) fn retirement_epoch(&self) -> Epoch {
-        // Pairs with the fence of `enter`: who enters a later epoch than the one read here finds the object gone.
+        // Pairs with the fence of `enter`: a participant that enters a later epoch than the one read here finds the
+        // object gone.
         fence(Ordering::SeqCst);
         Epoch(self.current.load(Ordering::Relaxed))
     }
 
-    /// True when nobody can hold any longer what was retired in `epoch` (invariant 3).
+    /// Returns true when no participant can hold any object any longer that was retired in `epoch` (invariant 3).
     pub(crate) fn is_closed(&self, epoch: Epoch) -> bool {
         self.current() >= epoch.next().next()
     }
 
-    /// Opens the next epoch, or names those who hold the closing one back. Allocates only to name them.
+    /// Opens the next epoch, or returns the participants that hold the closing one back. Allocates only to name them.
     pub(crate) fn try_advance(&self) -> Result<Epoch, Vec<Straggler>> {
         let mut stragglers = Vec::new();
         let advanced = self.advance_unless(|seat, since| {
@@ -193,21 +198,22 @@ impl EpochManager {
         advanced.ok_or(stragglers)
     }
 
-    /// As [`try_advance`](Self::try_advance) for who does not want the names: stops at the first straggler.
+    /// Works as [`try_advance`](Self::try_advance) for a caller that does not need the names: stops at the first
+    /// straggler.
     pub(crate) fn advance(&self) -> Option<Epoch> {
         self.advance_unless(|_, _| false)
     }
 
-    /// Opens the next epoch when nobody is in the one before the current. Hands each that is to `straggler`, which says
-    /// whether to look for more.
+    /// Opens the next epoch when no participant is in the one before the current. Otherwise passes each straggler to
+    /// `straggler`, which returns whether to look for more.
     fn advance_unless(&self, mut straggler: impl FnMut(&Seat, Epoch) -> bool) -> Option<Epoch> {
         let current = self.current();
-        // Pairs with the fence of `enter`: an announcement this walk misses comes from a participant who sees all that
-        // happened before the walk (invariant 1). Also orders the walk after the read of `current`.
+        // Pairs with the fence of `enter`: an announcement that this walk misses comes from a participant that sees
+        // everything that happened before the walk (invariant 1). Also orders the walk after the read of `current`.
         fence(Ordering::SeqCst);
         let mut clear = true;
         self.shelf.seats.visit(|seat| {
-            // Acquire pairs with the releases of leaving and announcing: what the participant did before is over.
+            // Acquire pairs with the releases of leaving and announcing: the participant's earlier accesses are over.
             let announced = Epoch(seat.announced.load(Ordering::Acquire));
             if announced == Epoch(0) || announced >= current {
                 return true;
@@ -218,15 +224,16 @@ impl EpochManager {
         if !clear {
             return None;
         }
-        // Release pairs with the acquire of `current`: who finds the epoch closed is after all that the walk acquired.
+        // Release pairs with the acquire of `current`: a thread that finds the epoch closed comes after everything that
+        // the walk acquired.
         match self.current.compare_exchange(current.0, current.next().0, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => Some(current.next()),
-            // Another has advanced meanwhile: all the caller wanted.
+            // Another thread has advanced meanwhile: that is all the caller wanted.
             Err(newer) => Some(Epoch(newer)),
         }
     }
 
-    /// Runs up to `at_most` destructors of closed epochs whose participants are gone.
+    /// Runs up to `at_most` destructors of closed epochs whose participants were dropped.
     pub(crate) fn reclaim_orphans(&self, at_most: usize) -> usize {
         // Relaxed: a hint; the lock orders the queue itself.
         if self.shelf.orphaned.load(Ordering::Relaxed) == 0 {
@@ -244,7 +251,7 @@ impl EpochManager {
         reclaimed
     }
 
-    /// Takes over what a participant had retired.
+    /// Takes over the objects that a participant had retired.
     fn adopt(&self, retired: &mut Limbo<Deferred>) {
         if retired.len() == 0 {
             return;
@@ -257,7 +264,7 @@ impl EpochManager {
 
 impl Drop for EpochManager {
     fn drop(&mut self) {
-        // Every participant holds the manager alive: there is none, and nothing retired can be seen.
+        // Every participant keeps the manager alive: there is none, and no retired object can be reached.
         let orphans = self.shelf.orphans.get_mut().expect("no code under this lock panics");
         for deferred in orphans.drain() {
             deferred.run();

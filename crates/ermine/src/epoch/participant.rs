@@ -1,4 +1,4 @@
-//! Taking part in an epoch: entering, leaving, quiescing, retiring.
+//! Participation in an epoch: entering, leaving, quiescing, retiring.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -9,14 +9,14 @@ use super::{EpochManager, Limbo, Seat};
 use crate::platform::budget::CHUNK_BYTES;
 use crate::sync::{Ordering, fence};
 
-/// One who takes part in a time scale. Belongs to a worker and moves between threads with it; not shared.
+/// A participant in a time scale. Belongs to a worker and moves between threads with it; not shared.
 pub(crate) struct Participant {
     epochs: Arc<EpochManager>,
     seat: Arc<Seat>,
-    /// How many entries are not left yet.
+    /// Number of entries that have not been left yet.
     depth: Cell<u32>,
     retired: RefCell<Limbo<Deferred>>,
-    /// Bytes that were allocated, less those that were freed, and that the budget does not know of.
+    /// Bytes that were allocated, less those that were freed, and that the budget has not counted yet.
     uncounted: Cell<i64>,
 }
 
@@ -25,7 +25,7 @@ impl Participant {
         Self { epochs, seat, depth: Cell::new(0), retired: RefCell::new(Limbo::new()), uncounted: Cell::new(0) }
     }
 
-    /// Enters until the guard is dropped. Nests.
+    /// Enters until the guard is dropped. Entries may nest.
     pub(crate) fn enter(&self) -> Guard<'_> {
         self.pin();
         Guard { participant: self }
@@ -42,8 +42,8 @@ impl Participant {
         }
     }
 
-    /// As [`pin`](Self::pin), but the caller issues `fence(SeqCst)` itself before it looks at anything: one fence then
-    /// serves several time scales.
+    /// Works as [`pin`](Self::pin), but the caller issues `fence(SeqCst)` itself before its first access: one fence
+    /// then serves several time scales.
     pub(crate) fn pin_unfenced(&self) {
         let depth = self.depth.get();
         self.depth.set(depth + 1);
@@ -52,7 +52,7 @@ impl Participant {
         }
     }
 
-    /// Leaves what one [`pin`](Self::pin) or [`pin_unfenced`](Self::pin_unfenced) entered.
+    /// Leaves the entry of one [`pin`](Self::pin) or [`pin_unfenced`](Self::pin_unfenced).
     pub(crate) fn unpin(&self) {
         let depth = self.depth.get();
         debug_assert!(depth > 0, "left more often than entered");
@@ -63,9 +63,9 @@ impl Participant {
         }
     }
 
-    /// A conditional quiescent point: moves to the current epoch if that is a newer one. Only for who is pinned and holds
-    /// no reference found inside; with guards besides the pin nothing happens. Costs a read of a seldom written line
-    /// when there is no newer epoch. True when it moved.
+    /// A conditional quiescent point: moves to the current epoch if that is a newer one. Only for a participant that is
+    /// pinned and holds no reference found inside; with guards besides the pin nothing happens. Costs a read of a
+    /// seldom written line when there is no newer epoch. Returns true when the participant moved.
     pub(crate) fn quiesce(&self) -> bool {
         // Relaxed: only this participant writes its word, and a current epoch read late is read next time.
         let announced = self.seat.announced.load(Ordering::Relaxed);
@@ -78,8 +78,8 @@ impl Participant {
         true
     }
 
-    /// Runs up to `at_most` destructors of closed epochs: first what this participant retired, then what those left
-    /// behind that are gone.
+    /// Runs up to `at_most` destructors of closed epochs: first those that this participant retired, then those left
+    /// behind by dropped participants.
     pub(crate) fn reclaim(&self, at_most: usize) -> usize {
         let mut reclaimed = 0;
         while reclaimed < at_most {
@@ -101,13 +101,13 @@ impl Participant {
         }
     }
 
-    /// Tells the budget what it does not know of.
+    /// Reports the uncounted bytes to the budget.
     #[cold]
     fn settle(&self) {
         self.epochs.shelf.budget.settle(self.uncounted.take());
     }
 
-    /// How many retired objects wait for their epoch to close.
+    /// Returns the number of retired objects that wait for their epoch to close.
     #[cfg(test)]
     pub(crate) fn retired(&self) -> usize {
         self.retired.borrow().len()
@@ -125,7 +125,7 @@ impl Participant {
     fn announce(&self) {
         // Relaxed: an old value is safe, it only holds epochs back.
         let current = self.epochs.current.load(Ordering::Relaxed);
-        // Release pairs with the acquire of the walk, which may see this entry in place of the leaving before it.
+        // Release pairs with the acquire of the walk, which may see this entry in place of the previous leaving.
         self.seat.announced.store(current, Ordering::Release);
     }
 }
@@ -147,16 +147,17 @@ pub(crate) struct Guard<'p> {
 }
 
 impl Guard<'_> {
-    /// Counts bytes that were allocated for what the participants of this time scale share.
+    /// Counts bytes that were allocated for objects that the participants of this time scale share.
     #[inline]
     pub(crate) fn allocated(&self, bytes: usize) {
         self.participant.count(bytes as i64);
     }
 
-    /// Has `drop(pointer)` called when nobody can be looking at the object any longer; it says how many bytes it frees.
+    /// Calls `drop(pointer)` later, when no participant can access the object any longer; `drop` returns the number of
+    /// bytes that it frees.
     ///
     /// # Safety
-    /// - The object is unreachable: who enters after this call cannot find it.
+    /// - The object is unreachable: a participant that enters after this call cannot find it.
     /// - `drop(pointer)` is sound on any thread once no reference to the object is left, and is called nowhere else.
     pub(crate) unsafe fn retire(&self, pointer: NonNull<u8>, drop: unsafe fn(NonNull<u8>) -> usize) {
         // SAFETY: the caller's promise is the same.

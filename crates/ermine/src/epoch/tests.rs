@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Counts its own destructions.
+/// An object that counts its own destructions.
 struct Counted {
     drops: Arc<AtomicUsize>,
 }
@@ -22,7 +22,7 @@ fn retire_counted(guard: &Guard<'_>, drops: &Arc<AtomicUsize>) {
     }
     let counted = Box::new(Counted { drops: Arc::clone(drops) });
     let pointer = NonNull::from(Box::leak(counted)).cast();
-    // SAFETY: nobody else has the pointer, and `count` is sound on any thread.
+    // SAFETY: no other code has the pointer, and `count` is sound on any thread.
     unsafe { guard.retire(pointer, count) };
 }
 
@@ -147,8 +147,8 @@ fn limbo_is_in_order_of_retirement() {
     assert_eq!(limbo.pop_closed(&epochs), Some('c'));
 }
 
-/// More threads than cores exchange boxes through one cell, read what they find there and reclaim. A box freed too early
-/// is one whose mark is gone (and a use after free for the sanitizer).
+/// More threads than cores exchange boxes through one cell, read the boxes that they find there and reclaim. A box
+/// freed too early is one whose mark is gone (and a use after free for the sanitizer).
 #[test]
 fn nobody_meets_a_reclaimed_object() {
     const ALIVE: usize = 0x5eed;

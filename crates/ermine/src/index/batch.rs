@@ -1,19 +1,19 @@
-//! The entries of one leaf that a scan hands out.
+//! The entries of one leaf that a scan returns.
 
 use super::key::{HEAD, Word};
 use crate::ids::RowId;
 
-/// Rows and keys, packed; used over and over, so that scans do not allocate.
+/// Rows and keys, packed; reused, so that scans do not allocate.
 #[derive(Default)]
 pub(crate) struct Batch {
     rows: Vec<RowId>,
-    /// Where each key ends in `bytes`.
+    /// The end of each key in `bytes`.
     ends: Vec<u32>,
-    /// Longer than what is used: keys are copied eight bytes at a time, whatever their length.
+    /// Longer than the used part: keys are copied eight bytes at a time, whatever their length.
     bytes: Vec<u8>,
 }
 
-/// What an entry has in the node itself.
+/// The part of an entry that is in the node itself.
 pub(super) struct Short<'n> {
     pub(super) prefix: &'n [u8],
     /// The same, left-aligned, if it has no more bytes than a word.
@@ -39,12 +39,12 @@ impl Batch {
         &self.bytes[self.key_span(index)]
     }
 
-    /// All keys, one behind the other.
+    /// Returns all keys, one after the other.
     pub(crate) fn key_bytes(&self) -> &[u8] {
         &self.bytes[..self.used()]
     }
 
-    /// Where a key stands in [`Batch::key_bytes`].
+    /// Returns the position of a key in [`Batch::key_bytes`].
     pub(crate) fn key_span(&self, index: usize) -> std::ops::Range<usize> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         start as usize..self.ends[index] as usize
@@ -70,7 +70,7 @@ impl Batch {
         let start = self.used();
         let at = start + short.prefix.len();
         self.reserve(at + 2 * HEAD);
-        // Whole words, which need no call to copy; what is too much of them is overwritten by what comes next.
+        // Whole words, which need no call to copy; the surplus bytes are overwritten by the next entry.
         if short.prefix.len() <= HEAD {
             self.bytes[start..start + HEAD].copy_from_slice(&short.prefix_word.to_be_bytes());
         } else {

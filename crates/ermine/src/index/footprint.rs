@@ -1,8 +1,8 @@
-//! What an index takes of memory.
+//! Memory usage of an index.
 
 use std::ops::AddAssign;
 
-/// Counts of what is in the index; not of one moment if others write meanwhile.
+/// Counts of an index's content; not of one moment if other threads write meanwhile.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Footprint {
     pub(crate) entries: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Footprint {
 }
 
 impl Footprint {
-    /// All bytes, without what the allocator adds.
+    /// Returns all bytes, without the allocator's overhead.
     pub(crate) fn bytes(&self) -> usize {
         self.node_bytes + self.long_key_bytes
     }

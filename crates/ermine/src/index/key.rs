@@ -1,9 +1,9 @@
-//! Keys as pairs of machine words: a head of eight bytes, and a word that says how long the key is or where it is.
+//! Keys as pairs of machine words: a head of eight bytes, and a word with the length of the key or a pointer to it.
 //!
-//! A node cuts off the prefix that its keys share; of what is left, the *rest*, the first eight bytes make the head,
-//! zero-padded and read big-endian, so that comparing integers compares bytes. The [`Word`] beside it holds in its upper
-//! four bits the *extent*: how many bytes the rest has, or that it has more than eight. The padding makes `"ab"` and
-//! `"ab\0"` equal in the head; the extent tells them apart, and orders them.
+//! A node cuts off the prefix that its keys share; of the remaining bytes, the *rest*, the first eight make the head,
+//! zero-padded and read big-endian, so that comparing integers compares bytes. The [`Word`] beside it holds in its
+//! upper four bits the *extent*: how many bytes the rest has, or that it has more than eight. The padding makes `"ab"`
+//! and `"ab\0"` equal in the head; the extent distinguishes and orders them.
 //!
 //! ```text
 //!  extent 0..=8   | the row (in a leaf)                    the head is the whole rest
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A [`LongKey`] is immutable from birth to death: whoever has got a pointer to it from a node that is still what it
-//!    was, under a guard, may read it.
+//! 1. A [`LongKey`] is immutable during its lifetime: a thread that has got a pointer to it from a node that is
+//!    unchanged, under a guard, may read it.
 //! 2. Order of keys = order of (head, extent, long key's bytes) among the keys of one node.
 
 use super::version::Torn;
@@ -25,14 +25,14 @@ use std::{
 
 /// Bytes of a key that are compared at once.
 pub(super) const HEAD: usize = 8;
-/// The longest key the index takes.
+/// The longest key that the index accepts.
 pub(crate) const KEY_LENGTH_MAX: usize = 4096;
 
 const EXTENT_SHIFT: u32 = 60;
 const EXTENT_LONG: u64 = HEAD as u64 + 1;
 const PAYLOAD_MASK: u64 = (1 << EXTENT_SHIFT) - 1;
 
-/// The first eight bytes of `rest` as a number that orders as the bytes do.
+/// Returns the first eight bytes of `rest` as a number that orders as the bytes do.
 #[inline]
 pub(super) fn head_of(rest: &[u8]) -> u64 {
     if let Some(head) = rest.first_chunk::<HEAD>() {
@@ -52,13 +52,13 @@ pub(super) fn head_of(rest: &[u8]) -> u64 {
     head
 }
 
-/// The bytes of a rest: how many the head holds, or "more".
+/// Returns the extent of a rest: how many bytes the head holds, or "more".
 #[inline]
 fn extent_of(rest: &[u8]) -> u64 {
     (rest.len() as u64).min(EXTENT_LONG)
 }
 
-/// How many bytes two keys have in common at their beginning.
+/// Returns the number of bytes that two keys have in common at their beginning.
 pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -68,13 +68,13 @@ pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 pub(super) struct Word(pub(super) u64);
 
 impl Word {
-    /// For a rest of at most eight bytes.
+    /// Creates the word of a rest of at most eight bytes.
     pub(super) fn short(rest: &[u8], row: RowId) -> Self {
         debug_assert!(rest.len() <= HEAD);
         Self((rest.len() as u64) << EXTENT_SHIFT | row.0)
     }
 
-    /// For any longer one.
+    /// Creates the word of a longer rest.
     pub(super) fn long(key: NonNull<LongKey>) -> Self {
         let address = key.expose_provenance().get() as u64;
         debug_assert_eq!(address & !PAYLOAD_MASK, 0);
@@ -92,19 +92,19 @@ impl Word {
         (self.0 >> EXTENT_SHIFT) as usize
     }
 
-    /// The row, if the key is short.
+    /// Returns the row, if the key is short.
     #[inline]
     pub(super) fn short_row(self) -> RowId {
         RowId(self.0 & PAYLOAD_MASK)
     }
 
-    /// Where the key is, if it is long.
+    /// Returns the pointer to the key, if it is long.
     #[inline]
     pub(super) fn long_pointer(self) -> *mut LongKey {
         std::ptr::with_exposed_provenance_mut((self.0 & PAYLOAD_MASK) as usize)
     }
 
-    /// Where the rest `rest` stands to an entry with this word, given equal heads. None: the long keys decide.
+    /// Compares an entry with this word to the rest `rest`, given equal heads. None: the long keys decide.
     #[inline]
     pub(super) fn compare_extent(self, rest: &[u8]) -> Option<Ordering> {
         let (mine, other) = (self.0 >> EXTENT_SHIFT, extent_of(rest));
@@ -112,12 +112,12 @@ impl Word {
     }
 }
 
-/// Rows must leave room for the extent.
+/// Checks that a row leaves room for the extent.
 pub(super) fn assert_row_fits(row: RowId) {
     assert!(row.0 <= PAYLOAD_MASK, "{row:?} does not fit into 60 bits");
 }
 
-/// A key that does not fit into a node, with its row. Allocated with its bytes behind it.
+/// A key that does not fit into a node, with its row. Its bytes follow it in the same allocation.
 #[repr(C)]
 pub(super) struct LongKey {
     row: RowId,
@@ -148,7 +148,7 @@ impl LongKey {
     /// `this` came from [`allocate`](Self::allocate) and outlives `'g` (invariant 1).
     #[inline]
     pub(super) unsafe fn bytes<'g>(this: *const Self) -> &'g [u8] {
-        // SAFETY: the caller vouches for the pointer; the bytes lie behind the header and never change.
+        // SAFETY: the caller vouches for the pointer; the bytes follow the header and never change.
         unsafe { std::slice::from_raw_parts(this.add(1).cast(), (*this).length) }
     }
 
@@ -160,16 +160,16 @@ impl LongKey {
         unsafe { (*this).row }
     }
 
-    /// The key and its row, if `still` says that the node they were found in is what it was.
+    /// Returns the key and its row, if `still` says that the node they were found in is unchanged.
     ///
     /// # Safety
-    /// `this` stood in that node, for a long key, when the node was what it was; the caller's guard outlives `'g`.
+    /// `this` was stored in that node, for a long key, while the node was unchanged; the caller's guard outlives `'g`.
     #[inline]
     pub(super) unsafe fn read<'g>(this: *const Self, still: &impl Fn() -> bool) -> Result<(&'g [u8], RowId), Torn> {
         if !still() {
             return Err(Torn);
         }
-        // SAFETY: the pointer belonged to the tree after it was read (invariant 1).
+        // SAFETY: the pointer still belonged to the tree after it was read (invariant 1).
         Ok(unsafe { (Self::bytes(this), Self::row(this)) })
     }
 
@@ -179,7 +179,7 @@ impl LongKey {
     }
 
     /// # Safety
-    /// `this` came from [`allocate`](Self::allocate), and nobody else has it.
+    /// `this` came from [`allocate`](Self::allocate), and no other thread has it.
     pub(super) unsafe fn free(this: NonNull<u8>) -> usize {
         // SAFETY: the caller vouches for the pointer, and the layout is the one it was allocated with.
         unsafe {
@@ -189,13 +189,13 @@ impl LongKey {
         }
     }
 
-    /// Frees it once no reader can have it.
+    /// Frees the key once no reader can have it.
     ///
     /// # Safety
     /// `this` came from [`allocate`](Self::allocate) and is no longer in the tree.
     pub(super) unsafe fn retire(this: *mut Self, guard: &Guard<'_>) {
         let this = NonNull::new(this).expect("a long key was allocated").cast();
-        // SAFETY: unreachable for newcomers, says the caller; the guard waits for the others.
+        // SAFETY: the caller promises that new readers cannot reach it; the guard waits for the others.
         unsafe { guard.retire(this, |this| Self::free(this)) };
     }
 }

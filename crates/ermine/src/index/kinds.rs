@@ -1,4 +1,4 @@
-//! The index that the rest of the engine sees: one of the kinds.
+//! The index that the rest of the engine sees: an index of one of the kinds.
 
 use super::{
     Batch, Direction, Footprint, IndexKind, Insert, LeafSeen, Lookup,
@@ -20,14 +20,14 @@ pub(crate) enum Index {
     Hash(Box<Hash>),
 }
 
-/// A lookup on its way.
+/// A lookup in progress.
 pub(crate) enum Approach<'g> {
     BTree(btree::Approach<'g>),
-    /// All of it is yet to be done.
+    /// The whole lookup is yet to be done.
     Later,
 }
 
-/// Where a walk over all entries goes on.
+/// The place where a walk over all entries continues.
 #[derive(Default)]
 pub(crate) enum Walk {
     #[default]
@@ -39,16 +39,16 @@ pub(crate) enum Walk {
     End,
 }
 
-/// A scan on its way.
+/// A scan in progress.
 pub(crate) enum Cursor<'g> {
     BTree(btree::Cursor<'g>),
     Art(art::Cursor<'g, Optimistic>),
-    /// Of one key, until it has been handed out.
+    /// A scan of one key, until it has been returned.
     Hash(&'g Hash, &'g Guard<'g>, Option<KeyBuffer>),
 }
 
 impl Index {
-    /// An empty index.
+    /// Creates an empty index.
     pub(crate) fn new(kind: IndexKind) -> Self {
         match kind {
             IndexKind::BTree => Self::BTree(BTree::new()),
@@ -60,7 +60,7 @@ impl Index {
     /// Builds an index from entries in strictly ascending order of their keys, in epochs of the participant.
     ///
     /// # Panics
-    /// If they are not.
+    /// If the keys are not in strictly ascending order.
     pub(crate) fn bulk_load<K: AsRef<[u8]>>(
         kind: IndexKind,
         participant: &Participant,
@@ -81,7 +81,7 @@ impl Index {
         index
     }
 
-    /// Its kind.
+    /// Returns the index's kind.
     pub(crate) fn kind(&self) -> IndexKind {
         match self {
             Self::BTree(_) => IndexKind::BTree,
@@ -90,7 +90,8 @@ impl Index {
         }
     }
 
-    /// The row of `key`, and the observation that it is there or is not. Writes nothing shared, allocates nothing.
+    /// Returns the row of `key`, and the observation that the key exists or does not. Writes nothing shared, allocates
+    /// nothing.
     #[inline]
     pub(crate) fn get(&self, guard: &Guard<'_>, key: &[u8]) -> Lookup {
         match self {
@@ -100,7 +101,7 @@ impl Index {
         }
     }
 
-    /// Begins a lookup and starts loading what it needs from memory. For [`Index::arrive`], after other keys have been
+    /// Begins a lookup and starts loading the memory that it needs. For [`Index::arrive`], after other keys have been
     /// approached.
     #[inline]
     pub(crate) fn approach<'g>(&'g self, guard: &'g Guard<'_>, key: &[u8]) -> Approach<'g> {
@@ -123,7 +124,7 @@ impl Index {
         }
     }
 
-    /// Inserts `key` unless it is there.
+    /// Inserts `key` unless it exists.
     pub(crate) fn insert_if_absent(&self, guard: &Guard<'_>, key: &[u8], row: RowId) -> Insert {
         match self {
             Self::BTree(tree) => tree.insert_if_absent(guard, key, row),
@@ -132,10 +133,10 @@ impl Index {
         }
     }
 
-    /// Takes `key` out if it leads to `row` and `still`, asked under the leaf's lock, agrees; says whether it did.
+    /// Removes `key` if it leads to `row` and `still`, called under the leaf's lock, agrees; returns whether it did.
     ///
-    /// The leaf's stamps are raised to at least `gap` and `removed`; its phantom version stays. `still` must not use the
-    /// index.
+    /// The leaf's stamps are raised to at least `gap` and `removed`; its phantom version stays. `still` must not use
+    /// the index.
     pub(crate) fn remove_if(
         &self,
         guard: &Guard<'_>,
@@ -155,7 +156,8 @@ impl Index {
     /// Scans the keys between the bounds.
     ///
     /// # Panics
-    /// If the index is not ordered and the bounds enclose more than one key: tables refuse such scans before they come here.
+    /// If the index is not ordered and the bounds enclose more than one key: tables refuse such scans before calling
+    /// this.
     pub(crate) fn cursor<'g>(
         &'g self,
         guard: &'g Guard<'g>,
@@ -175,9 +177,9 @@ impl Index {
         }
     }
 
-    /// Replaces what is in `batch` by the next entries of a walk over all of them, about `count`; in the order of their keys if the
-    /// index has one. What comes or goes between two calls, for which no guard need be held, may be met or not; what is there
-    /// throughout is met once. False: there are no more.
+    /// Replaces the content of `batch` by the next entries of a walk over all of them, about `count`; in the order of
+    /// their keys if the index has one. No guard need be held between two calls. Entries inserted or removed between
+    /// two calls may be met or not; an entry that exists throughout is met once. False: there are no more.
     pub(crate) fn walk(&self, guard: &Guard<'_>, walk: &mut Walk, batch: &mut Batch, count: usize) -> bool {
         batch.clear();
         match (self, &mut *walk) {
@@ -194,7 +196,7 @@ impl Index {
         !batch.is_empty()
     }
 
-    /// Walks over all of it.
+    /// Walks the whole index.
     pub(crate) fn footprint(&self, guard: &Guard<'_>) -> Footprint {
         match self {
             Self::BTree(tree) => tree.footprint(guard),
@@ -205,9 +207,9 @@ impl Index {
 }
 
 impl Cursor<'_> {
-    /// Replaces what is in `batch` by up to `at_most` entries of the next leaf, in the scan's direction, which were there
-    /// at one moment. The batch may stay empty: a leaf that intersects the range is handed out for what is not in it.
-    /// None: the range is exhausted.
+    /// Replaces the content of `batch` by up to `at_most` entries of the next leaf, in the scan's direction, which all
+    /// existed at one moment. The batch may stay empty: a leaf that intersects the range is returned for the keys that
+    /// it does not contain. None: the range is exhausted.
     pub(crate) fn next_leaf(&mut self, batch: &mut Batch, at_most: usize) -> Option<LeafSeen> {
         match self {
             Self::BTree(cursor) => cursor.next_leaf(batch, at_most),

@@ -1,18 +1,18 @@
 //! The index: a concurrent map from key bytes to [`RowId`], whose leaves have versions.
 //!
-//! A table chooses its kind ([`IndexKind`]); the rest of the engine sees [`Index`], which hands every call to the one it has.
-//! What all kinds share lies beside this file: the version words and stamps that keep phantoms out (`version.rs`), the check
-//! at commit (`validate.rs`), keys outside of nodes (`key.rs`), what scans hand out (`batch.rs`). A *leaf* is, in each kind,
-//! the place where keys that are not there would enter: a leaf of the B+-tree. An index knows keys, rows and stamps, and
-//! nothing of transactions, schemes or tables.
+//! A table chooses its kind ([`IndexKind`]); the rest of the engine sees [`Index`], which passes every call to the kind
+//! it has. The parts that all kinds share are beside this file: the version words and stamps that keep phantoms out
+//! (`version.rs`), the check at commit (`validate.rs`), keys outside of nodes (`key.rs`), the entries that scans return
+//! (`batch.rs`). A *leaf* is, in each kind, the place where a missing key would be inserted: in the B+-tree, its
+//! leaves. An index deals with keys, rows and stamps, and has no notion of transactions, schemes or tables.
 //!
-//! Invariants of every kind (those of the parts are with the parts):
+//! Invariants of every kind (each part documents its own):
 //! 1. Every key is in at most one live leaf, the one that a descent for it ends at.
-//! 2. A key that is in the index throughout a scan of its range is handed out once, in order.
-//! 3. Between an observation ([`LeafSeen`]) of a leaf and its successful validation no key has entered the range that the
-//!    leaf had when it was observed, and every insert that comes later sees the validator's stamp.
-//! 4. Removing a key, and what follows for the structure, voids no observation.
-//! 5. Whoever hands in a [`LeafPtr`] has been in the same epoch, in one guard, since it was handed out.
+//! 2. A key that is in the index throughout a scan of its range is returned once, in order.
+//! 3. Between an observation ([`LeafSeen`]) of a leaf and its successful validation no key has entered the range that
+//!    the leaf had when it was observed, and every later insert sees the validator's stamp.
+//! 4. Removing a key, and the structural changes that follow, void no observation.
+//! 5. A caller that passes in a [`LeafPtr`] has been in the same epoch, in one guard, since it got that pointer.
 
 pub(crate) mod art;
 mod batch;
@@ -40,32 +40,32 @@ use self::version::{Coverage, Locked};
 use crate::ids::{RowId, Stamp};
 use std::ptr::NonNull;
 
-/// A leaf that was observed, by its coverage. Good only under the guard it was observed in (invariant 5).
+/// An observed leaf, identified by its coverage. Valid only under the guard it was observed in (invariant 5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct LeafPtr(NonNull<Coverage>);
 
-// SAFETY: only a name; those who follow it keep to invariant 5, on whatever thread.
+// SAFETY: only a name; threads that follow it adhere to invariant 5.
 unsafe impl Send for LeafPtr {}
 // SAFETY: as above.
 unsafe impl Sync for LeafPtr {}
 
-/// A consistent observation of a leaf: what was read with it was all there at one moment.
+/// A consistent observation of a leaf: everything that was read with it existed at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeafSeen {
     pub(crate) leaf: LeafPtr,
     pub(crate) version: LeafVersion,
-    /// The highest stamp of a key that was taken out of the leaf's range.
+    /// The highest stamp of a key that was removed from the leaf's range.
     pub(crate) removed: Stamp,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lookup {
     pub(crate) row: Option<RowId>,
     pub(crate) seen: LeafSeen,
 }
 
-/// Which way a cursor goes.
+/// The direction of a cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     Forward,
@@ -73,7 +73,7 @@ pub(crate) enum Direction {
 }
 
 impl Inserted {
-    /// What every insert does first under the lock.
+    /// Performs the first step of every insert under the lock.
     fn begin(coverage: &Coverage, lock: &mut Locked<'_>) -> Self {
         let (gap, removed) = coverage.stamps(lock);
         lock.bump_phantom();
@@ -89,32 +89,34 @@ impl LeafPtr {
     }
 }
 
-/// What became of an insert.
+/// The result of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Insert {
-    /// The key is there already. The stamp: the highest of those who have looked at the leaf's range, for those who are in
-    /// it anew by this key; nobody that this misses and that did not see the key can succeed.
+    /// The key exists already. The stamp: the highest of the transactions that have looked at the leaf's range, for a
+    /// transaction that enters the range anew through this key; a transaction that this stamp misses and that did not
+    /// see the key cannot succeed.
     Exists(RowId, Stamp),
     Done(Inserted),
 }
 
-/// What an insert did to the leaf set: who recorded `leaf` at `before` records it at `after` now, and `split` too.
+/// The effect of an insert on the leaf set: a transaction that recorded `leaf` at `before` now records it at `after`,
+/// and `split` too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Inserted {
     pub(crate) leaf: LeafPtr,
     pub(crate) before: LeafVersion,
     pub(crate) after: LeafVersion,
-    /// The highest stamp of a scan, a miss or a removed key in the leaf's range, read when no validator that this
-    /// insert has not seen could still succeed.
+    /// The highest stamp of a scan, a miss or a removed key in the leaf's range, read at a time when no validator that
+    /// this insert has not seen could still succeed.
     pub(crate) gap: Stamp,
-    /// Whether the leaf has the range of others that died: who recorded one of them may have to do with this insert
-    /// ([`LeafPtr::heir`]).
+    /// Whether the leaf has the range of others that died: a transaction that recorded one of them may be affected by
+    /// this insert ([`LeafPtr::heir`]).
     pub(crate) has_absorbed: bool,
     /// The other half, if the insert split or replaced the leaf: together they have the range that the leaf had.
     pub(crate) split: Option<(LeafPtr, LeafVersion)>,
 }
 
-/// How the keys of a table, or the entries of a secondary index, are found.
+/// The data structure that finds the keys of a table, or the entries of a secondary index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IndexKind {
@@ -123,12 +125,12 @@ pub enum IndexKind {
     BTree,
     /// An adaptive radix tree: point lookups touch few cache lines, scans are slower than the B+-tree's.
     Art,
-    /// A hash index: keys are found and not ordered, so the table has no scans.
+    /// A hash index: keys are found but not ordered, so the table has no scans.
     Hash,
 }
 
 impl IndexKind {
-    /// Whether there are scans.
+    /// Whether the kind supports scans.
     pub(crate) fn is_ordered(self) -> bool {
         self != Self::Hash
     }

@@ -10,11 +10,11 @@ use crate::{
 };
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
-/// A small generator of our own: the engine has no dependency that brings one.
+/// A small generator of our own: no dependency of the engine provides one.
 pub(super) struct Random(u64);
 
 impl Random {
-    /// From `ERMINE_SEED` or the default, printed.
+    /// Seeds the generator from `ERMINE_SEED` or the default, and prints the seed.
     pub(super) fn new(default: u64) -> Self {
         let seed = std::env::var("ERMINE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default);
         println!("ERMINE_SEED={seed}");
@@ -39,12 +39,12 @@ impl Random {
     }
 }
 
-/// Makes the `n`th key of a kind; the kinds are chosen so that prefixes, extents and long keys all matter.
-/// Every kind.
+/// All kinds of index.
 pub(super) const KINDS: [IndexKind; 3] = [IndexKind::BTree, IndexKind::Art, IndexKind::Hash];
 
 type Shape = (&'static str, fn(u64) -> Vec<u8>);
 
+/// Functions that make the `n`th key; they are chosen so that prefixes, extents and long keys all matter.
 const SHAPES: [Shape; 8] = [
     ("u64", |n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec()),
     ("ascending u32", |n| (n as u32).to_be_bytes().to_vec()),
@@ -74,7 +74,7 @@ const SHAPES: [Shape; 8] = [
     ("prefixes of each other", |n| vec![(n / 300) as u8; (n % 300) as usize]),
 ];
 
-/// Whether an index gives back what it no longer needs, down to what an empty one has.
+/// Whether an index frees the memory that it no longer needs, down to that of an empty one.
 fn shrinks(kind: IndexKind) -> bool {
     kind != IndexKind::Hash
 }
@@ -226,7 +226,8 @@ fn settle(epochs: &EpochManager, worker: &Participant) {
     }
 }
 
-/// What inserts count is what the index takes, and removing everything gives all of it back: nothing is counted twice or not at all.
+/// The bytes counted by inserts are those that the index takes, and removing everything frees all of them: nothing is
+/// counted twice or left out.
 #[test]
 fn what_is_counted_is_what_the_index_takes() {
     let count = if cfg!(miri) { 200 } else { 30_000 };
@@ -237,7 +238,7 @@ fn what_is_counted_is_what_the_index_takes() {
         let index = Index::new(kind);
         let empty = index.footprint(&epochs.join().enter()).bytes() as u64;
         for round in 0..2 {
-            // Participants settle when they go.
+            // A participant settles when it is dropped.
             let worker = epochs.join();
             for key in &keys {
                 index.insert_if_absent(&worker.enter(), key, RowId(1));
@@ -267,7 +268,7 @@ fn bulk_loads_of_every_size_around_the_boundaries() {
     let epochs = EpochManager::new("test");
     let worker = epochs.join();
     let guard = worker.enter();
-    // Of the B+-tree's nodes.
+    // Sizes of the B+-tree's nodes.
     let sizes = [0, 1, 57, 58, 59, 58 * 62, 58 * 62 + 60];
     for (size, kind) in sizes[..if cfg!(miri) { 4 } else { 7 }].iter().flat_map(|size| KINDS.map(|kind| (size, kind))) {
         let model: BTreeMap<_, _> = (0..*size as u64).map(|n| (SHAPES[4].1(n), RowId(n))).collect();

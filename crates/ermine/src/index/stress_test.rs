@@ -1,6 +1,7 @@
 //! Goal: readers, writers and removers of the same leaves, splitting and unlinking them, never confuse one another.
-//! Method: more threads than cores for a fixed number of operations. Keys that are there throughout must be found by every
-//! lookup and every scan, in order and once; a row always tells its key; an observation that validates has missed nothing.
+//! Method: more threads than cores for a fixed number of operations. Keys that exist throughout must be found by every
+//! lookup and every scan, in order and once; a row always determines its key; an observation that validates has missed
+//! nothing.
 
 use super::{
     Batch, Direction, Index, IndexKind, Insert,
@@ -16,7 +17,7 @@ use std::{ops::Bound, thread};
 const WRITERS: u64 = 2;
 const READERS: u64 = 2;
 
-/// Every third key stays; the others come and go, each with one writer.
+/// Every third key stays; the others are inserted and removed, each by one writer.
 fn stays(n: u64) -> bool {
     n.is_multiple_of(3)
 }
@@ -55,7 +56,7 @@ impl Setup {
         self.writers_left.load(Ordering::Acquire) > 0
     }
 
-    /// In waves: fills its keys of a window, then takes them out again, so that leaves split and empty.
+    /// Works in waves: inserts its keys of a window, then removes them again, so that leaves split and become empty.
     fn write(&self, me: u64, worker: &Participant, rounds: u64) {
         let mut random = Random::with_seed(me + 100);
         for _ in 0..rounds {
@@ -127,7 +128,7 @@ impl Setup {
         assert_eq!(expected.next(), None, "missed by a {direction:?} scan");
     }
 
-    /// Reads a range twice: what the second read has and the first has not, validation must have noticed.
+    /// Reads a range twice: if the second read has entries that the first has not, validation must detect it.
     fn observe(&self, me: u64, worker: &Participant) {
         let mut random = Random::with_seed(me + 300);
         let mut stamp = 0;
@@ -190,7 +191,7 @@ fn what_stays_is_always_found_and_what_comes_is_always_noticed() {
     }
 }
 
-/// Several threads draw ascending numbers and insert them; others take the oldest out. Nothing is lost, nothing left.
+/// Several threads draw ascending numbers and insert them; others remove the oldest. Nothing is lost, nothing is left.
 #[test]
 fn a_queue_of_several_producers_and_consumers() {
     KINDS.into_iter().filter(|&kind| kind.is_ordered()).for_each(queue);
@@ -247,7 +248,7 @@ fn queue(kind: IndexKind) {
     assert_eq!((footprint.entries, footprint.node_bytes), (0, empty.node_bytes), "{footprint:?}");
 }
 
-/// Threads insert the same keys: each key has one winner, and everybody agrees who.
+/// Threads insert the same keys: each key has one winner, and all threads agree on it.
 #[test]
 fn one_insert_of_each_key_wins() {
     KINDS.into_iter().for_each(race);

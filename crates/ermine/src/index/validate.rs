@@ -4,10 +4,10 @@ use super::{Index, LeafPtr, LeafVersion, version::Verdict};
 use crate::{epoch::Guard, ids::Stamp};
 
 impl LeafPtr {
-    /// Who has the range of the leaf now, and since which version, if it has died with no insert since it was `seen`; otherwise the
-    /// leaf itself.
+    /// Returns the leaf that has the range now, and since which version, if this leaf has died with no insert since it
+    /// was `seen`; otherwise the leaf itself.
     ///
-    /// The guard in which the leaf was observed must be held still (invariant 5 of the index).
+    /// The guard in which the leaf was observed must still be held (invariant 5 of the index).
     pub(crate) fn heir(self, _guard: &Guard<'_>, seen: LeafVersion) -> (Self, LeafVersion) {
         let (mut leaf, mut seen) = (self.0, seen);
         // SAFETY: as in `validate`.
@@ -19,10 +19,11 @@ impl LeafPtr {
 }
 
 impl Index {
-    /// Raises the leaf's gap stamp to at least `stamp`, then says whether no key has entered, or is about to enter, the
-    /// range that the leaf had when it was `seen`. A leaf that was unlinked since is looked for where its range went.
+    /// Raises the leaf's gap stamp to at least `stamp`, then returns true if no key has entered, or is about to enter,
+    /// the range that the leaf had when it was `seen`. If the leaf was unlinked since, the node that got its range is
+    /// checked.
     ///
-    /// The guard in which the leaf was observed must be held still (invariant 5 of the index).
+    /// The guard in which the leaf was observed must still be held (invariant 5 of the index).
     pub(crate) fn validate(&self, _guard: &Guard<'_>, leaf: LeafPtr, seen: LeafVersion, stamp: Stamp) -> bool {
         let (mut leaf, mut seen) = (leaf.0, seen);
         loop {
@@ -105,8 +106,8 @@ mod tests {
         assert_eq!(insert(&index, &guard, 1_000_000).gap, Stamp(13));
     }
 
-    /// Every leaf of a tree of three levels is emptied and unlinked; all observations stay good until something is
-    /// inserted where their range went.
+    /// Every leaf of a tree of three levels is emptied and unlinked; all observations stay valid until something is
+    /// inserted into the nodes that got the ranges.
     #[test]
     fn unlinking_voids_nothing() {
         [IndexKind::BTree, IndexKind::Art].into_iter().for_each(unlinking);
@@ -140,7 +141,7 @@ mod tests {
             assert!(seen.iter().all(|seen| !index.validate(&guard, seen.leaf, seen.version, stamp)));
         }
     }
-    /// What a transaction's own inserts do to its observations can be followed through nodes that were replaced.
+    /// The effects of a transaction's own inserts on its observations can be followed through nodes that were replaced.
     #[test]
     fn an_observation_is_followed_to_the_heir() {
         let epochs = EpochManager::new("test");

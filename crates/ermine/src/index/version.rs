@@ -1,7 +1,7 @@
-//! The word that lets readers of a node go without writing to it, and the stamps that tie scans to inserts.
+//! The word that lets readers of a node do without writing to it, and the stamps that connect scans with inserts.
 //!
 //! Every node begins with a [`Version`]: a lock bit, a dead bit and two counters in one word. A reader takes the word,
-//! reads what it wants, and believes it if the word is still the same ([`Version::is_still`]); a writer locks, changes,
+//! reads the node, and uses the result if the word is still the same ([`Version::is_still`]); a writer locks, changes,
 //! and unlocks with another count (optimistic lock coupling; Leis et al., "The ART of Practical Synchronization").
 //!
 //! ```text
@@ -11,14 +11,14 @@
 //! +----------------+------------------+------+--------+
 //! ```
 //!
-//! A leaf has [`Coverage`] instead: the version, and the stamps of who has relied on what is *not* in the leaf. A scan
-//! (or a lookup that missed) commits by raising the gap stamp and *then* looking at the version; an insert locks the
-//! version and *then* looks at the gap stamp. One of them sees the other, whatever the machine reorders.
+//! A leaf has a [`Coverage`] instead: the version, and the stamps of the transactions that relied on keys *not* being
+//! in the leaf. A scan (or a lookup that missed) commits by raising the gap stamp and *then* checking the version; an
+//! insert locks the version and *then* reads the gap stamp. One of them sees the other, whatever the machine reorders.
 //!
 //! Invariants:
-//! 1. The whole word changes whenever anything that a reader may have read under it changes.
+//! 1. The word as a whole changes whenever anything that a reader may have read under it changes.
 //! 2. The phantom count changes when a key enters the leaf or part of the leaf's range leaves it, and at no other time.
-//! 3. A dead node never comes to life again, and its phantom count stays as it was at its death.
+//! 3. A dead node never becomes live again, and its phantom count stays as it was at its death.
 //! 4. Gap and removed stamps never fall.
 //!
 //! Only this module's parent may use it.
@@ -35,11 +35,11 @@ const STRUCTURAL_UNIT: u64 = 1 << 2;
 const STRUCTURAL_MASK: u64 = 0xffff_fffc;
 const PHANTOM_UNIT: u64 = 1 << 32;
 
-/// What was read does not belong together, or belongs to a dead node: start again.
+/// A read was inconsistent, or of a dead node: start again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Torn;
 
-/// How often keys have entered a leaf or a part of its range has left it, modulo 2^32.
+/// How often keys have entered a leaf or parts of its range have left it, modulo 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeafVersion(u32);
 
@@ -78,10 +78,11 @@ impl Version {
         Self(AtomicU64::new(phantom.as_u64() << 32))
     }
 
-    /// Takes the word for [`is_still`](Self::is_still); waits while a writer is at work. None if the node is dead.
+    /// Returns the word for [`is_still`](Self::is_still); waits while a writer holds the lock. None if the node is
+    /// dead.
     #[inline]
     pub(super) fn observe(&self) -> Option<Seen> {
-        // Acquire pairs with the Release store of `Locked::drop`: what the last writer stored is visible.
+        // Acquire pairs with the Release store of `Locked::drop`: the last writer's stores are visible.
         let word = self.0.load(Ordering::Acquire);
         if word & (LOCKED | DEAD) == 0 { Some(Seen(word)) } else { self.observe_busy() }
     }
@@ -92,7 +93,7 @@ impl Version {
         (word & DEAD == 0).then_some(Seen(word))
     }
 
-    /// The word once no writer is at work.
+    /// Returns the word once no writer holds the lock.
     fn settled(&self) -> u64 {
         let mut spin = Spin::default();
         loop {
@@ -105,7 +106,7 @@ impl Version {
         }
     }
 
-    /// Whether nothing changed since `seen` was observed, that is whether what was read meanwhile belongs together.
+    /// Whether nothing changed since `seen` was observed, so that everything read meanwhile is consistent.
     #[inline]
     pub(super) fn is_still(&self, seen: Seen) -> bool {
         // Pairs with the fence in `lock`: if one of the (relaxed) reads before this saw a store made under a lock,
@@ -119,24 +120,25 @@ impl Version {
         // Acquire pairs with the Release store of the previous `Locked::drop`.
         self.0.compare_exchange(seen.0, seen.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed).ok()?;
         // Three pairs. With the fence in `is_still`: no store of ours is seen without the lock. With the fence in
-        // `Coverage::validate`: either the validator sees the lock or we see its gap stamp. With the one in
+        // `Coverage::validate`: either the validator sees the lock or we see its gap stamp. With the fence in
         // `rows::chain::installed`: either the writer of a version sees the lock or we see its version.
         fence(Ordering::SeqCst);
         let structural = seen.0.wrapping_add(STRUCTURAL_UNIT) & STRUCTURAL_MASK;
         Some(Locked { version: self, before: seen, after: seen.0 & !STRUCTURAL_MASK | structural })
     }
 
-    /// Locks the node as it is, without waiting; None if it is locked or dead. For those who hold locks already.
+    /// Locks the node in its current state, without waiting; None if it is locked or dead. For threads that hold locks
+    /// already.
     pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
         let word = self.0.load(Ordering::Relaxed);
         if word & (LOCKED | DEAD) == 0 { self.lock(Seen(word)) } else { None }
     }
 }
 
-/// For trees whose nodes have reader-writer locks. The structural count is a count of readers there: nobody reads without
-/// being counted, so nothing else needs it.
+/// For trees whose nodes have reader-writer locks. The structural count is a count of readers there: no thread reads
+/// without being counted, so nothing else needs the count.
 impl Version {
-    /// Counts a reader in; waits while a writer is at work. None if the node is dead.
+    /// Counts a reader in; waits while a writer holds the lock. None if the node is dead.
     #[inline]
     pub(super) fn share(&self) -> Option<Shared<'_>> {
         let mut spin = Spin::default();
@@ -158,7 +160,7 @@ impl Version {
         }
     }
 
-    /// The word, for who knows that nobody changes the node.
+    /// Returns the word; the caller makes sure that no thread changes the node.
     #[inline]
     pub(super) fn as_it_is(&self) -> Seen {
         Seen(self.0.load(Ordering::Relaxed))
@@ -173,7 +175,7 @@ impl<'n> Shared<'n> {
         self.0.as_it_is()
     }
 
-    /// Becomes the writer if there is no other reader; otherwise is counted out.
+    /// Turns the reader into the writer if there is no other reader; otherwise counts it out.
     pub(super) fn upgrade(self) -> Option<Locked<'n>> {
         let version = self.0;
         let word = version.0.load(Ordering::Relaxed);
@@ -193,12 +195,12 @@ impl<'n> Shared<'n> {
 
 impl Drop for Shared<'_> {
     fn drop(&mut self) {
-        // Release pairs with the Acquire of `upgrade`: what was read is read before the next writer writes.
+        // Release pairs with the Acquire of `upgrade`: this reader's reads happen before the next writer's writes.
         self.0.0.fetch_sub(STRUCTURAL_UNIT, Ordering::Release);
     }
 }
 
-/// A lock on a node. Dropping it unlocks and makes every reader's observation void.
+/// A lock on a node. Dropping it unlocks the node and makes every reader's observation void.
 pub(crate) struct Locked<'n> {
     version: &'n Version,
     before: Seen,
@@ -206,22 +208,22 @@ pub(crate) struct Locked<'n> {
 }
 
 impl Locked<'_> {
-    /// The phantom version before and (once unlocked) after.
+    /// Returns the phantom version before and (once unlocked) after.
     pub(super) fn phantoms(&self) -> (LeafVersion, LeafVersion) {
         (self.before.phantom(), phantom_of(self.after))
     }
 
-    /// A key has entered the leaf, or part of its range has left it.
+    /// Called when a key has entered the leaf, or part of its range has left it.
     pub(super) fn bump_phantom(&mut self) {
         self.after = self.after.wrapping_add(PHANTOM_UNIT);
     }
 
-    /// The node is out of the tree.
+    /// Called when the node is out of the tree.
     pub(super) fn mark_dead(&mut self) {
         self.after |= DEAD;
     }
 
-    /// Unlocks a node that was not changed: observations stay good.
+    /// Unlocks a node that was not changed: observations stay valid.
     pub(super) fn release_unchanged(mut self) {
         self.after = self.before.0;
     }
@@ -234,25 +236,25 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// What became of an observation of a leaf.
+/// The result of checking an observation of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Unchanged,
     Changed,
-    /// Nothing was inserted until the leaf died and another node got its range: ask that one.
+    /// Nothing was inserted until the leaf died and another node got its range: check that node.
     Absorbed,
 }
 
-/// The version of a leaf and the stamps of those who relied on what its range does not contain.
+/// The version of a leaf and the stamps of the transactions that relied on keys missing from its range.
 #[repr(C)]
 pub(super) struct Coverage {
     pub(super) version: Version,
     /// The highest stamp of a committed scan of, or miss in, this leaf.
     gap: AtomicU64,
-    /// The highest stamp of a key taken out of this leaf.
+    /// The highest stamp of a key removed from this leaf.
     removed: AtomicU64,
-    /// Of a dead leaf: who has its range now, and that one's phantom version when it got it. Of a live one that has got a dead one's
-    /// range: itself.
+    /// Of a dead leaf: the leaf that has its range now, and that leaf's phantom version when it got the range. Of a
+    /// live leaf that has got a dead one's range: itself.
     absorber: AtomicPtr<Coverage>,
     absorber_version: AtomicU64,
 }
@@ -268,19 +270,20 @@ impl Coverage {
         }
     }
 
-    /// The highest stamp of a removed key. Belongs to an observation only if `is_still` says so afterwards.
+    /// Returns the highest stamp of a removed key. Belongs to an observation only if `is_still` says so afterwards.
     #[inline]
     pub(super) fn removed(&self) -> Stamp {
         Stamp(self.removed.load(Ordering::Relaxed))
     }
 
-    /// The highest stamp of a scan, a miss or a removed key. Belongs to an observation as [`removed`](Self::removed) does.
+    /// Returns the highest stamp of a scan, a miss or a removed key. Belongs to an observation as
+    /// [`removed`](Self::removed) does.
     pub(super) fn last_looked(&self) -> Stamp {
         // Relaxed: ordered by the observation of the version before it.
         Stamp(self.gap.load(Ordering::Relaxed)).max(self.removed())
     }
 
-    /// Raises the gap stamp, then says whether keys have entered since `seen` or are about to.
+    /// Raises the gap stamp, then checks whether keys have entered since `seen` or are about to.
     pub(super) fn validate(&self, seen: LeafVersion, stamp: Stamp) -> Verdict {
         self.raise_gap(stamp);
         // Pairs with the fence in `Version::lock`: either the load in `settled` sees the lock (or its release), or the
@@ -296,7 +299,7 @@ impl Coverage {
         }
     }
 
-    /// The stamps as they are once the lock is held: no validator that this misses can succeed.
+    /// Returns the stamps as they are once the lock is held: no validator that this misses can succeed.
     pub(super) fn stamps(&self, _locked: &Locked<'_>) -> (Stamp, Stamp) {
         // Relaxed: ordered by the fence in `Version::lock`.
         (Stamp(self.gap.load(Ordering::Relaxed)), Stamp(self.removed.load(Ordering::Relaxed)))
@@ -307,8 +310,8 @@ impl Coverage {
         self.raise_stamps(gap, removed);
     }
 
-    /// Hands range and stamps on to `absorber`, whose phantom version will be `version`; its lock is held, or nobody else has
-    /// it yet. The caller marks this one dead.
+    /// Hands range and stamps over to `absorber`, whose phantom version will be `version`; its lock is held, or no
+    /// other thread has it yet. The caller marks this leaf dead.
     pub(super) fn hand_over(&self, locked: &Locked<'_>, absorber: &Self, version: LeafVersion) {
         let (gap, removed) = self.stamps(locked);
         absorber.raise_stamps(gap, removed);
@@ -317,18 +320,19 @@ impl Coverage {
         self.absorber_version.store(version.as_u64(), Ordering::Relaxed);
     }
 
-    /// Whether a dead leaf's range has come here.
+    /// Whether a dead leaf's range has been handed over to this one.
     pub(super) fn has_absorbed(&self, _locked: &Locked<'_>) -> bool {
         !self.absorber.load(Ordering::Relaxed).is_null()
     }
 
-    /// Who has the range now, and since which version, if the leaf has died with no insert since `seen`.
+    /// Returns the leaf that has the range now, and since which version, if this leaf has died with no insert since
+    /// `seen`.
     pub(super) fn heir(&self, seen: LeafVersion) -> Option<(NonNull<Self>, LeafVersion)> {
         let word = self.version.settled();
         (word & DEAD != 0 && phantom_of(word) == seen).then(|| self.absorber())
     }
 
-    /// Who has the range of this leaf, which the caller has seen dead.
+    /// Returns the leaf that has the range of this one, which the caller has seen dead.
     pub(super) fn absorber(&self) -> (NonNull<Self>, LeafVersion) {
         // Relaxed: stored before the death that the caller has seen.
         let absorber = NonNull::new(self.absorber.load(Ordering::Relaxed)).expect("dead leaves have an absorber");
@@ -337,15 +341,15 @@ impl Coverage {
 
     fn raise_stamps(&self, gap: Stamp, removed: Stamp) {
         self.raise_gap(gap);
-        // Only lock holders write this one.
+        // Only lock holders write this stamp.
         if removed > self.removed() {
             self.removed.store(removed.0, Ordering::Relaxed);
         }
     }
 
     fn raise_gap(&self, stamp: Stamp) {
-        // Relaxed: ordered by the fence in `validate`, or by the lock. A stamp that is high enough was put there by
-        // somebody whose write this load has read, which orders it as if it were ours.
+        // Relaxed: ordered by the fence in `validate`, or by the lock. A stamp that is high enough was put there by a
+        // thread whose write this load has read, which orders it as if it were ours.
         if self.gap.load(Ordering::Relaxed) < stamp.0 {
             self.gap.fetch_max(stamp.0, Ordering::Relaxed);
         }
@@ -428,7 +432,7 @@ mod loom_models {
         })
     }
 
-    /// Puts a key in; says which gap stamp the inserter saw.
+    /// Inserts a key; returns the gap stamp that the inserter saw.
     fn insert(leaf: &Leaf) -> Stamp {
         loop {
             let Some(seen) = leaf.coverage.version.observe() else { unreachable!("nobody kills this leaf") };
@@ -442,12 +446,12 @@ mod loom_models {
         }
     }
 
-    /// What a reader believes was never half of a change.
+    /// A validated read never saw half of a change.
     #[test]
     fn loom_a_believed_read_is_whole() {
         loom::model(|| {
             let leaf = leaf();
-            // The writer is the thread that began: loom explores nothing where that one only loads.
+            // The writer is the main thread: loom explores nothing where that thread only loads.
             let reader = thread::spawn({
                 let leaf = leaf.clone();
                 move || {
@@ -467,12 +471,12 @@ mod loom_models {
     /// An entry, and the row that it leads to.
     struct Entry {
         coverage: Coverage,
-        /// Whether the leaf has it.
+        /// Whether the leaf contains the entry.
         there: AtomicU64,
         row: RowSlot<()>,
     }
 
-    /// Takes the entry out unless a version of its row belongs to it, as `remove_if` does.
+    /// Removes the entry unless a version of its row belongs to it, as `remove_if` does.
     fn remove_unused(entry: &Entry) {
         loop {
             let Some(seen) = entry.coverage.version.observe() else { unreachable!("no thread kills this leaf") };
@@ -486,7 +490,7 @@ mod loom_models {
         }
     }
 
-    /// Makes sure of the entry, as `insert_if_absent` does.
+    /// Makes sure that the entry exists, as `insert_if_absent` does.
     fn add(entry: &Entry) {
         loop {
             let Some(seen) = entry.coverage.version.observe() else { unreachable!("no thread kills this leaf") };
@@ -501,7 +505,8 @@ mod loom_models {
         }
     }
 
-    /// A writer that brings a key back and a worker that takes its entry out: a version that is installed has its entry.
+    /// A writer that inserts a key again and a worker that removes its entry: a version that is installed has its
+    /// entry.
     #[test]
     fn loom_a_version_and_the_removal_of_its_entry_see_each_other() {
         loom::model(|| {
@@ -541,7 +546,8 @@ mod loom_models {
         });
     }
 
-    /// The same when another validator, stopped half-way, has raised the stamp already, so that this one writes nothing.
+    /// The same when another validator, stopped half-way, has raised the stamp already, so that this one writes
+    /// nothing.
     #[test]
     fn loom_a_stamp_that_was_high_enough_counts_too() {
         loom::model(|| {
@@ -612,7 +618,8 @@ mod loom_models {
         });
     }
 
-    /// A leaf that gives way to a larger one, which has one more key: who scanned it fails, or the insert has seen the stamp.
+    /// A leaf that is replaced by a larger one, which has one more key: a transaction that scanned the leaf fails, or
+    /// the insert has seen the stamp.
     #[test]
     fn loom_replacing_a_leaf_by_an_insert_loses_no_scan() {
         loom::model(|| {

@@ -1,4 +1,4 @@
-//! The blocks of a file, right or wrong.
+//! The blocks of a file, valid or invalid.
 
 use std::{fmt, sync::Arc};
 
@@ -14,18 +14,18 @@ use crate::{
     platform::file::File,
 };
 
-/// Goes through the blocks of a file, and on behind damage. An error of the file system ends it.
+/// Iterates over the blocks of a file, and continues behind damage. An error of the file system ends the iteration.
 pub struct Blocks {
     file: Arc<dyn File>,
     extent: Extent,
-    /// `None`: it is over.
+    /// `None` when the iteration is over.
     scan: Option<Paused>,
 }
 
-/// What stands at a place.
+/// The content of a place in a file.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// A block whose header and descriptors are right.
+    /// A block whose header and descriptors are valid.
     Block(Block),
     /// No block: damage, or space that is not used yet.
     Hole(Hole),
@@ -34,50 +34,50 @@ pub enum Found {
 /// A block.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// What it is.
+    /// The kind of the block.
     pub kind: BlockKind,
-    /// Where in the file, in bytes.
+    /// The byte position in the file.
     pub position: u64,
-    /// Where in the log; of a commit, the stamp of its transaction.
+    /// The offset in the log; of a commit, the stamp of its transaction.
     pub offset: u64,
-    /// The number of its segment, modulo 16; 0 in a file that is none.
+    /// The number of its segment, modulo 16; 0 in a file that is not a segment.
     pub segment: u8,
-    /// All bytes of it.
+    /// All bytes of the block.
     pub bytes: u64,
-    /// Those of its descriptors.
+    /// Bytes of the block's descriptors.
     pub descriptor_bytes: u64,
-    /// Rows among its records.
+    /// Number of rows among its records.
     pub rows: u64,
-    /// Up to where the log was durable when it was filled.
+    /// The offset up to which the log was durable when the block was filled.
     pub durable_to: u64,
-    /// Whether the payloads are what was written, too.
+    /// Whether the payloads are valid, too.
     pub is_right: bool,
-    /// Of a moment: microseconds since 1970.
+    /// Of a block that notes the time: microseconds since 1970.
     pub clock_us: Option<u64>,
     descriptors: Vec<u8>,
 }
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockKind(block::BlockKind);
 
-/// Bytes that are no block.
+/// Bytes that are not a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hole {
-    /// Where in the file, in bytes.
+    /// The byte position in the file.
     pub position: u64,
-    /// Where in the log.
+    /// The offset in the log.
     pub offset: u64,
-    /// How far it is to the next block, or to the end.
+    /// The distance to the next block, or to the end.
     pub bytes: u64,
-    /// What stands there.
+    /// The reason why the bytes are not a block.
     pub reason: Reason,
 }
 
-/// Why bytes are no block.
+/// The reason why bytes are not a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nothing was written there, in this use of the file; or what was has been overwritten.
+    /// Nothing was written there, in this use of the file; or it has been overwritten.
     Blank,
     /// A block in a version of the format that this program does not know.
     Version(u8),
@@ -85,7 +85,7 @@ pub enum Reason {
     Damaged,
 }
 
-/// What a block says of a row, or of itself.
+/// A record of a block: a statement about a row, or about the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A row with a key that it did not have before.
@@ -98,7 +98,7 @@ pub enum Record {
         key: Vec<u8>,
         /// Bytes of the value in the block.
         value_bytes: u64,
-        /// They say where the value is, and are not the value.
+        /// Whether these bytes are a reference to the value instead of the value.
         diverted: bool,
     },
     /// Another value of a row.
@@ -109,10 +109,10 @@ pub enum Record {
         row: u64,
         /// Bytes of the value in the block.
         value_bytes: u64,
-        /// They say where the value is, and are not the value.
+        /// Whether these bytes are a reference to the value instead of the value.
         diverted: bool,
     },
-    /// A row is gone.
+    /// A row was deleted.
     Delete {
         /// The table's number.
         table: u32,
@@ -125,16 +125,16 @@ pub enum Record {
         table: u32,
         /// The row's number.
         row: u64,
-        /// The index' number, from 1.
+        /// The index's number, from 1.
         index: u16,
         /// The encoded entry.
         entry: Vec<u8>,
     },
     /// The transaction's earlier records are in an overflow block.
     Chain {
-        /// Where that is in the log.
+        /// The overflow block's offset in the log.
         offset: u64,
-        /// Rows in it and those before it.
+        /// Number of rows in the overflow block and those before it.
         rows_before: u64,
     },
     /// A row in the cold store.
@@ -147,10 +147,10 @@ pub enum Record {
         stamp: u64,
         /// Bytes of the value in the block.
         value_bytes: u64,
-        /// They say where the value is, and are not the value.
+        /// Whether these bytes are a reference to the value instead of the value.
         diverted: bool,
     },
-    /// The descriptors cannot be read from here on: written by a newer version, or wrongly.
+    /// The descriptors cannot be read from here on: they were written by a newer version, or are invalid.
     Unknown,
 }
 
@@ -192,7 +192,7 @@ impl Iterator for Blocks {
 }
 
 impl Block {
-    /// `bytes` begin with header and descriptors, and are the whole block where `is_right`.
+    /// `bytes` begins with header and descriptors, and is the whole block where `is_right`.
     fn new(header: &Header, bytes: &[u8], base: u64, is_right: bool) -> Self {
         let descriptors = bytes[HEADER_BYTES..header.payload_at() as usize].to_vec();
         let has_records = BlockKind(header.kind).has_records();
@@ -215,12 +215,12 @@ impl Block {
         }
     }
 
-    /// Bytes behind the descriptors: payloads and padding. Of a skip, what it skips.
+    /// Returns the bytes behind the descriptors: payloads and padding. Of a skip block, the bytes that it skips.
     pub fn payload_bytes(&self) -> u64 {
         self.bytes - HEADER_BYTES as u64 - self.descriptor_bytes
     }
 
-    /// What its descriptors say; nothing where they say nothing of rows.
+    /// Returns the records in the block's descriptors; none where the descriptors are not records of rows.
     pub fn records(&self) -> Vec<Record> {
         let descriptors = if self.kind.has_records() { &self.descriptors[..] } else { &[] };
         Records::new(descriptors).map(|record| record.map_or(Record::Unknown, Record::from)).collect()
@@ -228,7 +228,7 @@ impl Block {
 }
 
 impl BlockKind {
-    /// The name, in lower case.
+    /// Returns the name, in lower case.
     pub fn name(self) -> &'static str {
         match self.0 {
             block::BlockKind::Commit => "commit",
@@ -244,7 +244,7 @@ impl BlockKind {
         }
     }
 
-    /// Whether the descriptors are records of rows.
+    /// Returns whether the descriptors are records of rows.
     fn has_records(self) -> bool {
         matches!(self.0, block::BlockKind::Commit | block::BlockKind::Overflow | block::BlockKind::Cold)
     }

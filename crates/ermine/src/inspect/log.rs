@@ -25,38 +25,39 @@ pub struct Log {
 /// A segment of the log.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// The name of its file.
+    /// The name of the segment's file.
     pub file: String,
-    /// Counts up for ever; its number in addresses is that modulo 16.
+    /// The segment's number, which only increases; in addresses it is stored modulo 16.
     pub sequence: u64,
-    /// The offset in the log of its first byte.
+    /// The log offset of the segment's first byte.
     pub start: u64,
-    /// The offset behind its last byte.
+    /// The log offset behind the segment's last byte.
     pub end: u64,
-    /// How long the file is.
+    /// The length of the file.
     pub length: u64,
     span: Span,
 }
 
 impl Segment {
-    /// Whether the file ends before the segment does: somebody has cut it.
+    /// Returns whether the file ends before the segment does: it was truncated.
     pub fn is_cut(&self) -> bool {
         self.length < self.span.position(self.end)
     }
 
-    /// Whether it goes on where `earlier` ends: no segment is missing between them. There may be a gap in the offsets.
+    /// Returns whether the segment continues where `earlier` ends: no segment is missing between them. There may be a
+    /// gap in the offsets.
     pub fn follows(&self, earlier: &Self) -> bool {
         self.sequence == earlier.sequence + 1 && self.start >= earlier.end
     }
 }
 
 impl Log {
-    /// Looks into the directory of a database.
+    /// Opens the log in the directory of a database.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_in(Arc::new(RealDirectory::open(path).map_err(storage)?))
     }
 
-    /// As [`Log::open`] for any implementation of a directory.
+    /// Works as [`Log::open`] for any implementation of a directory.
     #[doc(hidden)]
     pub fn open_in(directory: Arc<dyn Directory>) -> Result<Self> {
         let mut segments = Vec::new();
@@ -70,25 +71,26 @@ impl Log {
         Ok(Self { directory, segments })
     }
 
-    /// The segments, oldest first.
+    /// Returns the segments, oldest first.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The segment with that file name.
+    /// Returns the segment with that file name.
     pub fn segment(&self, file: &str) -> Result<&Segment> {
         let found = self.segments.iter().find(|segment| segment.file == file);
         found.ok_or_else(|| Error::Storage(format!("{} has no log segment {file}", self.directory.path())))
     }
 
-    /// Goes through a segment.
+    /// Returns an iterator over the blocks of a segment.
     pub fn blocks(&self, segment: &Segment) -> Result<Blocks> {
         let file = self.directory.open(&segment.file, Open::Read).map_err(storage)?;
         Ok(Blocks::new(file, segment.span.into()))
     }
 
-    /// Whether a [`Hole`](super::Hole), or a block that is not right, at this offset is damage, and not the end that a crash has
-    /// given the log: that lies in the last segment, behind what any later block says had been durable.
+    /// Returns whether a [`Hole`](super::Hole), or an invalid block, at this offset is damage, and not the end that a
+    /// crash has left in the log: such an end lies in the last segment, behind every offset that a later block records
+    /// as durable.
     pub fn is_damage(&self, offset: u64) -> Result<bool> {
         let Some((last, settled)) = self.segments.split_last() else { return Ok(false) };
         if settled.iter().any(|segment| offset < segment.end) {

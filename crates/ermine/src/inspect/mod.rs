@@ -1,10 +1,10 @@
-//! Looking into the files of a database without opening it: what stands where, and what is damaged.
+//! Inspection of the files of a database without opening it: their content, and their damage.
 //!
-//! Nothing is written and nothing is locked, so a database that is in use can be looked at: its log then ends somewhere. No
-//! content of a file makes this panic, and none makes it ask for more memory than a block may have.
+//! Nothing is written and nothing is locked, so a database that is in use can be inspected: its log then ends at some
+//! arbitrary point. No content of a file causes a panic, or an allocation of more memory than a block may have.
 //!
-//! [`Log`] lists the segments of a log; [`Blocks`] goes through one of them and goes on behind damage. [`ParallelLog`] does for databases of
-//! single-version schemes.
+//! [`Log`] lists the segments of a log; [`Blocks`] iterates over one of them and continues behind damage.
+//! [`ParallelLog`] does the same for databases of single-version schemes.
 //!
 //! ```
 //! # use ermine::{Database, Options, inspect::{Found, Log}};

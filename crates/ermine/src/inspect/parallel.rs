@@ -1,4 +1,4 @@
-//! The files of a database of a single-version scheme: the parallel log, and what its checkpoint says.
+//! The files of a database of a single-version scheme: the parallel log, and the description of its checkpoint.
 
 use std::{path::Path, sync::Arc, time::SystemTime};
 
@@ -30,44 +30,44 @@ pub struct ParallelLog {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LogFile {
-    /// Its name.
+    /// The file's name.
     pub file: String,
-    /// In which log directory it is, from 0.
+    /// The number of the file's log directory, from 0.
     pub device: usize,
-    /// The time that the database was open in which it was written, from 1.
+    /// The generation in which the file was written: one time that the database was open, from 1.
     pub generation: u32,
-    /// Its number among those of its generation and device, from 1.
+    /// The file's number among those of its generation and device, from 1.
     pub sequence: u32,
-    /// How long it is.
+    /// The length of the file.
     pub length: u64,
-    /// Up to where its content was durable.
+    /// The length up to which its content was durable.
     pub durable_bytes: u64,
-    /// The last epoch whose records count; `None`: that cannot be read.
+    /// The last epoch whose records count; `None` if it cannot be read.
     pub persistent_epoch: Option<u64>,
     name: FileName,
 }
 
-/// Goes through the records of a file, up to the first one that is not whole.
+/// Iterates over the records of a file, up to the first incomplete one.
 pub struct LogRecords {
-    /// `None`: it has no head.
+    /// `None` if the file has no head.
     records: Option<Records>,
 }
 
-/// What a transaction left, or a note of the time.
+/// The record of a transaction, or a note of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogRecord {
-    /// Where in the file, in bytes.
+    /// The byte position in the file.
     pub position: u64,
-    /// All bytes of it.
+    /// All bytes of the record.
     pub bytes: u64,
-    /// The epoch of its transaction.
+    /// The epoch of the record's transaction.
     pub epoch: u64,
-    /// The transaction's TID, which has the epoch in front.
+    /// The transaction's TID, which begins with the epoch.
     pub tid: u64,
-    /// Rows that it wrote, those that are gone among them.
+    /// Number of rows that the transaction wrote, including those that it deleted.
     pub rows: u64,
-    /// Of a note of the time, which has no rows: when all transactions up to that epoch had ended.
+    /// Of a note of the time, which has no rows: the time when all transactions up to that epoch had ended.
     pub moment: Option<SystemTime>,
 }
 
@@ -75,43 +75,44 @@ pub struct LogRecord {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ParallelCheckpoint {
-    /// The file that says so.
+    /// The file that describes the checkpoint.
     pub file: String,
-    /// The epoch in which it began: rows of that and later epochs are in the log only.
+    /// The epoch in which the checkpoint began: rows of that and later epochs are in the log only.
     pub epoch: u64,
-    /// The last epoch whose changes it may have met.
+    /// The last epoch whose changes the checkpoint may contain.
     pub last_epoch: u64,
-    /// The generation of the log that is replayed on top of it, and later ones.
+    /// The first generation of the log that is replayed on top of the checkpoint.
     pub generation: u32,
     /// The first file of that generation that is needed, by device.
     pub first: Vec<u32>,
-    /// Files with its rows.
+    /// The files with the checkpoint's rows.
     pub files: Vec<RowsOfCheckpoint>,
     /// Names of the tables, the catalog first.
     pub tables: Vec<String>,
 }
 
-/// A file with rows.
+/// A file with rows of the checkpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RowsOfCheckpoint {
-    /// Its name.
+    /// The file's name.
     pub file: String,
-    /// In which log directory it is, from 0.
+    /// The number of the file's log directory, from 0.
     pub device: usize,
-    /// Its length.
+    /// The file's length.
     pub bytes: u64,
-    /// Rows in it.
+    /// Number of rows in the file.
     pub rows: u64,
 }
 
 impl ParallelLog {
-    /// Looks into the directory of a database; `None`: it holds none of a single-version scheme. Of the options the log directories count.
+    /// Opens the parallel log in the directory of a database; returns `None` if the directory holds no database of a
+    /// single-version scheme. Of the options only the log directories matter.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Option<Self>> {
         Self::open_in(&(Arc::new(RealDirectory::open(path).map_err(storage)?) as Arc<dyn Directory>), options)
     }
 
-    /// As [`ParallelLog::open`] for any implementation of a directory.
+    /// Works as [`ParallelLog::open`] for any implementation of a directory.
     #[doc(hidden)]
     pub fn open_in(directory: &Arc<dyn Directory>, options: &Options) -> Result<Option<Self>> {
         let names = directory.list().map_err(storage)?;
@@ -129,12 +130,12 @@ impl ParallelLog {
         Ok(Some(Self { places, names, files }))
     }
 
-    /// The files, oldest first.
+    /// Returns the files, oldest first.
     pub fn files(&self) -> &[LogFile] {
         &self.files
     }
 
-    /// Goes through a file.
+    /// Returns an iterator over the records of a file.
     pub fn records(&self, file: &LogFile) -> Result<LogRecords> {
         let (head, records) =
             Records::open(&*self.places.devices[file.device], file.name, self.places.said).map_err(storage)?;
@@ -142,7 +143,7 @@ impl ParallelLog {
         Ok(LogRecords { records: is_its_own.then_some(records) })
     }
 
-    /// What the newest checkpoint says; `None`: there is none.
+    /// Returns the description of the newest checkpoint; `None` if there is none.
     pub fn checkpoint(&self) -> Result<Option<ParallelCheckpoint>> {
         let Some(manifest) = newest_manifest(&*self.places.directory, &self.names, self.places.said)? else {
             return Ok(None);
@@ -166,7 +167,7 @@ impl ParallelLog {
 }
 
 impl LogFile {
-    /// `names`: of the files in the database's directory.
+    /// `names` are the files in the database's directory.
     fn look(places: &Places, device: usize, name: FileName, names: &[String]) -> Result<Self> {
         let length = places.devices[device].open(&name.to_string(), Open::Read).and_then(|file| file.length());
         let persistent = match names.contains(&pepoch::name_of(name.generation)) {
@@ -188,7 +189,7 @@ impl LogFile {
 }
 
 impl LogRecords {
-    /// Where the records end, as far as they have been gone through; zero where the file has no head.
+    /// Returns the end of the records that have been read so far; zero where the file has no head.
     pub fn end(&self) -> u64 {
         self.records.as_ref().map_or(0, Records::at)
     }

@@ -16,12 +16,12 @@
 //! | 24..28 | CRC-32C of the payloads and the padding, which is zero |
 //! | 28..32 | how far the durable part of the log was behind this block when it was filled, in granules |
 //!
-//! Little-endian throughout. Everything that says what happened stands in header and descriptors, so that recovery reads
-//! those; a payload is read when its row is asked for (ERMIA 3.7).
+//! Little-endian throughout. Header and descriptors say everything about what happened, so that recovery reads only
+//! those; a payload is read when its row is requested (ERMIA 3.7).
 //!
-//! A block names its own place, so that what an earlier use of the file left there is never taken for a block. The last
-//! field is what tells a torn tail from damage: a valid block behind an invalid one, by which the invalid one had been
-//! durable, proves that something has been lost since.
+//! A block names its own place, so that bytes left by an earlier use of the file are never taken for a block. The last
+//! field distinguishes a torn tail from damage: a valid block behind an invalid one, which says that the invalid one
+//! had been durable, proves that something has been lost since.
 
 use super::lsn::{GRANULE, Lsn};
 
@@ -30,35 +30,36 @@ pub(crate) const FORMAT: u8 = 1;
 
 const MAGIC: [u8; 2] = 0xe12e_u16.to_le_bytes();
 
-/// No block but a skip is longer. The bound keeps damaged bytes from asking for memory.
+/// Upper bound of a block's size; only a skip may be longer. The bound keeps damaged bytes from causing a huge
+/// allocation.
 pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 32;
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum BlockKind {
     /// A committed transaction. Its LSN is the commit stamp.
     Commit = 1,
-    /// Nothing: an aborted reservation, or the rest of a segment.
+    /// No content: an aborted reservation, or the rest of a segment.
     Skip = 2,
-    /// A part of a transaction that a commit block will refer to; nothing by itself.
+    /// A part of a transaction that a commit block will refer to; without that commit block it has no effect.
     Overflow = 3,
-    /// A moment: the wall-clock time, in its payload.
+    /// A point in time: the wall-clock time, in its payload.
     Clock = 4,
-    /// Rows that have been moved to the cold store.
+    /// Rows that were moved to the cold store.
     Cold = 5,
-    /// Of a checkpoint: what it is of.
+    /// Start of a checkpoint: describes what the checkpoint covers.
     Begin = 6,
-    /// Of a checkpoint: keys of a table in order, with rows and their addresses.
+    /// Part of a checkpoint: keys of a table in order, with rows and their addresses.
     Keys = 7,
-    /// Of a checkpoint: entries of a secondary index in order, with rows.
+    /// Part of a checkpoint: entries of a secondary index in order, with rows.
     Entries = 8,
-    /// Of a checkpoint: it is complete.
+    /// End of a checkpoint: it is complete.
     End = 9,
-    /// Of a file of the cold store, at its beginning: the database's identity.
+    /// First block of a file of the cold store: the database's identity.
     Label = 10,
 }
 
@@ -70,7 +71,7 @@ impl BlockKind {
     }
 }
 
-/// Whether bytes begin as a block does: a quick look, where most do not.
+/// Whether bytes begin as a block does: a quick check that rejects most places.
 pub(crate) fn may_be_block(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
@@ -80,24 +81,25 @@ pub(crate) fn may_be_block(bytes: &[u8]) -> bool {
 pub(crate) struct Header {
     pub(crate) kind: BlockKind,
     pub(crate) lsn: Lsn,
-    /// Of the whole block, in bytes.
+    /// Size of the whole block, in bytes.
     pub(crate) size: u64,
     /// Bytes of the descriptors.
     pub(crate) descriptors: u32,
     checksum: u32,
     payload_checksum: u32,
-    /// Bytes by which the durable part of the log was behind.
+    /// Bytes by which the durable part of the log was behind this block.
     pub(crate) undurable: u64,
 }
 
-/// Why bytes are no block.
+/// The reason why bytes are not a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Invalid {
-    /// Another magic number, or the block of another place: nothing was ever written here, in this use of the file.
+    /// Another magic number, or the block of another place: nothing was ever written here since the file was put to its
+    /// present use.
     Blank,
-    /// A version of the format that this program does not know.
+    /// A format version that this program does not support.
     Version(u8),
-    /// It begins as a block, but its checksum or its sizes are wrong.
+    /// The bytes begin as a block, but the checksum or the sizes are wrong.
     Damaged,
 }
 
@@ -105,13 +107,13 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The checksum of a header that begins so, and of what follows it.
+/// Returns the checksum of a header that begins with `front`, and of the bytes that follow it.
 fn checksum_of(front: &[u8], rest: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&front[..4]), rest)
 }
 
 impl Header {
-    /// Reads a header that should stand at `lsn`. Only [`verify`](Self::verify) says whether it is right.
+    /// Reads the header expected at `lsn`. Only [`verify`](Self::verify) checks that it is correct.
     pub(crate) fn read(bytes: &[u8; HEADER_BYTES], lsn: Lsn) -> Result<Self, Invalid> {
         let itself = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
         if bytes[..2] != MAGIC || itself != lsn.word() {
@@ -132,13 +134,13 @@ impl Header {
         if header.size < header.payload_at() { Err(Invalid::Damaged) } else { Ok(header) }
     }
 
-    /// Whether header and descriptors are what was written; `bytes` begin with both.
+    /// Whether header and descriptors are as they were written; `bytes` begin with both.
     pub(crate) fn verify(&self, bytes: &[u8]) -> bool {
         let end = self.payload_at() as usize;
         bytes.len() >= end && checksum_of(&bytes[..8], &bytes[8..end]) == self.checksum
     }
 
-    /// Whether the payloads are what was written; `block` is the whole block.
+    /// Whether the payloads are as they were written; `block` is the whole block.
     pub(crate) fn verify_payload(&self, block: &[u8]) -> bool {
         crc32c::crc32c(&block[self.payload_at() as usize..]) == self.payload_checksum
     }
@@ -148,18 +150,18 @@ impl Header {
         HEADER_BYTES as u64 + u64::from(self.descriptors)
     }
 
-    /// Where the next block begins.
+    /// Returns the offset at which the next block begins.
     pub(crate) fn end(&self) -> u64 {
         self.lsn.offset() + self.size
     }
 
-    /// Up to where the log was durable when the block was filled.
+    /// Returns the offset up to which the log was durable when the block was filled.
     pub(crate) fn durable(&self) -> u64 {
         self.lsn.offset().saturating_sub(self.undurable)
     }
 }
 
-/// What a block says besides its header: the pieces that go to the log one behind the other.
+/// The content of a block besides its header: the parts that go to the log one after the other.
 #[derive(Clone, Copy)]
 pub(crate) struct Body<'a> {
     pub(crate) kind: BlockKind,
@@ -168,23 +170,23 @@ pub(crate) struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Of a block that is all header.
+    /// Returns the body of a block that consists of its header only.
     pub(crate) fn nothing() -> Self {
         Self { kind: BlockKind::Skip, descriptors: &[], payload: &[] }
     }
 
-    /// Bytes that the block takes in the log.
+    /// Bytes that the block occupies in the log.
     pub(crate) fn size(&self) -> u64 {
         ((HEADER_BYTES + self.descriptors.len() + self.payload.len()) as u64).next_multiple_of(GRANULE)
     }
 
-    /// What fills the block up to its size.
+    /// Returns the zeros that fill the block up to its size.
     pub(crate) fn padding(&self) -> &'static [u8] {
         const ZEROS: &[u8; GRANULE as usize] = &[0; GRANULE as usize];
         &ZEROS[..self.size() as usize - HEADER_BYTES - self.descriptors.len() - self.payload.len()]
     }
 
-    /// The part of the header that is known before the block has its place.
+    /// Builds the part of the header that is known before the block has its place.
     pub(crate) fn seal(&self) -> Sealed {
         let size = u32::try_from(self.size() / GRANULE).expect("a block is far smaller than 64 GiB");
         let descriptors = u32::try_from(self.descriptors.len()).expect("as above");
@@ -208,12 +210,12 @@ impl Sealed {
         Self(header)
     }
 
-    /// The header of a block that covers `size` bytes and says nothing.
+    /// Returns the header of a block that covers `size` bytes and has no content.
     pub(crate) fn skip(size: u64) -> Self {
         Self::new(BlockKind::Skip, u32::try_from(size / GRANULE).expect("a segment is smaller than 64 GiB"), 0, 0)
     }
 
-    /// The whole header, once the block is placed; `durable`: up to where the log is durable now.
+    /// Returns the whole header, once the block is placed; the log is durable up to `durable` at this time.
     pub(crate) fn place(mut self, descriptors: &[u8], lsn: Lsn, durable: u64) -> [u8; HEADER_BYTES] {
         let undurable = u32::try_from(lsn.offset().saturating_sub(durable) / GRANULE).unwrap_or(u32::MAX);
         self.0[8..16].copy_from_slice(&lsn.word().to_le_bytes());

@@ -1,4 +1,4 @@
-//! The log as workers use it: claim, fill, wait.
+//! The log's interface to workers: claim, fill, wait.
 
 use std::{
     sync::{Arc, OnceLock, atomic::AtomicBool},
@@ -34,12 +34,12 @@ pub(crate) struct Log {
     pub(super) waiters: Waiters,
     pub(crate) chains: Chains,
     pub(crate) room: Room,
-    /// The announcements of the flusher itself.
+    /// Announcements of the flusher itself.
     pub(super) clock_filling: Arc<Filling>,
-    /// The announcements of those who note the time because somebody asked for it.
+    /// Announcements of threads that note the time on request.
     moment_filling: Mutex<Arc<Filling>>,
     written: Written,
-    /// The sequence number of the first segment that has no file yet.
+    /// Sequence number of the first segment that has no file yet.
     first_new: u64,
     pub(super) stop: AtomicBool,
     failure: OnceLock<Arc<str>>,
@@ -52,9 +52,9 @@ struct Written {
     flushes: AtomicU64,
 }
 
-/// Where a log goes on.
+/// The state from which a log continues.
 pub(crate) struct Start {
-    /// The segments that have files, oldest first.
+    /// Segments that have files, oldest first.
     pub(crate) segments: Vec<Span>,
     /// Sequence number and offset of the next segment.
     pub(crate) sequence: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Start {
 }
 
 impl Log {
-    /// A log that goes on where `start` says, with its flusher.
+    /// Starts a log that continues as `start` says, with its flusher.
     pub(crate) fn start(files: Arc<SegmentFiles>, offset: Arc<LogOffset>, start: Start) -> Result<Arc<Self>> {
         let Start { mut segments, sequence, offset: from, segment_bytes, buffer_bytes } = start;
         let segment_bytes = segment_bytes.next_multiple_of(GRANULE).min(SEGMENT_BYTES_MAX);
@@ -99,54 +99,54 @@ impl Log {
         self.thread.lock().expect("no code panics while it holds the thread")
     }
 
-    /// Makes everything durable and ends the flusher. Nobody commits any more.
+    /// Makes everything durable and ends the flusher. No transaction commits any more.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.wake_flusher();
         // Not in the condition: the lock would be held until the thread has ended.
         let thread = self.thread().take();
         if let Some(thread) = thread {
-            // A panic of the flusher has been printed; there is nothing to save.
+            // A panic of the flusher has been printed already; there is nothing to save.
             let _ = thread.join();
         }
     }
 
-    /// A worker's end of the log.
+    /// Returns a new worker's handle to the log.
     pub(crate) fn join(&self) -> Position {
         let draft = Draft::of_log(self.ring.bytes());
         Position { filling: self.space.join(), draft, blobs: Vec::new(), sealed: None, piece: None }
     }
 
-    /// Up to where it is durable.
+    /// Returns the offset up to which the log is durable.
     pub(crate) fn durable(&self) -> u64 {
         self.waiters.durable()
     }
 
-    /// A flush has written so many bytes.
+    /// Counts a flush that has written `bytes`.
     pub(super) fn count_flush(&self, bytes: u64) {
         // Relaxed: statistics.
         self.written.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.written.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes written so far, and in how many flushes.
+    /// Returns the number of bytes written so far, and of flushes.
     pub(crate) fn written(&self) -> (u64, u64) {
         (self.written.bytes.load(Ordering::Relaxed), self.written.flushes.load(Ordering::Relaxed))
     }
 
-    /// Whether what happened at `offset` is durable.
+    /// Whether the log is durable beyond `offset`.
     pub(crate) fn is_durable(&self, offset: u64) -> bool {
         offset < self.durable()
     }
 
-    /// Waits until what happened at `offset` is durable.
+    /// Waits until the log is durable beyond `offset`.
     pub(crate) fn wait(&self, offset: u64) -> Result<()> {
         if !self.is_durable(offset) {
             let mut woken = false;
             self.waiters.block(offset, || {
                 let done = self.is_durable(offset) || self.failure.get().is_some();
                 if !done && !woken {
-                    // After the first look the thread is in the list.
+                    // After the first call the thread is in the list.
                     woken = true;
                 } else if !done {
                     self.wake_flusher();
@@ -157,24 +157,25 @@ impl Log {
         if self.is_durable(offset) { Ok(()) } else { Err(self.broken()) }
     }
 
-    /// Waits until everything that has been committed is durable: it lies below the offset of now.
+    /// Waits until everything that has been committed is durable: it lies below the current offset.
     pub(crate) fn sync(&self) -> Result<()> {
         self.wait(self.space.now() - 1)
     }
 
-    /// Makes the flusher look at who waits.
+    /// Makes the flusher check for waiters.
     pub(crate) fn wake_flusher(&self) {
         if self.waiters.is_flusher_resting() || self.stop.load(Ordering::SeqCst) {
             self.thread().iter().for_each(|thread| thread.thread().unpark());
         }
     }
 
-    /// Whether it is to end: then nothing waits for room.
+    /// Whether the log is being stopped: then nothing waits for room.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Has room in reserve for the next segment: a larger one where there is room for that, else one of the usual size.
+    /// Keeps room in reserve for the next segment: a larger one where there is room for that, else one of the usual
+    /// size.
     pub(crate) fn keep_room(&self) {
         let bytes = |is_sparing, ahead| self.space.next_bytes(is_sparing, ahead) + 2 * PAGE_BYTES;
         self.space.spare(!self.room.keep(bytes(false, 0), bytes(true, 0), bytes(true, 1)));
@@ -189,7 +190,7 @@ impl Log {
         Error::Poisoned(self.failure.get().cloned().unwrap_or_else(|| "it was closed".into()))
     }
 
-    /// The log is broken for good.
+    /// Marks the log as permanently broken.
     pub(super) fn fail(&self, why: &str) {
         if self.failure.set(why.into()).is_ok() {
             ::log::error!(
@@ -214,9 +215,10 @@ impl Log {
         Ok(())
     }
 
-    /// Waits for room in the buffer, before others can come to wait for the transaction.
+    /// Waits for room in the buffer, before other transactions can come to wait for this one.
     fn wait_for_room(&self, bytes: u64) -> Result<()> {
-        // Half of it, so that the rest of a page that is written again fits, and that a block finds room under load, too.
+        // At most half of the buffer, so that the rest of a page that is written again fits, and that a block finds
+        // room under load, too.
         assert!(bytes <= self.ring.bytes() / 2, "a block of {bytes} bytes: long values go to files of their own");
         while self.space.now() + bytes > self.ring.free_to() && self.failure.get().is_none() {
             self.room.check_waiting()?;
@@ -240,20 +242,20 @@ impl Log {
         piece.lsn
     }
 
-    /// Notes the time behind everything that has been committed, for restores to a moment.
+    /// Notes the time after everything that has been committed, for restores to a point in time.
     pub(crate) fn note_moment(&self) {
         let filling = self.moment_filling.lock().expect("no code panics while it notes the time");
         self.append(&filling, Moment::from(SystemTime::now()).body());
     }
 
-    /// As [`Log::note_moment`], if that takes no waiting for anything.
+    /// As [`Log::note_moment`], but does nothing if it would have to wait.
     #[cfg(not(shuttle))]
     pub(crate) fn try_note_moment(&self) {
         let filling = self.moment_filling.lock().expect("no code panics while it notes the time");
         self.try_append(&filling, Moment::from(SystemTime::now()).body());
     }
 
-    /// As [`Log::append`], if that takes no waiting for anything; `None`: it would.
+    /// As [`Log::append`], but returns `None` if it would have to wait.
     pub(super) fn try_append(&self, filling: &Filling, body: Body<'_>) -> Option<Lsn> {
         let piece = self.space.try_claim(filling, body.size(), self.ring.free_to())?;
         self.fill(piece, body.seal(), body);
@@ -271,7 +273,7 @@ impl Log {
         let header = sealed.place(body.descriptors, piece.lsn, self.durable());
         let mut at = piece.lsn.offset();
         for part in [&header, body.descriptors, body.payload, body.padding()] {
-            // A skip is longer than what it has to say: only that needs room.
+            // A skip's piece is longer than its content: only the content needs room.
             while at + part.len() as u64 > self.ring.free_to() {
                 if self.failure.get().is_some() {
                     return;
@@ -285,23 +287,23 @@ impl Log {
         }
     }
 
-    /// Whether so many segments are live that the oldest should go soon.
+    /// Whether so many segments are live that the oldest should be freed soon.
     pub(crate) fn is_crowded(&self) -> bool {
         self.space.segments().len() >= SEGMENTS * 9 / 16
     }
 
-    /// Segments that end at or below `offset` are live no more: nobody reads them.
+    /// Frees and returns the segments that end at or below `offset`: they are no longer live, and nothing reads them.
     pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {
         self.space.free_below(offset)
     }
 
-    /// The live segments, oldest first.
+    /// Returns the live segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<Span> {
         self.space.segments()
     }
 }
 
-/// A worker's end of the log: the blocks of its transaction, and the piece that they get.
+/// A worker's handle to the log: the blocks of its transaction, and the piece that they get.
 pub(crate) struct Position {
     filling: Arc<Filling>,
     pub(crate) draft: Draft,
@@ -325,7 +327,7 @@ impl Position {
         Ok(())
     }
 
-    /// The draft is complete; waits for room.
+    /// Completes the draft, and waits for room.
     pub(crate) fn seal(&mut self, log: &Log) -> Result<()> {
         self.draft.chain();
         let body = self.draft.body(BlockKind::Commit);
@@ -353,7 +355,7 @@ impl Position {
         self.draft.end();
     }
 
-    /// The transaction is given up: before it claimed its place, or with a piece that is filled with nothing.
+    /// Gives up the transaction: before it claimed its place, or with a piece that is then filled with a skip.
     pub(crate) fn skip(&mut self, log: &Log) {
         self.sealed = None;
         if let Some(piece) = self.piece.take() {
@@ -365,7 +367,7 @@ impl Position {
         }
     }
 
-    /// Tells the chain of this worker's transaction from others.
+    /// Returns a number that distinguishes the chain of this worker's transaction from others.
     fn owner(&self) -> usize {
         Arc::as_ptr(&self.filling).addr()
     }

@@ -1,7 +1,7 @@
 //! Transactions of more than one block: where their blocks are.
 //!
-//! A version names its place in the log by its commit stamp and its number among the transaction's rows. For a transaction
-//! with overflow blocks that is not enough: here stand its blocks, for as long as any of them is live.
+//! A version names its place in the log by its commit stamp and its number among the transaction's rows. For a
+//! transaction with overflow blocks that is not enough: its blocks are listed here, as long as any of them is live.
 
 use std::{collections::BTreeMap, ops::DerefMut};
 
@@ -11,7 +11,7 @@ use crate::{clock::LogOffset, ids::Stamp, sync::Mutex};
 /// One block of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
-    /// Rows in the blocks before it.
+    /// Number of rows in the blocks before it.
     pub(crate) rows_before: u64,
     pub(crate) block: Lsn,
 }
@@ -21,14 +21,15 @@ pub(crate) struct Chains(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// Transactions that have handed out overflow blocks and have not ended: where the first of those can be.
+    /// Transactions that have handed out overflow blocks and have not ended: the lowest offset that their first such
+    /// block can have.
     open: BTreeMap<usize, u64>,
     /// By commit stamp, the parts in order.
     ended: BTreeMap<Stamp, Box<[Part]>>,
 }
 
 impl Chains {
-    /// None.
+    /// Creates an empty set of chains.
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Known::default()))
     }
@@ -37,25 +38,27 @@ impl Chains {
         self.0.lock().expect("no code panics while it holds the chains")
     }
 
-    /// A transaction is about to claim its first overflow block. `owner` is a number that no other one uses meanwhile.
+    /// Notes that a transaction is about to claim its first overflow block. `owner` is a number that no other open
+    /// transaction uses.
     pub(crate) fn open(&self, owner: usize, offset: &LogOffset) {
         let mut known = self.known();
         let from = offset.now().0;
         known.open.insert(owner, from);
     }
 
-    /// It has ended, and committed where it has a stamp.
+    /// Notes that the transaction has ended; it has committed if there is a stamp.
     pub(crate) fn end(&self, owner: usize, committed: Option<(Stamp, Vec<Part>)>) {
         let mut known = self.known();
         known.open.remove(&owner);
         known.ended.extend(committed.map(|(stamp, parts)| (stamp, parts.into())));
     }
 
-    /// An offset of now that no chain stretches across: whoever commits at or above it has all its blocks there.
+    /// Returns a current offset that no chain stretches across: a transaction that commits at or above it has all its
+    /// blocks there.
     pub(crate) fn boundary(&self, offset: &LogOffset) -> u64 {
         let known = self.known();
         let mut boundary = known.open.values().copied().fold(offset.now().0, u64::min);
-        // Chains that have ended may have begun below one that has not; and others below those.
+        // Chains that have ended may have begun below one that has not; and further chains below those.
         loop {
             let across = known.ended.range(Stamp(boundary)..).map(|(_, parts)| parts[0].block.offset());
             let lower = across.fold(boundary, u64::min);
@@ -66,8 +69,8 @@ impl Chains {
         }
     }
 
-    /// The block that has the `number`-th row of the transaction that committed at `stamp`, and which row it is there.
-    /// `None`: it is the commit block.
+    /// Returns the block that has the `number`-th row of the transaction that committed at `stamp`, and the row's
+    /// number in that block. `None`: it is the commit block.
     pub(crate) fn find(&self, stamp: Stamp, number: u64) -> Option<(Lsn, u64)> {
         let known = self.known();
         let parts = known.ended.get(&stamp)?;
@@ -75,7 +78,7 @@ impl Chains {
         Some((part.block, number - part.rows_before))
     }
 
-    /// Forgets the chains that committed below `offset`: nothing of them is live.
+    /// Forgets the chains that committed below `offset`: none of their blocks is live.
     pub(crate) fn forget_below(&self, offset: u64) {
         let mut known = self.known();
         known.ended = known.ended.split_off(&Stamp(offset));
@@ -102,7 +105,7 @@ mod tests {
         }
         assert_eq!(chains.find(Stamp(stamp.0 + 16), 0), None);
         assert_eq!(chains.boundary(&offset), offset.now().0);
-        // One that began while another was open, which has ended since.
+        // A chain that began while another was open, which has ended since.
         chains.open(2, &offset);
         let first = Lsn::new(offset.reserve(64).0, 0);
         chains.open(3, &offset);

@@ -1,8 +1,8 @@
-//! The private half of logging: a worker puts together what its transaction leaves in the log, before it takes its place
+//! The private half of logging: a worker assembles its transaction's log records before it takes a place in the log
 //! (ERMIA 3.2: records are kept privately, and go to the log in one block).
 //!
-//! What is too much for one block is handed out on the way as overflow blocks, each of which names the one before; the
-//! commit block names the last. A transaction of any size therefore needs one block's worth of memory here.
+//! Records beyond one block are handed out during the transaction as overflow blocks, each of which names the one
+//! before; the commit block names the last. A transaction of any size therefore needs one block's worth of memory here.
 
 use super::{
     block::{BlockKind, Body},
@@ -11,22 +11,22 @@ use super::{
     record::Record,
 };
 
-/// Bytes of a block, about.
+/// Approximate size of a block in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Bytes of the shortest descriptor of a row in the cold store: tag, row, stamp, length.
 const RECORD_BYTES_MIN: usize = 4;
 
-/// A block in the making.
+/// A block under construction.
 pub(crate) struct Draft {
-    /// Bytes, and rows, from which on it is handed out.
+    /// Numbers of bytes and of rows from which on the block is handed out.
     block_bytes: usize,
     block_rows: usize,
     descriptors: Vec<u8>,
     payload: Vec<u8>,
     rows: usize,
-    /// The overflow blocks handed out before.
+    /// The overflow blocks that were handed out before.
     before: Vec<Part>,
-    /// Rows in them.
+    /// Number of rows in those blocks.
     rows_before: u64,
 }
 
@@ -36,7 +36,8 @@ impl Draft {
         Self::new((ring_bytes / 4).min(BLOCK_BYTES as u64) as usize, Space::Log.records_max())
     }
 
-    /// Drafts for the cold store. Some rows may still come when one is full: so many addresses are left.
+    /// Drafts for the cold store. More rows may be added after a draft is full: half of the addresses of a block are
+    /// left for them.
     pub(crate) fn of_cold_store() -> Self {
         const _: () = assert!(BLOCK_BYTES / RECORD_BYTES_MIN < Space::Cold.records_max() / 2);
         Self::new(BLOCK_BYTES, Space::Cold.records_max() / 2)
@@ -84,7 +85,7 @@ impl Draft {
         self.rows >= self.block_rows || self.descriptors.len() + self.payload.len() >= self.block_bytes
     }
 
-    /// Rows in the block in the making.
+    /// Returns the number of rows in the block under construction.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -94,32 +95,32 @@ impl Draft {
         !self.before.is_empty()
     }
 
-    /// All parts of a chain that ends with a commit block at `lsn`.
+    /// Returns all parts of a chain that ends with a commit block at `lsn`.
     pub(crate) fn parts(&self, lsn: Lsn) -> Vec<Part> {
         let last = Part { rows_before: self.rows_before, block: lsn };
         self.before.iter().copied().chain([last]).collect()
     }
 
-    /// Names the overflow block before, where there is one. Once a block, when all its records are there.
+    /// Names the overflow block before, if there is one. Called once per block, after its last record.
     pub(crate) fn chain(&mut self) {
         if let Some(last) = self.before.last() {
             Record::Chain { before: last.block.word(), rows_before: self.rows_before }.write(&mut self.descriptors);
         }
     }
 
-    /// What there is so far.
+    /// Returns the content of the block so far.
     pub(crate) fn body(&self, kind: BlockKind) -> Body<'_> {
         Body { kind, descriptors: &self.descriptors, payload: &self.payload }
     }
 
-    /// What there is has gone to an overflow block at `lsn`.
+    /// Notes that the content so far has gone to an overflow block at `lsn`, and begins the next block.
     pub(crate) fn spilled(&mut self, lsn: Lsn) {
         self.before.push(Part { rows_before: self.rows_before, block: lsn });
         self.rows_before += self.rows as u64;
         self.clear();
     }
 
-    /// Gives back what a large transaction needed.
+    /// Frees the memory that a large transaction needed.
     pub(crate) fn end(&mut self) {
         const KEPT: usize = 1 << 20;
         if self.payload.capacity() + self.descriptors.capacity() > KEPT {

@@ -1,22 +1,24 @@
-//! The thread that takes the log from the ring to its files.
+//! The thread that writes the log from the ring to its files.
 //!
-//! It writes everything that is filled, syncs, and says how far the log is durable; what was filled meanwhile is the next
-//! round. So commits are grouped by what the device can do, without a timer: a lone commit is flushed at once, and the more
-//! come, the more share a sync. While nobody waits, it lets some gather; and also behind a large round, if commits go on
-//! meanwhile: each round takes processor time from them, whatever its size.
+//! The flusher writes everything that is filled, syncs, and publishes how far the log is durable; the blocks that were
+//! filled meanwhile form the next round. So the speed of the device groups commits, without a timer: a lone commit is
+//! flushed at once, and the more commits arrive, the more of them share a sync. While no thread waits, the flusher lets
+//! some commits gather; it also does so after a large round if commits continue meanwhile: each round takes processor
+//! time from them, whatever its size.
 //!
 //! Invariants
 //! 1. *In order.* A round begins where the one before ended, and ends before the next begins.
-//! 2. *Durable after sync.* `durable` rises to the end of a round after all files that the round wrote to have been synced,
-//!    and the name of a new file before anything in it counts.
-//! 3. *Once broken, always broken.* After an operation that failed nothing is written and nothing becomes durable any more:
-//!    what the failed one left behind is not known (a sync that fails may have dropped what it was to write). The thread ends
-//!    with the first failure, also with a panic of its own, and all who wait are told.
-//! 4. *It waits for nobody.* All wait for it. What it puts into the log itself therefore takes a place only where that needs
-//!    neither room in the ring nor a new segment, and else is left for the next round. Only for a device that is full it waits
-//!    (`room`): what was not written then is written later, and no commit begins meanwhile.
-//! 5. *A clean stop ends with a proof.* The last block of a log that was stopped says that everything before it is durable:
-//!    what is damaged later is not taken for torn.
+//! 2. *Durable after sync.* `durable` rises to the end of a round only after all files that the round wrote to have
+//!    been synced; the name of a new file is synced before anything in it counts.
+//! 3. *Once broken, always broken.* After an operation has failed, nothing is written and nothing becomes durable any
+//!    more: the state that it left behind is unknown (a failed sync may have dropped the data that it was to write).
+//!    The thread ends with the first failure, also with a panic of its own, and all waiters are notified.
+//! 4. *The flusher waits for no other thread.* All others wait for it. A block of its own therefore takes a place only
+//!    where that needs neither room in the ring nor a new segment, and is otherwise left for the next round. The
+//!    flusher waits only for a device that is full (`room`): the data that could not be written is written later, and
+//!    no commit begins meanwhile.
+//! 5. *A clean stop ends with a proof.* The last block of a log that was stopped says that everything before it is
+//!    durable: later damage is not taken for a torn tail.
 
 use std::{
     io,
@@ -34,17 +36,18 @@ use super::{
 };
 use crate::platform::file::File;
 
-/// How long commits gather while nobody waits for one.
+/// How long commits gather while no thread waits for one.
 const GATHER: Duration = Duration::from_millis(10);
-/// A flush of so many bytes is large: worth some gathering although somebody waits, twice as long as it took, up to a bound.
+/// A flush of this many bytes is large: worth some gathering although a thread waits, for twice as long as the flush
+/// took, up to a bound.
 const LARGE_BYTES: u64 = 64 << 10;
 const GATHER_LARGE_MAX: Duration = Duration::from_millis(4);
-/// Between two moments in the log, if anything was committed in between.
+/// Interval between two noted times in the log, if anything was committed in between.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(10);
-/// Written at a time, so that the ring is freed bit by bit.
+/// Bytes written at a time, so that the ring is freed bit by bit.
 const WRITE_BYTES: u64 = 1 << 20;
 
-/// A time as it stands in the log: microseconds since 1970.
+/// A time as it is stored in the log: microseconds since 1970.
 pub(super) struct Moment([u8; 8]);
 
 impl From<SystemTime> for Moment {
@@ -60,24 +63,24 @@ impl Moment {
     }
 }
 
-/// What the thread keeps between rounds.
+/// State that the thread keeps between rounds.
 pub(super) struct Flusher {
     log: Arc<Log>,
-    /// Up to where everything is durable.
+    /// The offset up to which everything is durable.
     from: u64,
     /// The segment that was written last, and its file.
     current: Option<(Span, Arc<dyn File>)>,
     /// The last page of a round.
     page: Box<Page>,
-    /// When the last moment was noted.
+    /// The time that was noted last.
     last_moment: SystemTime,
-    /// Where its block ends.
+    /// The end of the block that notes it.
     moment_end: u64,
-    /// Where a block ends that says that everything before it is durable.
+    /// The end of a block that says that everything before it is durable.
     proven: u64,
 }
 
-/// A flusher that panics leaves a log that is broken, not one that is waited for.
+/// Marks the log as broken when the flusher panics, so that no thread waits for it.
 struct BrokenByPanic(Arc<Log>);
 
 impl Drop for BrokenByPanic {
@@ -88,19 +91,19 @@ impl Drop for BrokenByPanic {
     }
 }
 
-/// A page, where the device can take it from.
+/// A page with the alignment at which the device can read it directly.
 #[repr(align(4096))]
 struct Page([u8; PAGE_BYTES as usize]);
 
 impl Flusher {
     pub(super) fn new(log: Arc<Log>) -> Self {
         let from = log.durable();
-        // What recovery found needs no moment: there was one behind it, or its process was killed.
+        // The part of the log that recovery found needs no noted time: one was behind it, or its process was killed.
         let (page, last_moment) = (Box::new(Page([0; PAGE_BYTES as usize])), SystemTime::UNIX_EPOCH);
         Self { log, from, current: None, page, last_moment, moment_end: from, proven: from }
     }
 
-    /// Flushes until told to stop, and then what is left.
+    /// Flushes until told to stop, and then flushes the rest.
     pub(super) fn run(mut self) {
         let broken = BrokenByPanic(self.log.clone());
         if let Err(error) = self.flush_until_stopped() {
@@ -120,9 +123,9 @@ impl Flusher {
                 self.rest(to)?;
             }
         }
-        // Nobody commits any more.
+        // No transaction commits any more.
         self.flush(self.log.space.filled_to().max(self.from))?;
-        // The ring is free: there is nothing to wait for. Twice, where a segment had to be closed.
+        // The ring is free, so this does not wait. Two rounds, where a segment had to be closed.
         while self.from != self.proven {
             let moment = Moment::from(SystemTime::now());
             let lsn = self.log.append(&self.log.clock_filling, moment.body());
@@ -139,8 +142,9 @@ impl Flusher {
         to - self.from >= self.log.ring.bytes() / 4
     }
 
-    /// After a large flush, while others went on committing: until there is more. What a flush costs the processors does not
-    /// grow with its size, and whoever committed meanwhile is not who waited for it.
+    /// Waits after a large flush, while other transactions continue to commit, until more has gathered. The processor
+    /// cost of a flush does not grow with its size, and the transactions that committed meanwhile are not those that
+    /// waited for it.
     fn gather(&self, bytes: u64, took: Duration) {
         let to = self.log.space.filled_to();
         let meanwhile = to.saturating_sub(self.from);
@@ -149,21 +153,23 @@ impl Flusher {
         }
     }
 
-    /// Until there is something to do, or what has gathered is due.
+    /// Waits until there is work to do, or the gathered commits are due.
     fn rest(&mut self, to: u64) -> io::Result<()> {
         if self.log.waiters.begin_rest() {
             if !self.log.stop.load(Ordering::SeqCst) {
                 thread::park_timeout(GATHER);
             }
         } else if to <= self.from {
-            // What they wait for has been claimed and not filled yet: by a thread that may want this core.
+            // The waiters wait for pieces that have been claimed and not filled yet: by a thread that may want this
+            // core.
             thread::yield_now();
         }
         self.log.waiters.end_rest();
         if to > self.from && self.log.waiters.is_empty() { self.flush(to) } else { Ok(()) }
     }
 
-    /// Puts the time into the log, for restores to a moment: while commits go on every so often, and once behind the last.
+    /// Writes the time to the log, for restores to a point in time: at intervals while commits continue, and once after
+    /// the last.
     fn note_moment(&mut self) {
         let now = SystemTime::now();
         if self.log.space.filled_to() == self.moment_end
@@ -189,7 +195,7 @@ impl Flusher {
     fn flush(&mut self, to: u64) -> io::Result<()> {
         let mut bytes = 0;
         for (span, stretch) in self.log.space.stretches(self.from..to) {
-            // Before it there may have been a gap.
+            // There may have been a gap before it.
             self.log.ring.wrote(page_of(stretch.start));
             bytes += stretch.end - stretch.start;
             self.write(span, stretch)?;
@@ -204,15 +210,16 @@ impl Flusher {
         Ok(())
     }
 
-    /// Writes whole pages, from whole pages of the ring, so that the device can take them from there. The last one is mostly not
-    /// full: what there is of it is written with zeros behind, and stays in the ring to be written again with the next round.
+    /// Writes whole pages, from whole pages of the ring, so that the device can take them from there. The last page is
+    /// mostly not full: its bytes so far are written with zeros behind them, and stay in the ring to be written again
+    /// with the next round.
     fn write(&mut self, span: Span, stretch: Range<u64>) -> io::Result<()> {
         let file = self.file(span)?;
         let whole = page_of(stretch.end);
         let mut rest: &[u8] = &[];
         if whole < stretch.end {
-            // SAFETY: below `filled_to`, and not freed before `wrote`; nor is what is below the stretch in its page, which was
-            // written before, or lies in front of the segment and is nobody's.
+            // SAFETY: below `filled_to`, and not freed before `wrote`; the same holds for the bytes of the first page
+            // below the stretch, which were written before, or lie in front of the segment and belong to no piece.
             let bytes = unsafe { self.log.ring.filled(whole, stretch.end) };
             self.page.0[..bytes.len()].copy_from_slice(&bytes);
             self.page.0[bytes.len()..].fill(0);
@@ -234,7 +241,7 @@ impl Flusher {
         }
     }
 
-    /// The file of a segment. What was written to the one before is synced first: its round ends here.
+    /// Returns the file of a segment. The file written before is synced first: its round ends here.
     fn file(&mut self, span: Span) -> io::Result<Arc<dyn File>> {
         if let Some((current, file)) = &self.current {
             if *current == span {
@@ -248,7 +255,7 @@ impl Flusher {
             false => {
                 let file = log.room.until_there_is(|| log.is_stopping(), || log.files.create(&span))?;
                 if log.space.segments().len() > 1 {
-                    // At once: without it, no transaction may begin what needs one more segment.
+                    // At once: without it, no transaction that needs one more segment may begin.
                     log.keep_room();
                 }
                 file
@@ -259,7 +266,7 @@ impl Flusher {
     }
 }
 
-/// Where the page of an offset begins.
+/// Returns the offset at which the page of `offset` begins.
 fn page_of(offset: u64) -> u64 {
     offset / PAGE_BYTES * PAGE_BYTES
 }
@@ -292,7 +299,7 @@ mod tests {
         log.append(filling, Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload })
     }
 
-    /// What the files hold, up to where there is no block.
+    /// Returns the headers of the blocks in the files, up to the first place without a block.
     fn headers(log: &Log) -> Vec<Header> {
         let mut headers = Vec::new();
         for span in log.segments() {
@@ -307,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_log_that_was_stopped_ends_with_a_moment_that_proves_it_whole() {
-        // In the second, the moment does not fit what is left of the segment.
+        // In the second log, the noted time does not fit the rest of the segment.
         for left in [1 << 20, 32] {
             let log = start(&FaultyDirectory::new(), 64 + left);
             let lsn = append(&log, &log.space.join(), 32);
@@ -341,7 +348,7 @@ mod tests {
         let most = took.as_millis() / CLOCK_INTERVAL.as_millis() + 3;
         assert!((2..=most as usize).contains(&moments), "{moments} in {took:?}");
         let idle = headers.iter().rev().take_while(|header| is_moment(header)).count();
-        // One behind the last, and one that proves it.
+        // One after the last commit, and one that proves it durable.
         assert!(idle <= 2, "{idle} while nothing happened");
     }
 
@@ -387,7 +394,7 @@ mod tests {
             assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap().is_err()));
         });
         assert!(log.wait(lsn.offset()).is_err() && log.check().is_err());
-        // Nobody waits for room, either, or for the place.
+        // No thread waits for room, either, or for a place.
         for _ in 0..10 {
             let filling = log.space.join();
             let payload = [0; 20_000];

@@ -1,4 +1,5 @@
-//! Whose a file is: the identity of its database, in every file, and how far the log has come, in a file of its own.
+//! The identity of a database, stored in every one of its files, and the extent of its log, stored in a file of its
+//! own.
 //!
 //! ```text
 //!   IDENTITY  two slots, 4096 bytes apart, written in turn; the whole one with the greater serial counts
@@ -6,21 +7,21 @@
 //!   label     magic 8 bytes | identity 16 bytes | sequence u64 | start u64 | end u64 | whole u64 | crc u32
 //! ```
 //!
-//! A crash tears what was not synced, and recovery cuts that off. What is lost otherwise (a segment that is missing, empty, cut or
-//! another one's) looks the same from within, so it is told by what was synced elsewhere: the file `IDENTITY` says which file of
-//! the log is the newest, and up to where the log had been durable at some time.
+//! A crash tears what was not synced, and recovery cuts that off. Any other loss (a segment that is missing, empty, cut
+//! or of another database) looks the same from within the log, so it is detected by data that was synced elsewhere: the
+//! file `IDENTITY` records which file of the log is the newest, and up to where the log had been durable at some time.
 //!
-//! A *label* is the last page of a segment's file, behind all blocks. A file that was cut has none, and a file that was brought from
-//! elsewhere has another.
+//! A *label* is the last page of a segment's file, behind all blocks. A file that was cut has none, and a file that was
+//! brought from elsewhere has another.
 //!
 //! Invariants
-//! 1. *Said last*: what a slot says of the log was synced before the slot was written.
-//! 2. *Said first*: no block of a segment is written before a slot says that there is the segment. Of a generation of the parallel log, no commit is
-//!    acknowledged before a slot says that there is the generation.
-//! 3. *There before anything*: the file and its name are durable before any other file of the database is made.
+//! 1. *Recorded last*: the state of the log that a slot records was synced before the slot was written.
+//! 2. *Recorded first*: no block of a segment is written before a slot records that the segment exists. No commit of a
+//!    generation of the parallel log is acknowledged before a slot records that the generation exists.
+//! 3. *Created first*: the file and its name are durable before any other file of the database is made.
 //!
-//! Databases of earlier programs have neither. They get the file when they are opened; what is in front of `unlabelled` (an offset of
-//! the log, a generation) may be without a label.
+//! Databases of earlier versions of the program have neither the file nor labels. They get the file when they are
+//! opened; files in front of `unlabelled` (an offset of the log, a generation) may be without a label.
 
 use std::{
     fmt,
@@ -35,9 +36,9 @@ use super::{
 };
 use crate::platform::file::{Directory, File, Open};
 
-/// The name of the file.
+/// The name of the identity file.
 pub(crate) const IDENTITY: &str = "IDENTITY";
-/// Its name until it is whole.
+/// The file's name until it is complete.
 pub(crate) const UNFINISHED: &str = "IDENTITY.new";
 
 const MAGIC: [u8; 8] = *b"ERMIDEN1";
@@ -46,14 +47,14 @@ const SLOT_DISTANCE: u64 = 4096;
 const SLOT_BYTES: usize = 60;
 const LABEL_BYTES: usize = 60;
 
-/// The name of a database that no other one has: drawn when it is made.
+/// The unique name of a database: drawn at random when the database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Identity([u8; Self::BYTES]);
 
 impl Identity {
     pub(crate) const BYTES: usize = 16;
 
-    /// Draws one.
+    /// Draws an identity at random.
     pub(crate) fn draw() -> Self {
         let mut bytes = [0; Self::BYTES];
         for half in bytes.chunks_exact_mut(8) {
@@ -74,7 +75,8 @@ impl Identity {
         bytes.try_into().ok().map(Self)
     }
 
-    /// CRC-32C of `bytes`, and then of the identity of their database; `None`: of one of an earlier program.
+    /// Returns the CRC-32C of `bytes`, and then of the identity of their database; `None`: of a database of an earlier
+    /// version of the program.
     pub(crate) fn sum(of: Option<Self>, bytes: &[u8]) -> u32 {
         let crc = crc32c::crc32c(bytes);
         of.map_or(crc, |of| crc32c::crc32c_append(crc, &of.bytes()))
@@ -93,26 +95,26 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// What a database says of itself.
+/// The statement that a database's identity file makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Said {
     pub(crate) identity: Identity,
-    /// What is in front may be without a label; 0: nothing is.
+    /// Files in front of this may be without a label; 0: none is.
     pub(crate) unlabelled: u64,
     /// One more than the number of the newest file of the log, a segment or a generation; 0: there is none.
     pub(crate) newest: u64,
-    /// Up to where the log was durable.
+    /// The offset up to which the log was durable.
     pub(crate) durable: u64,
 }
 
 impl Said {
-    /// Of a database that is being made, or of one without an identity whose log ends at `unlabelled`.
+    /// For a database that is being created, or for one without an identity whose log ends at `unlabelled`.
     pub(crate) fn of_new(unlabelled: u64) -> Self {
         Self { identity: Identity::draw(), unlabelled, newest: 0, durable: 0 }
     }
 }
 
-/// Numbers one behind the other.
+/// Numbers stored one after the other.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -129,14 +131,14 @@ impl Fields<'_> {
     }
 }
 
-/// Appends the sum over all that is there.
+/// Appends the checksum of all the bytes.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32c::crc32c(&bytes);
     bytes.extend(crc.to_le_bytes());
     bytes
 }
 
-/// What stands between a magic number and the sum, if both are right.
+/// Returns the fields between the magic number and the checksum, if both are right.
 fn unsealed<'a>(bytes: &'a [u8], magic: &[u8; 8]) -> Option<Fields<'a>> {
     let (front, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
     let is_whole = crc == crc32c::crc32c(front).to_le_bytes() && front.starts_with(magic);
@@ -158,14 +160,14 @@ fn decode(slot: &[u8]) -> Option<(u64, Said)> {
     Some((serial, said))
 }
 
-/// The file.
+/// The identity file.
 pub(crate) struct IdentityFile {
     file: Arc<dyn File>,
     state: Mutex<(u64, Said)>,
 }
 
 impl IdentityFile {
-    /// Makes the file, durably, with its name.
+    /// Creates the file, durably, with its name.
     pub(crate) fn create(directory: &dyn Directory, said: Said) -> io::Result<Self> {
         let mut bytes = vec![0; 2 * SLOT_DISTANCE as usize];
         for serial in [1, 2] {
@@ -183,7 +185,7 @@ impl IdentityFile {
         Ok(Self { file, state: Mutex::new((2, said)) })
     }
 
-    /// Opens the file, which exists; `None`: it says nothing that is whole.
+    /// Opens the file, which exists; `None`: no slot of it is whole.
     pub(crate) fn open(directory: &dyn Directory) -> io::Result<Option<Self>> {
         let file = directory.open(IDENTITY, Open::Write)?;
         let newest = newest(&*file)?;
@@ -198,12 +200,13 @@ impl IdentityFile {
         self.said().identity
     }
 
-    /// What it says.
+    /// Returns the current statement.
     pub(crate) fn said(&self) -> Said {
         self.state().1
     }
 
-    /// Says, durably, which file of the log is the newest, one more than its number, and up to where the log is durable.
+    /// Records, durably, the newest file of the log, as one more than its number, and the offset up to which the log is
+    /// durable.
     pub(crate) fn note(&self, newest: u64, durable: u64) -> io::Result<()> {
         let mut state = self.state();
         let (serial, said) = (state.0 + 1, Said { newest, durable, ..state.1 });
@@ -214,13 +217,13 @@ impl IdentityFile {
     }
 }
 
-/// What a directory's database says of itself; `None`: nothing that is whole.
+/// Reads the identity file of a directory's database; `None`: no slot of it is whole.
 pub(crate) fn read(directory: &dyn Directory) -> io::Result<Option<Said>> {
     let file = directory.open(IDENTITY, Open::Read)?;
     Ok(newest(&*file)?.map(|(_, said)| said))
 }
 
-/// Where slots stand that are not whole: each lies in one sector, which no crash tears.
+/// Positions of the slots that are not whole: each lies in one sector, which no crash tears.
 pub(crate) fn damaged_slots(directory: &dyn Directory) -> io::Result<Vec<u64>> {
     let file = directory.open(IDENTITY, Open::Read)?;
     let slots = slots(&*file)?.into_iter().zip([0, SLOT_DISTANCE]);
@@ -246,17 +249,18 @@ fn slots(file: &dyn File) -> io::Result<[Option<(u64, Said)>; 2]> {
 pub(crate) struct Label {
     pub(crate) identity: Identity,
     pub(crate) span: Span,
-    /// Up to where blocks stand that say something, as far as that is known: of a copy that was cut, the cut.
+    /// The offset up to which the segment has blocks with content, as far as that is known: for a copy that was cut,
+    /// the cut.
     pub(crate) whole: u64,
 }
 
 impl Label {
-    /// Where it stands in the file of its segment.
+    /// Returns the position of the label in the file of its segment.
     fn position(span: &Span) -> u64 {
         span.position(span.end).next_multiple_of(PAGE_BYTES)
     }
 
-    /// Writes it; the file is as long as it should be then.
+    /// Writes the label; the file then has its proper length.
     pub(crate) fn write(&self, file: &dyn File) -> io::Result<()> {
         let mut label = LABEL_MAGIC.to_vec();
         label.extend(self.identity.bytes());
@@ -267,7 +271,7 @@ impl Label {
         file.write_at(Self::position(&self.span), &page)
     }
 
-    /// The label in the file of a segment; `None`: there is none that is whole.
+    /// Returns the label in the file of a segment; `None`: there is none that is whole.
     pub(crate) fn read(file: &dyn File, span: &Span) -> io::Result<Option<Self>> {
         let mut bytes = [0; LABEL_BYTES];
         let read = file.read_at(Self::position(span), &mut bytes)?;

@@ -1,25 +1,26 @@
-//! The log's pieces under the model checker: reserve, fill and flush; segments that are opened, closed and freed; the ring;
-//! waiting for the flusher; chains and boundaries.
+//! The log's pieces under the model checker: reserve, fill and flush; segments that are opened, closed and freed; the
+//! ring; waiting for the flusher; chains and boundaries.
 //!
-//! The ring's bytes are cells that loom watches: a piece that is read before it is filled, or filled before its former content
-//! has been read, fails the model as a race, whatever the values. Few segments have different numbers (`lsn::SEGMENTS`), so
-//! that they come round. Workers and flusher take the steps of `central` and `flusher`, with memory for files.
+//! The ring's bytes are cells that loom watches: a piece that is read before it is filled, or filled before its former
+//! content has been read, fails the model as a race, whatever the values. Only a few segments have different numbers
+//! (`lsn::SEGMENTS`), so that the numbers wrap around. Workers and flusher take the steps of `central` and `flusher`,
+//! with memory for files.
 //!
 //! | mutant | found by |
 //! |---|---|
-//! | an announcement, a narrowed one or a withdrawal is no release, `filled_to` acquires nothing | `.._has_been_filled`, `.._not_missed` |
+//! | announcing, narrowing, withdrawing no release; `filled_to` no acquire | `.._has_been_filled`, `.._not_missed` |
 //! | nothing is announced; `filled_to` reads the offset last | the same |
 //! | the announcement is withdrawn before a piece is claimed again | `a_segment_is_closed_..` |
 //! | the announcement is not narrowed | `.._for_himself` |
-//! | no second look at the newest sequence; any of the looks or of the stores relaxed; sequence stored before span | `a_torn_look_..` |
+//! | no second read of the newest sequence; a load or store relaxed; sequence stored before span | `a_torn_look_..` |
 //! | a piece in the dead zone is taken; a segment begins in it | `.._dead_zone_..`, `a_segment_is_closed_..` |
 //! | `free_to` or `wrote` relaxed; a granule too much is free | `the_ring_..`, `who_closes_..` |
-//! | the flusher's own piece by `fetch_add`, or without a look at the room | `the_flusher_waits_for_nobody` |
-//! | the flusher publishes after its look at the list; any of the accesses out of the total order | `no_wake_up_..`, `.._oversleep` |
-//! | a failure is told only where the count says that somebody waits | `a_failure_..` |
+//! | the flusher's own piece by `fetch_add`, or without a check of the room | `the_flusher_waits_for_nobody` |
+//! | the flusher publishes after checking the list; accesses out of the total order | `no_wake_up_..`, `.._oversleep` |
+//! | a failure is reported only where the count says that there are waiters | `a_failure_..` |
 //! | only open chains move the boundary | `no_chain_..` |
 //!
-//! That an announcement is sequentially consistent was found to be of no use: the `fetch_add` behind it orders enough.
+//! A sequentially consistent announcement was found to be of no use: the `fetch_add` after it orders enough.
 
 use std::{
     collections::HashMap,
@@ -42,12 +43,12 @@ use super::{
 };
 use crate::{clock::LogOffset, sync::Spin};
 
-/// Where the log begins.
+/// The offset at which the log begins.
 const FROM: u64 = GRANULE;
-/// In the bytes of a skip.
+/// The byte that fills a skip.
 const SKIP: u8 = 0xee;
 
-/// What a piece is filled with.
+/// Returns the byte that a piece is filled with.
 fn content(offset: u64) -> u8 {
     (offset / GRANULE) as u8
 }
@@ -56,8 +57,8 @@ fn content(offset: u64) -> u8 {
 struct Model {
     space: LogSpace,
     ring: Ring,
-    /// Every segment that there ever was, by its sequence number, and every piece, with what it holds. Plain locks: they order
-    /// nothing under loom.
+    /// Every segment that ever existed, by its sequence number, and every piece, with its content. Plain locks: they
+    /// order nothing under loom.
     spans: StdMutex<HashMap<u64, Span>>,
     pieces: StdMutex<Vec<(Piece, u8)>>,
 }
@@ -80,7 +81,7 @@ impl Model {
         }
     }
 
-    /// As `Log::fill`. A skip fills no more than its header.
+    /// As `Log::fill`. Of a skip, only the header is filled.
     fn fill(&self, piece: Piece, with: u8) {
         self.pieces.lock().unwrap().push((piece, with));
         let bytes = if with == SKIP { HEADER_BYTES as u64 } else { piece.size };
@@ -100,7 +101,7 @@ impl Model {
         piece.lsn
     }
 
-    /// A worker that appends pieces of these sizes.
+    /// Starts a worker that appends pieces of these sizes.
     fn spawn(self: &Arc<Self>, sizes: &'static [u64]) -> thread::JoinHandle<()> {
         let (model, filling) = (Arc::clone(self), self.space.join());
         thread::spawn(move || {
@@ -121,7 +122,7 @@ impl Model {
         has_room
     }
 
-    /// As [`Model::spawn`], but the worker stops where it finds no room, with the piece in hand.
+    /// As [`Model::spawn`], but the worker stops where it finds no room, and keeps its piece.
     fn spawn_stopping(self: &Arc<Self>, sizes: [u64; 2]) -> thread::JoinHandle<Option<(Arc<Filling>, Piece)>> {
         let (model, filling) = (Arc::clone(self), self.space.join());
         thread::spawn(move || {
@@ -136,7 +137,7 @@ impl Model {
         })
     }
 
-    /// Flushes until all who stopped have found room.
+    /// Flushes until all workers that stopped have found room.
     fn finish<const N: usize>(&self, from: u64, workers: [thread::JoinHandle<Option<(Arc<Filling>, Piece)>>; N]) {
         let mut stopped: Vec<_> = workers.into_iter().filter_map(|worker| worker.join().unwrap()).collect();
         let mut at = self.flush(from);
@@ -149,7 +150,8 @@ impl Model {
         self.check_all();
     }
 
-    /// One round of the flusher, without files; gives how far it came. What it reads is what was filled.
+    /// Runs one round of the flusher, without files; returns the offset that it reached. Checks that the bytes it reads
+    /// are those that were filled.
     fn flush(&self, from: u64) -> u64 {
         let to = self.space.filled_to().max(from);
         let mut at = from;
@@ -171,14 +173,14 @@ impl Model {
         to
     }
 
-    /// In a gap there is no piece.
+    /// Checks that a gap contains no piece.
     fn check_gap(&self, gap: std::ops::Range<u64>) {
         for (piece, _) in &*self.pieces.lock().unwrap() {
             assert!(!gap.contains(&piece.lsn.offset()), "the flusher has left {gap:?} out, with a piece in it");
         }
     }
 
-    /// What was read at `at`, against the pieces.
+    /// Compares the bytes read at `at` with the pieces.
     fn check(&self, span: Span, at: u64, bytes: &[u8]) {
         let pieces = self.pieces.lock().unwrap();
         for (at, byte) in (at..).zip(bytes) {
@@ -193,7 +195,7 @@ impl Model {
         }
     }
 
-    /// Each piece lies in one segment, which its LSN names.
+    /// Checks that each piece lies in one segment, which its LSN names.
     fn check_places(&self) {
         let spans = self.spans.lock().unwrap();
         for (piece, _) in &*self.pieces.lock().unwrap() {
@@ -203,7 +205,8 @@ impl Model {
         }
     }
 
-    /// Everybody has ended, and everything has been filled: the pieces cover the segments without a hole or an overlap.
+    /// Checks, after all workers have ended and everything has been filled, that the pieces cover the segments without
+    /// a hole or an overlap.
     fn check_all(&self) {
         self.note_spans();
         self.check_places();
@@ -229,7 +232,7 @@ fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Two fill, the second a second piece; the flusher reads what is below `filled_to` at two moments.
+/// Two workers fill pieces, the second worker two of them; the flusher reads everything below `filled_to` twice.
 #[test]
 fn loom_what_the_flusher_reads_has_been_filled() {
     bounded(2, || {
@@ -243,7 +246,7 @@ fn loom_what_the_flusher_reads_has_been_filled() {
     });
 }
 
-/// A worker joins while the flusher looks at who fills.
+/// A worker joins while the flusher visits the announcements.
 #[test]
 fn loom_a_new_worker_is_not_missed() {
     bounded(3, || {
@@ -264,7 +267,7 @@ fn loom_a_new_worker_is_not_missed() {
     });
 }
 
-/// The flusher puts in pieces of its own where that takes no waiting: there is room, and the segment goes on.
+/// The flusher adds pieces of its own where it need not wait for that: there is room, and the segment goes on.
 #[test]
 fn loom_the_flusher_waits_for_nobody() {
     bounded(2, || {
@@ -282,11 +285,12 @@ fn loom_the_flusher_waits_for_nobody() {
     });
 }
 
-/// Pieces across the end of the segment and behind it: who closes it, who opens the next, whose piece is lost.
+/// Pieces across the end of the segment and behind it: one worker closes it, one opens the next, a piece may be lost.
 #[test]
 fn loom_a_segment_is_closed_and_the_next_opened() {
     bounded(2, || {
-        // The second piece that is claimed lies across the end, with room for a skip; the third may open.
+        // The second piece that is claimed lies across the end, with room for a skip; the third may open the next
+        // segment.
         let model = Model::new(96, 1024);
         let workers = [model.spawn(&[64]), model.spawn(&[64])];
         let at = model.flush(FROM);
@@ -297,7 +301,7 @@ fn loom_a_segment_is_closed_and_the_next_opened() {
     });
 }
 
-/// What closes a segment is read as soon as its owner has gone on to his next piece.
+/// The skip that closes a segment is read as soon as its owner has gone on to its next piece.
 #[test]
 fn loom_a_skip_is_filled_before_it_is_read() {
     bounded(4, || {
@@ -305,7 +309,7 @@ fn loom_a_skip_is_filled_before_it_is_read() {
         let filling = model.space.join();
         model.append(&filling, 64);
         let worker = model.spawn(&[64]);
-        // May open the next segment, so that the worker finds it open and takes no lock on its way.
+        // May open the next segment, so that the worker finds it open and takes no lock.
         model.append(&filling, 16);
         let at = model.flush(FROM);
         worker.join().unwrap();
@@ -314,11 +318,11 @@ fn loom_a_skip_is_filled_before_it_is_read() {
     });
 }
 
-/// Two behind the end at once: one opens, the other's piece may be in the dead zone.
+/// Two pieces behind the end at once: one worker opens a segment, the other's piece may be in the dead zone.
 #[test]
 fn loom_pieces_in_the_dead_zone_are_claimed_again() {
     bounded(2, || {
-        // What is left of the first segment is too short for a skip.
+        // The rest of the first segment is too short for a skip.
         let model = Model::new(48, 1024);
         let filling = model.space.join();
         model.append(&filling, 32);
@@ -330,7 +334,8 @@ fn loom_pieces_in_the_dead_zone_are_claimed_again() {
     });
 }
 
-/// Segments come and go while a worker looks at the newest: the number in its LSN is that of the segment it is in.
+/// Segments are opened and freed while a worker reads the newest: the number in its LSN is that of the segment it is
+/// in.
 #[test]
 fn loom_a_torn_look_is_noticed() {
     bounded(3, || {
@@ -356,8 +361,9 @@ fn loom_a_torn_look_is_noticed() {
     });
 }
 
-/// The ring is as small as a piece: a piece is filled only when what was there has been written. Who finds no room stops, as it
-/// would wait there; when all have stopped, the flusher makes room for them one after the other.
+/// The ring is as small as a piece: a piece is filled only when the previous content has been written. A worker that
+/// finds no room stops, as it would wait there; when all have stopped, the flusher makes room for them one after the
+/// other.
 #[test]
 fn loom_the_ring_is_used_again_and_nobody_waits_for_himself() {
     bounded(2, || {
@@ -369,7 +375,7 @@ fn loom_the_ring_is_used_again_and_nobody_waits_for_himself() {
     });
 }
 
-/// Who closes a segment waits for room, too, with an announcement that is as low as the skip.
+/// A worker that closes a segment waits for room, too, with an announcement that is as low as the skip.
 #[test]
 fn loom_who_closes_a_segment_does_not_wait_for_himself() {
     bounded(1, || {
@@ -394,7 +400,7 @@ impl Wake for Mark {
     }
 }
 
-/// Puts itself in, and looks once more; true if it may go on, and else somebody must wake it.
+/// Enters the list, and checks once more; returns true if it may go on, and false if it must be woken.
 fn wait(waiters: &Waiters, offset: u64, mark: &Arc<Mark>, done: impl Fn() -> bool) -> bool {
     if done() {
         return true;
@@ -403,7 +409,7 @@ fn wait(waiters: &Waiters, offset: u64, mark: &Arc<Mark>, done: impl Fn() -> boo
     done()
 }
 
-/// Two wait for places that become durable one after the other.
+/// Two waiters wait for places that become durable one after the other.
 #[test]
 fn loom_no_wake_up_is_lost() {
     bounded(3, || {
@@ -428,7 +434,7 @@ fn loom_no_wake_up_is_lost() {
     });
 }
 
-/// The log breaks: whoever waits hears of it.
+/// The log breaks: every waiter is notified.
 #[test]
 fn loom_a_failure_is_told_to_all() {
     loom::model(|| {
@@ -437,7 +443,7 @@ fn loom_a_failure_is_told_to_all() {
             let (waiters, broken) = (Arc::clone(&waiters), Arc::clone(&broken));
             move || {
                 let mark = Arc::new(Mark(AtomicU64::new(0)));
-                // Not `durable`, which would put this into the total order: a `OnceLock` is not.
+                // Not `durable`, which would put this into the total order: a `OnceLock` is not in it.
                 let goes_on = wait(&waiters, 16, &mark, || broken.load(Ordering::Acquire) == 1);
                 (goes_on, mark)
             }
@@ -450,7 +456,7 @@ fn loom_a_failure_is_told_to_all() {
     });
 }
 
-/// The flusher rests only when nobody waits, or is woken.
+/// The flusher rests only when there are no waiters, or is woken.
 #[test]
 fn loom_the_flusher_does_not_oversleep() {
     loom::model(|| {
@@ -468,7 +474,7 @@ fn loom_the_flusher_does_not_oversleep() {
     });
 }
 
-/// Chains come and go; none stretches across the boundary, whenever it is taken.
+/// Chains begin and end; none stretches across the boundary, whenever it is taken.
 #[test]
 fn loom_no_chain_stretches_across_a_boundary() {
     bounded(3, || {

@@ -1,20 +1,21 @@
 //! Places: in the log ([`Lsn`]), and of a durable row ([`Address`]).
 //!
 //! ```text
-//!   Lsn                 63 .. 4 offset / 16 | 3 .. 0 segment                                   ERMIA 3.2, figure 3
-//!   Address, log        63 one  | 62 .. 20 offset / 16, the low 43 bits | 19 .. 16 segment | 15 .. 2 record | 1 deleted | 0 one
-//!   Address, cold store 63 zero | 62 .. 20 offset / 16, the low 43 bits | 19 .. 2 record                    | 1 deleted | 0 one
+//!   Lsn                 63..4 offset / 16 | 3..0 segment                                     ERMIA 3.2, figure 3
+//!   Address, log        63 one  | 62..20 offset / 16, low 43 bits | 19..16 segment | 15..2 record | 1 deleted | 0 one
+//!   Address, cold store 63 zero | 62..20 offset / 16, low 43 bits | 19..2 record                  | 1 deleted | 0 one
 //! ```
 //!
 //! An LSN is an offset in a space that never ends, and in its low bits the number, modulo 16, of the segment that holds
 //! it. Offsets are multiples of 16, so that both fit one word and LSNs compare as offsets do.
 //!
-//! An address names a record in a block: of the log, or of the cold store. It stands in the indirection array in the
-//! place of a pointer (the lowest bit tells them apart), and in checkpoints. The cold store has no segments, so the bits of
-//! the segment are part of the record's number there: a block of narrow rows has more records than a block of the log.
+//! An address names a record in a block: of the log, or of the cold store. It is stored in the indirection array in
+//! place of a pointer (the lowest bit distinguishes them), and in checkpoints. The cold store has no segments, so the
+//! bits of the segment are part of the record's number there: a block of narrow rows has more records than a block of
+//! the log.
 //!
-//! An address keeps 47 bits of the offset, 128 TiB. What is addressed spans less ([`check_span`]), so the rest follows from
-//! where that span begins.
+//! An address keeps 47 bits of the offset, 128 TiB. The addressed part of a space is shorter than that
+//! ([`check_span`]), so the remaining bits follow from where that part begins.
 //!
 //! Invariant: no field overflows into the next one. A number that does not fit is an error in every build.
 
@@ -28,13 +29,13 @@ use crate::{
 /// The granule of the LSN space, in bytes.
 pub(crate) const GRANULE: u64 = 16;
 
-/// No log comes here: stamps are below.
+/// Upper bound of a log's offsets: all stamps are below.
 pub(crate) const OFFSET_MAX: u64 = 1 << 61;
 
-/// So many segments in a row have different numbers in their LSNs.
+/// This many consecutive segments have different numbers in their LSNs.
 #[cfg(not(loom))]
 pub(crate) const SEGMENTS: usize = 16;
-/// So few that a model gets round.
+/// Few, so that a model wraps around.
 #[cfg(loom)]
 pub(crate) const SEGMENTS: usize = 3;
 
@@ -64,7 +65,7 @@ impl Lsn {
         (self.0 & (GRANULE - 1)) as u8
     }
 
-    /// The stamp of the transaction that committed here.
+    /// Returns the stamp of the transaction that committed here.
     pub(crate) fn stamp(self) -> Stamp {
         Stamp(self.offset())
     }
@@ -77,23 +78,23 @@ impl fmt::Debug for Lsn {
 }
 
 impl fmt::Display for Lsn {
-    /// `offset.segment`.
+    /// Formats as `offset.segment`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.offset(), self.segment())
     }
 }
 
-/// What an address points into (ERMIA 3.2: address spaces).
+/// The storage that an address points into (ERMIA 3.2: address spaces).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Space {
-    /// The cold store: what the cleaner moved out of the log.
+    /// The cold store: blocks that the cleaner moved out of the log.
     Cold,
     /// The log.
     Log,
 }
 
 impl Space {
-    /// Records of one block that addresses tell apart: a power of two.
+    /// Returns the number of records of one block that addresses can distinguish: a power of two.
     pub(crate) const fn records_max(self) -> usize {
         match self {
             Self::Log => 1 << 14,
@@ -102,10 +103,10 @@ impl Space {
     }
 }
 
-/// Bytes between the first and the last place that addresses of one space tell apart.
+/// Maximum distance in bytes between the first and the last place that addresses of one space can distinguish.
 pub(crate) const SPAN_BYTES_MAX: u64 = 1 << 47;
 
-/// Fails when what lies between two offsets of a space is too much for addresses.
+/// Fails when the distance between two offsets of a space is too large for addresses.
 pub(crate) fn check_span(start: u64, end: u64) -> Result<()> {
     if end.saturating_sub(start) < SPAN_BYTES_MAX && end <= OFFSET_MAX {
         return Ok(());
@@ -113,7 +114,7 @@ pub(crate) fn check_span(start: u64, end: u64) -> Result<()> {
     Err(Error::Limit("128 TiB of log or of the cold store that addresses reach: make a checkpoint"))
 }
 
-/// Where the newest durable version of a row stands: a record of a block.
+/// The place of the newest durable version of a row: a record of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Address(u64);
 
@@ -123,11 +124,11 @@ impl Address {
     const RECORD_SHIFT: u32 = 2;
     const PLACE_SHIFT: u32 = 16;
     const LOG: u64 = 1 << 63;
-    /// Bits of a place that are kept: offset and segment, below the space.
+    /// The bits of a place that an address keeps: offset and segment, below the space.
     const PLACE_MASK: u64 = (1 << (63 - Self::PLACE_SHIFT)) - 1;
 
-    /// The address of the `record`-th record of the block at `lsn`; in the cold store the segment is 0. An error: the block
-    /// has more records than addresses can tell apart.
+    /// Returns the address of the `record`-th record of the block at `lsn`; in the cold store the segment is 0. Fails
+    /// if the block has more records than addresses can distinguish.
     pub(crate) fn new(space: Space, lsn: Lsn, record: usize) -> Result<Self> {
         if record >= space.records_max() {
             return Err(Error::Limit("records of one block: an address has no room for the number"));
@@ -138,7 +139,7 @@ impl Address {
         Ok(Self(tag | place | (record as u64) << Self::RECORD_SHIFT))
     }
 
-    /// The address that a word of an indirection array holds, if it is no pointer.
+    /// Returns the address that a word of an indirection array holds, if the word is not a pointer.
     pub(crate) fn from_word(word: u64) -> Option<Self> {
         (word & Self::TAG != 0).then_some(Self(word))
     }
@@ -147,7 +148,7 @@ impl Address {
         self.0
     }
 
-    /// The same, of a record by which its row is deleted.
+    /// Returns the same address, marked as a record that deletes its row.
     pub(crate) fn deleted(self) -> Self {
         Self(self.0 | Self::DELETED)
     }
@@ -160,12 +161,13 @@ impl Address {
         if self.0 & Self::LOG != 0 { Space::Log } else { Space::Cold }
     }
 
-    /// Which record of its block.
+    /// Returns the record's number in its block.
     pub(crate) fn record(self) -> usize {
         (self.0 >> Self::RECORD_SHIFT) as usize & (self.space().records_max() - 1)
     }
 
-    /// Its block. Everything addressed in that space lies at or above `start`, and within [`SPAN_BYTES_MAX`] of it.
+    /// Returns the LSN of its block. Everything addressed in that space lies at or above `start`, and within
+    /// [`SPAN_BYTES_MAX`] of it.
     pub(crate) fn lsn(self, start: u64) -> Lsn {
         let place = self.0 >> Self::PLACE_SHIFT & Self::PLACE_MASK;
         let place = if self.space() == Space::Cold { place & !(GRANULE - 1) } else { place };
@@ -173,7 +175,7 @@ impl Address {
         Lsn(base + (place.wrapping_sub(base) & Self::PLACE_MASK))
     }
 
-    /// What orders addresses by age, where the log is replayed from `start` on: higher is newer.
+    /// Returns a sort key that orders addresses by age, where the log is replayed from `start` on: higher is newer.
     pub(crate) fn age_rank(self, start: u64) -> (Space, u64) {
         (self.space(), self.lsn(start).offset())
     }
@@ -209,8 +211,9 @@ mod tests {
         assert!(check_span(16, SPAN_BYTES_MAX).is_ok() && check_span(16, SPAN_BYTES_MAX + 16).is_err());
     }
 
-    /// Earlier programs put the number of a record of the cold store into 14 bits without a check, so that the bits above ran
-    /// into those of the segment. These words stand in checkpoints, and are right now.
+    /// Earlier versions of the program put the number of a record of the cold store into 14 bits without a check, so
+    /// that its upper bits ran into those of the segment. Such words are stored in checkpoints, and are now read
+    /// correctly.
     #[test]
     fn an_address_of_the_cold_store_that_ran_into_the_segment_is_read_as_it_was_meant() {
         let lsn = Lsn::new(0x1234_5670, 0);

@@ -1,4 +1,4 @@
-//! The central log (ERMIA 3.2): one order of all commits, written by one thread, waited for by many.
+//! The central log (ERMIA 3.2): one order of all commits, written by one thread, with many threads waiting for it.
 //!
 //! ```text
 //!   worker                                      flusher (one thread)              files
@@ -16,20 +16,21 @@
 //! | `ring` | the log buffer |
 //! | `flusher`, `waiters` | group commit |
 //! | `segment`, `scan` | the files, and reading them |
-//! | `room` | what is kept of a device that becomes full |
-//! | `identity` | whose a file is, and how far the log has come |
+//! | `room` | space kept in reserve on a device that may become full |
+//! | `identity` | the database that a file belongs to, and how far the log extends |
 //!
-//! Beside it there is the parallel log of single-version schemes (`parallel`); they share varints, those who wait, and receipts.
+//! The single-version schemes have a log of their own, the parallel log (`parallel`); the two share varints, waiters
+//! and receipts.
 //!
-//! The log knows bytes, rows by number and stamps; it knows nothing of versions, indexes or schemes.
+//! The log deals with bytes, row numbers and stamps; it has no notion of versions, indexes or schemes.
 //!
-//! Invariants (those of the parts are with the parts)
-//! 1. The durable log is a prefix: if a block is durable, everything below it is. What a transaction read was written by
-//!    blocks below its own; so an acknowledged transaction never rests on a lost one.
-//! 2. A claimed piece is always filled: by the transaction, or by a skip when it loses at the last moment. Otherwise the log
-//!    would wait for it for ever.
-//! 3. Whoever waits for the ring to be freed has a piece whose predecessors are all claimed by others who do not wait for
-//!    him: the flusher gets to him in the end.
+//! Invariants (each part documents its own)
+//! 1. The durable log is a prefix: if a block is durable, everything below it is. Everything that a transaction read
+//!    was written by blocks below its own; so an acknowledged transaction never depends on a lost one.
+//! 2. A claimed piece is always filled: by the transaction, or by a skip when it loses at the last moment. Otherwise
+//!    the log would wait for it forever.
+//! 3. A worker that waits for space in the ring has a piece whose predecessors are all claimed by workers that do not
+//!    wait for it: the flusher reaches its piece in the end.
 
 pub(crate) mod block;
 pub(crate) mod chains;

@@ -1,4 +1,4 @@
-//! What a transaction gets that commits without waiting for the device.
+//! The receipt of a transaction that commits without waiting for the device.
 
 use std::{
     future::Future,
@@ -9,20 +9,20 @@ use std::{
 use super::{Log, parallel::ParallelLog, waiters::Waiters};
 use crate::{error::Result, ids::Stamp};
 
-/// A commit that may not be durable yet. The transaction is visible to others; wait for it, or await it, before telling
-/// anybody outside that it happened.
+/// A commit that may not be durable yet. The transaction is visible to others; wait for the receipt, or await it,
+/// before acknowledging the transaction outside of the database.
 ///
-/// Dropping it waits for nothing.
+/// Dropping the receipt does not wait.
 #[must_use = "the commit may not be durable yet: wait for it, await it, or say by drop that it need not be"]
 pub struct Receipt<'db> {
     stamp: Stamp,
     /// `None`: nothing to wait for.
     pending: Option<Pending<'db>>,
-    /// Who is in the list of those to be woken.
+    /// The waker that is in the list of waiters.
     enlisted: Option<Waker>,
 }
 
-/// What a transaction waits for.
+/// The part of a log that a transaction waits for.
 #[derive(Clone, Copy)]
 pub(crate) enum Pending<'db> {
     /// The central log, and the last place in it that the transaction wrote or read from.
@@ -46,7 +46,7 @@ impl<'db> Pending<'db> {
         }
     }
 
-    /// Fails when it never will be.
+    /// Fails if it never will be durable.
     fn check(self) -> Result<()> {
         match self {
             Self::Place(log, _) => log.check(),
@@ -54,7 +54,7 @@ impl<'db> Pending<'db> {
         }
     }
 
-    /// Has `waker` woken when it is, or never will be.
+    /// Adds `waker` to the list, to be woken when it is durable, or never will be.
     fn enlist(self, waker: Waker) {
         let enlist = |waiters: &'db Waiters, number| waiters.enlist(number, waker);
         match self {
@@ -75,7 +75,7 @@ impl<'db> Receipt<'db> {
         Self { stamp, pending, enlisted: None }
     }
 
-    /// The transaction's place in the order of commits.
+    /// Returns the transaction's place in the order of commits.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
@@ -85,8 +85,8 @@ impl<'db> Receipt<'db> {
         self.pending.is_none_or(Pending::is_durable)
     }
 
-    /// Blocks until it is durable. [`crate::Error::Poisoned`]: it never will be in this process; whether it happened shows
-    /// when the database is opened again.
+    /// Blocks until the transaction is durable. [`crate::Error::Poisoned`]: it never will be in this process; whether
+    /// it happened shows when the database is opened again.
     pub fn wait(self) -> Result<Stamp> {
         self.pending.map_or(Ok(()), Pending::wait)?;
         Ok(self.stamp)
@@ -99,12 +99,12 @@ impl Future for Receipt<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(pending) = self.pending else { return Poll::Ready(Ok(self.stamp)) };
         if !pending.is_durable() && pending.check().is_ok() {
-            // Once a waker, however often the task looks.
+            // Each waker is added once, however often the task is polled.
             if !self.enlisted.as_ref().is_some_and(|enlisted| enlisted.will_wake(context.waker())) {
                 self.enlisted = Some(context.waker().clone());
                 pending.enlist(context.waker().clone());
             }
-            // The second look: see `waiters`.
+            // The second check: see `waiters`.
             if !pending.is_durable() && pending.check().is_ok() {
                 return Poll::Pending;
             }

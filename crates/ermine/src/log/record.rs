@@ -9,13 +9,13 @@
 //! | chain | tag, LSN of the overflow block before, how many rows the blocks before have |
 //! | moved | tag, [table], row, stamp, length of the payload: a row in the cold store |
 //!
-//! The tag's low three bits are the kind; bit 3 says that the value stands in a blob and the payload is a [`BlobRef`]; the
-//! high four are the table, or 15 where the table follows. All numbers are LEB128 varints. An "insert" is whatever puts a
-//! value where there was none, also over a tombstone: afterwards the row has that key, and the entries of secondary indexes
-//! that the block names, and no others. An update leaves both as they were, but for the entries that it names; of several
-//! entries of a row in one index the last counts.
+//! The tag's low three bits are the kind; bit 3 says that the value is stored in a blob and the payload is a
+//! [`BlobRef`]; the high four are the table, or 15 where the table follows. All numbers are LEB128 varints. An "insert"
+//! is any write of a value where there was none, also over a tombstone: afterwards the row has that key, and exactly
+//! the entries of secondary indexes that the block names. An update leaves both as they were, except for the entries
+//! that the block names; of several entries of a row in one index the last counts.
 //!
-//! Payloads follow in the order of their records, one behind the other.
+//! Payloads follow in the order of their records, one after the other.
 
 use super::block::BLOCK_BYTES_MAX;
 use crate::ids::{RowId, TableId};
@@ -25,13 +25,13 @@ use crate::ids::{RowId, TableId};
 pub(crate) enum Record<'a> {
     /// A row with a key that it did not have before.
     Insert { table: TableId, row: RowId, key: &'a [u8], value: Payload },
-    /// Another value of a row.
+    /// A new value for a row.
     Update { table: TableId, row: RowId, value: Payload },
-    /// A row is gone.
+    /// A row is deleted.
     Delete { table: TableId, row: RowId },
-    /// A row has an entry in a secondary index, and no other in that index.
+    /// A row has this entry in a secondary index, and no other in that index.
     Entry { table: TableId, row: RowId, index: u16, entry: &'a [u8] },
-    /// The records go on where an overflow block stands.
+    /// The records continue in an earlier overflow block, at this LSN.
     Chain { before: u64, rows_before: u64 },
     /// A row in the cold store.
     Moved { table: TableId, row: RowId, stamp: u64, value: Payload },
@@ -40,14 +40,14 @@ pub(crate) enum Record<'a> {
 /// The payload of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Payload {
-    /// Bytes of it in this block.
+    /// Bytes of the payload in this block.
     pub(crate) length: usize,
-    /// They are a [`BlobRef`], not the value.
+    /// These bytes are a [`BlobRef`], not the value.
     pub(crate) diverted: bool,
 }
 
 impl Payload {
-    /// Payload of a value in the block itself.
+    /// Returns the payload of a value that is stored in the block itself.
     pub(crate) fn here(length: usize) -> Self {
         Self { length, diverted: false }
     }
@@ -61,7 +61,7 @@ const CHAIN: u8 = 4;
 const MOVED: u8 = 5;
 const DIVERTED: u8 = 1 << 3;
 const TABLE_SHIFT: u32 = 4;
-/// The table does not fit the tag.
+/// The table number does not fit the tag.
 const TABLE_FOLLOWS: u32 = 15;
 
 /// Appends a varint.
@@ -73,7 +73,7 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Takes a varint off the front; `None` when there is none.
+/// Removes a varint from the front; `None` if there is none.
 pub(crate) fn take_number(input: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -110,7 +110,7 @@ fn put_tag(out: &mut Vec<u8>, kind: u8, table: TableId, row: RowId, diverted: bo
 }
 
 impl<'a> Record<'a> {
-    /// Appends the descriptor.
+    /// Appends the record's descriptor.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Insert { table, row, key, value } => {
@@ -154,7 +154,7 @@ impl<'a> Record<'a> {
         }
         let (table, row) = (TableId(table), RowId(take_number(input)?));
         let value = |input: &mut &'a [u8]| {
-            // No block is longer: sums of lengths are numbers, too.
+            // Blocks are no longer than this, so sums of lengths do not overflow.
             let length = take_number(input).filter(|&length| length <= BLOCK_BYTES_MAX)?;
             Some(Payload { length: length as usize, diverted })
         };
@@ -171,12 +171,12 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Whether it stands for a row, and so has a number in its block.
+    /// Whether the record represents a row, and so has a number in its block.
     pub(crate) fn is_row(&self) -> bool {
         !matches!(self, Self::Entry { .. } | Self::Chain { .. })
     }
 
-    /// Its payload, if it is of a kind that has one.
+    /// Returns the record's payload, if its kind has one.
     pub(crate) fn payload(&self) -> Option<Payload> {
         match *self {
             Self::Insert { value, .. } | Self::Update { value, .. } | Self::Moved { value, .. } => Some(value),
@@ -185,7 +185,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of a block, in order. `None` among them: these are no descriptors.
+/// The records of a block, in order. An item of `None` means that the bytes are not descriptors.
 pub(crate) struct Records<'a>(&'a [u8]);
 
 impl<'a> Records<'a> {
@@ -209,7 +209,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// A row's record and where its payload begins, from the beginning of the payloads.
+/// Returns a row's record and where its payload begins, relative to the start of the payloads.
 pub(crate) fn find_row(descriptors: &[u8], number: usize) -> Option<(Record<'_>, usize)> {
     let (mut at, mut rows) = (0, 0);
     for record in Records::new(descriptors) {
@@ -225,7 +225,7 @@ pub(crate) fn find_row(descriptors: &[u8], number: usize) -> Option<(Record<'_>,
     None
 }
 
-/// What stands in the log for a value that is kept in a file of its own.
+/// The payload that the log holds for a value that is kept in a file of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlobRef {
     /// Number of the file.

@@ -1,15 +1,17 @@
-//! Room on the device: what is kept for the time when others have taken the rest, and what happens then.
+//! Room on the device: the reserve for the time when other files have taken the rest, and what happens then.
 //!
-//! A file `RESERVE` takes space ahead, for the next file of the log and for a checkpoint. When it cannot be had, the database is *short
-//! of room*: transactions that add or change rows get [`Error::DiskFull`] before they take their place, so that what the reserve holds is
-//! left for those that are on their way, for transactions that only delete, and for the checkpoint that frees what they deleted. When the
-//! log has taken its part of the reserve, deletions wait, too, until a checkpoint has made room: nothing else takes its part, and what is left
-//! of the log's newest file is for it to become durable. Readers notice nothing. A thread tries again all the time; as soon as the reserve is whole,
-//! writing goes on.
+//! A file `RESERVE` takes space in advance, for the next file of the log and for a checkpoint. When that space is not
+//! available, the database is *short of room*: transactions that add or change rows get [`Error::DiskFull`] before they
+//! take their place, so that the reserve is left for transactions in flight, for transactions that only delete, and for
+//! the checkpoint that frees the space of the deleted rows. When the log has used its part of the reserve, deletions
+//! wait, too, until a checkpoint has made room: no transaction uses the checkpoint's part, and the rest of the log's
+//! newest file is left for making it durable. Readers are not affected. A thread retries continually; as soon as the
+//! reserve is whole, writing continues.
 //!
-//! Should others use up the device even so, the log *waits* for room: what was acknowledged is safe, what is on its way is acknowledged
-//! later, and nothing new is taken. The log is not broken by that: only a write that did not happen is repeated, no sync. After a sync
-//! that failed nothing is known, so that breaks the log for good.
+//! If the device is nevertheless used up, the log *waits* for room: acknowledged transactions are safe, transactions in
+//! flight are acknowledged later, and no new ones are taken. That does not break the log: only a write that did not
+//! happen is repeated, never a sync. After a failed sync the state of the file is unknown, so a failed sync breaks the
+//! log permanently.
 
 use std::{
     io,
@@ -24,7 +26,7 @@ use crate::{
     platform::file::{Directory, File, Open},
 };
 
-/// The name of the file.
+/// The name of the reserve's file.
 const RESERVE: &str = "RESERVE";
 
 /// Whether an error says that there is no room: the operation may be tried again later.
@@ -32,15 +34,16 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// What of a directory's device is kept: room for the next file of the log, and beyond that for a checkpoint.
+/// The reserve of a directory's device: room for the next file of the log, and beyond that for a checkpoint.
 pub(crate) struct Room {
     directory: Arc<dyn Directory>,
     kept: Mutex<Kept>,
-    /// Why there is not enough.
+    /// Why there is not enough room.
     why: Mutex<Option<Arc<str>>>,
     /// The reserve is not whole.
     is_short: AtomicBool,
-    /// Not even the next file of the log has its room in it: what is left of the newest one is for those on their way.
+    /// The reserve does not even hold the next file of the log: the rest of the newest one is for transactions in
+    /// flight.
     is_tight: AtomicBool,
     /// The log waits for room.
     is_waiting: AtomicBool,
@@ -50,17 +53,18 @@ pub(crate) struct Room {
 struct Kept {
     file: Option<Arc<dyn File>>,
     bytes: u64,
-    /// What shall be kept: the next file of the log, beside it the one after that, and what a checkpoint needs.
+    /// Bytes to be kept: `log` for the next file of the log (room for the file after it is kept beside that),
+    /// `checkpoint` for a checkpoint.
     log: u64,
     checkpoint: u64,
-    /// A checkpoint uses its part.
+    /// A checkpoint is using its part.
     is_lent: bool,
-    /// The last checkpoint has failed, maybe for want of room.
+    /// The last checkpoint has failed, possibly for lack of room.
     has_failed: bool,
 }
 
 impl Kept {
-    /// What of it is for a checkpoint.
+    /// Returns the part of the reserve that is kept for a checkpoint.
     fn of_checkpoint(&self) -> u64 {
         if self.is_lent { 0 } else { self.checkpoint }
     }
@@ -72,7 +76,7 @@ impl Kept {
 }
 
 impl Room {
-    /// What a process before has kept is kept.
+    /// Opens the reserve; the reserve that an earlier process has left is kept.
     pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
         let file = directory.open(RESERVE, Open::Write).ok();
         let bytes = file.as_ref().and_then(|file| file.length().ok()).unwrap_or(0);
@@ -90,24 +94,26 @@ impl Room {
         self.kept.lock().expect("no code panics while it holds the reserve")
     }
 
-    /// A checkpoint needs so many bytes.
+    /// Sets the number of bytes that a checkpoint needs.
     pub(crate) fn want_for_checkpoint(&self, bytes: u64) {
         self.kept().checkpoint = bytes;
     }
 
-    /// Has the reserve whole, as far as that can be done, for a next file of the log that is `large` if there is room for that and else
-    /// `small`, and for the one `after` it. Whether the next one may be large; what else is allowed then, [`Room::check`] says.
+    /// Fills the reserve as far as possible, for a next file of the log that is `large` if there is room for that and
+    /// else `small`, and for the file `after` it. Returns whether the next file may be large; [`Room::check`] decides
+    /// what else is allowed then.
     ///
-    /// A reserve that was whole and has lost the next file still holds `after`, so the database becomes short before it becomes tight.
+    /// A reserve that was whole and has lost the next file still holds `after`, so the database becomes short before it
+    /// becomes tight.
     pub(crate) fn keep(&self, large: u64, small: u64, after: u64) -> bool {
         let mut kept = self.kept();
         let checkpoint = kept.of_checkpoint();
         let may_be_large = large > small && self.grow(&mut kept, large + after + checkpoint).is_ok();
         kept.log = if may_be_large { large } else { small };
         match self.grow(&mut kept, small + after + checkpoint) {
-            // Whatever else is wrong with the device shows elsewhere.
+            // Any other problem with the device shows elsewhere.
             Err(error) if is_full(&error) => {
-                // Some of it, at least.
+                // At least a part of it.
                 let _ = self.grow(&mut kept, small + checkpoint);
                 self.tell(&self.is_short, &error);
             }
@@ -129,13 +135,13 @@ impl Room {
         let grown = file.set_length(bytes);
         match grown {
             Ok(()) => kept.bytes = bytes,
-            // The part of it that there was room for would be missing elsewhere.
+            // The part that the failed attempt did get would be missing elsewhere.
             Err(_) => drop(file.set_length(kept.bytes)),
         }
         grown
     }
 
-    /// Gives back so much of what is kept; whether there was anything.
+    /// Returns up to `bytes` of the reserve to the device; false if there was nothing to return.
     fn release(&self, kept: &mut Kept, bytes: u64) -> bool {
         let left = kept.bytes.saturating_sub(bytes);
         let Some(file) = kept.file.clone().filter(|_| left < kept.bytes) else { return false };
@@ -146,7 +152,8 @@ impl Room {
         is_less
     }
 
-    /// A checkpoint begins: where room is short, or was for the last one, it may use what is kept for it, until the end of what is returned.
+    /// Lends the checkpoint that begins its part of the reserve, if room is short or the last checkpoint failed, until
+    /// the returned guard is dropped.
     pub(crate) fn lend(&self) -> Lent<'_> {
         let mut kept = self.kept();
         if self.is_short() || kept.has_failed {
@@ -175,7 +182,8 @@ impl Room {
         self.is_short.load(Ordering::Relaxed)
     }
 
-    /// Fails where a transaction must not take room: one that `grows` the database sooner than one that only deletes.
+    /// Fails if a transaction must not take room: a transaction that `grows` the database is refused sooner than one
+    /// that only deletes.
     #[inline]
     pub(crate) fn check(&self, grows: bool) -> Result<()> {
         // Relaxed: it guards nothing. A log that waits or is tight is short.
@@ -188,15 +196,15 @@ impl Room {
         if self.is_waiting.load(Ordering::Relaxed) { Err(self.error()) } else { Ok(()) }
     }
 
-    /// What a transaction is told that needs room.
+    /// Returns the error for a transaction that needs room.
     #[cold]
     fn error(&self) -> Error {
         let why = self.why.lock().expect("no code panics while it holds the reason").clone();
         Error::DiskFull(why.map_or_else(|| "no room is left".into(), |why| why.to_string()))
     }
 
-    /// Repeats what the log has failed to do for want of room until it succeeds, or `gives_up` says so. What is kept for the log is
-    /// used for it, and in the end what is kept for a checkpoint.
+    /// Repeats an operation of the log that fails for lack of room until it succeeds, or `gives_up` returns true. The
+    /// log's part of the reserve is used for it, and finally the checkpoint's part.
     pub(crate) fn until_there_is<T>(
         &self,
         gives_up: impl Fn() -> bool,
@@ -205,10 +213,10 @@ impl Room {
         loop {
             match attempt() {
                 Err(error) if is_full(&error) => {
-                    // New transactions must not use up what is left.
+                    // New transactions must not use up the rest.
                     self.tell(&self.is_short, &error);
                     let mut kept = self.kept();
-                    // Where nothing was asked for yet, all that a process before has left.
+                    // If no size was requested yet, everything that an earlier process has left.
                     let bytes = if kept.log > 0 { kept.log } else { kept.bytes };
                     let is_released = self.release(&mut kept, bytes);
                     self.is_tight.store(kept.is_tight(), Ordering::Relaxed);
@@ -231,14 +239,14 @@ impl Room {
     }
 }
 
-/// A checkpoint uses its part of the reserve.
+/// Lets a checkpoint use its part of the reserve.
 pub(crate) struct Lent<'r> {
     room: &'r Room,
     is_done: bool,
 }
 
 impl Lent<'_> {
-    /// The checkpoint has been made.
+    /// Notes that the checkpoint has been made.
     pub(crate) fn done(&mut self) {
         self.is_done = true;
     }
@@ -252,7 +260,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// Makes an error final whose operation must not be repeated.
+/// Makes an error final if its operation must not be repeated.
 pub(crate) fn is_final(error: io::Error) -> io::Error {
     io::Error::other(error)
 }
@@ -262,7 +270,7 @@ mod tests {
     use super::*;
     use crate::platform::file::faulty::{Attempt, Fault, FaultyDirectory};
 
-    /// Files of the log double when there are many: the reserve is whole only with the larger one that comes next.
+    /// Log files double in size when there are many: the reserve is whole only with the larger one that comes next.
     #[test]
     fn a_larger_file_after_the_next_one_is_there_for_deletions() {
         let directory = FaultyDirectory::new();
@@ -316,7 +324,7 @@ mod tests {
             };
             room.until_there_is(|| false, attempt).unwrap();
         };
-        // Once, and rows can still be deleted; twice, and they cannot.
+        // After the first file, rows can still be deleted; after the second, they cannot.
         take();
         room.keep(1000, 1000, 1000);
         assert_eq!(length(), 1500);
@@ -325,24 +333,24 @@ mod tests {
         room.keep(1000, 1000, 1000);
         assert_eq!(length(), 500);
         assert!(room.check(true).is_err() && room.check(false).is_err() && room.check_waiting().is_ok());
-        // A checkpoint gets what is kept for it.
+        // A checkpoint gets its part of the reserve.
         drop(room.lend());
         assert_eq!(length(), 0);
         full.store(false, Ordering::SeqCst);
         room.keep(1000, 1000, 1000);
         room.check(true).unwrap();
         assert_eq!(length(), 2500);
-        // That one has failed, so the next one gets it although room is not short; the one after that not.
+        // That checkpoint has failed, so the next one gets it although room is not short; the one after that does not.
         room.lend().done();
         assert_eq!(length(), 2000);
         room.keep(1000, 1000, 1000);
         room.lend().done();
         assert_eq!(length(), 2500);
         full.store(true, Ordering::SeqCst);
-        // Used up: everything waits, until an attempt is given up.
+        // The reserve is used up: everything waits, until an attempt is given up.
         let given_up = room.until_there_is(|| room.check_waiting().is_err(), || Err::<(), _>(no_space()));
         assert!(given_up.is_err() && room.check(false).is_err());
-        // What a process has left is used by the next one.
+        // The reserve that a process has left is used by the next one.
         full.store(false, Ordering::SeqCst);
         room.keep(1000, 1000, 1000);
         assert_eq!(length(), 2500);

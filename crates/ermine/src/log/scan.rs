@@ -1,4 +1,4 @@
-//! Reading blocks from files: one behind the other, or one by its address.
+//! Reading blocks from files: sequentially, or one block by its address.
 
 use std::io;
 
@@ -13,14 +13,14 @@ use crate::platform::file::File;
 const READ_BYTES: usize = 1 << 20;
 const PAGE: usize = PAGE_BYTES as usize;
 
-/// A file of blocks: where its first byte lies in the space of LSNs, and how long it may be.
+/// A file of blocks: the place of its first byte in the LSN space, and its maximum length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// The offset that its first byte would have.
+    /// The offset that the file's first byte would have.
     pub(crate) base: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// The segment in the LSNs; 0 in the cold store.
+    /// The segment number in the LSNs; 0 in the cold store.
     pub(crate) segment: u8,
 }
 
@@ -30,51 +30,51 @@ impl From<Span> for Extent {
     }
 }
 
-/// What stands at a place.
+/// The result of reading at a place.
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
-    /// A whole and right block, header first. Of a skip, the header alone.
+    /// A whole and correct block, header first. Of a skip, only the header.
     Block(Header, &'a [u8]),
-    /// The file ends here as it should.
+    /// The file ends here, as it should.
     End,
     /// No block.
     Invalid(Invalid),
 }
 
-/// Goes through the blocks of a file.
+/// Iterates over the blocks of a file.
 pub(crate) struct Scan<'f> {
     file: &'f dyn File,
     extent: Extent,
-    /// The next block.
+    /// The offset of the next block.
     at: u64,
-    /// Up to where it is read ahead.
+    /// The offset up to which the scan reads ahead.
     ahead: u64,
     buffer: Buffer,
 }
 
-/// Some of a file's pages in whole pages of memory, so that the device can bring them there.
+/// Some of a file's pages in whole pages of memory, so that the device can write them there directly.
 #[derive(Default)]
 struct Buffer {
     memory: Vec<u8>,
-    /// Where its first whole page begins.
+    /// The start of the first whole page in `memory`.
     skip: usize,
-    /// The position of the first page in the file, and the bytes that are there.
+    /// The position of the first page in the file, and the number of bytes in the buffer.
     position: u64,
     length: usize,
 }
 
 impl Buffer {
-    /// What there is from a position on.
+    /// Returns the buffered bytes from a position on.
     fn from(&self, position: u64) -> &[u8] {
         let from = position.checked_sub(self.position).map_or(self.length, |from| self.length.min(from as usize));
         &self.memory[self.skip + from..self.skip + self.length]
     }
 
-    /// Has `bytes` from `position` on, and more up to `ahead`; fewer where the file ends.
+    /// Makes sure that the buffer holds `bytes` from `position` on, and more up to `ahead`; fewer where the file ends.
     fn fill(&mut self, file: &dyn File, position: u64, bytes: usize, ahead: u64) -> io::Result<()> {
         let first = position - position % PAGE_BYTES;
         let kept = self.from(first).len();
-        // What is there ends with a whole page, unless it ends with the file.
+        // The buffered part ends with a whole page, unless it ends with the file.
         let kept = kept - kept % PAGE;
         let needed = (position - first) as usize + bytes;
         let wanted = needed.max(ahead.saturating_sub(first).min(READ_BYTES as u64) as usize);
@@ -95,19 +95,19 @@ impl Buffer {
     }
 }
 
-/// A scan without its file, to go on with later.
+/// A scan without its file, to be continued later.
 pub(crate) struct Paused {
     at: u64,
     buffer: Buffer,
 }
 
 impl Paused {
-    /// Goes on from `at`.
+    /// Returns a scan that will continue from `at`.
     pub(crate) fn new(at: u64) -> Self {
         Self { at, buffer: Buffer::default() }
     }
 
-    /// Goes on where it was.
+    /// Continues the scan where it was paused.
     pub(crate) fn resume(self, file: &dyn File, extent: Extent) -> Scan<'_> {
         let Self { at, buffer } = self;
         Scan { file, extent, at, ahead: extent.end, buffer }
@@ -115,33 +115,33 @@ impl Paused {
 }
 
 impl<'f> Scan<'f> {
-    /// Begins at `from`.
+    /// Begins a scan at `from`.
     pub(crate) fn new(file: &'f dyn File, extent: Extent, from: u64) -> Self {
         Self { file, extent, at: from, ahead: extent.end, buffer: Buffer::default() }
     }
 
-    /// Reads ahead no farther than `until`: only what blocks before need is read behind.
+    /// Reads ahead no farther than `until`: beyond it, only bytes that blocks before it need are read.
     pub(crate) fn until(self, until: u64) -> Self {
         Self { ahead: until.min(self.extent.end), ..self }
     }
 
-    /// Lets go of the file.
+    /// Releases the file.
     pub(crate) fn pause(self) -> Paused {
         let Self { at, buffer, .. } = self;
         Paused { at, buffer }
     }
 
-    /// Where the next block is, or would be.
+    /// Returns the offset where the next block is, or would be.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Whether what is left is too short for a block.
+    /// Whether the rest of the extent is too short for a block.
     pub(crate) fn is_at_end(&self) -> bool {
         self.extent.end - self.at < HEADER_BYTES as u64
     }
 
-    /// The next block.
+    /// Returns the next block.
     pub(crate) fn next(&mut self) -> io::Result<Found<'_>> {
         if self.is_at_end() {
             return Ok(Found::End);
@@ -171,13 +171,13 @@ impl<'f> Scan<'f> {
         Ok(Header::read(bytes, Lsn::new(self.at, self.extent.segment)))
     }
 
-    /// What is in the buffer from the next block's beginning on.
+    /// Returns the bytes in the buffer from the next block's beginning on.
     fn there(&self) -> &[u8] {
         let there = self.buffer.from(self.at - self.extent.base);
         &there[..there.len().min((self.extent.end - self.at) as usize)]
     }
 
-    /// Has `bytes` from the next block's beginning in the buffer; false where the file ends before.
+    /// Makes sure that `bytes` from the next block's beginning on are in the buffer; false if the file ends before.
     fn fetch(&mut self, bytes: usize) -> io::Result<bool> {
         if self.there().len() >= bytes {
             return Ok(true);
@@ -190,8 +190,8 @@ impl<'f> Scan<'f> {
         Ok(self.there().len() >= bytes)
     }
 
-    /// The header at this place and the bytes from it on to the end of its descriptors, if both are right, whatever the
-    /// payloads are.
+    /// Returns the header at this place and the bytes from it to the end of its descriptors, if both are correct,
+    /// whatever the payloads are.
     pub(crate) fn head(&mut self) -> io::Result<Option<(Header, &[u8])>> {
         if self.extent.end - self.at >= HEADER_BYTES as u64
             && let Ok(header) = self.header()?
@@ -205,13 +205,13 @@ impl<'f> Scan<'f> {
         Ok(None)
     }
 
-    /// Goes on at `at`, which lies behind this place.
+    /// Continues at `at`, which lies behind this place.
     pub(crate) fn go_to(&mut self, at: u64) {
         debug_assert!(at >= self.at);
         self.at = at.min(self.extent.end);
     }
 
-    /// Goes on behind this place, to where a right header stands; false if there is none, and the end is reached.
+    /// Continues behind this place, at the next correct header; false if there is none, and the end is reached.
     pub(crate) fn seek(&mut self) -> io::Result<bool> {
         while self.step(self.extent.end)? {
             if self.head()?.is_some() {
@@ -222,8 +222,8 @@ impl<'f> Scan<'f> {
         Ok(false)
     }
 
-    /// To a right header at this place or behind it, before `until`. Looks at no more than some that are wrong, which only
-    /// values have that look like blocks; none is found behind those.
+    /// Goes to a correct header at this place or behind it, before `until`. Checks only a limited number of wrong
+    /// candidates, which occur only where values look like blocks; a header behind those is not found.
     pub(crate) fn try_seek(&mut self, until: u64) -> io::Result<bool> {
         const LOOKS: usize = 1000;
         for _ in 0..LOOKS {
@@ -237,10 +237,10 @@ impl<'f> Scan<'f> {
         Ok(false)
     }
 
-    /// On to the next granule that begins as a block does; false where there is no more before `until`.
+    /// Advances to the next granule that begins as a block does; false if there is none before `until`.
     fn step(&mut self, until: u64) -> io::Result<bool> {
         self.at = (self.at + GRANULE).min(self.extent.end);
-        // Also where the file is shorter than its name says.
+        // Also ends where the file is shorter than its name says.
         while self.at < until && self.extent.end - self.at >= HEADER_BYTES as u64 && self.fetch(HEADER_BYTES)? {
             let rest = self.there();
             let mut granules = rest.chunks_exact(GRANULE as usize);
@@ -254,7 +254,8 @@ impl<'f> Scan<'f> {
         Ok(false)
     }
 
-    /// Whether a right header behind this place says that the log had been durable beyond `beyond` when it was written.
+    /// Whether a correct header behind this place says that the log was durable beyond `beyond` when the block was
+    /// written.
     pub(crate) fn proves_durable(mut self, beyond: u64) -> io::Result<bool> {
         loop {
             if self.head()?.is_some_and(|(header, _)| header.durable() > beyond) {
@@ -267,7 +268,7 @@ impl<'f> Scan<'f> {
     }
 }
 
-/// Whether a file has so many bytes behind a position: asked before memory is taken for them.
+/// Whether a file has `bytes` bytes behind a position: checked before memory is allocated for them.
 fn has(file: &dyn File, position: u64, bytes: usize) -> io::Result<bool> {
     Ok(file.length()?.saturating_sub(position) >= bytes as u64)
 }
@@ -309,7 +310,7 @@ mod tests {
 
     const START: u64 = 4096 + 32;
 
-    /// A segment with blocks of these sizes, and a skip where one is negative.
+    /// Builds a segment with blocks of these sizes, and a skip where one is negative.
     fn segment(sizes: &[i64], more: u64) -> (Arc<dyn File>, Span, Vec<Lsn>) {
         let file = FaultyDirectory::new().open("a", Open::Create).unwrap();
         let end = START + sizes.iter().map(|size| size.unsigned_abs()).sum::<u64>() + more;
@@ -331,7 +332,7 @@ mod tests {
         (file, span, places)
     }
 
-    /// The places of the blocks that a scan finds, and whether it came to the end.
+    /// Returns the places of the blocks that a scan finds, and why it stopped if it did not reach the end.
     fn scan(file: &dyn File, span: Span) -> (Vec<Lsn>, Option<Invalid>) {
         let (mut scan, mut places) = (Scan::new(file, span.into(), span.start), Vec::new());
         loop {
@@ -378,7 +379,7 @@ mod tests {
     #[test]
     fn a_header_asks_for_no_more_than_the_file_has() {
         let (file, span, places) = segment(&[64, 64], 200 << 20);
-        // It says that it is long; its checksum is looked at later.
+        // The header says that the block is long; its checksum is checked later.
         file.write_at(span.position(places[1].offset()) + 16, &((150 << 20) / 16u32).to_le_bytes()).unwrap();
         let mut scan = Scan::new(&*file, span.into(), places[1].offset());
         assert!(matches!(scan.next().unwrap(), Found::Invalid(Invalid::Damaged)));

@@ -1,9 +1,10 @@
 //! The files of the log's segments.
 //!
-//! A file's name says everything about it, `log-SEQUENCE-START-END` in hexadecimal digits, so that the segment table is
-//! rebuilt from names (ERMIA 3.2). A file begins with the page of the LSN space in which its segment begins, and is as long as
-//! its segment, in whole pages. Where nothing has been written yet there are zeros. Behind that a page has the file's
-//! [`Label`]: it says of which database the segment is, and that the file has its whole length.
+//! A file's name describes it completely, `log-SEQUENCE-START-END` in hexadecimal digits, so that the segment table is
+//! rebuilt from names (ERMIA 3.2). A file begins with the page of the LSN space in which its segment begins, and is as
+//! long as its segment, in whole pages. Parts that have not been written yet are zeros. The page behind the segment
+//! holds the file's [`Label`]: it names the database that the segment belongs to, and shows that the file has its whole
+//! length.
 
 use std::{
     collections::HashMap,
@@ -21,12 +22,12 @@ use crate::platform::file::{Directory, File, Open};
 
 const PREFIX: &str = "log-";
 
-/// The name of a segment's file.
+/// Returns the name of a segment's file.
 pub(crate) fn name_of(span: &Span) -> String {
     format!("{PREFIX}{:016x}-{:016x}-{:016x}", span.sequence, span.start, span.end)
 }
 
-/// The segment that a file is named for, if it is one of the log's.
+/// Parses a file name; returns the segment if the file is one of the log's.
 pub(crate) fn span_of(name: &str) -> Option<Span> {
     let mut numbers = name.strip_prefix(PREFIX)?.split('-').map(|digits| {
         let is_plain = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -45,7 +46,7 @@ pub(crate) struct SegmentFiles {
     directory: Arc<dyn Directory>,
     how: Open,
     open: Mutex<HashMap<u64, Arc<dyn File>>>,
-    /// What says whose they are, as soon as the database has one.
+    /// The identity file that new segments are labelled with, as soon as the database has one.
     identity: OnceLock<Arc<IdentityFile>>,
 }
 
@@ -54,27 +55,27 @@ impl SegmentFiles {
         Self { directory, how: Open::Write, open: Mutex::default(), identity: OnceLock::new() }
     }
 
-    /// Files that are only read.
+    /// Returns files that are only read.
     pub(crate) fn read_only(directory: Arc<dyn Directory>) -> Self {
         Self { directory, how: Open::Read, open: Mutex::default(), identity: OnceLock::new() }
     }
 
-    /// Where they are.
+    /// Returns the directory of the files.
     pub(crate) fn directory(&self) -> &Arc<dyn Directory> {
         &self.directory
     }
 
-    /// New segments get labels from now on, and are noted there.
+    /// From now on, new segments get labels of this identity, and are noted in its file.
     pub(crate) fn label(&self, identity: Arc<IdentityFile>) {
         assert!(self.identity.set(identity).is_ok(), "a database has one identity");
     }
 
-    /// What says whose they are.
+    /// Returns the identity file, if there is one.
     pub(crate) fn identity(&self) -> Option<&Arc<IdentityFile>> {
         self.identity.get()
     }
 
-    /// The file of a segment that exists.
+    /// Returns the file of a segment that exists.
     pub(crate) fn get(&self, span: &Span) -> io::Result<Arc<dyn File>> {
         let mut open = self.open.lock().expect("no code panics while it holds the files");
         if let Some(file) = open.get(&span.sequence) {
@@ -85,15 +86,15 @@ impl SegmentFiles {
         Ok(file)
     }
 
-    /// Makes the file of a new segment, with its whole length, so that later writes change no length. The name is durable, and
-    /// it is noted that there is the segment, when this returns: nothing in the segment counts before. Everything in front of
-    /// it is durable.
+    /// Makes the file of a new segment, with its whole length, so that later writes change no length. When this
+    /// returns, the name is durable, and the existence of the segment is noted: nothing in the segment counts before.
+    /// Everything in front of the segment is durable already.
     ///
-    /// What has failed for want of room is taken back, and can be tried again.
+    /// An attempt that fails for lack of room is undone, and can be repeated.
     pub(crate) fn create(&self, span: &Span) -> io::Result<Arc<dyn File>> {
         let created = self.try_create(span);
         if created.as_ref().is_err_and(is_full) {
-            // Where it stays, the next attempt fails for good.
+            // If the file stayed, the next attempt would fail permanently.
             let _ = self.directory.remove(&name_of(span));
         }
         created
@@ -120,7 +121,7 @@ impl SegmentFiles {
         self.directory.remove(&name_of(span))
     }
 
-    /// Closes the file of a segment that is live no more.
+    /// Closes the file of a segment that is no longer live.
     pub(crate) fn forget(&self, span: &Span) {
         self.open.lock().expect("no code panics while it holds the files").remove(&span.sequence);
     }

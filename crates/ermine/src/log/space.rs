@@ -1,38 +1,41 @@
-//! The LSN space: who gets which piece of it, and which pieces are on disk (ERMIA 3.2).
+//! The LSN space: which worker gets which piece of it, and which pieces are on disk (ERMIA 3.2).
 //!
-//! One `fetch_add` of the shared offset claims a piece. It is then held against the segments, which are of any size and
-//! leave gaps between them:
+//! One `fetch_add` of the shared offset claims a piece. The piece is then compared with the segments, which are of any
+//! size and leave gaps between them:
 //!
 //! ```text
 //!   | segment i                    |   dead zone   | segment i + 1 ...
 //!   .. block | block | closing skip|straddler| lost |winner's block | ..
 //! ```
 //!
-//! - inside a segment: good;
+//! - inside a segment: it is good;
 //! - across the end of one: its owner closes that segment with a skip block, and claims again;
-//! - behind the last one: its owner opens the next segment, which begins with its piece; whoever claimed a piece below that
-//!   finds it in the dead zone, and claims again.
+//! - behind the last one: its owner opens the next segment, which begins with that piece; a worker that claimed a piece
+//!   below that finds it in the dead zone, and claims again.
 //!
-//! Which pieces have been filled is known without a count of them: before the `fetch_add` a worker [announces](Filling) a
-//! lower bound of the piece it will get, and takes it back when the piece is filled. Everything below all announcements is
-//! filled.
+//! The filled pieces are known without counting them: before the `fetch_add` a worker [announces](Filling) a lower
+//! bound of the piece it will get, and it withdraws the announcement when the piece is filled. Everything below all
+//! announcements is filled.
 //!
 //! Invariants
-//! 1. *Announced first.* The announcement is stored before the `fetch_add`, and [`filled_to`](LogSpace::filled_to) reads the
-//!    offset before the announcements. An offset that it reads from or behind a `fetch_add` has that announcement with it; so
-//!    whom it misses has a piece at or above that offset. No fence is needed for that.
-//! 2. *Filled before.* Every later store to an announcement, the withdrawal first, releases what was filled; who finds the
-//!    announcement gone acquires it.
-//! 3. *One segment a place.* Segments do not overlap, and follow each other in order of their sequence numbers. The number
-//!    in an LSN is that of its segment modulo 16; where more than 16 are live, offsets tell them apart.
-//! 4. *A torn look is noticed.* A worker looks at the newest segment without a lock: sequence, span, sequence again. A span is
-//!    overwritten only after the sequence has moved on by 16.
-//! 5. *Nobody waits for himself.* Once claimed, the announcement is the piece's own offset: so the lowest of all announcers has
-//!    nobody below him, everything below is written, and his piece finds room in the buffer, which is no smaller.
-//! 6. *A dead zone is closed.* Who finds its piece in one has not withdrawn its announcement, and opens or finds a later
-//!    segment before it does. So below `filled_to` every offset is in a segment or in a gap between two.
-//! 7. *A segment is always to be had.* The log grows rather than wait for old segments to go: who waited would hold up the
-//!    checkpoint that frees them, which waits for those who have claimed a piece.
+//! 1. *Announced first.* The announcement is stored before the `fetch_add`, and [`filled_to`](LogSpace::filled_to)
+//!    reads the offset before the announcements. If it reads an offset from a `fetch_add` or a later one, it also sees
+//!    the announcement made before that `fetch_add`; so a worker whose announcement it misses has a piece at or above
+//!    that offset. This needs no fence.
+//! 2. *Filled before.* Every later store to an announcement, the withdrawal first, releases the filled bytes; a thread
+//!    that finds the announcement gone acquires them.
+//! 3. *One segment per place.* Segments do not overlap, and follow each other in order of their sequence numbers. The
+//!    number in an LSN is that of its segment modulo 16; where more than 16 are live, offsets distinguish them.
+//! 4. *A torn read is detected.* A worker reads the newest segment without a lock: sequence, span, sequence again. A
+//!    span is overwritten only after the sequence has moved on by 16.
+//! 5. *No worker waits for itself.* Once a piece is claimed, the announcement is the piece's own offset: so the worker
+//!    with the lowest announcement has no other below it, everything below is written, and its piece finds room in the
+//!    buffer, which is no smaller than a piece.
+//! 6. *A dead zone is closed.* A worker that finds its piece in one has not withdrawn its announcement, and opens or
+//!    finds a later segment before it does. So below `filled_to` every offset is in a segment or in a gap between two.
+//! 7. *A segment is always available.* The log grows rather than wait for old segments to be freed: a worker that
+//!    waited would hold up the checkpoint that frees them, because that checkpoint waits for workers that have claimed
+//!    a piece.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
@@ -46,10 +49,10 @@ use crate::{
     sync::{AppendList, AtomicU64, Mutex, Ordering},
 };
 
-/// What devices write at a time.
+/// The unit in which devices write.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// What a worker is about to fill, on cache lines of its own.
+/// A lower bound of the piece that a worker is about to fill, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Filling(AtomicU64);
 
@@ -60,52 +63,52 @@ impl Filling {
         Self(AtomicU64::new(Self::NOTHING))
     }
 
-    /// Announces a piece at or above the offset of now, which is returned.
+    /// Announces a piece at or above the current offset, and returns that offset.
     fn announce(&self, offset: &LogOffset) -> u64 {
         let now = offset.reached();
-        // Release: as a withdrawal of what was filled before. Invariant 1 rests on the `fetch_add` that follows.
+        // Release: as a withdrawal of the pieces filled before. Invariant 1 rests on the `fetch_add` that follows.
         self.0.store(now, Ordering::Release);
         now
     }
 
-    /// Narrows the announcement to the piece that was claimed: nothing is held back for longer than it must be.
+    /// Narrows the announcement to the piece that was claimed, so that nothing is held back longer than necessary.
     fn narrow(&self, offset: u64) {
         // Release: as a withdrawal of everything below.
         self.0.store(offset, Ordering::Release);
     }
 
-    /// What was claimed since the announcement has been filled.
+    /// Withdraws the announcement: everything claimed since it was made has been filled.
     fn withdraw(&self) {
         // Release: invariant 2.
         self.0.store(Self::NOTHING, Ordering::Release);
     }
 }
 
-/// A segment is no longer, so that one skip can close it.
+/// Upper bound of a segment's length, so that one skip can close it.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64 * GRANULE;
 
 /// A live segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
-    /// Counts up for ever.
+    /// Increases forever.
     pub(crate) sequence: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
 impl Span {
-    /// The number in the LSNs of this segment.
+    /// Returns the number in the LSNs of this segment.
     pub(crate) fn number(&self) -> u8 {
         (self.sequence % SEGMENTS as u64) as u8
     }
 
-    /// Where an offset stands in the segment's file. Files begin at whole pages of the LSN space, so that ring and file go in
-    /// step, page by page (`flusher`).
+    /// Returns the position of an offset in the segment's file. Files begin at whole pages of the LSN space, so that
+    /// the pages of ring and file coincide (`flusher`).
     pub(crate) fn position(&self, offset: u64) -> u64 {
         offset - self.start / PAGE_BYTES * PAGE_BYTES
     }
 
-    /// The LSN of an offset inside.
+    /// Returns the LSN of an offset inside the segment.
     pub(crate) fn lsn(&self, offset: u64) -> Lsn {
         assert!((self.start..self.end).contains(&offset), "{offset} is outside of {self:?}");
         Lsn::new(offset, self.number())
@@ -118,11 +121,11 @@ struct SharedSpan {
     end: AtomicU64,
 }
 
-/// How a piece stands to the segments.
+/// The position of a piece relative to the segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Claim {
     Good(Lsn),
-    /// It lies across the end of a segment: its first bytes close that one.
+    /// The piece lies across the end of a segment: its first bytes close that segment.
     Closes(Lsn, u64),
     Dead,
 }
@@ -147,9 +150,10 @@ struct Live {
 }
 
 impl Live {
-    /// Live segments from which on new ones are larger, so that there are never very many for want of time to clean.
+    /// Number of live segments from which on new ones are larger, so that a lack of time for cleaning does not leave
+    /// very many.
     const FEW: usize = 4;
-    /// The same where there is no room for larger ones.
+    /// The same limit where there is no room for larger segments.
     const FEW_SPARING: usize = SEGMENTS * 3 / 4;
     const DOUBLINGS_MAX: usize = 8;
 
@@ -164,7 +168,7 @@ impl Live {
     }
 }
 
-/// A claimed piece, whose owner fills it with [`LogSpace::filled`] at the end.
+/// A claimed piece; after filling it, its owner calls [`LogSpace::filled`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) lsn: Lsn,
@@ -172,7 +176,7 @@ pub(crate) struct Piece {
 }
 
 impl LogSpace {
-    /// A space with `segments`, oldest first and at least one, whose offset is inside the newest.
+    /// Creates a space with `segments`, oldest first and at least one, whose offset is inside the newest.
     pub(crate) fn new(offset: Arc<LogOffset>, segments: Vec<Span>, segment_bytes: u64) -> Self {
         let spans = std::array::from_fn(|_| SharedSpan { start: AtomicU64::new(0), end: AtomicU64::new(0) });
         let live = Live { segments: segments.into(), segment_bytes, is_sparing: false };
@@ -188,41 +192,42 @@ impl LogSpace {
         space
     }
 
-    /// The shared offset.
+    /// Returns the shared offset.
     pub(crate) fn offset(&self) -> &LogOffset {
         &self.offset
     }
 
-    /// Where the next piece begins.
+    /// Returns the offset at which the next piece begins.
     pub(crate) fn now(&self) -> u64 {
         self.offset.now().0
     }
 
-    /// A worker's announcements.
+    /// Returns the announcements of a new worker.
     pub(crate) fn join(&self) -> Arc<Filling> {
         let filling = Arc::new(Filling::new());
         self.filling.push_with(|_| filling.clone());
         filling
     }
 
-    /// Claims `size` bytes. `close` fills what closes a segment, at an LSN with a size.
+    /// Claims `size` bytes. `close` fills a piece that closes a segment.
     pub(crate) fn claim(&self, filling: &Filling, size: u64, mut close: impl FnMut(Piece)) -> Piece {
         filling.announce(&self.offset);
         loop {
             let offset = self.offset.reserve(size).0;
             let claim = self.look(offset, size);
-            // Before a wait for room: everything below can be flushed.
+            // Before any wait for room: everything below can be flushed.
             filling.narrow(offset);
             match claim {
                 Claim::Good(lsn) => return Piece { lsn, size },
                 Claim::Closes(lsn, size) if size >= HEADER_BYTES as u64 => close(Piece { lsn, size }),
-                // What is left of the segment is smaller than a header: its end is known by that.
+                // The rest of the segment is smaller than a header, which marks its end by itself.
                 Claim::Closes(..) | Claim::Dead => {}
             }
         }
     }
 
-    /// Claims `size` bytes below `limit` if they can be had at once: inside the newest segment, and unless others are claiming.
+    /// Claims `size` bytes below `limit` if that is possible at once: inside the newest segment, and unless other
+    /// workers are claiming.
     pub(crate) fn try_claim(&self, filling: &Filling, size: u64, limit: u64) -> Option<Piece> {
         let offset = filling.announce(&self.offset);
         let lsn = if offset + size <= limit { self.in_newest(offset, size) } else { None };
@@ -233,15 +238,15 @@ impl LogSpace {
         Some(Piece { lsn: lsn?, size })
     }
 
-    /// A claimed piece has been filled.
+    /// Notes that the claimed piece has been filled.
     pub(crate) fn filled(&self, filling: &Filling) {
         filling.withdraw();
     }
 
-    /// Up to where everything has been filled. It may be less than the last time, when somebody has just announced a piece
-    /// with an offset that is no longer new.
+    /// Returns the offset up to which everything has been filled. It may be less than the last time, when a worker has
+    /// just announced a piece with an offset that is no longer current.
     pub(crate) fn filled_to(&self) -> u64 {
-        // An acquire of all that was announced before it was what it is: invariant 1.
+        // An acquire of all announcements made before the offset got this value: invariant 1.
         let mut to = self.offset.reached();
         self.filling.visit(|filling| {
             // Acquire: invariant 2.
@@ -255,12 +260,12 @@ impl LogSpace {
         self.in_newest(offset, size).map_or_else(|| self.look_locked(offset, size), Claim::Good)
     }
 
-    /// The place of a piece that lies in the newest segment. May miss a segment that has just been opened.
+    /// Returns the place of a piece that lies in the newest segment. May miss a segment that has just been opened.
     fn in_newest(&self, offset: u64, size: u64) -> Option<Lsn> {
         // Acquire: pairs with `show`.
         let sequence = self.newest.load(Ordering::Acquire);
         let span = &self.spans[(sequence % SEGMENTS as u64) as usize];
-        // Acquire: the second look at the sequence comes after them (invariant 4).
+        // Acquire: the second read of the sequence comes after them (invariant 4).
         let (start, end) = (span.start.load(Ordering::Acquire), span.end.load(Ordering::Acquire));
         let is_whole = self.newest.load(Ordering::Relaxed) == sequence;
         (is_whole && start <= offset && offset + size <= end).then(|| Span { sequence, start, end }.lsn(offset))
@@ -286,15 +291,16 @@ impl LogSpace {
 
     fn show(&self, span: Span) {
         let shared = &self.spans[usize::from(span.number())];
-        // Release: pairs with the acquires in `look`. Who reads them while they change began with a sequence of 16 before,
-        // and sees a newer one afterwards (invariant 4).
+        // Release: pairs with the acquires in `look`. A thread that reads them while they change began with a sequence
+        // at least 16 lower, and sees a newer one afterwards (invariant 4).
         shared.start.store(span.start, Ordering::Release);
         shared.end.store(span.end, Ordering::Release);
         // Release: pairs with `look`.
         self.newest.store(span.sequence, Ordering::Release);
     }
 
-    /// What of `range` lies in segments, in order. Below [`filled_to`](Self::filled_to) the rest are gaps.
+    /// Returns the parts of `range` that lie in segments, in order. Below [`filled_to`](Self::filled_to) the rest are
+    /// gaps.
     pub(crate) fn stretches(&self, range: Range<u64>) -> Vec<(Span, Range<u64>)> {
         let live = self.live.lock().expect("no code panics while it holds the segments");
         let stretches = live.segments.iter().map(|span| (*span, span.start.max(range.start)..span.end.min(range.end)));
@@ -307,18 +313,19 @@ impl LogSpace {
         self.live.lock().expect("no code panics while it holds the segments").next_bytes(is_sparing, ahead)
     }
 
-    /// Whether new segments stay small for want of room.
+    /// Sets whether new segments stay small for lack of room.
     #[cfg(not(loom))]
     pub(crate) fn spare(&self, is_sparing: bool) {
         self.live.lock().expect("no code panics while it holds the segments").is_sparing = is_sparing;
     }
 
-    /// The live segments, oldest first.
+    /// Returns the live segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<Span> {
         self.live.lock().expect("no code panics while it holds the segments").segments.iter().copied().collect()
     }
 
-    /// The oldest segments, all that end at or below `offset`, are live no more. Nobody reads them any more.
+    /// Frees and returns the oldest segments, all that end at or below `offset`: they are no longer live, and nothing
+    /// reads them.
     pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
         let mut freed = Vec::new();
@@ -373,7 +380,7 @@ mod tests {
         assert!(segments.windows(2).all(|pair| pair[0].end <= pair[1].start));
         assert_eq!(segments[15].end - segments[15].start, 256 << 8);
         assert_eq!(space.free_below(segments[2].end), segments[..3]);
-        // However many there are.
+        // Also when there are many.
         while space.segments().len() < 70 {
             claim(&space, &filling, 256, &mut closed);
             space.filled(&filling);

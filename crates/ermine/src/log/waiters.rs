@@ -1,13 +1,14 @@
-//! Where the flusher and those who wait for it meet: how far the log is durable, and who waits for more, threads and tasks in
-//! one list.
+//! The meeting point of the flusher and its waiters: how far the log is durable, and which threads and tasks wait for
+//! more, in one list.
 //!
 //! Invariants
-//! 1. *Nobody is forgotten.* Whoever is in the list when the log becomes durable beyond his place is woken. He puts himself
-//!    in, and then looks once more; the flusher publishes how far it is, and then looks at the list.
-//! 2. *The flusher does not oversleep.* It says that it rests, and then looks at the list; who waits puts himself in, and then
-//!    looks whether it rests, and wakes it.
-//! 3. *A failure is told to all.* It is known before [`wake_all`](Waiters::wake_all), which takes the lock: who puts himself in
-//!    afterwards knows it, too.
+//! 1. *No waiter is forgotten.* A waiter that is in the list when the log becomes durable beyond its place is woken.
+//!    The waiter enters the list, and then checks once more; the flusher publishes how far the log is durable, and then
+//!    checks the list.
+//! 2. *The flusher does not oversleep.* The flusher announces that it rests, and then checks the list; a waiter enters
+//!    the list, and then checks whether the flusher rests, and wakes it.
+//! 3. *A failure reaches all waiters.* It is published before [`wake_all`](Waiters::wake_all), which takes the lock: a
+//!    waiter that enters the list afterwards sees it, too.
 
 use std::{
     cmp::Reverse,
@@ -19,7 +20,7 @@ use std::{
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, total_order};
 
-/// The list.
+/// The list of waiters.
 pub(crate) struct Waiters {
     durable: Durable,
     waiting: Mutex<BinaryHeap<Waiting>>,
@@ -28,12 +29,12 @@ pub(crate) struct Waiters {
     resting: AtomicU32,
 }
 
-/// Up to where the log is durable. On a cache line of its own: the flusher writes it, readers look at it.
+/// The offset up to which the log is durable. On a cache line of its own: the flusher writes it, readers load it.
 #[repr(align(128))]
 struct Durable(AtomicU64);
 
 struct Waiting {
-    /// Woken when the log is durable beyond.
+    /// The waiter is woken when the log is durable beyond this offset.
     beyond: Reverse<u64>,
     waker: Waker,
 }
@@ -65,7 +66,7 @@ impl Wake for Unpark {
 }
 
 impl Waiters {
-    /// Nobody, at a log that is durable up to `durable`.
+    /// Creates an empty list, for a log that is durable up to `durable`.
     pub(crate) fn new(durable: u64) -> Self {
         Self {
             durable: Durable(AtomicU64::new(durable)),
@@ -75,59 +76,60 @@ impl Waiters {
         }
     }
 
-    /// Up to where the log is durable.
+    /// Returns the offset up to which the log is durable.
     pub(crate) fn durable(&self) -> u64 {
         total_order();
-        // SeqCst: invariant 1, the look of who waits; an acquire of what the flusher did before.
+        // SeqCst: invariant 1, the waiter's check; an acquire of the flusher's earlier work.
         self.durable.0.load(Ordering::SeqCst)
     }
 
-    /// The log is durable up to `to`.
+    /// Notes that the log is durable up to `to`.
     pub(crate) fn publish(&self, to: u64) {
-        // SeqCst: invariant 1, the flusher's step before it looks at the list.
+        // SeqCst: invariant 1, the flusher's step before it checks the list.
         self.durable.0.store(to, Ordering::SeqCst);
         if !self.is_empty() {
             self.wake(to);
         }
     }
 
-    /// Whether nobody waits.
+    /// Whether there are no waiters.
     pub(crate) fn is_empty(&self) -> bool {
         total_order();
-        // SeqCst: invariants 1 and 2, the look of the flusher.
+        // SeqCst: invariants 1 and 2, the flusher's check.
         self.count.load(Ordering::SeqCst) == 0
     }
 
-    /// The flusher is going to rest. False: somebody waits.
+    /// Announces that the flusher is going to rest. False if there are waiters.
     pub(crate) fn begin_rest(&self) -> bool {
-        // SeqCst: invariant 2, the flusher's step before it looks at the list.
+        // SeqCst: invariant 2, the flusher's step before it checks the list.
         self.resting.store(1, Ordering::SeqCst);
         self.is_empty()
     }
 
-    /// The flusher rests no more.
+    /// Notes that the flusher no longer rests.
     pub(crate) fn end_rest(&self) {
-        // Relaxed: who still takes it for resting wakes it for nothing.
+        // Relaxed: a waiter that still takes it for resting wakes it needlessly.
         self.resting.store(0, Ordering::Relaxed);
     }
 
     /// Whether the flusher rests, or is about to.
     pub(crate) fn is_flusher_resting(&self) -> bool {
         total_order();
-        // SeqCst: invariant 2, the look of who waits.
+        // SeqCst: invariant 2, the waiter's check.
         self.resting.load(Ordering::SeqCst) != 0
     }
 
-    /// Has `waker` woken once the log is durable beyond `offset`, or never will be. The caller looks once more afterwards.
+    /// Adds `waker` to the list, to be woken once the log is durable beyond `offset`, or never will be. The caller
+    /// checks once more afterwards.
     pub(crate) fn enlist(&self, offset: u64, waker: Waker) {
         let mut waiting = self.waiting.lock().expect("no code panics while it holds the list");
         waiting.push(Waiting { beyond: Reverse(offset), waker });
-        // SeqCst: invariants 1 and 2, the step of who waits.
+        // SeqCst: invariants 1 and 2, the waiter's step.
         self.count.store(waiting.len(), Ordering::SeqCst);
     }
 
-    /// Blocks the calling thread until `done`, which becomes true when the log is durable beyond `offset`, or broken. It is
-    /// asked for the first time before the thread is in the list.
+    /// Blocks the calling thread until `done`, which becomes true when the log is durable beyond `offset`, or broken.
+    /// `done` is called for the first time before the thread is in the list.
     pub(crate) fn block(&self, offset: u64, mut done: impl FnMut() -> bool) {
         if done() {
             return;
@@ -138,12 +140,12 @@ impl Waiters {
         }
     }
 
-    /// Wakes everybody.
+    /// Wakes all waiters.
     pub(crate) fn wake_all(&self) {
         self.wake(u64::MAX);
     }
 
-    /// Wakes those who wait for something below `durable`.
+    /// Wakes the waiters for offsets below `durable`.
     fn wake(&self, durable: u64) {
         let mut woken = Vec::new();
         let mut waiting = self.waiting.lock().expect("no code panics while it holds the list");
@@ -204,7 +206,7 @@ mod tests {
                 thread::yield_now();
             }
             waiters.publish(64);
-            // As any other wake-up of that thread.
+            // As any other wake-up of that thread would.
             blocked.thread().unpark();
             thread::sleep(std::time::Duration::from_millis(5));
             early.store(false, Ordering::SeqCst);

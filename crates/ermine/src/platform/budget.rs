@@ -1,9 +1,9 @@
-//! The memory that a database may take, and how much it has taken.
+//! The memory that a database may use, and how much it has taken.
 //!
-//! What is counted: chunks of versions and records, pages of indirection arrays, nodes and keys of indexes, what transactions keep of
-//! what they have read and written, log buffers, and what an application takes for its queries ([`Budget::take`]). Counts come in chunks: an
-//! arena counts when it takes a chunk, an epoch participant and a worker when what they have counted themselves adds up to one. So no
-//! operation writes a shared word for each of its allocations.
+//! The budget counts chunks of versions and records, pages of indirection arrays, nodes and keys of indexes, the read
+//! and write sets of transactions, log buffers, and the memory that an application takes for its queries
+//! ([`Budget::take`]). Memory is counted in chunks: an arena counts when it takes a chunk, an epoch participant and a
+//! worker when their own counts add up to one. So no operation writes a shared word for each of its allocations.
 //!
 //! ```text
 //!   0 ------------------------- rows may grow ----|-- work --|-- shrink --| limit
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Invariants
-//! 1. *Only what can still fail cleanly is refused*: an operation asks before its first change. What undoes, commits and collects garbage
-//!    never asks, and is counted.
-//! 2. *Rows never grow into the reserve*, an eighth of the limit: deletes, checkpoints and recovery have it. Of its first half, reads and queries
-//!    may have what is left.
-//! 3. What is taken is given back by whoever took it; `taken` may lag behind by a chunk for each worker, never more.
+//! 1. *Only operations that can still fail cleanly are refused*: an operation asks before its first change. Rollback,
+//!    commit and garbage collection never ask, but are counted.
+//! 2. *Rows never grow into the reserve*, an eighth of the limit: it is for deletes, checkpoints and recovery. Reads
+//!    and queries may use the free part of its first half.
+//! 3. Memory is given back by its taker; `taken` may lag behind by a chunk for each worker, never more.
 
 use std::{fmt, fs, path::Path};
 
@@ -24,15 +24,15 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// Bytes that a worker counts by itself before it tells the others.
+/// Bytes that a worker counts locally before it adds them to the shared count.
 pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
 
-/// What memory is needed for: how far into the reserve it may go.
+/// The purpose of memory, which determines how far into the reserve it may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     /// More rows, or larger ones.
     Grow,
-    /// Reading, and what queries gather: it is given back when they end.
+    /// Reading, and memory that queries gather: it is given back when they end.
     Work,
     /// Deleting, and recovery.
     Shrink,
@@ -41,13 +41,13 @@ pub(crate) enum Need {
 /// The memory of a database.
 pub struct Budget {
     limit: u64,
-    /// Up to where rows may grow, and up to where there is memory for reads and queries.
+    /// The bounds up to which rows may grow, and up to which there is memory for reads and queries.
     grow: u64,
     work: u64,
     taken: AtomicU64,
-    /// 1 from when four fifths of what rows may take are taken, until there is room again.
+    /// 1 from the time when four fifths of the memory for rows are taken, until there is room again.
     warned: AtomicU64,
-    /// For tests: one in eight demands is refused, by a sequence that this is in; 0: none is.
+    /// For tests: the state of a random sequence that refuses one in eight demands; 0: none is refused.
     faults: AtomicU64,
 }
 
@@ -58,9 +58,9 @@ impl fmt::Debug for Budget {
 }
 
 impl Budget {
-    /// Of the limit, what rows do not take: an eighth, and at most so much.
+    /// Upper bound of the part of the limit that is kept from rows: an eighth, and at most this much.
     const RESERVE_MAX: u64 = 1 << 30;
-    /// The least limit.
+    /// The smallest limit.
     pub(crate) const LIMIT_MIN: u64 = 16 << 20;
 
     pub(crate) fn new(limit: u64) -> Self {
@@ -75,33 +75,33 @@ impl Budget {
         }
     }
 
-    /// Refuses demands at random from now on.
+    /// From now on, refuses demands at random.
     pub(crate) fn fail(&self, seed: u64) {
         self.faults.store(seed | 1, Ordering::Relaxed);
     }
 
-    /// Whether it does.
+    /// Whether it refuses demands at random.
     pub(crate) fn fails(&self) -> bool {
         self.faults.load(Ordering::Relaxed) != 0
     }
 
-    /// One that refuses nothing.
+    /// Returns a budget that refuses nothing.
     pub(crate) fn unlimited() -> Self {
         Self::new(u64::MAX)
     }
 
-    /// Bytes that the database may take ([`crate::Options::memory_limit`]).
+    /// Bytes that the database may use ([`crate::Options::memory_limit`]).
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes that it has taken.
+    /// Bytes that the database has taken.
     pub fn taken(&self) -> u64 {
-        // Relaxed: a count. Workers give back what others took, so it can be below zero for a moment.
+        // Relaxed: a count. Workers give back memory that others took, so it can be below zero for a moment.
         (self.taken.load(Ordering::Relaxed) as i64).max(0) as u64
     }
 
-    /// Bytes up to which memory is given for `need`.
+    /// Returns the bound up to which memory is granted for `need`.
     fn bound(&self, need: Need) -> u64 {
         match need {
             Need::Grow => self.grow,
@@ -110,13 +110,13 @@ impl Budget {
         }
     }
 
-    /// Takes memory for a query, which [`Budget::give`] gives back. Ask for some tens of KiB at a time. [`Error::OutOfMemory`] when the
-    /// database has taken what it may.
+    /// Takes memory for a query, which [`Budget::give`] gives back. Take some tens of KiB at a time. Fails with
+    /// [`Error::OutOfMemory`] when the database has used up its memory.
     pub fn take(&self, bytes: u64) -> Result<()> {
         self.take_for(bytes, Need::Work)
     }
 
-    /// Gives back what was taken.
+    /// Gives back memory that was taken.
     pub fn give(&self, bytes: u64) {
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -128,7 +128,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Fails where so much could not be taken for that need. Reads a word that is written once for each chunk.
+    /// Fails if `bytes` could not be taken for that need. Reads a word that is written once for each chunk.
     #[inline]
     pub(crate) fn check(&self, bytes: u64, need: Need) -> Result<()> {
         if self.taken().saturating_add(bytes) > self.bound(need) || self.fails() {
@@ -137,7 +137,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Whether rows can hardly grow any more: those who begin help to collect garbage then.
+    /// Whether there is hardly any room left for rows: transactions that begin then help to collect garbage.
     #[inline]
     pub(crate) fn is_tight(&self) -> bool {
         self.taken().saturating_add(4 * CHUNK_BYTES) > self.bound(Need::Grow)
@@ -174,7 +174,7 @@ impl Budget {
         }
     }
 
-    /// Counts what a worker has counted by itself: more, or less.
+    /// Adds a worker's local count: an increase or a decrease.
     pub(crate) fn settle(&self, bytes: i64) {
         match bytes {
             0 => {}
@@ -184,7 +184,7 @@ impl Budget {
     }
 }
 
-/// How much of what a worker keeps for itself the budget knows of.
+/// The part of a worker's memory that has been reported to the budget.
 #[derive(Default)]
 pub(crate) struct Kept {
     told: u64,
@@ -193,21 +193,22 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Whether a read of the worker is one of those before which it counts what it keeps.
+    /// Whether the worker counts its memory before this read.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         self.reads = self.reads.wrapping_add(1);
         self.reads.is_multiple_of(64)
     }
 
-    /// As [`Kept::is_due`], of a write: these have a count of their own, or all that are due could be reads.
+    /// As [`Kept::is_due`], for a write: writes have a count of their own, because all due operations could be reads
+    /// otherwise.
     #[inline]
     pub(crate) fn is_write_due(&mut self) -> bool {
         self.writes = self.writes.wrapping_add(1);
         self.writes.is_multiple_of(64)
     }
 
-    /// The worker keeps so many bytes, and is about to keep more. Fails where it has too many.
+    /// Notes that the worker keeps `bytes`, and is about to keep more. Fails if there is not enough memory for that.
     pub(crate) fn grow(&mut self, bytes: u64, budget: &Budget, need: Need) -> Result<()> {
         if bytes >= self.told + CHUNK_BYTES {
             budget.take_for(bytes - self.told, need)?;
@@ -216,7 +217,7 @@ impl Kept {
         Ok(())
     }
 
-    /// The worker keeps so many bytes, whatever the limit.
+    /// Notes that the worker keeps `bytes`, whatever the limit.
     #[inline]
     pub(crate) fn set(&mut self, bytes: u64, budget: &Budget) {
         if bytes.abs_diff(self.told) >= CHUNK_BYTES {
@@ -226,7 +227,7 @@ impl Kept {
     }
 }
 
-/// Bytes as people read them.
+/// Bytes in human-readable form.
 pub(crate) struct Mebibytes(pub(crate) u64);
 
 impl fmt::Display for Mebibytes {
@@ -238,19 +239,20 @@ impl fmt::Display for Mebibytes {
     }
 }
 
-/// What the general allocator takes for so many bytes.
+/// Bytes that the general allocator uses for an allocation of `bytes`.
 pub(crate) const fn heap_bytes(bytes: usize) -> usize {
     (bytes + 8).next_multiple_of(16)
 }
 
-/// The limit of a database that is not given one: three quarters of what the machine or the control group has, and half of the address
-/// space where that is limited, which other things take, too. Unlimited where nothing is known.
+/// Returns the limit of a database that is not given one: three quarters of the memory of the machine or the control
+/// group, and half of the address space where that is limited, since it has other uses, too. Unlimited if nothing is
+/// known.
 pub(crate) fn default_limit() -> u64 {
     let read = |path: &Path| fs::read_to_string(path).ok();
     available(read).map_or(u64::MAX, |bytes| bytes.max(Budget::LIMIT_MIN))
 }
 
-/// As [`default_limit`], of a system whose files `read` gives.
+/// As [`default_limit`], for a system whose files `read` returns.
 fn available(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let machine = read(Path::new("/proc/meminfo")).and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -267,7 +269,7 @@ fn available(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
             _ => None,
         }
     });
-    // Those around it count, too; in a container, the path may be that of outside, and the root is the container's.
+    // Enclosing groups count, too; in a container, the path may be that outside of it, and the root is the container's.
     let group = groups.flat_map(|(root, path, file)| {
         let around = Path::new(path).ancestors().map(|path| path.strip_prefix("/").unwrap_or(path));
         let limits: Vec<u64> = around
@@ -299,13 +301,13 @@ mod tests {
     fn the_smallest_of_machine_group_and_address_space_counts() {
         let meminfo = ("/proc/meminfo", "MemTotal:        1048576 kB\nMemFree: 3 kB\n");
         assert_eq!(available_in(&[meminfo]), Some(768 * MIB));
-        // Version 2: a group inside of another one, which is the smaller one.
+        // Version 2: a group inside of another one, which has the smaller limit.
         let inside = ("/proc/self/cgroup", "0::/a/b\n");
         let limit = [("/sys/fs/cgroup/a/b/memory.max", "max\n"), ("/sys/fs/cgroup/a/memory.max", "104857600\n")];
         assert_eq!(available_in(&[meminfo, inside, limit[0], limit[1]]), Some(75 * MIB));
-        // A container: its path is not there, its root is.
+        // A container: its path does not exist there, its root does.
         assert_eq!(available_in(&[meminfo, inside, ("/sys/fs/cgroup/memory.max", "209715200")]), Some(150 * MIB));
-        // Version 1: no limit is a large number.
+        // Version 1: a large number means no limit.
         let first = ("/proc/self/cgroup", "5:cpu,memory:/c\n4:devices:/x\n");
         let huge = ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
         let small = ("/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "4194304\n");
@@ -326,7 +328,7 @@ mod tests {
         assert!(budget.take(1).is_err());
         budget.take_for(5 * MIB, Need::Shrink).unwrap();
         assert!(budget.take_for(1, Need::Shrink).is_err());
-        // What must not fail is counted all the same.
+        // Memory that must not be refused is counted nevertheless.
         budget.add(MIB);
         assert_eq!(budget.taken(), 81 * MIB);
         budget.give(20 * MIB);

@@ -1,13 +1,13 @@
-//! What the processor has that programs cannot take for granted. Asked once, by who opens a database.
+//! Optional features of the processor. Detected once, when a database is opened.
 
-/// Which of the optional parts that the engine can use are there.
+/// The optional features that the engine can use, and whether they exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Processor {
     restricted_transactions: bool,
 }
 
 impl Processor {
-    /// Asks the processor.
+    /// Queries the processor.
     pub(crate) fn detect() -> Self {
         #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         {
@@ -23,14 +23,14 @@ impl Processor {
         Self { restricted_transactions: false }
     }
 
-    /// Whether `xbegin` and its companions are there, and can succeed.
+    /// Whether `xbegin` and its companions exist, and can succeed.
     pub(crate) fn has_restricted_transactions(self) -> bool {
         self.restricted_transactions
     }
 }
 
-/// From leaf 7, subleaf 0: EBX bit 11 is RTM; EDX bit 11 is RTM_ALWAYS_ABORT, of processors whose microcode has turned it off
-/// and that keep the instructions.
+/// Decodes leaf 7, subleaf 0: EBX bit 11 is RTM; EDX bit 11 is RTM_ALWAYS_ABORT, set on processors whose microcode has
+/// disabled RTM but that keep the instructions.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 fn has_restricted_transactions(ebx: u32, edx: u32) -> bool {
     const RTM: u32 = 1 << 11;

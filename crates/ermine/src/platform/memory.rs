@@ -1,4 +1,5 @@
-//! Ranges of addresses that the system fills with zero pages as they are touched, with huge pages where it has them.
+//! Ranges of addresses that the system fills with zero pages as they are touched, with huge pages where it supports
+//! them.
 //!
 //! A point read touches three places at random, a leaf, a row's slot and a version, so with small pages it misses the
 //! translation cache as often as the data cache.
@@ -12,30 +13,32 @@ pub(crate) use modelled::Region;
 mod mapped {
     use memmap2::{MmapOptions, MmapRaw};
 
-    /// A reserved range; given back when dropped.
+    /// A reserved range; released when dropped.
     pub(crate) struct Region(MmapRaw);
 
     impl Region {
-        /// Reserves `bytes`. Nothing is used before it is touched; from `huge_from` on, huge pages are asked for.
+        /// Reserves `bytes`. No memory is used before it is touched; from `huge_from` on, huge pages are requested.
         pub(crate) fn reserve(bytes: usize, huge_from: usize) -> std::io::Result<Self> {
             let map = MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
             #[cfg(target_os = "linux")]
             if huge_from < bytes {
-                // A system without huge pages refuses; small ones do.
+                // A system without huge pages refuses; small pages suffice.
                 let _ = map.advise_range(memmap2::Advice::HugePage, huge_from, bytes - huge_from);
             }
             Ok(Self(map.into()))
         }
 
-        /// Where it begins; aligned to a page.
+        /// Returns the beginning of the range; aligned to a page.
         pub(crate) fn start(&self) -> *mut u8 {
             self.0.as_mut_ptr()
         }
 
-        /// Gives the memory of a part back: the system fills it with zeros when it is touched again. The caller has it to itself.
+        /// Returns the memory of a part to the system, which fills it with zeros when it is touched again. The caller
+        /// has exclusive access to the part.
         pub(crate) fn discard(&mut self, offset: usize, bytes: usize) {
             #[cfg(target_os = "linux")]
-            // SAFETY: the caller has the part to itself, so nobody sees its bytes become zeros. A system that refuses leaves them.
+            // SAFETY: the caller has exclusive access to the part, so no other thread sees its bytes become zeros. A
+            // system that refuses leaves them unchanged.
             let _ = unsafe { self.0.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, bytes) };
             #[cfg(not(target_os = "linux"))]
             let _ = (offset, bytes);
@@ -45,10 +48,10 @@ mod mapped {
 
 #[cfg(any(loom, shuttle, miri))]
 mod modelled {
-    /// Plain zeroed memory: the model checkers know no reserved ranges.
+    /// Plain zeroed memory: the model checkers do not support reserved ranges.
     pub(crate) struct Region(*mut u8, std::alloc::Layout);
 
-    // SAFETY: it only owns memory; what is in it is its user's affair.
+    // SAFETY: it only owns memory; its user is responsible for the content.
     unsafe impl Send for Region {}
     // SAFETY: as above.
     unsafe impl Sync for Region {}

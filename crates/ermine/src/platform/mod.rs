@@ -1,4 +1,4 @@
-//! What the engine asks of the operating system and of the processor.
+//! The engine's interface to the operating system and the processor.
 
 pub(crate) mod budget;
 pub(crate) mod cpu;

@@ -1,4 +1,4 @@
-//! Starts loads of cache lines that will be needed, so that they arrive together: one memory latency instead of several.
+//! Prefetching of cache lines that will be needed, so that they arrive together: one memory latency instead of several.
 
 /// Starts loading `count` cache lines from `start` on. The pointer may be anything: nothing is read through it.
 #[inline(always)]

@@ -1,19 +1,21 @@
 //! Restricted transactional memory (RTM) of x86-64 processors: `xbegin`, `xend`, `xabort`, `xtest`.
 //!
-//! By inline assembly, as the intrinsics are unstable. Checked against Intel's manual (volume 1, "Programming with Intel
-//! Transactional Synchronization Extensions"; volume 2, the four instructions); **not run on hardware**: no machine of
-//! this project has it.
+//! By inline assembly, as the intrinsics are unstable. Checked against Intel's manual (volume 1, "Programming with
+//! Intel Transactional Synchronization Extensions"; volume 2, the four instructions); **not run on hardware**: no
+//! machine of this project has it.
 //!
-//! `xbegin` names the address to go on at after an abort: here the instruction behind it. So it seems to return twice. Not to the
-//! compiler: an abort puts back all registers but EAX, the flags, and all memory, the stack included, to what they were at `xbegin`. What
-//! goes on is a program in which `xbegin` has just returned, with another EAX. Also when the function that began has returned
-//! meanwhile: its frame is memory, too.
+//! `xbegin` names the address where execution continues after an abort: here the instruction behind it. So it seems to
+//! return twice. Not to the compiler: an abort restores all registers but EAX, the flags, and all memory, the stack
+//! included, to their state at `xbegin`. The program that continues is one in which `xbegin` has just returned, with
+//! another EAX. That also holds if the function that began the transaction has returned meanwhile: its frame is memory,
+//! too.
 //!
 //! Invariants
-//! 1. There is an [`Rtm`] only where the processor has the instructions: elsewhere they are invalid.
-//! 2. EAX is all ones before `xbegin` and stays so when the transaction starts. No abort says all ones: bits 6 to 23 are zero.
-//! 3. No access to memory is moved across any of the four: to the compiler each may read and write all memory. The processor
-//!    orders `xbegin` and the end of a transaction as it does locked instructions.
+//! 1. An [`Rtm`] exists only if the processor has the instructions: otherwise they are invalid.
+//! 2. EAX is all ones before `xbegin` and stays so when the transaction starts. No abort sets EAX to all ones: bits 6
+//!    to 23 are zero.
+//! 3. No access to memory is moved across any of the four: to the compiler each may read and write all memory. The
+//!    processor orders `xbegin` and the end of a transaction as it does locked instructions.
 
 use super::cpu::Processor;
 use crate::sync::{
@@ -26,7 +28,7 @@ use crate::sync::{
 pub(crate) struct Rtm(());
 
 impl Rtm {
-    /// `None` where the processor has none.
+    /// `None` if the processor does not have the instructions.
     pub(crate) fn of(processor: Processor) -> Option<Self> {
         processor.has_restricted_transactions().then_some(Self(()))
     }
@@ -50,7 +52,7 @@ impl TransactionalMemory for Rtm {
 
     #[inline(always)]
     fn watch(&self, word: &AtomicU64) -> u64 {
-        // Acquire: pairs with the release of a holder; being read, the word is in the read set.
+        // Acquire: pairs with the release of a holder; the load puts the word into the read set.
         word.load(Ordering::Acquire)
     }
 
@@ -64,7 +66,7 @@ impl TransactionalMemory for Rtm {
     unsafe fn abort_held(&self) -> AbortStatus {
         // SAFETY: invariant 1.
         unsafe { instructions::xabort::<{ AbortStatus::LATCH_HELD as i32 }>() };
-        // Outside a transaction `xabort` does nothing; inside, control is back at `xbegin`.
+        // Outside a transaction `xabort` does nothing; inside, control returns to `xbegin`.
         debug_assert!(false, "aborted outside a transaction");
         AbortStatus::latch_held()
     }
@@ -77,7 +79,7 @@ mod instructions {
     /// EAX while no abort has written it.
     pub(super) const STARTED: u32 = u32::MAX;
 
-    /// Begins a transaction: [`STARTED`], or the status of the abort with which it ended.
+    /// Begins a transaction; returns [`STARTED`], or the status of the abort with which it ended.
     ///
     /// # Safety
     /// The processor has RTM.
@@ -95,18 +97,18 @@ mod instructions {
     /// The processor has RTM and is in a transaction.
     #[inline(always)]
     pub(super) unsafe fn xend() {
-        // SAFETY: the caller's promise. Memory counts as read: all stores of the transaction stand before.
+        // SAFETY: the caller's promise. Memory counts as read: all stores of the transaction come before.
         unsafe { asm!("xend", options(nostack)) };
     }
 
-    /// Aborts with a code of eight bits; outside a transaction, nothing.
+    /// Aborts with a code of eight bits; does nothing outside a transaction.
     ///
     /// # Safety
     /// The processor has RTM.
     #[inline(always)]
     pub(super) unsafe fn xabort<const CODE: i32>() {
         const { assert!(CODE >= 0 && CODE <= 255) };
-        // SAFETY: the caller's promise. What EAX then is, is seen at `xbegin` only.
+        // SAFETY: the caller's promise. The value of EAX is visible at `xbegin` only.
         unsafe { asm!("xabort {code}", code = const CODE, options(nostack)) };
     }
 
@@ -152,7 +154,8 @@ mod tests {
     use super::*;
     use crate::sync::elided::{ElidedLatch, Elision, ElisionCounts};
 
-    /// On a processor that has it, sections commit or fall back, and are taken back when they abort; elsewhere it is the latch.
+    /// On a processor with RTM, sections commit or fall back, and are rolled back when they abort; on others the latch
+    /// is taken.
     #[test]
     fn a_latch_over_what_the_processor_has() {
         let rtm = Rtm::of(Processor::detect());

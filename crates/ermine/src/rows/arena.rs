@@ -1,24 +1,27 @@
-//! Memory of versions: free lists per worker over chunks of the whole database.
+//! Memory of versions: free lists per worker over chunks that belong to the whole database.
 //!
-//! A version is mostly freed by the worker that superseded it, so each worker frees into lists of its own and takes
-//! its next versions from there: no lock and no shared write in the steady state. What one worker frees and another
-//! needs (one inserts, one deletes) goes through the pool in batches.
+//! A version is mostly freed by the worker that superseded it, so each worker frees into lists of its own and takes its
+//! next versions from there: no lock and no shared write in the steady state. Blocks that one worker frees and another
+//! needs (one inserts, one deletes) go through the pool in batches.
 //!
-//! Workloads drift: values that grow leave free blocks of sizes that nobody asks for any more. Workers give the pool the lists that they do not
-//! use ([`Arena::tidy`]), and when much is free there, [`Pool::sweep`] looks for chunks all of whose blocks are free. Their
-//! memory goes back to the system, and any size is cut from them next.
+//! Workloads drift: values that grow leave free blocks of sizes that no worker needs any more. Workers give the pool
+//! the lists that they do not use ([`Arena::tidy`]). When much memory is free there, [`Pool::sweep`] searches for
+//! chunks all of whose blocks are free. Their memory goes back to the system; later, blocks of any size are cut from
+//! them.
 //!
 //! Why not the global allocator: versions are small, of few sizes and mostly freed by another thread than the one that
-//! took them, the case in which general allocators cost 41-224 ns a pair; and a database is dropped by giving back its
-//! chunks, without a walk over its rows.
+//! allocated them, the case in which general allocators cost 41-224 ns a pair; and a database is dropped by giving back
+//! its chunks, without a walk over its rows.
 //!
 //! Invariants
-//! 1. A block belongs to one size class, 8-byte steps up to [`LARGEST_CLASSED`] bytes, until its chunk is swept. Every byte of a chunk that no
-//!    arena cuts any more is in one block. So a chunk is free as a whole when the free blocks in hand add up to its size.
+//! 1. A block belongs to one size class, 8-byte steps up to [`LARGEST_CLASSED`] bytes, until its chunk is swept. Every
+//!    byte of a chunk from which no arena cuts any more belongs to exactly one block. So a chunk is free as a whole
+//!    when the free blocks collected from it add up to its size.
 //! 2. A free block is in exactly one list; its first word is the list's link.
-//! 3. Larger blocks come from the global allocator and are listed in the pool, so that they too end with it.
-//! 4. *Memory is asked for before it is needed*: [`Arena::provide`] has a block ready, or fails while nothing has been changed. Then
-//!    [`Arena::allocate`] cannot fail; without that, as for what undoes and cleans up, it takes what there is and counts it.
+//! 3. Larger blocks come from the global allocator and are listed in the pool, so that they are freed with it.
+//! 4. *Memory is requested before it is needed*: [`Arena::provide`] has a block ready, or fails before anything has
+//!    been changed. After it, [`Arena::allocate`] cannot fail. Without it, as in rollback and cleanup, `allocate` takes
+//!    memory regardless of the budget and counts it.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -39,22 +42,23 @@ use crate::{
 };
 
 const STEP: usize = 8;
-// The models use few sizes and pay for every atomic there is.
+// The models use few sizes and pay for every atomic.
 const LARGEST_CLASSED: usize = if cfg!(any(loom, shuttle)) { 256 } else { 2048 };
 const CLASSES: usize = LARGEST_CLASSED / STEP;
 const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 << 10 };
 /// The first piece of memory of a worker, so that a thousand open transactions do not take a chunk each.
 const PIECE_BYTES: usize = 4 << 10;
 const _: () = assert!(LARGEST_CLASSED <= PIECE_BYTES && CHUNK_BYTES.is_multiple_of(PIECE_BYTES));
-/// Chunks are cut from regions, so that huge pages serve several; each region is twice the one before, up to this size. What follows
-/// from the order of addresses is the same in every run of an explored schedule: one region is enough for it.
+/// Chunks are cut from regions, so that huge pages serve several chunks; each region is twice as large as the one
+/// before, up to this size. Effects of the order of addresses are to be the same in every run of an explored schedule:
+/// one region is enough for it.
 const REGION_BYTES_MAX: usize = match () {
     () if cfg!(any(loom, miri)) => CHUNK_BYTES,
     () if cfg!(shuttle) => 64 * CHUNK_BYTES,
     () => 64 << 20,
 };
 const REGION_BYTES_MIN: usize = if cfg!(any(loom, miri, shuttle)) { REGION_BYTES_MAX } else { 2 << 20 };
-/// Blocks that move between a worker and the pool at a time.
+/// Blocks that move between a worker and the pool in one batch.
 const BATCH: u32 = 128;
 
 type Block = NonNull<u8>;
@@ -73,7 +77,7 @@ impl FreeList {
         *self = Self { first: Some(block), length: self.length + 1 };
     }
 
-    /// Shows every block, and leaves them in the list.
+    /// Calls `visit` with every block; the blocks remain in the list.
     fn for_each(&self, mut visit: impl FnMut(Block)) {
         let mut next = self.first;
         while let Some(block) = next {
@@ -95,19 +99,19 @@ impl FreeList {
 /// The database's version memory.
 pub(crate) struct Pool {
     owned: Mutex<Owned>,
-    /// How many batches wait per class: looked at before the lock is taken.
+    /// Number of batches that wait, per class; read before the lock is taken.
     waiting: Box<[AtomicUsize]>,
     bytes: AtomicU64,
     budget: Arc<Budget>,
     sweeps: Mutex<Sweeps>,
 }
 
-/// When to look for free chunks again.
+/// State that decides when to search for free chunks again.
 #[derive(Default)]
 struct Sweeps {
     /// Calls since the last sweep.
     calls: u32,
-    /// Free bytes of which the last sweep has found no chunk.
+    /// Free bytes in which the last sweep found no free chunk.
     in_vain: u64,
 }
 
@@ -117,9 +121,9 @@ struct Owned {
     spare: Vec<Block>,
     /// Bytes of all blocks in `batches`.
     free: u64,
-    /// What is left of a chunk that is cut into pieces.
+    /// The rest of a chunk that is cut into pieces: its address and its number of pieces.
     pieces: Option<(Block, usize)>,
-    /// Bytes of the last region, and how many of them are cut.
+    /// Bytes of the last region, and how many of them have been cut.
     region_bytes: usize,
     cut: usize,
     large: HashSet<(Block, usize)>,
@@ -130,7 +134,7 @@ struct Owned {
 unsafe impl Send for Owned {}
 
 impl Owned {
-    /// The next chunk; `None` when the system has no more addresses.
+    /// Returns the next chunk; `None` when the system has no more addresses.
     fn chunk(&mut self) -> Option<Block> {
         if let Some(chunk) = self.spare.pop() {
             return Some(chunk);
@@ -146,7 +150,7 @@ impl Owned {
         NonNull::new(chunk)
     }
 
-    /// A piece of a chunk. A chunk is swept only when all of its pieces are out, and their blocks free.
+    /// Returns a piece of a chunk. A chunk is swept only when all of its pieces are handed out, and their blocks free.
     fn piece(&mut self) -> Option<Block> {
         let (piece, left) = match self.pieces.take() {
             Some(pieces) => pieces,
@@ -159,7 +163,7 @@ impl Owned {
         Some(piece)
     }
 
-    /// The chunk that a block lies in: the number of its region, and its own in there.
+    /// Returns the chunk in which a block lies: the number of its region, and the chunk's number within the region.
     fn chunk_of(starts: &[(usize, usize)], block: Block) -> (usize, usize) {
         let address = block.addr().get();
         let (start, region) = starts[starts.partition_point(|(start, _)| *start <= address) - 1];
@@ -178,7 +182,7 @@ impl Owned {
     }
 }
 
-/// Bytes of a block.
+/// Bytes of a block of a class.
 fn bytes_of(class: usize) -> u64 {
     ((class + 1) * STEP) as u64
 }
@@ -188,7 +192,7 @@ fn large_layout(bytes: usize) -> Layout {
 }
 
 impl Pool {
-    /// An empty pool.
+    /// Creates an empty pool.
     pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
         let batches = (0..CLASSES).map(|_| VecDeque::new()).collect();
         let (regions, spare, large) = (Vec::new(), Vec::new(), HashSet::new());
@@ -202,7 +206,7 @@ impl Pool {
         })
     }
 
-    /// An empty pool that refuses nothing.
+    /// Creates an empty pool that refuses no request.
     #[cfg(any(test, loom))]
     pub(crate) fn unlimited() -> Arc<Self> {
         Self::new(Arc::new(Budget::unlimited()))
@@ -219,9 +223,9 @@ impl Pool {
         self.budget.give(bytes);
     }
 
-    /// A block of the general allocator, listed; `None` when it has none.
+    /// Allocates and lists a block of the general allocator; `None` when the allocator has no memory.
     fn large(&self, bytes: usize) -> Option<Block> {
-        // SAFETY: no version has no bytes.
+        // SAFETY: a version always has bytes, so the size is not zero.
         let block = NonNull::new(unsafe { alloc(large_layout(bytes)) })?;
         self.lock().large.insert((block, bytes));
         self.count(bytes as u64);
@@ -240,7 +244,7 @@ impl Pool {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// A worker's share.
+    /// Creates the arena of one worker.
     pub(crate) fn arena(self: &Arc<Self>) -> Arena {
         Arena {
             pool: self.clone(),
@@ -255,11 +259,12 @@ impl Pool {
         }
     }
 
-    /// Sweeps when much of the memory is free in the pool: an eighth, of which the last sweep did not know. For the background.
+    /// Sweeps when much of the memory is free in the pool: an eighth of all, and more than the last sweep left free.
+    /// Called in the background.
     pub(crate) fn sweep_if_due(&self) {
-        /// Less is not worth a walk over its blocks.
+        /// Fewer free bytes are not worth a walk over the blocks.
         const FREE_MIN: u64 = 4 << 20;
-        /// Calls after which what was not free as a whole is looked at again.
+        /// Calls after which blocks that the last sweep left are examined again.
         const CALLS_MAX: u32 = 1024;
         let mut sweeps = self.sweeps.lock().expect("no code panics while it sweeps");
         sweeps.calls += 1;
@@ -274,8 +279,9 @@ impl Pool {
         *sweeps = Sweeps { calls: 0, in_vain: self.lock().free };
     }
 
-    /// Gives the memory of chunks back to the system that have no block in use; says how many. Takes time for each free block. Nobody
-    /// waits for long: the lock is held for some batches at a time, and blocks that are taken meanwhile only keep their chunk.
+    /// Gives the memory of chunks without a block in use back to the system; returns their number. Takes time for each
+    /// free block. No thread waits long: the lock is held for some batches at a time, and a block that is taken
+    /// meanwhile only keeps its chunk.
     fn sweep(&self) -> usize {
         let starts = {
             let owned = self.lock();
@@ -291,7 +297,7 @@ impl Pool {
                 batch
             });
         }
-        // Some may have been counted twice, as others went on: only what is in hand counts.
+        // Some blocks may have been counted twice, as other threads went on: only collected blocks count.
         free.retain(|_, bytes| *bytes >= CHUNK_BYTES as u64);
         let mut in_hand: HashMap<(usize, usize), Vec<(usize, Block)>> = HashMap::new();
         for class in 0..CLASSES {
@@ -335,9 +341,10 @@ impl Pool {
         swept
     }
 
-    /// Takes each batch of a class that is there now, and puts back what `change` makes of it, if that is any.
+    /// Takes each batch of a class that is in the pool now, and puts back the batch that `change` returns, unless it is
+    /// empty.
     fn rotate(&self, class: usize, mut change: impl FnMut(FreeList) -> FreeList) {
-        /// As many as are out of the pool at a time.
+        /// The number of batches that are out of the pool at a time.
         const AT_ONCE: usize = 16;
         let mut left = self.lock().batches[class].len();
         while left > 0 {
@@ -380,27 +387,27 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let owned = self.lock();
         for &(block, bytes) in &owned.large {
-            // SAFETY: allocated with this layout; arenas hold the pool alive, so nobody uses a block any more.
+            // SAFETY: allocated with this layout; arenas hold the pool alive, so no thread uses a block any more.
             unsafe { dealloc(block.as_ptr(), large_layout(bytes)) };
         }
     }
 }
 
-/// One worker's free blocks and the chunk it cuts new ones from.
+/// One worker's free blocks and the chunk from which it cuts new ones.
 pub(crate) struct Arena {
     pool: Arc<Pool>,
     free: Box<[FreeList]>,
-    /// Classes of which blocks were asked for that were not in the lists, since the last look at that.
+    /// Classes whose blocks were requested while their lists were empty, since `tidy` last checked.
     refilled: Box<[bool]>,
     /// Calls of `tidy`.
     calls: u32,
     next: Block,
     left: usize,
-    /// Bytes that are taken when these are used up: a piece, then chunks.
+    /// Bytes that are taken next when these are used up: a piece first, then chunks.
     next_bytes: usize,
-    /// A large block that has been asked for and not been used yet.
+    /// A large block that has been provided and not been used yet.
     provided: Option<(Block, usize)>,
-    /// The budget refuses at random: it is asked whatever there is.
+    /// Whether the budget refuses at random: then it is asked even if the arena has memory.
     asks: bool,
 }
 
@@ -408,15 +415,15 @@ pub(crate) struct Arena {
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// Whether there is memory for a block of so many bytes and for another one that is no longer, whatever is in the lists: most arenas are in
-    /// the middle of a chunk.
+    /// Whether there is memory for a block of `bytes` bytes and another one of at most that length, whatever the lists
+    /// hold: most arenas are in the middle of a chunk.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.left >= 2 * LARGEST_CLASSED && bytes <= LARGEST_CLASSED && !self.asks
     }
 
-    /// Has memory ready for one block of so many bytes, so that [`Arena::allocate`] takes nothing more from the system. Fails when the database
-    /// may not take what that needs; then nothing has changed.
+    /// Prepares memory for one block of `bytes` bytes, so that [`Arena::allocate`] takes nothing more from the system.
+    /// Fails without an effect when the budget does not permit the memory that this takes.
     #[inline]
     pub(crate) fn provide(&mut self, bytes: usize, need: Need) -> Result<()> {
         let class = bytes.div_ceil(STEP) - 1;
@@ -453,13 +460,13 @@ impl Arena {
         Ok(())
     }
 
-    /// The system has no memory, whatever the budget says.
+    /// The error for a system without memory, whatever the budget permits.
     fn refused(&self, bytes: usize) -> Error {
         let budget = &self.pool.budget;
         Error::OutOfMemory { needed: bytes as u64, taken: budget.taken(), limit: budget.limit() }
     }
 
-    /// The operation that asked for memory has ended, perhaps without using it.
+    /// Frees a provided block that was not used. Called when the operation that requested it has ended.
     #[inline]
     pub(crate) fn give_back_provided(&mut self) {
         if let Some((block, bytes)) = self.provided.take() {
@@ -467,7 +474,7 @@ impl Arena {
         }
     }
 
-    /// A block of at least `bytes` bytes, aligned to 8, with arbitrary content.
+    /// Allocates a block of at least `bytes` bytes, aligned to 8, with arbitrary content.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Block {
         debug_assert!(bytes > 0);
         let class = bytes.div_ceil(STEP) - 1;
@@ -480,17 +487,17 @@ impl Arena {
         }
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// The block came from an arena of this pool with the same `bytes`, and nobody uses it any more.
+    /// The block came from an arena of this pool with the same `bytes`, and no thread uses it any more.
     pub(crate) unsafe fn free(&mut self, block: Block, bytes: usize) {
         let class = bytes.div_ceil(STEP) - 1;
         if class >= CLASSES {
             return self.pool.free_large(block, bytes);
         }
         #[cfg(debug_assertions)]
-        // SAFETY: the caller gave the whole block up; a stale reader shall see nonsense, not the old content.
+        // SAFETY: the caller gave the whole block up; a stale reader is to see nonsense, not the old content.
         unsafe {
             block.write_bytes(0xdd, (class + 1) * STEP)
         };
@@ -507,13 +514,13 @@ impl Arena {
             return self.free[class].pop().expect("a batch is not empty");
         }
         if self.left < (class + 1) * STEP && !self.take_chunk() {
-            // As the global allocator does when there is no memory.
+            // As the global allocator does when it has no memory.
             handle_alloc_error(large_layout(self.next_bytes));
         }
         self.cut(class)
     }
 
-    /// Fills an empty list with a batch from the pool, if one waits there.
+    /// Fills an empty list with a batch from the pool, if one waits there; returns whether it did.
     fn take_batch(&mut self, class: usize) -> bool {
         // Relaxed: a hint; the lock below orders the lists themselves.
         if self.pool.waiting[class].load(Ordering::Relaxed) == 0 {
@@ -546,7 +553,7 @@ impl Arena {
         true
     }
 
-    /// Makes free blocks of what is left of the chunk (invariant 1).
+    /// Turns the rest of the chunk into free blocks (invariant 1).
     fn cut_rest(&mut self) {
         while self.left > 0 {
             let class = (self.left / STEP).min(CLASSES) - 1;
@@ -558,9 +565,9 @@ impl Arena {
         }
     }
 
-    /// Gives the pool the lists of classes that nobody has asked for in a while. To be called now and then.
+    /// Gives the pool the lists of classes that have not been used for a while. To be called regularly.
     pub(crate) fn tidy(&mut self) {
-        /// Calls between two looks.
+        /// Calls between two checks.
         const LOOK_EVERY: u32 = 64;
         self.calls += 1;
         if self.calls < LOOK_EVERY {
@@ -568,7 +575,7 @@ impl Arena {
         }
         self.calls = 0;
         for class in 0..CLASSES {
-            // One that is used has been refilled: its list went at the look before.
+            // A class in use has been refilled: its list was given away at the check before.
             if !std::mem::take(&mut self.refilled[class]) {
                 self.give_all(class);
             }
@@ -581,7 +588,7 @@ impl Arena {
         }
     }
 
-    /// Hands a batch to whoever needs it.
+    /// Hands a batch to the pool, for workers that need it.
     #[cold]
     fn give(&mut self, class: usize) {
         let mut batch = FreeList::default();
@@ -636,7 +643,8 @@ mod tests {
         }
     }
 
-    /// The bytes that `count` blocks have taken when each of them has grown from 40 to 400 bytes, in steps, and their greatest number meanwhile.
+    /// Returns the bytes that `count` blocks take when each of them has grown from 40 to 400 bytes, in steps, and the
+    /// highest number of bytes meanwhile.
     fn drift(count: usize, sweep: bool) -> (u64, u64) {
         let pool = Pool::unlimited();
         let mut arenas = [pool.arena(), pool.arena()];
@@ -660,7 +668,7 @@ mod tests {
                 }
             }
             most = most.max(pool.bytes());
-            // Nothing that is in use has been given away.
+            // No block in use has been given away.
             for (block, bytes) in &blocks {
                 // SAFETY: in use, and as long as this.
                 let content = unsafe { std::slice::from_raw_parts(block.as_ptr(), *bytes) };
@@ -677,7 +685,7 @@ mod tests {
         let (without, _) = drift(count, false);
         assert!(without > 8 * last, "sweeping is what helps: {without} bytes without it, {last} in use");
         let (now, most) = drift(count, true);
-        // What is not worth a sweep comes on top.
+        // Free memory that is not worth a sweep comes on top.
         let slack = 8 << 20;
         assert!(now < 2 * last + slack && most < 3 * last + slack, "{now} bytes, {most} at most, {last} in use");
     }
@@ -697,7 +705,7 @@ mod tests {
         let swept = pool.sweep() as u64;
         assert!(swept >= 3 && pool.bytes() == before - swept * CHUNK_BYTES as u64, "{swept} of {before}");
         assert_eq!((pool.sweep(), pool.lock().spare.len() as u64), (0, swept));
-        // They serve another size, and are counted again.
+        // The chunks serve another size, and are counted again.
         let mut arena = pool.arena();
         let more: HashSet<_> = (0..3 * CHUNK_BYTES / 2048).map(|_| arena.allocate(2048)).collect();
         assert!(pool.bytes() <= before && !more.contains(kept));
@@ -714,7 +722,7 @@ mod tests {
         }
         let taken = (28 << 20) - (CHUNK_BYTES - PIECE_BYTES) as u64;
         assert_eq!((budget.taken(), pool.bytes()), (taken, taken));
-        // Of other sizes there is nothing either; deletes have the reserve.
+        // There is no memory for other sizes either; deletes have the reserve.
         assert!(arena.provide(1 << 20, Need::Grow).is_err());
         assert!(arena.provide(104, Need::Grow).is_err() && arena.provide(2000, Need::Grow).is_err());
         arena.provide(2000, Need::Shrink).unwrap();

@@ -1,14 +1,15 @@
 //! The indirection array of a table (ERMIA 3.5) and its RowIds.
 //!
-//! The array is a few reserved ranges of addresses, each twice as long as the one before, that the system fills with zero pages as
-//! rows are touched: a lookup finds the range by the highest bit of the number, growth copies nothing, and a small table has few addresses: also
-//! where the address space is limited. RowIds are handed out to workers in blocks, so that inserting threads write
-//! different cache lines, and come back to the worker that retired them.
+//! The array is a few reserved ranges of addresses, each twice as long as the one before, that the system fills with
+//! zero pages as rows are touched. So a lookup finds the range by the highest bit of the number, growth copies nothing,
+//! and a small table takes few addresses, which matters where the address space is limited. RowIds are handed out to
+//! workers in blocks, so that inserting threads write different cache lines, and return to the worker that retired
+//! them.
 //!
 //! Invariants
 //! 1. A RowId below `taken` belongs to one worker (free in its list or block) or to one key of the table.
-//! 2. A slot without a version belongs to no key, except while its key is being taken out of the index.
-//! 3. A RowId that has been handed out has a slot; asking for the slot of any other one makes it.
+//! 2. A slot without a version belongs to no key, except while its key is being removed from the index.
+//! 3. A RowId that has been handed out has a slot; a request for the slot of any other RowId makes it.
 
 use std::{marker::PhantomData, mem::size_of, ops::Range, ptr::NonNull, sync::Arc};
 
@@ -24,7 +25,7 @@ use crate::{
     sync::{AtomicPtr, AtomicU64, Mutex, Ordering},
 };
 
-/// Rows that a worker takes at a time.
+/// RowIds that a worker takes at a time.
 const BLOCK_ROWS: u64 = 64;
 
 /// Rows that a table can have.
@@ -33,9 +34,9 @@ const CAPACITY: u64 = 1 << 32;
 #[cfg(any(loom, shuttle, miri))]
 const CAPACITY: u64 = 1 << 12;
 
-/// Rows of the first range.
+/// Rows in the first range.
 const FIRST_ROWS: u64 = 1 << 12;
-/// Ranges of a table with as many rows as it can have.
+/// Ranges of a table with the maximal number of rows.
 const RANGES: usize = (CAPACITY / FIRST_ROWS + 1).next_power_of_two().ilog2() as usize;
 /// Bytes of a word for each row.
 const WORD: usize = size_of::<u64>();
@@ -44,12 +45,13 @@ const PAGE_ROWS: u64 = (4096 / WORD) as u64;
 
 /// A word for each row, in ranges that are reserved when they are first needed.
 ///
-/// Range n has the rows whose [`Words::number`] has its highest bit n places above that of [`FIRST_ROWS`]. A lookup is some ten instructions:
-/// each range is known by where the word of number 0 would be, so that the number itself is the place in it.
+/// Range n has the rows whose [`Words::number`] has its highest bit n places above that of [`FIRST_ROWS`]. A lookup is
+/// some ten instructions: for each range, the address at which the word of number 0 would be is stored, so that the
+/// number itself is the position in it.
 struct Words {
     ranges: [AtomicPtr<u64>; RANGES],
     owned: Mutex<Vec<Region>>,
-    /// Ranges of at least so many bytes ask for huge pages.
+    /// Ranges of at least this size in bytes use huge pages.
     huge_from: usize,
 }
 
@@ -59,21 +61,21 @@ impl Words {
         Self { ranges, owned: Mutex::new(Vec::new()), huge_from }
     }
 
-    /// A row's number here, which is at least [`FIRST_ROWS`].
+    /// Returns a row's number in the ranges, which is at least [`FIRST_ROWS`].
     #[inline]
     fn number(row: RowId) -> usize {
         row.0.saturating_add(FIRST_ROWS) as usize
     }
 
-    /// The range of a row; of a row beyond the last range, a number that no range has.
+    /// Returns the range of a row; for a row beyond the last range, a number that no range has.
     #[inline]
     fn range(row: RowId) -> usize {
-        // Not zero, as the compiler sees.
+        // Tells the compiler that the number is not zero.
         let highest = (Self::number(row) | FIRST_ROWS as usize).ilog2();
         (highest - FIRST_ROWS.ilog2()) as usize
     }
 
-    /// The word of a row, if its range is there.
+    /// Returns the word of a row, if its range exists.
     #[inline]
     fn find(&self, row: RowId) -> Option<NonNull<u64>> {
         // Acquire: pairs with `reserve`.
@@ -82,16 +84,16 @@ impl Words {
         if origin.is_null() { None } else { NonNull::new(origin.wrapping_add(Self::number(row))) }
     }
 
-    /// The word of a row.
+    /// Returns the word of a row; reserves its range where that is missing.
     #[inline]
     fn word(&self, row: RowId) -> NonNull<u64> {
-        // As the global allocator does when there is no memory.
+        // As the global allocator does when it has no memory.
         self.find(row).unwrap_or_else(|| {
             self.reserve(row).unwrap_or_else(|_| std::alloc::handle_alloc_error(std::alloc::Layout::new::<u64>()))
         })
     }
 
-    /// As [`Words::word`]; fails where the system has no addresses left.
+    /// Reserves the range of a row and returns its word; fails where the system has no addresses left.
     #[cold]
     fn reserve(&self, row: RowId) -> Result<NonNull<u64>> {
         let range = Self::range(row);
@@ -105,7 +107,7 @@ impl Words {
                 .map_err(|_| Error::Limit("address space: the system has none left for more rows"))?;
             let origin = region.start().cast::<u64>().wrapping_sub(words);
             assert!(!origin.is_null(), "addresses as low as that are not given to programs");
-            // Release: pairs with `find`; the zero pages are there with it.
+            // Release: pairs with `find`; publishes the zero pages with the range.
             self.ranges[range].store(origin, Ordering::Release);
             owned.push(region);
         }
@@ -114,7 +116,7 @@ impl Words {
     }
 }
 
-/// The word that stands for a row in its table's array.
+/// The word that represents a row in its table's array.
 ///
 /// # Safety
 /// It is eight bytes long, aligned to eight, and zero bytes are a valid one: no row.
@@ -127,11 +129,12 @@ pub(crate) type ChainArray<H> = RowArray<RowSlot<H>>;
 pub(crate) struct RowArray<T> {
     slots: Words,
     rows: PhantomData<T>,
-    /// Addresses in the cold store of rows that are in memory and not in the log any more. There are no ranges where there are none.
+    /// Addresses in the cold store of rows that are in memory and no longer in the log. A table without such rows has
+    /// no ranges here.
     homes: Words,
     budget: Arc<Budget>,
     taken: AtomicU64,
-    /// RowIds below `taken` that recovery found to be nobody's, in runs, the lowest last.
+    /// RowIds below `taken` that recovery found unused, in runs, the lowest last.
     free: Mutex<Vec<Range<u64>>>,
 }
 
@@ -140,14 +143,14 @@ const HUGE_FROM: usize = 4 << 20;
 
 const _: () = assert!(size_of::<RowSlot<()>>() == 8, "a slot is one word");
 
-// SAFETY: an atomic pointer, transparently; null: no version.
+// SAFETY: transparently an atomic pointer; null: no version.
 unsafe impl<H: CertifierStamps> Slot for RowSlot<H> {}
 
 // SAFETY: as above; null: no record.
 unsafe impl<C: Control> Slot for RecordSlot<C> {}
 
 impl<T: Slot> RowArray<T> {
-    /// An array without rows, whose pages count in `budget`.
+    /// Creates an array without rows, whose pages count in `budget`.
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
         Self {
             slots: Words::new(HUGE_FROM),
@@ -159,10 +162,11 @@ impl<T: Slot> RowArray<T> {
         }
     }
 
-    /// The place of a row.
+    /// Returns the slot of a row.
     #[inline]
     pub(crate) fn slot(&self, row: RowId) -> &T {
-        // SAFETY: in a range, aligned as words are, and zero bytes are a valid slot (`Slot`). Ranges live as long as `self`.
+        // SAFETY: the word is inside a range, aligned as words are, and zero bytes are a valid slot (`Slot`). Ranges
+        // live as long as `self`.
         unsafe { self.slots.word(row).cast::<T>().as_ref() }
     }
 
@@ -171,7 +175,7 @@ impl<T: Slot> RowArray<T> {
         unsafe { self.homes.word(row).cast::<AtomicU64>().as_ref() }
     }
 
-    /// Where a row is in the cold store that is in memory, too, and not in the log.
+    /// Returns the address in the cold store of a row that is in memory, too, and not in the log.
     pub(crate) fn home(&self, row: RowId) -> Option<Address> {
         // SAFETY: as in `slot`.
         let word = unsafe { self.homes.find(row)?.cast::<AtomicU64>().as_ref() };
@@ -179,22 +183,23 @@ impl<T: Slot> RowArray<T> {
         Address::from_word(word.load(Ordering::Acquire))
     }
 
-    /// A row has been moved to the cold store.
+    /// Notes where in the cold store a row has been moved to.
     pub(crate) fn set_home(&self, row: RowId, home: Address) {
         self.home_word(row).store(home.word(), Ordering::Release);
     }
 
-    /// A row has been read from the cold store. It may have been moved since; then that counts.
+    /// Notes where in the cold store a row has been read from. If the row has been moved since, the newer address
+    /// stays.
     pub(crate) fn set_first_home(&self, row: RowId, home: Address) {
         let _ = self.home_word(row).compare_exchange(0, home.word(), Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Whether there is a place for a row of that number.
+    /// Whether the array has a place for a row of that number.
     pub(crate) fn has_place(row: RowId) -> bool {
         row.0 < CAPACITY
     }
 
-    /// The rows that recovery found, in ascending order. Nobody else uses the array yet.
+    /// Returns the rows that recovery found, in ascending order. No other thread uses the array yet.
     pub(crate) fn recovered_rows(&self) -> Vec<RowId> {
         let free = self.free.lock().expect("no code panics while it holds the free rows");
         let starts = free.iter().rev().map(|run| run.end);
@@ -207,17 +212,17 @@ impl<T: Slot> RowArray<T> {
         prefetch::lines(std::ptr::from_ref(self.slot(row)).cast(), 1);
     }
 
-    /// At least as many as there are rows: the RowIds that have been handed out.
+    /// Number of RowIds that have been handed out: at least the number of rows.
     pub(crate) fn count(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the array that have been handed out.
+    /// Bytes of the slots that have been handed out.
     pub(crate) fn bytes(&self) -> u64 {
         self.count() * size_of::<T>() as u64
     }
 
-    /// Free RowIds that recovery found, some at a time.
+    /// Moves some of the free RowIds that recovery found to `into`.
     fn take_free(&self, into: &mut Vec<RowId>) {
         let mut free = self.free.lock().expect("no code panics while it holds the free rows");
         let first = into.len();
@@ -228,7 +233,7 @@ impl<T: Slot> RowArray<T> {
             into.extend(run.by_ref().take(room).map(RowId));
             free.extend(Some(run).filter(|run| !run.is_empty()));
         }
-        // They are taken from the end: the lowest first.
+        // RowIds are taken from the end: the lowest first.
         into[first..].reverse();
     }
 
@@ -249,11 +254,11 @@ impl<T: Slot> RowArray<T> {
 }
 
 impl<C: Control> RowArray<RecordSlot<C>> {
-    /// Recovery has put rows into the array: what it has left is free. Nobody else uses the array yet.
+    /// Finds the free RowIds after recovery has put rows into the array. No other thread uses the array yet.
     pub(crate) fn settle(&self) {
         let is_used = |row: &u64| self.slot(RowId(*row)).record().is_some();
         let taken = (0..self.count()).rev().find(is_used).map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
-        // Relaxed: nobody else is there. They were handed out before, and have been counted.
+        // Relaxed: no other thread uses the array. The rows were handed out before, and have been counted.
         self.taken.store(taken, Ordering::Relaxed);
         let (mut free, mut end) = (Vec::new(), taken);
         for row in (0..taken).rev().filter(is_used) {
@@ -266,18 +271,19 @@ impl<C: Control> RowArray<RecordSlot<C>> {
 }
 
 impl<H: CertifierStamps> ChainArray<H> {
-    /// Recovery has put rows into the array: finds out what is free. Nobody else uses the array yet; all rows are in `used`,
-    /// stretches of their numbers in ascending order. Elsewhere no memory is touched, nor is a free row written down by itself.
+    /// Finds the free RowIds after recovery has put rows into the array. No other thread uses the array yet. All rows
+    /// are in `used`, stretches of their numbers in ascending order; no memory outside of them is touched, and free
+    /// rows are noted as runs, not one by one.
     pub(crate) fn recovered(&self, used: &[Range<u64>]) {
         let is_used = |row: u64| self.slot(RowId(row)).stored().is_some();
         let last = used.iter().rev().find_map(|stretch| stretch.clone().rev().find(|&row| is_used(row)));
         let taken = last.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
-        // Relaxed: nobody else is there.
+        // Relaxed: no other thread uses the array.
         self.taken.store(taken, Ordering::Relaxed);
         let pages: u64 = used.iter().map(|stretch| (stretch.end - stretch.start).div_ceil(PAGE_ROWS)).sum();
         self.budget.add(pages * PAGE_ROWS * WORD as u64);
         let mut free = Vec::new();
-        // Where a run of free rows ends, if there is one above `row`.
+        // The end of the run of free rows above `row`, if there is one.
         let mut end = taken;
         for row in
             used.iter().rev().flat_map(|stretch| stretch.clone().rev()).filter(|&row| row < taken && is_used(row))
@@ -299,7 +305,7 @@ pub(crate) struct RowIds {
 }
 
 impl RowIds {
-    /// A RowId whose slot is empty and which nobody else knows.
+    /// Takes a RowId whose slot is empty and which no other worker has.
     pub(crate) fn take<T: Slot>(&mut self, array: &RowArray<T>) -> Result<RowId> {
         if let Some(row) = self.recycled.pop() {
             return Ok(row);
@@ -316,7 +322,7 @@ impl RowIds {
         Ok(RowId(self.next - 1))
     }
 
-    /// Takes back a RowId that nobody can know any more.
+    /// Recycles a RowId that no transaction can still use.
     pub(crate) fn give(&mut self, row: RowId) {
         self.recycled.push(row);
     }
@@ -364,7 +370,7 @@ mod tests {
         let mut ids = RowIds::default();
         let taken: Vec<u64> = (0..300).map(|_| ids.take(&array).unwrap().0).collect();
         assert_eq!(taken, (0..303).filter(|row| !rows.contains(row)).collect::<Vec<_>>());
-        // What is free between far rows does not have to be written down.
+        // The free rows between distant rows take few runs.
         assert!(array.free.lock().unwrap().len() < 4);
         let empty = ChainArray::<()>::new(&budget);
         empty.recovered(&[]);

@@ -1,4 +1,4 @@
-//! One version of a row: header, certifier stamps, bytes; and the walk over a chain of them.
+//! One version of a row: header, certifier stamps, bytes; and the slot that holds the head of a chain of versions.
 //!
 //! ```text
 //!   | certifier stamps (scheme) | origin | shape | write | older | payload ... |
@@ -9,12 +9,12 @@
 //!
 //! Invariants
 //! 1. `shape` and the payload are written before the version is published and never change.
-//! 2. `origin` is the TID of the writer until it ends; then its commit stamp, or infinity if it aborted or replaced
-//!    the version itself. A version with infinite origin is visible to nobody.
+//! 2. `origin` is the TID of the writer until it ends; then its commit stamp, or infinity if it aborted or replaced the
+//!    version itself. A version with infinite origin is visible to no transaction.
 //! 3. At most one version of a chain carries a running TID: the head. It is the row's write lock.
-//! 4. A handle is used only while what it points to is protected: inside the epoch guard under which it was found, or,
-//!    for a version visible to a registered snapshot, until that snapshot is given up (`snapshots`), or, for
-//!    tombstones and absent versions, until the transaction-scale guard ends (`reclaim`).
+//! 4. A handle is used only while its version is protected: inside the epoch guard under which it was found, or, for a
+//!    version visible to a registered snapshot, until that snapshot is given up (`snapshots`), or, for tombstones and
+//!    absent versions, until the transaction-scale guard ends (`reclaim`).
 
 use std::{mem::size_of, ptr::NonNull, slice};
 
@@ -28,7 +28,7 @@ use crate::{
 
 /// The certifier's words in each version.
 pub(crate) trait CertifierStamps: Default + Send + Sync + 'static {
-    /// Whether a certifier keeps track of reads, also of what was not seen.
+    /// Whether the certifier tracks reads, including reads that found no row.
     const TRACKED: bool;
 
     /// The highest stamp of a committed reader, as far as the certifier keeps it.
@@ -41,16 +41,16 @@ impl CertifierStamps for () {
     const TRACKED: bool = false;
 }
 
-/// A stamp or a running transaction in one word: bit 63 tells which.
+/// A stamp or the TID of a running transaction in one word; bit 63 distinguishes them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OriginWord(u64);
 
-/// What an [`OriginWord`] says.
+/// The content of an [`OriginWord`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// Done at this stamp; infinity: never.
     At(Stamp),
-    /// By a transaction whose fate the TID table knows.
+    /// By a transaction whose outcome is in the TID table.
     By(Tid),
 }
 
@@ -85,31 +85,32 @@ impl AtomicOrigin {
         OriginWord(self.0.load(Ordering::Acquire)).read()
     }
 
-    /// SeqCst: for who stored something that the marker looks at after its mark. One of the two sees the other.
+    /// SeqCst: for a thread that has stored a word that the marker loads after its mark. One of the two sees the
+    /// other's store.
     pub(crate) fn load_in_order(&self) -> Origin {
         total_order();
         OriginWord(self.0.load(Ordering::SeqCst)).read()
     }
 
-    /// Release: whoever sees the new word sees what its writer did before.
+    /// Release: a thread that sees the new word sees everything that its writer did before.
     pub(crate) fn store(&self, word: OriginWord) {
         self.0.store(word.0, Ordering::Release);
     }
 
-    /// Takes a mark off, if it is this transaction's.
+    /// Removes a mark, if it is this transaction's.
     pub(crate) fn unmark(&self, tid: Tid) {
         if self.load() == Origin::By(tid) {
             self.store(OriginWord::at(Stamp::INFINITY));
         }
     }
 
-    /// SeqCst: for a mark that is paired with a later load of the marker (SSN's sstamp); see `load_in_order`.
+    /// SeqCst: for a mark that the marker follows with a load (SSN's sstamp); see `load_in_order`.
     pub(crate) fn mark(&self, word: OriginWord) {
         self.0.store(word.0, Ordering::SeqCst);
     }
 }
 
-/// What a version stands for.
+/// The state of a row that a version represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A row.
@@ -153,12 +154,13 @@ pub(crate) struct Version<H> {
     certifier: H,
     origin: AtomicOrigin,
     shape: Shape,
-    /// Position in the writer's write set: for the writer, and afterwards its number in the log (`txn::journal`).
+    /// Position in the writer's write set: used by the writer, and afterwards the version's number in the log
+    /// (`txn::journal`).
     write: AtomicU32,
     older: AtomicPtr<Version<H>>,
 }
 
-/// A handle of a version; see invariant 4 for how long it may be used.
+/// A handle of a version; invariant 4 says how long it may be used.
 pub(crate) struct VersionPtr<H>(NonNull<Version<H>>);
 
 impl<H> Clone for VersionPtr<H> {
@@ -175,11 +177,11 @@ impl<H> PartialEq for VersionPtr<H> {
 impl<H> Eq for VersionPtr<H> {}
 
 // SAFETY: a handle gives shared access to atomics and to bytes that do not change while it may be used (invariants 1
-// and 4), from whichever thread.
+// and 4), from any thread.
 unsafe impl<H: Send + Sync> Send for VersionPtr<H> {}
 
 impl<H: CertifierStamps> VersionPtr<H> {
-    /// Makes an absent version in `arena`: there since before the first transaction.
+    /// Creates an absent version in `arena`, as of before the first transaction.
     pub(crate) fn absent(arena: &mut Arena) -> Self {
         Self::create(arena, Kind::Absent, OriginWord::at(Stamp::ZERO), None, 0, &[])
     }
@@ -200,7 +202,8 @@ impl<H: CertifierStamps> VersionPtr<H> {
             shape: Shape::new(kind, payload.len()),
             write: AtomicU32::new(write),
         };
-        // SAFETY: the arena gave a block of at least `bytes` bytes, aligned to 8, that nobody else knows.
+        // SAFETY: the arena returned a block of at least `bytes` bytes, aligned to 8, to which there is no other
+        // reference.
         unsafe {
             block.write(header);
             block.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(payload).cast(), payload.len());
@@ -208,23 +211,23 @@ impl<H: CertifierStamps> VersionPtr<H> {
         Self(block)
     }
 
-    /// Gives the memory back.
+    /// Frees the version's memory.
     ///
     /// # Safety
-    /// Nobody can reach the version any more and every handle of it is out of use.
+    /// No thread can reach the version any more, and every handle of it is out of use.
     pub(crate) unsafe fn destroy(self, arena: &mut Arena) {
         let bytes = Self::bytes(self.length());
         // SAFETY: the block came from `create` with this size; the caller holds the only handle. Headers need no drop.
         unsafe { arena.free(self.0.cast(), bytes) }
     }
 
-    /// Bytes that a version with such a payload takes.
+    /// Bytes of a version with a payload of this length.
     pub(crate) fn bytes(payload: usize) -> usize {
         size_of::<Version<H>>() + payload
     }
 
     fn header<'a>(self) -> &'a Version<H> {
-        // SAFETY: invariant 4: the handle's user keeps the version protected; it is only ever shared.
+        // SAFETY: invariant 4: the handle's user keeps the version protected; the header is only ever shared.
         unsafe { self.0.as_ref() }
     }
 
@@ -233,40 +236,40 @@ impl<H: CertifierStamps> VersionPtr<H> {
         &self.header::<'a>().certifier
     }
 
-    /// Who made it, and when.
+    /// The version's writer or its stamp.
     pub(crate) fn origin<'a>(self) -> &'a AtomicOrigin {
         &self.header::<'a>().origin
     }
 
-    /// Makes it visible to nobody, for ever: its writer aborted or replaced it.
+    /// Makes the version permanently invisible to all transactions: its writer aborted or replaced it.
     pub(crate) fn void(self) {
         self.origin().store(OriginWord::at(Stamp::INFINITY));
     }
 
-    /// The version before it.
+    /// The next older version.
     pub(crate) fn older(self) -> Option<Self> {
         // Acquire: pairs with the Release of `set_older` and of the slot's publication.
         NonNull::new(self.header().older.load(Ordering::Acquire)).map(Self)
     }
 
-    /// Takes versions out of the chain behind this one.
+    /// Replaces the next older version, and so unlinks versions behind this one.
     pub(crate) fn set_older(self, older: Option<Self>) {
         let pointer = older.map_or(std::ptr::null_mut(), |older| older.0.as_ptr());
         // Release: pairs with `older`.
         self.header().older.store(pointer, Ordering::Release);
     }
 
-    /// What it stands for.
+    /// The state of the row that the version represents.
     pub(crate) fn kind(self) -> Kind {
         self.header().shape.kind()
     }
 
-    /// Bytes of payload.
+    /// Length of the payload in bytes.
     pub(crate) fn length(self) -> usize {
         self.header().shape.length()
     }
 
-    /// The write-set position, as its writer left it.
+    /// The position in the write set that its writer stored.
     pub(crate) fn write(self) -> u32 {
         // Relaxed: it was written before the version was published.
         self.header().write.load(Ordering::Relaxed)
@@ -279,7 +282,7 @@ impl<H: CertifierStamps> VersionPtr<H> {
         unsafe { slice::from_raw_parts(self.0.add(1).cast::<u8>().as_ptr(), self.length()) }
     }
 
-    /// Starts loading the rest of a payload, for somebody who will read it soon.
+    /// Starts loading the rest of a payload that is about to be read.
     #[inline]
     pub(crate) fn prefetch_payload(self) {
         let bytes = Self::bytes(self.length()).min(Self::PREFETCHED_MAX);
@@ -289,9 +292,9 @@ impl<H: CertifierStamps> VersionPtr<H> {
         }
     }
 
-    /// Bytes that [`VersionPtr::prefetch`] asks for.
+    /// Bytes that [`VersionPtr::prefetch`] loads.
     const PREFETCHED: usize = 3 * 64;
-    /// The processor follows longer ones by itself.
+    /// The processor's own prefetcher continues in longer payloads.
     const PREFETCHED_MAX: usize = 16 * 64;
 
     /// Starts loading the header and the beginning of the payload from memory.
@@ -301,11 +304,11 @@ impl<H: CertifierStamps> VersionPtr<H> {
     }
 }
 
-/// A version that a running transaction is about to put on a row.
+/// A version that a running transaction is about to install.
 pub(crate) struct NewVersion<'a, H> {
     pub(crate) kind: Kind,
     pub(crate) tid: Tid,
-    /// What it will stand in front of.
+    /// The version in front of which it is to be installed.
     pub(crate) older: Option<VersionPtr<H>>,
     /// Its position in the writer's write set.
     pub(crate) write: u32,
@@ -316,46 +319,46 @@ pub(crate) struct NewVersion<'a, H> {
 ///
 /// | word | the row |
 /// |---|---|
-/// | 0 | is not there |
+/// | 0 | does not exist |
 /// | a pointer (even) | has this newest version |
-/// | an [`Address`] (odd) | has its newest version in a file, and nobody has asked for it since the database was opened |
+/// | an [`Address`] (odd) | has its newest version in a file, and has not been accessed since the database was opened |
 #[repr(transparent)]
 pub(crate) struct RowSlot<H>(AtomicPtr<Version<H>>);
 
-/// Orders the installation of a version before the look at its index entries that follows.
+/// Orders the installation of a version before the check of its index entries that follows.
 ///
-/// A writer installs the version, then looks at the leaf of its entry; a worker that takes the entry out locks that leaf,
-/// then looks at the versions (reclaim.rs, invariant 4). The fence pairs with the one in `index::version::Version::lock`:
-/// the writer finds the leaf locked or the entry gone, or the worker finds the version. That the installation is
-/// sequentially consistent is not enough: the reads of a leaf are not, and on Arm a load passes the store of a
-/// compare-and-swap before it.
+/// A writer installs the version, then checks the leaf of its entry; a worker that removes the entry locks that leaf,
+/// then checks the versions (reclaim.rs, invariant 4). The fence pairs with the one in `index::version::Version::lock`:
+/// the writer finds the leaf locked or the entry removed, or the worker finds the version. A sequentially consistent
+/// installation is not enough: the reads of a leaf are not sequentially consistent, and on Arm a load passes the store
+/// of a compare-and-swap before it.
 #[inline]
 pub(crate) fn installed() {
     fence(Ordering::SeqCst);
 }
 
 impl<H: CertifierStamps> RowSlot<H> {
-    /// A slot without a version.
+    /// Creates a slot without a version.
     #[cfg(loom)]
     pub(crate) fn empty() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// The newest version, where it is in memory.
+    /// Returns the newest version, if it is in memory.
     pub(crate) fn head(&self) -> Option<VersionPtr<H>> {
-        // SeqCst: an acquire of what `install` released, and the load half of the pair "install a version, then look
-        // at the index entry" against "lock the entry's leaf, then look at the versions" (see `installed`).
+        // SeqCst: an acquire of the writes that `install` released, and the load half of the pair "install a version,
+        // then check the index entry" against "lock the entry's leaf, then check the versions" (see `installed`).
         let word = self.0.load(Ordering::SeqCst);
         NonNull::new(word).filter(|word| word.addr().get() & 1 == 0).map(VersionPtr)
     }
 
-    /// Where the newest version is, while it is in a file only.
+    /// Returns the address of the newest version, while it is in a file only.
     pub(crate) fn stored(&self) -> Option<Address> {
-        // Acquire: what was read from files before the address was put here.
+        // Acquire: makes visible what was read from files before the address was stored here.
         Address::from_word(self.0.load(Ordering::Acquire).addr() as u64)
     }
 
-    /// Puts `new` where the address `expected` was, or nothing.
+    /// Replaces the address `expected`, or an empty slot, by `new`; returns whether it did.
     pub(crate) fn replace_stored(&self, expected: Option<Address>, new: Option<Address>) -> bool {
         let raw = |address: Option<Address>| {
             std::ptr::without_provenance_mut(address.map_or(0, |address| address.word() as usize))
@@ -364,8 +367,8 @@ impl<H: CertifierStamps> RowSlot<H> {
         self.0.compare_exchange(raw(expected), raw(new), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Makes the version that has been read from `address`, the `number`-th of those that committed at `stamp`, and puts it
-    /// in the place of the address; `false` when somebody else was faster.
+    /// Creates the version that has been read from `address`, the `number`-th of those that committed at `stamp`, and
+    /// replaces the address by it; `false` when another thread was faster.
     pub(crate) fn bring_in(
         &self,
         arena: &mut Arena,
@@ -379,13 +382,13 @@ impl<H: CertifierStamps> RowSlot<H> {
         // SeqCst: as `install`.
         let done = self.0.compare_exchange(expected, version.0.as_ptr(), Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if !done {
-            // SAFETY: it was not published: this is the only handle.
+            // SAFETY: the version was not published: this is the only handle.
             unsafe { version.destroy(arena) };
         }
         done
     }
 
-    /// Makes a version and puts it where `expected` was; `None` when the race for that is lost.
+    /// Creates a version and installs it in the place of `expected`; `None` when another thread was faster.
     pub(crate) fn push(
         &self,
         arena: &mut Arena,
@@ -397,19 +400,21 @@ impl<H: CertifierStamps> RowSlot<H> {
         if self.install(expected, Some(version)) {
             return Some(version);
         }
-        // SAFETY: it was not published: this is the only handle.
+        // SAFETY: the version was not published: this is the only handle.
         unsafe { version.destroy(arena) };
         None
     }
 
-    /// Makes a version and puts it in the place of `own`, which its writer wrote, too, and which is void from then on.
+    /// Creates a version and installs it in the place of `own`, which is of the same transaction, and which becomes
+    /// void.
     pub(crate) fn replace(&self, arena: &mut Arena, own: VersionPtr<H>, new: NewVersion<'_, H>) -> VersionPtr<H> {
         let new = self.push(arena, Some(own), new);
         own.void();
         new.expect("nobody else changes the head of a row that the transaction has written")
     }
 
-    /// Puts a version that its writer replaced back in the place of the one that it was replaced by, which is void from then on.
+    /// Installs a version that its writer replaced again, in the place of the version that replaced it, which becomes
+    /// void.
     pub(crate) fn put_back(&self, newer: VersionPtr<H>, own: VersionPtr<H>, tid: Tid) {
         own.origin().store(OriginWord::by(tid));
         let done = self.install(Some(newer), Some(own));
@@ -417,7 +422,7 @@ impl<H: CertifierStamps> RowSlot<H> {
         newer.void();
     }
 
-    /// Puts `new` where `expected` was; the loser of a race gets `false`.
+    /// Installs `new` in the place of `expected`; returns `false` to the loser of a race.
     pub(crate) fn install(&self, expected: Option<VersionPtr<H>>, new: Option<VersionPtr<H>>) -> bool {
         let raw = |version: Option<VersionPtr<H>>| version.map_or(std::ptr::null_mut(), |version| version.0.as_ptr());
         // SeqCst: see `head`.

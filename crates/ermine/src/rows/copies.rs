@@ -1,8 +1,8 @@
-//! What a transaction has copied out of records, and what it is about to put there: memory that stays where it is until the
-//! transaction ends.
+//! Values that a transaction has copied out of records, and values that it is about to store: memory that does not move
+//! until the transaction ends.
 //!
-//! Invariant: what a [`Copied`] names is not written again, moved or freed before [`Copies::clear`], which the end of the
-//! transaction calls. So it may be lent for as long as the transaction lives.
+//! Invariant: the bytes of a [`Copied`] are not written again, moved or freed before [`Copies::clear`], which the end
+//! of the transaction calls. So they may be lent for as long as the transaction lives.
 
 use std::{ptr::NonNull, slice};
 
@@ -17,34 +17,34 @@ const KEPT_WORDS: usize = 128 << 10;
 /// Bump memory.
 pub(crate) struct Copies {
     chunks: Vec<Chunk>,
-    /// The chunk that is being filled, and how far.
+    /// The chunk that is being filled, and its used words.
     at: Mark,
 }
 
-/// Memory that is only ever reached through its pointer: what lies in it is lent while more is put behind it.
+/// Memory that is only ever reached through its pointer: its bytes are lent while more are pushed behind them.
 struct Chunk {
     first: NonNull<u64>,
     words: usize,
 }
 
-/// How far the memory is in use.
+/// The position up to which the memory is in use.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     chunk: usize,
     used: usize,
 }
 
-/// Some bytes in it.
+/// Bytes in the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copied {
     first: NonNull<u64>,
     bytes: u32,
 }
 
-// SAFETY: a name for bytes that nobody writes any more.
+// SAFETY: a pointer to bytes that no thread writes any more.
 unsafe impl Send for Copied {}
 
-// SAFETY: memory of its own.
+// SAFETY: the chunk owns its memory.
 unsafe impl Send for Chunk {}
 
 impl Chunk {
@@ -56,7 +56,8 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: it came from a box of as many words (`new`), and what was lent of it is out of use (invariant of the module).
+        // SAFETY: it came from a box of as many words (`new`), and everything lent from it is out of use (invariant of
+        // the module).
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.words)) });
     }
 }
@@ -72,17 +73,17 @@ impl Copies {
         self.at
     }
 
-    /// Bytes that it takes, but for the first chunk.
+    /// Bytes of all chunks except for the first.
     pub(crate) fn bytes(&self) -> usize {
         self.chunks[1..].iter().map(|chunk| chunk.words * size_of::<u64>()).sum()
     }
 
-    /// Forgets what was pushed last, before anybody has been given it.
+    /// Frees the bytes pushed since `mark`, before they have been lent.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.at = mark;
     }
 
-    /// The transaction is over.
+    /// Frees all bytes at the end of the transaction.
     pub(crate) fn clear(&mut self) {
         self.at = Mark { chunk: 0, used: 0 };
         let mut words = 0;
@@ -99,7 +100,7 @@ impl Copies {
         }
         let from = self.at.used;
         self.at.used += words;
-        // SAFETY: so many words of the chunk are left from there on.
+        // SAFETY: the chunk has at least `words` words left from there on.
         unsafe { self.chunks[self.at.chunk].first.add(from) }
     }
 
@@ -112,13 +113,13 @@ impl Copies {
         }
     }
 
-    /// Copies words that others may be changing.
+    /// Copies words that other threads may be changing.
     #[inline]
     pub(crate) fn push(&mut self, words: &[AtomicU64], bytes: usize) -> Copied {
         let first = self.room(words.len());
         for (at, word) in words.iter().enumerate() {
-            // Relaxed: what is torn is found out by who knows the lock.
-            // SAFETY: the room has as many words, and is the caller's alone.
+            // Relaxed: the caller, which knows the lock, detects torn copies.
+            // SAFETY: `room` returned as many words, which only this call uses.
             unsafe { first.add(at).write(word.load(Ordering::Relaxed)) };
         }
         Copied { first, bytes: bytes as u32 }
@@ -134,10 +135,11 @@ impl Copies {
 }
 
 impl Copied {
-    /// The bytes, readable for as long as the transaction that `_pin` belongs to lives.
+    /// The bytes, readable for as long as the transaction of `_pin` lives.
     #[inline]
     pub(crate) fn bytes<P>(self, _pin: &P) -> &[u8] {
-        // SAFETY: written by `push` or `push_bytes`, and neither moved nor written until the transaction ends (invariant).
+        // SAFETY: `push` or `push_bytes` wrote them; they are neither moved nor written until the transaction ends
+        // (invariant).
         unsafe { slice::from_raw_parts(self.first.cast::<u8>().as_ptr(), self.bytes as usize) }
     }
 }

@@ -8,20 +8,24 @@
 //!                                                                            | capacity | payload words ... |
 //! ```
 //!
-//! Every word of a payload is an atomic, read and written relaxed: a reader that races with a writer reads nonsense, finds that
-//! out, and reads again. It believes what it has copied if the TID word was not locked before and is the same afterwards (a
-//! sequence lock whose count is the TID of the last writer; Silo, SiloR section 2).
+//! Every word of a payload is an atomic, read and written relaxed: a reader that races with a writer may copy torn
+//! bytes, detects that, and reads again. A copy is valid if the TID word was not locked before it and is the same
+//! afterwards (a sequence lock whose count is the TID of the last writer; Silo, SiloR section 2).
 //!
 //! Invariants
-//! 1. Who has locked the word, and nobody else, changes length and payload; unlocking gives the word another TID if it did.
-//! 2. A record stays where it is, with its control words, for as long as its key is in the index. Its last word is `GONE`.
-//! 3. A payload that does not fit is in a block of its own, whose address is in the first payload word. A record that has
-//!    outgrown its place never goes back, so that word is an address for ever: following it is safe whatever else is torn.
-//! 4. Records and blocks are used only inside the epoch in which they were found; what is taken out is freed through it.
-//! 5. A record without a row is wanted from the moment the row went, or was not there yet, and whoever is going to write it sees to
-//!    it that it is (`want`). It is taken out only if it is not wanted since a moment at which nobody ran who runs now: so a
-//!    record that a transaction is going to write is not taken out before that transaction has ended. One removal at a time is
-//!    under way for a record (`is_queued`), or what one has seen the next would undo.
+//! 1. Only the thread that has locked the word changes length and payload; if it did, unlocking stores another TID in
+//!    the word.
+//! 2. A record stays at its address, with its control words, for as long as its key is in the index. Its last word is
+//!    `GONE`.
+//! 3. A payload that does not fit is in a block of its own, whose address is in the first payload word. A record that
+//!    has outgrown its place never moves back, so that word remains an address: following it is safe even if the rest
+//!    of a read is torn.
+//! 4. Records and blocks are used only inside the epoch in which they were found; removed ones are freed through it.
+//! 5. A record without a row is marked as wanted when its row is deleted or the record is created, and a transaction
+//!    that is going to write it sets the mark again (`want`). The record is removed only if the mark has been off since
+//!    before any running transaction began: so a record that a transaction is going to write is not removed before that
+//!    transaction has ended. At most one removal of a record is in progress at a time (`is_queued`); otherwise one
+//!    removal would invalidate what another one has checked.
 
 use std::{mem::size_of, ptr::NonNull, slice};
 
@@ -37,8 +41,9 @@ use crate::{
 
 /// The place of a committed transaction in the order of those it depends on: an epoch and a number in it (SiloR 2.1).
 ///
-/// A transaction's TID is greater than those of all records it has read or written, and in the epoch that was current when it
-/// held all its locks. TIDs of different epochs are in serial order; within an epoch they order dependencies only.
+/// A transaction's TID is greater than those of all records it has read or written, and in the epoch that was current
+/// when it held all its locks. TIDs of different epochs are in serial order; within an epoch they order dependencies
+/// only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct CommitTid(u64);
 
@@ -46,10 +51,10 @@ impl CommitTid {
     /// A million commits, each after the other, in an epoch; epochs of a millisecond for seventeen years.
     const SEQUENCE_BITS: u32 = 20;
 
-    /// Above all epochs that a TID has room for.
+    /// Above all epochs for which a TID has room.
     pub(crate) const EPOCHS: u64 = 1 << (59 - Self::SEQUENCE_BITS);
 
-    /// The first of an epoch.
+    /// The first TID of an epoch.
     pub(crate) fn first(epoch: u64) -> Self {
         assert!(epoch < Self::EPOCHS, "epoch {epoch} does not fit a TID");
         Self(epoch << Self::SEQUENCE_BITS)
@@ -59,18 +64,18 @@ impl CommitTid {
         self.0 >> Self::SEQUENCE_BITS
     }
 
-    /// The least one that is greater than `self` and in `epoch` or later; `None` when the epoch has no more.
+    /// Returns the least TID of `epoch` that is greater than `self`; `None` when the epoch has no more.
     pub(crate) fn next_in(self, epoch: u64) -> Option<Self> {
         let next = Self(self.0 + 1).max(Self::first(epoch));
         (next.epoch() <= epoch).then_some(next)
     }
 
-    /// The other way round.
+    /// Converts a stamp back.
     pub(crate) fn from_stamp(stamp: Stamp) -> Self {
         Self(stamp.0)
     }
 
-    /// As others see it.
+    /// Converts the TID to a stamp, as the rest of the engine uses them.
     pub(crate) fn stamp(self) -> Stamp {
         Stamp(self.0)
     }
@@ -88,10 +93,10 @@ impl TidWord {
     const QUEUED: u64 = 1 << 4;
     const STATUS_BITS: u32 = 5;
 
-    /// There was never a row.
+    /// The word of a record that never had a row.
     pub(crate) const UNBORN: Self = Self(Self::ABSENT | Self::WANTED);
 
-    /// After a transaction that left a row there, or none.
+    /// The word after a transaction that left a row in the record, or none.
     pub(crate) fn written(tid: CommitTid, is_row: bool) -> Self {
         Self(tid.0 << Self::STATUS_BITS | if is_row { 0 } else { Self::UNBORN.0 })
     }
@@ -100,52 +105,52 @@ impl TidWord {
         CommitTid(self.0 >> Self::STATUS_BITS)
     }
 
-    /// Somebody is changing the record.
+    /// Whether a thread is changing the record.
     pub(crate) fn is_locked(self) -> bool {
         self.0 & Self::LOCKED != 0
     }
 
-    /// There is no row: deleted, or not there yet.
+    /// Whether there is no row: deleted, or not inserted yet.
     pub(crate) fn is_absent(self) -> bool {
         self.0 & Self::ABSENT != 0
     }
 
-    /// The record has been taken out of the table: look the key up again.
+    /// Whether the record has been removed from the table: the key must be looked up again.
     pub(crate) fn is_gone(self) -> bool {
         self.0 & Self::GONE != 0
     }
 
-    /// There is no row, and somebody may be about to put one there (invariant 5).
+    /// Whether there is no row, and a transaction may be about to insert one (invariant 5).
     pub(crate) fn is_wanted(self) -> bool {
         self.0 & Self::WANTED != 0
     }
 
-    /// Without that.
+    /// The word without the mark `WANTED`.
     pub(crate) fn unwanted(self) -> Self {
         Self(self.0 & !Self::WANTED)
     }
 
-    /// Somebody has queued its key for leaving the index; one does at a time.
+    /// Whether a transaction has queued the record's key for removal from the index; one queues it at a time.
     pub(crate) fn is_queued(self) -> bool {
         self.0 & Self::QUEUED != 0
     }
 
-    /// With that.
+    /// The word with the mark `QUEUED`.
     pub(crate) fn queued(self) -> Self {
         Self(self.0 | Self::QUEUED)
     }
 
-    /// Without that.
+    /// The word without the mark `QUEUED`.
     pub(crate) fn unqueued(self) -> Self {
         Self(self.0 & !Self::QUEUED)
     }
 
-    /// With that, if `before` says so.
+    /// The word with the mark `QUEUED`, if `before` has it.
     pub(crate) fn queued_as(self, before: Self) -> Self {
         Self(self.0 | before.0 & Self::QUEUED)
     }
 
-    /// There was never a row.
+    /// Whether the record never had a row.
     pub(crate) fn is_unborn(self) -> bool {
         self.says_same_as(Self::UNBORN)
     }
@@ -155,8 +160,8 @@ impl TidWord {
         Self(self.0 | Self::GONE)
     }
 
-    /// Whether the row is what it was at `seen`, whoever may be about to change it. A record that has been taken out since is
-    /// still absent.
+    /// Whether the row is unchanged since `seen`, even if a transaction may be about to change it. A record that has
+    /// been removed since is still absent.
     pub(crate) fn says_same_as(self, seen: Self) -> bool {
         (self.0 ^ seen.0) & !(Self::LOCKED | Self::GONE | Self::WANTED | Self::QUEUED) == 0
     }
@@ -167,15 +172,15 @@ impl TidWord {
 struct Record<C> {
     word: AtomicU64,
     length: AtomicU32,
-    /// Payload words that follow.
+    /// Number of payload words that follow.
     capacity: u32,
     control: C,
 }
 
-/// Of the length: the payload is in a block of its own.
+/// Bit of the length: the payload is in a block of its own.
 const OUTGROWN: u32 = 1 << 31;
 
-/// A handle of a record, good as long as the epoch in which it was found (invariant 4).
+/// A handle of a record, valid for the epoch in which it was found (invariant 4).
 pub(crate) struct RecordPtr<C>(NonNull<Record<C>>);
 
 impl<C> Clone for RecordPtr<C> {
@@ -201,7 +206,7 @@ impl<C> Ord for RecordPtr<C> {
     }
 }
 
-// SAFETY: a handle gives shared access to atomics, from whichever thread; `Control` words are shared by definition.
+// SAFETY: a handle gives shared access to atomics, from any thread; `Control` words are shared by definition.
 unsafe impl<C: Send + Sync> Send for RecordPtr<C> {}
 // SAFETY: as above.
 unsafe impl<C: Send + Sync> Sync for RecordPtr<C> {}
@@ -211,13 +216,13 @@ pub(crate) trait Control: Default + Send + Sync + 'static {}
 
 impl Control for () {}
 
-/// A block that a payload has moved out of.
+/// A block that a payload has outgrown.
 pub(crate) struct Outgrown(NonNull<Block>);
 
-// SAFETY: memory that nobody changes any more.
+// SAFETY: memory that no thread changes any more.
 unsafe impl Send for Outgrown {}
 
-/// The header of a payload that is not in its record; its words follow.
+/// The header of a payload outside of its record; its words follow.
 #[repr(C)]
 struct Block {
     capacity: usize,
@@ -226,12 +231,13 @@ struct Block {
 const WORD: usize = size_of::<AtomicU64>();
 
 impl Outgrown {
-    /// Gives the memory back.
+    /// Frees the block's memory.
     ///
     /// # Safety
-    /// Nobody can reach the block any more.
+    /// No thread can reach the block any more.
     pub(crate) unsafe fn destroy(self, arena: &mut Arena) {
-        // SAFETY: allocated by `create` with this many words; says the caller.
+        // SAFETY: `store` allocated it with this number of words; no thread can reach it, by the contract of this
+        // function.
         unsafe {
             let words = self.0.as_ref().capacity;
             arena.free(self.0.cast(), size_of::<Block>() + words * WORD);
@@ -240,7 +246,7 @@ impl Outgrown {
 }
 
 impl<C: Control> RecordPtr<C> {
-    /// A record without a row, with room for so many bytes.
+    /// Creates a record without a row, with room for a payload of `room` bytes.
     pub(crate) fn create(arena: &mut Arena, room: usize, control: C) -> Self {
         let capacity = room.div_ceil(8).max(1);
         let place = arena.allocate(Self::bytes(capacity)).cast::<Record<C>>();
@@ -250,7 +256,7 @@ impl<C: Control> RecordPtr<C> {
             capacity: capacity as u32,
             control,
         };
-        // SAFETY: the arena gave a block of that many bytes, aligned to 8, that nobody else knows.
+        // SAFETY: the arena returned a block of that many bytes, aligned to 8, to which there is no other reference.
         unsafe {
             place.write(header);
             let words = place.add(1).cast::<AtomicU64>();
@@ -263,29 +269,29 @@ impl<C: Control> RecordPtr<C> {
         size_of::<Record<C>>() + capacity * WORD
     }
 
-    /// Bytes that a record takes for a payload of so many.
+    /// Bytes of a record for a payload of `room` bytes.
     pub(crate) fn bytes_for(room: usize) -> usize {
         Self::bytes(room.div_ceil(8).max(1))
     }
 
-    /// Whether a payload of so many bytes fits where the record's is: also later, since room only grows.
+    /// Whether a payload of this length fits where the record's payload is; also true later, since room only grows.
     pub(crate) fn has_room(self, payload: usize) -> bool {
         payload.div_ceil(8) <= self.block().map_or(self.words(), block_words).len()
     }
 
-    /// Bytes that a payload takes outside of its record, where it has outgrown that: as `store` makes room for it.
+    /// Bytes of the block for a payload that has outgrown its record, as `store` allocates it.
     pub(crate) fn outgrown_bytes_for(payload: usize) -> usize {
         let needed = payload.div_ceil(8);
         size_of::<Block>() + (needed + needed / 2) * WORD
     }
 
-    /// Gives the memory back.
+    /// Frees the record's memory.
     ///
     /// # Safety
-    /// Nobody can reach the record any more and every handle of it is out of use.
+    /// No thread can reach the record any more, and every handle of it is out of use.
     pub(crate) unsafe fn destroy(self, arena: &mut Arena) {
         if let Some(block) = self.block() {
-            // SAFETY: it belongs to the record alone.
+            // SAFETY: the block belongs to the record alone.
             unsafe { Outgrown(block).destroy(arena) };
         }
         let bytes = Self::bytes(self.header().capacity as usize);
@@ -294,11 +300,11 @@ impl<C: Control> RecordPtr<C> {
     }
 
     fn header<'a>(self) -> &'a Record<C> {
-        // SAFETY: invariant 4; it is only ever shared.
+        // SAFETY: invariant 4; the header is only ever shared.
         unsafe { self.0.as_ref() }
     }
 
-    /// Where it is: the order in which records are locked.
+    /// The record's address: the order in which records are locked.
     pub(crate) fn address(self) -> usize {
         self.0.addr().get()
     }
@@ -308,21 +314,22 @@ impl<C: Control> RecordPtr<C> {
         &self.header::<'a>().control
     }
 
-    /// The word, as it is.
+    /// Loads the word.
     #[inline]
     pub(crate) fn word(self) -> TidWord {
-        // SeqCst: an acquire of what `unlock` released, and the load of a validation in the order of locks and epochs
-        // (commit.rs).
+        // SeqCst: an acquire of the writes that `unlock` released, and the load of a validation in the order of locks
+        // and epochs (commit.rs).
         TidWord(self.header().word.load(Ordering::SeqCst))
     }
 
-    /// Somebody is going to write the record: it stays until his transaction ends, unless it is gone (invariant 5).
+    /// Marks an absent record as wanted, for a transaction that is going to write it: the record stays until the
+    /// transaction ends, unless it is gone (invariant 5).
     #[inline]
     pub(crate) fn want(self) -> TidWord {
         let mut spin = Spin::default();
         loop {
             let word = self.word();
-            // Also while it is locked: a row that is deleted now is wanted then.
+            // A locked record is waited for, too: if its row is being deleted, the record is wanted afterwards.
             if !word.is_absent() || word.is_gone() || word.is_wanted() && !word.is_locked() {
                 return word;
             }
@@ -339,22 +346,23 @@ impl<C: Control> RecordPtr<C> {
         }
     }
 
-    /// Locks the record if nobody has; gives the word as it was.
+    /// Locks the record if it is not locked; returns the word as it was.
     #[inline]
     pub(crate) fn try_lock(self) -> Option<TidWord> {
         let word = self.header().word.load(Ordering::Relaxed);
         if word & TidWord::LOCKED != 0 {
             return None;
         }
-        // SeqCst: acquires what the last holder released, and takes part in the order of locks and epochs (commit.rs).
+        // SeqCst: acquires the writes that the last holder released, and takes part in the order of locks and epochs
+        // (commit.rs).
         let locked = word | TidWord::LOCKED;
         self.header().word.compare_exchange(word, locked, Ordering::SeqCst, Ordering::Relaxed).ok()?;
-        // Pairs with the fence in `read`: who sees a word of the payload as it will be sees the lock, too.
+        // Pairs with the fence in `read`: a reader that sees a payload word stored later sees the lock, too.
         fence(Ordering::Release);
         Some(TidWord(word))
     }
 
-    /// Locks the record, when whoever has locked it is done: a few steps.
+    /// Locks the record; waits for the present holder, which takes a few steps.
     pub(crate) fn lock(self) -> TidWord {
         let mut spin = Spin::default();
         loop {
@@ -365,20 +373,20 @@ impl<C: Control> RecordPtr<C> {
         }
     }
 
-    /// Unlocks it with another word, or the one it had.
+    /// Unlocks the record with a new word, or the one it had.
     pub(crate) fn unlock(self, word: TidWord) {
         debug_assert!(self.word().is_locked() && !word.is_locked());
         // Release: pairs with every load of the word.
         self.header().word.store(word.0, Ordering::Release);
     }
 
-    /// Unlocks a record that has been taken out of its table.
+    /// Unlocks a record that has been removed from its table.
     pub(crate) fn unlock_gone(self, word: TidWord) {
         self.unlock(word.gone());
     }
 
-    /// What is there at one moment: the word, and a copy of the payload, where there is a row and the copy is wanted. Waits while
-    /// somebody changes it.
+    /// Returns the state of the record at one moment: the word, and a copy of the payload if there is a row and
+    /// `copies` is given. Waits while another thread changes the record.
     #[inline]
     pub(crate) fn read(self, mut copies: Option<&mut Copies>) -> (TidWord, Option<Copied>) {
         let mut spin = Spin::default();
@@ -403,15 +411,15 @@ impl<C: Control> RecordPtr<C> {
         }
     }
 
-    /// Copies the payload for who has locked the record.
+    /// Copies the payload for the thread that has locked the record.
     pub(crate) fn copy_locked(self, copies: &mut Copies) -> Copied {
         self.copy(copies).expect("nobody changes a record that is locked")
     }
 
-    /// Copies what is there, torn or not; `None`: so torn that it has no end.
+    /// Copies the payload, torn or not; `None`: so torn that the length does not fit.
     #[inline]
     fn copy(self, copies: &mut Copies) -> Option<Copied> {
-        // Acquire: pairs with the release of `store`, so that the address is there with the mark (invariant 3).
+        // Acquire: pairs with the release of `store`, so that the address is visible with the mark (invariant 3).
         let length = self.header().length.load(Ordering::Acquire);
         let bytes = (length & !OUTGROWN) as usize;
         let words = if length & OUTGROWN == 0 { self.words() } else { block_words(self.block()?) };
@@ -419,7 +427,8 @@ impl<C: Control> RecordPtr<C> {
         Some(copies.push(words, bytes))
     }
 
-    /// Puts a payload in; the record is locked. What it no longer needs is to be freed when nobody can look at it any more.
+    /// Stores a payload; the record is locked. A block that is returned is to be freed when no thread can read it any
+    /// more.
     pub(crate) fn store(self, arena: &mut Arena, payload: &[u8]) -> Option<Outgrown> {
         let record = self.header();
         let length = payload.len() as u32;
@@ -434,10 +443,10 @@ impl<C: Control> RecordPtr<C> {
             record.length.store(length | mark, Ordering::Release);
             return None;
         }
-        // Half as much again: what grows a little, often, is moved seldom.
+        // Half as much again: a payload that often grows a little is seldom moved.
         let capacity = needed + needed / 2;
         let place = arena.allocate(Self::outgrown_bytes_for(payload.len())).cast::<Block>();
-        // SAFETY: the arena gave a block of that many bytes, aligned to 8, that nobody else knows.
+        // SAFETY: the arena returned a block of that many bytes, aligned to 8, to which there is no other reference.
         unsafe {
             place.write(Block { capacity });
             let words = place.add(1).cast::<AtomicU64>();
@@ -445,13 +454,14 @@ impl<C: Control> RecordPtr<C> {
         }
         fill(block_words(place), payload);
         let first = &self.words()[0];
-        // Release: who follows the address finds the block's capacity, and sees the mark only with an address.
+        // Release: a thread that follows the address finds the block's capacity, and sees the mark only with an
+        // address.
         first.store(place.as_ptr().expose_provenance() as u64, Ordering::Release);
         record.length.store(length | OUTGROWN, Ordering::Release);
         block.map(Outgrown)
     }
 
-    /// The block of a record that has outgrown its place.
+    /// Returns the block of a record that has outgrown its place.
     fn block(self) -> Option<NonNull<Block>> {
         // Acquire: as in `copy`.
         if self.header().length.load(Ordering::Acquire) & OUTGROWN == 0 {
@@ -482,7 +492,7 @@ fn block_words<'a>(block: NonNull<Block>) -> &'a [AtomicU64] {
     }
 }
 
-/// Puts bytes into words, the last one filled up with zeros.
+/// Stores bytes in words; the last word is padded with zeros.
 fn fill(words: &[AtomicU64], payload: &[u8]) {
     let (whole, rest) = payload.as_chunks::<8>();
     for (word, bytes) in words.iter().zip(whole) {
@@ -501,14 +511,14 @@ fn fill(words: &[AtomicU64], payload: &[u8]) {
 pub(crate) struct RecordSlot<C>(AtomicPtr<Record<C>>);
 
 impl<C: Control> RecordSlot<C> {
-    /// The row's record.
+    /// Returns the row's record.
     #[inline]
     pub(crate) fn record(&self) -> Option<RecordPtr<C>> {
         // Acquire: pairs with `set`.
         NonNull::new(self.0.load(Ordering::Acquire)).map(RecordPtr)
     }
 
-    /// Puts a record there, or takes it out. Only the RowId's owner does.
+    /// Stores a record, or removes it. Only the RowId's owner calls this.
     pub(crate) fn set(&self, record: Option<RecordPtr<C>>) {
         let raw = record.map_or(std::ptr::null_mut(), |record| record.0.as_ptr());
         // Release: pairs with `record`.
@@ -518,7 +528,7 @@ impl<C: Control> RecordSlot<C> {
 
 #[cfg(all(test, loom))]
 mod loom_models {
-    //! What a reader believes to have copied is what one writer put there, and with the word of that writer.
+    //! A reader's valid copy is the payload that one writer stored, and has the word of that writer.
 
     use loom::thread;
 
@@ -529,12 +539,12 @@ mod loom_models {
     fn write(record: RecordPtr<()>, arena: &mut Arena, number: u64, bytes: usize) {
         let word = record.lock();
         let tid = word.tid().next_in(number).expect("each writes in an epoch of its own");
-        // A block that is outgrown stays as it is: nothing is freed before the pool is.
+        // An outgrown block stays as it is: nothing is freed before the pool is.
         let _ = record.store(arena, &vec![number as u8; bytes]);
         record.unlock(TidWord::written(tid, true));
     }
 
-    /// One reads twice while another one writes values of so many bytes, one after the other.
+    /// One thread reads twice while another one writes values of these lengths, one after the other.
     fn copies_are_whole(lengths: [usize; 2]) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
@@ -569,7 +579,7 @@ mod loom_models {
         copies_are_whole([16, 8]);
     }
 
-    /// It moves into a block, and from there into another.
+    /// The payload moves into a block, and from there into another.
     #[test]
     fn loom_copies_of_a_record_that_is_outgrown_are_whole() {
         copies_are_whole([24, 72]);

@@ -1,6 +1,6 @@
 //! Chains and the snapshot registry under the model checker.
 //!
-//! The writers end by the engine's own steps (`txn::commit_order`), the readers look by its own rule (`txn::visible`).
+//! The writers end by the engine's own steps (`txn::commit_order`), the readers apply its own rule (`txn::visible`).
 //! loom fails a model that reads an atomic of a version header without having acquired its creation; as the payload is
 //! written at the same place, that covers uninitialised payloads, too.
 
@@ -57,7 +57,7 @@ impl Row {
         Arc::new(row)
     }
 
-    /// What a snapshot, or the newest committed state, shows.
+    /// Returns the value that a snapshot sees, or the newest committed one.
     fn read<S: Scheme<Certifier = Uncertified>>(&self, begin: Stamp) -> u8 {
         match visible::<S>(&self.shared, begin, false, None, self.slot.head().unwrap(), || ()) {
             Seen::At(version, _) => version.payload(&())[0],
@@ -82,7 +82,7 @@ impl Writer {
         let mut tids = row.shared.tids.lease();
         tids.begin().unwrap();
         let mut arena = row.pool.arena();
-        // So that the lock of the pool is out of the model.
+        // Keeps the pool's lock out of the model.
         arena.allocate(1);
         Self {
             row: Arc::clone(row),
@@ -94,7 +94,7 @@ impl Writer {
         }
     }
 
-    /// Writes as the engine does; false when somebody else was first.
+    /// Writes as the engine does; `false` when another writer was first.
     fn write(&mut self, content: u8) -> bool {
         let (row, tid, payload) = (&*self.row, self.tids.tid(), &[content]);
         loop {
@@ -133,7 +133,7 @@ impl Writer {
     }
 }
 
-/// Looks at the row in a snapshot of now; later the same snapshot must show the same.
+/// Reads the row in a snapshot of the present; later the same snapshot must show the same.
 fn reader(row: &Arc<Row>) -> impl FnOnce() -> (Stamp, u8) + Send + 'static {
     let row = Arc::clone(row);
     move || {
@@ -228,7 +228,8 @@ fn loom_no_snapshot_sees_a_replaced_version() {
     });
 }
 
-/// A version is superseded, and somebody looks at the snapshots, while a worker ends one transaction and begins another.
+/// A version is superseded, and another thread computes the horizon, while a worker ends one transaction and begins
+/// another.
 fn snapshot_against_pruner(exact: bool) {
     loom::model(move || {
         let (clock, slot) = (Arc::new(LogOffset::new()), Arc::new(SnapshotSlot::new()));
@@ -252,7 +253,7 @@ fn snapshot_against_pruner(exact: bool) {
         let begin = beginning.join().unwrap();
         let sees_it = made < begin && begin <= superseded;
         assert!(!(unwanted && sees_it), "the snapshot at {begin} sees what was given up");
-        // Read committed at `begin` may look at everything newer.
+        // Read committed at `begin` may read everything newer.
         assert!(exact || !unwanted || superseded < begin);
     });
 }

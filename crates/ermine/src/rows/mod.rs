@@ -6,11 +6,12 @@
 //! ```
 //!
 //! - `array`: the indirection array of a table (ERMIA 3.5), RowIds and their recycling
-//! - `chain`: one version: who made it, what was before it, its bytes, its certifier's stamps
+//! - `chain`: one version: its origin, the next older version, its bytes, the stamps of its certifier
 //! - `arena`: the memory of versions
-//! - `snapshots`: which snapshots are in use, and so which versions somebody may still want
-//! - `reclaim`: unlinking what nobody wants
-//! - `in_place`: one record, for schemes with a single version; `copies`: what a transaction has copied out of records
+//! - `snapshots`: which snapshots are in use, and so which versions a transaction may still need
+//! - `reclaim`: unlinking versions that no transaction needs
+//! - `in_place`: one record, for schemes with a single version; `copies`: the bytes that a transaction has copied out
+//!   of records
 
 pub(crate) mod arena;
 #[cfg(not(loom))]

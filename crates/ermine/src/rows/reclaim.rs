@@ -1,23 +1,25 @@
-//! Taking out what nobody wants any more: superseded versions, stale index entries, deleted rows.
+//! Removal of garbage: superseded versions, stale index entries, deleted rows.
 //!
-//! The worker that superseded a version queues the row and comes back after later commits, when the horizon has passed.
-//! Versions also go *between* live snapshots (interval pruning), so that a long reader keeps one version a row, not all.
+//! The worker that superseded a version queues the row and processes it after later commits, when the horizon has
+//! passed. Versions *between* live snapshots are removed, too (interval pruning), so that a long reader keeps one
+//! version a row, not all.
 //!
 //! Invariants
 //! 1. Only one worker at a time changes the links of a row's committed versions: the holder of the row's latch (a
 //!    stripe of them serves all rows).
 //! 2. The newest committed version and everything above it is never unlinked here.
-//! 3. An unlinked version keeps its own link: who stands on it walks on to versions that were retired later.
-//! 4. An entry of a secondary index goes with the last version of its row that belongs to it, whether there is another
-//!    being looked at under the entry's leaf lock. A writer that brings the key back installs its version first and
-//!    looks at the entry afterwards, so one of the two sees the other (`chain::installed`). A row therefore has no entries left when its
-//!    tombstone is alone, and its RowId can serve another key.
-//! 5. A supersession touches nothing that was superseded after it. When a RowId serves another key, all of that key's
-//!    stamps are higher than those of the supersessions that still wait in queues under the old one.
-//! 6. A deleted row goes when its tombstone is all that is left. The slot is emptied first; whoever finds an empty slot
-//!    looks the key up again. The leaf's `removed` stamp rises to the deletion's: those who miss the key come after it.
-//! 7. A tombstone stays while a snapshot from before the deletion is in use, also of a row that came after that snapshot:
-//!    by the tombstone its transaction sees that it may not write the key (first updater wins).
+//! 3. An unlinked version keeps its own link: a reader at it continues to versions that were retired later.
+//! 4. An entry of a secondary index is removed with the last version of its row that belongs to it; whether another one
+//!    does is checked under the entry's leaf lock. A writer that brings the key back installs its version first and
+//!    checks the entry afterwards, so one of the two sees the other (`chain::installed`). A row therefore has no
+//!    entries left when its tombstone is alone, and its RowId can serve another key.
+//! 5. The removal for a supersession touches nothing that was superseded after it. When a RowId serves another key, all
+//!    of that key's stamps are higher than those of the supersessions that still wait in queues under the old key.
+//! 6. A deleted row is removed when only its tombstone is left. The slot is emptied first; a transaction that finds an
+//!    empty slot looks the key up again. The leaf's `removed` stamp rises to the deletion's: transactions that miss the
+//!    key come after it.
+//! 7. A tombstone stays while a snapshot from before the deletion is in use, even if the row was inserted after that
+//!    snapshot: the tombstone shows the snapshot's transaction that it may not write the key (first updater wins).
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
@@ -40,26 +42,26 @@ use crate::{
     types::KeyBuffer,
 };
 
-/// A row on which a committed transaction superseded something at `stamp`.
+/// A row of which a committed transaction superseded a version at `stamp`.
 pub(crate) struct Superseded {
     pub(crate) stamp: Stamp,
     pub(crate) table: TableId,
     pub(crate) row: RowId,
-    /// The primary key, where index entries have to go with the versions: of a deletion, and in a table with secondary
-    /// indexes.
+    /// The primary key, if index entries have to be removed with the versions: after a deletion, and in a table with
+    /// secondary indexes.
     pub(crate) key: Option<SmallVec<[u8; 24]>>,
-    /// The version at `stamp` is a tombstone.
+    /// Whether the version at `stamp` is a tombstone.
     pub(crate) deleted: bool,
 }
 
-/// Not in random order: what a worker does can be played again.
+/// With a fixed hash: the order of a worker's steps can be reproduced.
 type ByRow = HashMap<(TableId, RowId), Superseded, BuildHasherDefault<DefaultHasher>>;
 
-/// Superseded rows of one worker; those that a long snapshot keeps wait beside it for its end.
+/// Superseded rows of one worker; rows that a long snapshot keeps wait for its end in a map of their own.
 ///
-/// What the horizon has passed is looked at newest first. The newest supersession of a row takes what is below it along,
-/// and the older ones find nothing left; the other way round each would walk past all newer versions, and a row that is
-/// written all the time would cost the square of them.
+/// Rows that the horizon has passed are processed newest first. The newest supersession of a row removes the versions
+/// below it as well, and the older ones find nothing left; in the opposite order each would walk past all newer
+/// versions, and a row that is written all the time would cost the square of their number.
 #[derive(Default)]
 pub(crate) struct Queue {
     /// Oldest first.
@@ -67,7 +69,7 @@ pub(crate) struct Queue {
     /// Passed by the horizon, the newest last.
     settled: Vec<Superseded>,
     busy: Vec<Superseded>,
-    /// By snapshot; of each row the newest supersession, which does what older ones would do.
+    /// By snapshot: of each row the newest supersession, which covers the older ones.
     kept: BTreeMap<Stamp, ByRow>,
     kept_rows: usize,
 }
@@ -77,17 +79,18 @@ impl Queue {
         self.waiting.push_back(superseded);
     }
 
-    /// Rows that wait.
+    /// Number of rows that wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len() + self.settled.len() + self.busy.len() + self.kept_rows
     }
 
-    /// The next row that can be looked at. While somebody is about to take a snapshot, there may seem to be none.
+    /// Returns the next row that can be processed. While a worker is about to take a snapshot, the queue may seem
+    /// empty.
     pub(crate) fn pop(&mut self, horizon: &Horizon) -> Option<Superseded> {
         self.settled.pop_if(|newest| horizon.is_settled(newest.stamp))
     }
 
-    /// Puts a row back until `snapshot` is given up.
+    /// Queues a row until `snapshot` is given up.
     pub(crate) fn keep(&mut self, snapshot: Stamp, superseded: Superseded) {
         let rows = self.kept.entry(snapshot).or_default();
         match rows.entry((superseded.table, superseded.row)) {
@@ -100,15 +103,16 @@ impl Queue {
         }
     }
 
-    /// Puts a row back for a later round.
+    /// Queues a row for a later round.
     pub(crate) fn again(&mut self, superseded: Superseded) {
         self.busy.push(superseded);
     }
 
-    /// Takes in what the horizon has passed, what others were at, and what waited for snapshots that have been given up.
+    /// Moves rows to `settled`: those that the horizon has passed, those that other workers held, and those whose
+    /// snapshots have been given up.
     pub(crate) fn wake(&mut self, horizon: &Horizon) {
         self.settled.append(&mut self.busy);
-        // As many keys as there are long snapshots.
+        // One key for each long snapshot.
         self.kept.retain(|&snapshot, rows| {
             let keep = horizon.has(snapshot);
             if !keep {
@@ -123,7 +127,7 @@ impl Queue {
     }
 }
 
-/// Locks over rows for [`prune`], striped.
+/// Striped locks over rows for [`prune`].
 pub(crate) struct Latches(Box<[AtomicU64]>);
 
 /// A held latch.
@@ -139,7 +143,7 @@ impl Latches {
     fn try_lock(&self, table: TableId, row: RowId) -> Option<Latched<'_>> {
         let stripe = &self.0[(row.0 ^ u64::from(table.0) << 5) as usize % Self::STRIPES];
         // Acquire: pairs with the release of the last holder.
-        // Made only when it is held: it unlocks when it is dropped.
+        // The guard is created only if the latch is held: it unlocks when it is dropped.
         stripe.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| Latched(stripe))
     }
 }
@@ -151,18 +155,18 @@ impl Drop for Latched<'_> {
     }
 }
 
-/// What became of a queued row.
+/// The outcome for a queued row.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing of that supersession is left.
+    /// Nothing of the supersession is left.
     Done,
-    /// A snapshot still wants what was superseded.
+    /// A snapshot still needs the superseded version.
     Wanted(Stamp),
-    /// Somebody else is at the row: look again.
+    /// Another worker or transaction is at the row: try again.
     Busy,
 }
 
-/// What was unlinked and has to wait for its readers.
+/// Unlinked versions and rows that wait for their readers.
 pub(crate) struct Unlinked<'a, H> {
     /// Versions that no snapshot can see: free once the operations now running have ended.
     pub(crate) versions: &'a mut Vec<VersionPtr<H>>,
@@ -170,7 +174,7 @@ pub(crate) struct Unlinked<'a, H> {
     pub(crate) row: &'a mut Option<(RowId, VersionPtr<H>)>,
 }
 
-/// Takes out what nobody wants of a queued row. `versions` and `nodes` protect chain and index from reuse.
+/// Removes the garbage of a queued row. `versions` and `nodes` protect chain and index from reuse.
 pub(crate) fn process<H: CertifierStamps>(
     table: &TableStore<H>,
     superseded: &Superseded,
@@ -195,7 +199,7 @@ pub(crate) fn process<H: CertifierStamps>(
     outcome
 }
 
-/// Unlinks the versions of a row that no snapshot wants. The latch is held.
+/// Unlinks the versions of a row that no snapshot needs. The latch is held.
 fn prune<H: CertifierStamps>(
     table: &TableStore<H>,
     superseded: &Superseded,
@@ -209,11 +213,12 @@ fn prune<H: CertifierStamps>(
     while let Some(older) = newer.older() {
         let Origin::At(made) = older.origin().load() else { return Outcome::Busy };
         if newer_at > superseded.stamp {
-            // Not this supersession's affair, and perhaps another key's: the RowId may be in use again (invariant 5).
+            // This version belongs to a later supersession, and perhaps to another key: the RowId may be in use again
+            // (invariant 5).
             (newer, newer_at) = (older, made);
             continue;
         }
-        // A snapshot from before a version does not see it, but reads that it does not see it: through its entries.
+        // A snapshot from before a version does not see the version, but finds that out through the version's entries.
         let from = match key {
             Some(key) if H::TRACKED && has_entries_alone(table, superseded.row, older, key, nodes) => Stamp::ZERO,
             _ => made,
@@ -221,8 +226,8 @@ fn prune<H: CertifierStamps>(
         let wanted = if horizon.is_settled(newer_at) { horizon.wanted_by(from, newer_at) } else { Some(newer_at) };
         match wanted {
             Some(snapshot) => {
-                // Whatever is left below it is this one's affair: the links in between may be gone, and with them those
-                // who would have come for it.
+                // This supersession also covers the versions left below: those between may be unlinked, and their
+                // supersessions, which would have covered them, may be done.
                 outcome = Outcome::Wanted(snapshot);
                 newer = older;
             }
@@ -257,7 +262,7 @@ fn has_entries_alone<H: CertifierStamps>(
         })
 }
 
-/// Takes out the entries that only an unlinked version, superseded at `stamp`, belonged to.
+/// Removes the entries that belonged only to an unlinked version, superseded at `stamp`.
 fn remove_entries<H: CertifierStamps>(
     table: &TableStore<H>,
     row: RowId,
@@ -269,8 +274,9 @@ fn remove_entries<H: CertifierStamps>(
     if version.kind() != Kind::Live {
         return;
     }
-    // The version was unlinked before: a writer that unlinks its own and then looks for others does not see it any more,
-    // or its own is not seen below (pairs with the compare-and-swap of `RowSlot::install`).
+    // The version was unlinked before: either a writer that unlinks its own version and then checks for others does not
+    // see this one any more, or the writer's version is not seen below (pairs with the compare-and-swap of
+    // `RowSlot::install`).
     fence(Ordering::SeqCst);
     for (ordinal, secondary) in table.secondaries() {
         let mut entry = KeyBuffer::new();
@@ -281,7 +287,7 @@ fn remove_entries<H: CertifierStamps>(
     }
 }
 
-/// Takes out an entry if no version of its row belongs to it. Who misses it comes after `stamp`.
+/// Removes an entry if no version of its row belongs to it. A transaction that misses the entry comes after `stamp`.
 pub(crate) fn remove_unused_entry<H: CertifierStamps>(
     table: &TableStore<H>,
     row: RowId,
@@ -291,15 +297,15 @@ pub(crate) fn remove_unused_entry<H: CertifierStamps>(
     nodes: &Guard<'_>,
 ) {
     let unused = || !table.any_version_matches(row, ordinal, entry);
-    // Asked beforehand as well: mostly the next version has the same key, and no leaf needs to be locked.
+    // Checked beforehand as well: mostly the next version has the same key, and no leaf needs to be locked.
     if unused() {
-        // What an aborted writer leaves may have been left to it by a version superseded since.
+        // The entry of an aborted writer may also have belonged to a version that has been superseded since.
         let stamp = newest_committed(table, row).map_or(stamp, |(_, newest)| newest.max(stamp));
         table.index(ordinal).remove_if(nodes, entry, row, Stamp::ZERO, stamp, unused);
     }
 }
 
-/// The newest version that has its commit stamp.
+/// Returns the newest version that has its commit stamp.
 fn newest_committed<H: CertifierStamps>(table: &TableStore<H>, row: RowId) -> Option<(VersionPtr<H>, Stamp)> {
     let mut next = table.rows.slot(row).head();
     while let Some(version) = next {
@@ -311,7 +317,7 @@ fn newest_committed<H: CertifierStamps>(table: &TableStore<H>, row: RowId) -> Op
     None
 }
 
-/// Takes a deleted row out of the table, if its tombstone is the only version (invariant 6). The latch is held.
+/// Removes a deleted row from the table, if its tombstone is the only version (invariant 6). The latch is held.
 fn remove_row<H: CertifierStamps>(
     table: &TableStore<H>,
     row: RowId,
@@ -325,7 +331,7 @@ fn remove_row<H: CertifierStamps>(
         _ => return (Outcome::Done, None),
     };
     if tombstone.older().is_some() || !table.rows.slot(row).install(Some(tombstone), None) {
-        // Somebody is inserting it anew, who may abort.
+        // A transaction is inserting the row anew, and may abort.
         return (Outcome::Busy, None);
     }
     let removed = table.primary.remove_if(nodes, key, row, tombstone.certifier().last_read(), deleted, || true);

@@ -4,7 +4,7 @@
 //! 1. A worker first stores "some snapshot not below mine", then reads the log offset, then stores the exact stamp.
 //! 2. A [`Horizon`] reads the log offset first and the words afterwards. A worker that it missed therefore began at or
 //!    above that offset; the pair of store-then-load on both sides is sequentially consistent.
-//! 3. So a version made at `c` and superseded at `n` is wanted by nobody if `n` is below the horizon's open end and no
+//! 3. So no snapshot needs a version made at `c` and superseded at `n` if `n` is below the horizon's open end and no
 //!    listed snapshot lies in `(c, n]`.
 
 use crate::{
@@ -31,11 +31,11 @@ impl Word {
     }
 }
 
-/// The published snapshot of one worker, with the counters that only it writes beside it.
+/// The published snapshot of one worker, and counters that only this worker writes.
 #[repr(align(128))]
 pub(crate) struct SnapshotSlot {
     word: AtomicU64,
-    /// 1 while the transaction runs through without waiting for anybody.
+    /// 1 while the transaction runs to its end without waiting for input from outside.
     runs_through: AtomicU64,
     /// Committed transactions.
     pub(crate) commits: AtomicU64,
@@ -56,12 +56,12 @@ impl SnapshotSlot {
         }
     }
 
-    /// Takes a snapshot of now. `exact`: versions made and superseded after it may go while it is in use; otherwise
-    /// everything newer stays as well (read committed looks at newer versions too).
+    /// Takes a snapshot of the present. `exact`: versions made and superseded after it may be removed while it is in
+    /// use; otherwise everything newer stays as well (read committed reads newer versions too).
     pub(crate) fn take(&self, clock: &LogOffset, exact: bool, runs_through: bool) -> Stamp {
         // Relaxed: published by the swap.
         self.runs_through.store(u64::from(runs_through), Ordering::Relaxed);
-        // SeqCst swap: a full fence (invariant 2). The caller rests on that for its epochs as well.
+        // SeqCst swap: a full fence (invariant 2). The caller relies on it for its epochs as well.
         self.word.swap(Word::from(Stamp::ZERO).0, Ordering::SeqCst);
         let begin = clock.now();
         let word = if exact { Word::exactly(begin) } else { Word::from(begin) };
@@ -70,7 +70,7 @@ impl SnapshotSlot {
         begin
     }
 
-    /// Takes part in a snapshot that another slot holds meanwhile, one that the horizon looks at before this one.
+    /// Joins a snapshot that another slot holds meanwhile, one that the horizon reads before this one.
     pub(crate) fn join(&self, begin: Stamp, runs_through: bool) {
         // Relaxed: published by the swap.
         self.runs_through.store(u64::from(runs_through), Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl SnapshotSlot {
         self.word.swap(Word::exactly(begin).0, Ordering::SeqCst);
     }
 
-    /// Whether a transaction is on its way that will end by itself.
+    /// Whether a transaction is running that needs no input from outside to end.
     pub(crate) fn is_running_through(&self) -> bool {
         total_order();
         // SeqCst: pairs with the swap in `take` (gate.rs, invariant 2).
@@ -92,7 +92,7 @@ impl SnapshotSlot {
     }
 }
 
-/// What was in use at one moment; stays right (only more careful than needed) as time goes on.
+/// The snapshots in use at one moment; remains valid (only more conservative than needed) as time passes.
 #[derive(Default)]
 pub(crate) struct Horizon {
     /// Exact snapshots, ascending.
@@ -102,7 +102,8 @@ pub(crate) struct Horizon {
 }
 
 impl Horizon {
-    /// Looks again: at `holder`, then at all the slots that there are by then ([`crate::txn::safe`], invariant 4).
+    /// Reads the snapshots again: first `holder`, then all the slots that exist by then ([`crate::txn::safe`],
+    /// invariant 4).
     pub(crate) fn refresh<'a, I: Iterator<Item = &'a SnapshotSlot>>(
         &mut self,
         clock: &LogOffset,
@@ -128,12 +129,12 @@ impl Horizon {
         }
     }
 
-    /// Whether a supersession at `stamp` may be acted upon at all: every snapshot below it is listed.
+    /// Whether a supersession at `stamp` may be processed at all: every snapshot below it is listed.
     pub(crate) fn is_settled(&self, stamp: Stamp) -> bool {
         stamp.0 < self.open
     }
 
-    /// The snapshot that keeps a version made at `made` and superseded at `superseded`, if any.
+    /// Returns the snapshot that keeps a version made at `made` and superseded at `superseded`, if any.
     pub(crate) fn wanted_by(&self, made: Stamp, superseded: Stamp) -> Option<Stamp> {
         debug_assert!(self.is_settled(superseded));
         let above = self.exact.partition_point(|&snapshot| snapshot <= superseded.0);
@@ -180,7 +181,7 @@ mod tests {
         let snapshot = holder.take(&clock, true, false);
         let superseded = clock.reserve(16);
         let mut horizon = Horizon::default();
-        // A worker that is new since the horizon looked at the holder, and is not among the slots yet.
+        // A new worker, created since the horizon read the holder, and not among the slots yet.
         horizon.refresh(&clock, &holder, || {
             new.join(snapshot, false);
             holder.leave();

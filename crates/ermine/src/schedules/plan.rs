@@ -1,4 +1,4 @@
-//! What the threads of a schedule do: few transactions on few rows, in shapes that are hard for somebody.
+//! The work of the threads of a schedule: few transactions on few rows, in shapes that are hard for some scheme.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Plan {
     pub shape: Shape,
     pub initial: State,
     pub threads: Vec<Vec<Script>>,
-    /// Rounds of maintenance beside them.
+    /// Rounds of maintenance beside the threads.
     pub maintenance: usize,
 }
 
@@ -23,16 +23,16 @@ pub struct Script {
     pub options: TxnOptions,
     pub operations: Vec<Operation>,
     pub end: End,
-    /// It says beforehand what it will touch, under a scheme that asks for that, where it can.
+    /// Whether it declares beforehand what it will touch, under a scheme that asks for that, where it can.
     pub declares: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Commit,
-    /// With an error that follows from what was read.
+    /// Fails with an error that follows from what was read.
     Fail,
-    /// First it promises to commit, if it can.
+    /// Promises to commit first, if it can.
     PromiseAndCommit,
     Rollback {
         dropped: bool,
@@ -79,7 +79,7 @@ impl Plan {
         plan
     }
 
-    /// Some of the transactions that commit fail instead.
+    /// Makes some of the transactions that commit fail instead.
     fn fail_some(&mut self, rng: &mut Rng) {
         let scripts = self.threads.iter_mut().flatten();
         scripts
@@ -87,7 +87,8 @@ impl Plan {
             .for_each(|script| script.end = End::Fail);
     }
 
-    /// One scans a group, one puts a row into it, and one does the same and rolls back; the first two form a cycle.
+    /// One transaction scans a group, one puts a row into it, and one does the same and rolls back; the first two form
+    /// a cycle.
     pub fn entry_of_an_aborted_writer() -> Self {
         let rng = &mut Rng::with_seed(0);
         let (shape, _) = Draft { rng, number: 0 }.table(2, 2, 0);
@@ -120,7 +121,7 @@ impl Draft<'_> {
         value_of(self.rng.u64(..groups), self.number)
     }
 
-    /// A table of so many keys, each there with a probability of `there` in four.
+    /// Returns a table of `keys` keys, each with a row with a probability of `there` in four.
     fn table(&mut self, keys: u64, groups: u64, there: u8) -> (Shape, State) {
         let thresholds = Thresholds::random(self.rng);
         let shape = Shape {
@@ -164,7 +165,7 @@ impl Draft<'_> {
         Operation::Scan { table: 0, through, lower, upper, backward: self.rng.bool(), limit }
     }
 
-    /// A transaction that only reads, of any kind.
+    /// Returns a transaction that only reads, of any kind.
     fn reader(&mut self, operations: Vec<Operation>) -> Script {
         let options = match self.rng.u8(..3) {
             0 => TxnOptions::default(),
@@ -179,7 +180,7 @@ impl Draft<'_> {
         (0..threads).map(|_| (0..self.rng.usize(1..=each)).map(|_| script(self)).collect()).collect()
     }
 
-    /// Two or three rows that everybody reads and writes.
+    /// Two or three rows that all transactions read and write.
     fn hot_rows(&mut self) -> Parts {
         let keys = self.rng.u64(2..=3);
         let (shape, initial) = self.table(keys, 2, 4);
@@ -194,7 +195,7 @@ impl Draft<'_> {
         (shape, initial, threads)
     }
 
-    /// Everybody reads all and writes one.
+    /// Every transaction reads all rows and writes one.
     fn write_skew(&mut self) -> Parts {
         let keys = self.rng.u64(2..=3);
         let (shape, initial) = self.table(keys, 2, 4);
@@ -207,7 +208,7 @@ impl Draft<'_> {
         (shape, initial, threads)
     }
 
-    /// One looks for several keys at once, of which some are missing, and another puts one of those there.
+    /// One transaction looks for several keys at once, of which some are missing, and another inserts one of those.
     fn misses_among_other_reads(&mut self) -> Parts {
         let (shape, _) = self.table(3, 2, 4);
         let initial = vec![BTreeMap::from([(0, self.value(2)), (1, self.value(2))])];
@@ -224,7 +225,7 @@ impl Draft<'_> {
         (shape, initial, vec![vec![Script::of(reader)], inserters])
     }
 
-    /// Each reads a row and writes what the next one read: together they form a cycle.
+    /// Each transaction reads a row and writes the one that the next transaction read: together they form a cycle.
     fn ring(&mut self) -> Parts {
         let keys = self.rng.u64(3..=4);
         let (shape, initial) = self.table(keys, 2, 4);
@@ -264,7 +265,7 @@ impl Draft<'_> {
         (shape, initial, threads)
     }
 
-    /// Scans and misses, then a write into what somebody else has looked at.
+    /// Scans and misses, then a write into what another transaction has scanned.
     fn inserts_into_scanned_ranges(&mut self) -> Parts {
         let keys = self.rng.u64(2..=5);
         let (shape, initial) = self.table(keys, 2, 1);
@@ -334,7 +335,7 @@ impl Draft<'_> {
         (shape, initial, threads)
     }
 
-    /// Writers that go back to a savepoint, and on with what the writes have told them.
+    /// Writers that roll back to a savepoint, and then go on with what the undone writes have told them.
     fn writes_taken_back(&mut self) -> Parts {
         let (mut shape, initial) = self.table(3, 2, 2);
         let relaxed = self.rng.u8(..3);
@@ -393,8 +394,9 @@ impl Draft<'_> {
         (shape, initial, threads)
     }
 
-    /// A transaction overwrites what an earlier one in the same reader slot has read, and is part of a cycle with it: only the
-    /// slot may know of that reader. Another thread's transaction lasts from before the first to after the last began.
+    /// A transaction overwrites what an earlier one in the same reader slot has read, and is part of a cycle with it:
+    /// only the slot may record that reader. Another thread's transaction lasts from before the first to after the last
+    /// began.
     fn a_reader_before_its_overwriter_in_one_slot(&mut self) -> Parts {
         let (shape, initial) = self.table(4, 2, 4);
         let get = |key| Operation::Get { table: 0, key };
@@ -459,7 +461,7 @@ impl Draft<'_> {
         self.rng.shuffle(&mut reads);
         let mut reader = Script::of(reads);
         if self.rng.bool() {
-            // Not one that commits below its snapshot.
+            // So that the reader does not commit below its snapshot.
             reader.operations.push(Operation::Put { table: 0, key: 3, value: values[3] });
         }
         let delete = Script::of(vec![get(1), Operation::Delete { table: 0, key: 2 }]);
@@ -473,8 +475,9 @@ impl Draft<'_> {
         (shape, initial, threads)
     }
 
-    /// One reads whether a batch is open and adds to it. Meanwhile a client closes the batch, is told so, and reports on it: what it
-    /// reports must not change any more, though the report reads nothing of the closing.
+    /// One transaction reads whether a batch is open and adds to it. Meanwhile a client closes the batch, the close is
+    /// acknowledged, and the client reports on the batch: the content that it reports must not change any more, though
+    /// the report reads nothing of the closing.
     fn reports_on_what_is_closed(&mut self) -> Parts {
         let there = if self.rng.bool() { 4 } else { 2 };
         let (shape, initial) = self.table(3, 2, there);

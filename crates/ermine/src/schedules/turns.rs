@@ -2,11 +2,11 @@
 //!
 //! Three ways, one drawn for each schedule, because each finds other races:
 //!
-//! - *even*: whoever can go on, all alike. Fine-grained; hardly ever stops a thread for long.
+//! - *even*: every thread that can go on is equally likely. Fine-grained; hardly ever stops a thread for long.
 //! - *bursts*: the thread that runs goes on for some steps. Lets whole transactions pass by one that was stopped.
-//! - *priorities* (PCT: Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
-//!   2010): the highest of those that can go on, and at d - 1 random steps the one that runs becomes the lowest. Finds a
-//!   race that needs d turns in a certain order with a probability that is known from below.
+//! - *priorities* (PCT: Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs",
+//!   ASPLOS 2010): the highest of those that can go on, and at d - 1 random steps the one that runs becomes the lowest.
+//!   Finds a race that needs d turns in a certain order with a probability that has a known lower bound.
 //!
 //! Everything follows from the seed of the schedule alone, never from schedules before it.
 
@@ -15,14 +15,14 @@ use std::collections::HashMap;
 use fastrand::Rng;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 
-/// Turns away from `u64` seeds of plans, so that plan and turns are independent.
+/// Distinguishes the seeds of turns from the `u64` seeds of plans, so that plan and turns are independent.
 const SALT: u64 = 0x7475_726e;
 
 /// One schedule after the other, each from the next seed.
 pub struct Turns<B> {
     next_seed: u64,
     end: u64,
-    /// Is told the seed of a schedule that begins.
+    /// Called with the seed of each schedule that begins.
     begins: B,
     rng: Rng,
     way: Way,
@@ -30,14 +30,14 @@ pub struct Turns<B> {
 
 enum Way {
     Even,
-    /// The thread that runs goes on with a probability of one minus one in so many.
+    /// With n: the thread that runs goes on with a probability of 1 - 1/n.
     Bursts(u32),
     Priorities(Priorities),
 }
 
 struct Priorities {
     of: HashMap<TaskId, i64>,
-    /// Below all others.
+    /// A priority below all others.
     lowest: i64,
     step: usize,
     /// The steps at which the highest becomes the lowest.
@@ -57,7 +57,7 @@ impl Way {
             0 => Self::Even,
             1 | 2 => Self::Bursts(4 << rng.u32(..6)),
             _ => {
-                // Nobody knows how many steps it will be; all orders of magnitude alike.
+                // The number of steps is not known beforehand; all orders of magnitude are equally likely.
                 let steps = 1 << rng.u32(6..13);
                 let changes = (1..rng.usize(1..=6)).map(|_| rng.usize(..steps)).collect();
                 Self::Priorities(Priorities { of: HashMap::new(), lowest: 0, step: 0, changes })

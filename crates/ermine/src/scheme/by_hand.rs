@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use crate::sync::{AtomicU64, Instant, Ordering, Spin};
 
-/// How many transactions that applications drive wait for a turn. They cannot stand in a queue, which they could not leave when
-/// their patience ends; so those that run through hold back until the queue has run dry and they have had their turn.
+/// Number of transactions driven by applications that wait for a turn. They cannot wait in a queue, which they could
+/// not leave after the longest wait; so transactions that run through hold back until the queue is empty and these have
+/// had their turn.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct ByHand(AtomicU64);
 
 impl ByHand {
-    /// Lets those who wait go first, for as long as anybody may wait.
+    /// Lets waiting transactions go first, for the longest wait at most.
     pub(super) fn give_way(&self, wait_max: Duration) {
         // Relaxed: a courtesy.
         if self.0.load(Ordering::Relaxed) > 0 {
@@ -19,7 +20,7 @@ impl ByHand {
         }
     }
 
-    /// Looks until something is so, while others hold back; `false`: patience has ended.
+    /// Waits until `looks` returns true, while other transactions hold back; `false`: after the longest wait.
     pub(super) fn wait(&self, wait_max: Duration, mut looks: impl FnMut() -> bool) -> bool {
         if looks() {
             return true;
@@ -42,7 +43,7 @@ impl ByHand {
     }
 }
 
-/// Whether to wait on: for so long from the first time that it is asked.
+/// Returns whether to wait on: for `wait_max` from its first call.
 pub(super) fn patience(wait_max: Duration) -> impl FnMut() -> bool {
     let mut since = None;
     move || since.get_or_insert_with(Instant::now).elapsed() < wait_max

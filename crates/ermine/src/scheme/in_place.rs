@@ -1,9 +1,9 @@
 //! Concurrency control over records that are changed in place: the single-version schemes.
 //!
-//! The path of a row ([`crate::single`]) is written once. Whatever the scheme, writes are kept by the transaction until it
-//! commits, and then put in while the records' words are locked, in the order of their addresses; so there is nothing to undo, no
-//! uncommitted byte is ever in a record, and one commit serves all schemes. A scheme says who may look at a record, who may
-//! write it, and what has to be checked before the writes go in.
+//! The path of a row ([`crate::single`]) is written once. Under every scheme, a transaction buffers its writes until it
+//! commits, and then stores them while the records' words are locked, in the order of their addresses; so there is
+//! nothing to undo, no uncommitted byte is ever in a record, and one commit path serves all schemes. A scheme decides
+//! which transactions may read a record, which may write it, and what has to be checked before the writes are stored.
 
 use std::time::Duration;
 
@@ -17,39 +17,40 @@ use crate::{
     scheme::{Cause, Conflict, Place},
 };
 
-/// What a scheme does about keys that come into ranges which a transaction has looked through.
+/// How a scheme handles keys that are inserted into ranges which a transaction has scanned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ranges {
-    /// Leaves are looked at again at commit.
+    /// Leaves are validated at commit.
     AtCommit,
-    /// A leaf's gap stamp is raised when it is looked at; who puts a key there later compares it with its own.
+    /// A scan raises the gap stamp of a leaf; a transaction that inserts a key there later compares the stamp with its
+    /// own.
     Stamped,
-    /// Nobody else writes while the transaction runs.
+    /// No other transaction writes while the transaction runs.
     Excluded,
 }
 
-/// How far an operation reaches, where a database has partitions.
+/// The part of a partitioned database that an operation reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// What is in no partition, to read it.
+    /// The rows in no partition, for reading.
     Common,
     /// One partition.
     Partition(u64),
     Everything,
 }
 
-/// What schemes take from the options of a database.
+/// The options of a database that schemes use.
 pub(crate) struct Limits {
-    /// For how long a transaction waits for others.
+    /// The longest time that a transaction waits for others.
     pub(crate) wait_max: Duration,
-    /// Timestamps that are left at the beginning of each round of them; `None`: as many as there are.
+    /// Number of timestamps in each round of them; `None`: as many as fit.
     pub(crate) timestamps_left: Option<u64>,
 }
 
-/// What a transaction has declared that it will touch.
+/// The rows that a transaction has declared to touch.
 pub(crate) enum Declared<C> {
     Everything,
-    /// These records; those with `true` it will write.
+    /// These records; the transaction will write those with `true`.
     Records(Vec<(RecordPtr<C>, bool)>),
 }
 
@@ -57,52 +58,53 @@ pub(crate) enum Declared<C> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Begun {
     Running,
-    /// There are no more timestamps: all records have to be set back before anybody can begin.
+    /// There are no more timestamps: all records have to be reset before a transaction can begin.
     Exhausted,
 }
 
-/// Whether a transaction has got what it declared.
+/// Whether a transaction holds everything that it declared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entering {
     Entered,
-    /// A declared record left its table before it was counted: it is not its key's any more. The transaction is where it was.
+    /// A declared record left its table before it was counted: it no longer belongs to its key. The transaction's state
+    /// is unchanged.
     Gone,
 }
 
-/// What a read found: the record's word, and the payload where there is a row and a copy was asked for.
+/// The result of a read: the record's word, and the payload if there is a row and a copy was requested.
 pub(crate) type Read = (TidWord, Option<Copied>);
 
 /// A single-version scheme.
 ///
-/// Call order for a transaction: `begin`, `enter`; `read`, `claim`, `born` and `adopt` in any order; at commit, with the words of all
-/// records locked that it writes, `certify`; at its end, committed or not, `end`.
+/// Call order for a transaction: `begin`, `enter`; `read`, `claim`, `born` and `adopt` in any order; at commit, with
+/// the words of all records locked that it writes, `certify`; at its end, committed or not, `end`.
 pub(crate) trait InPlace: Sized + Send + Sync + 'static {
-    /// Its words in each record.
+    /// The scheme's words in each record.
     type Control: Control;
-    /// What all transactions of a database share.
+    /// The state that all transactions of a database share.
     type Shared: Send + Sync;
-    /// What it keeps of one transaction.
+    /// The scheme's state of one transaction.
     type State: Default + Send;
 
     const RANGES: Ranges;
 
-    /// Whether a transaction has to say what it will touch (`enter`, `is_declared`).
+    /// Whether a transaction has to declare what it will touch (`enter`, `is_declared`).
     const DECLARES: bool = false;
 
-    /// Whether it has to know what an operation reaches (`reach`).
+    /// Whether the scheme has to be told what an operation reaches (`reach`).
     const PARTITIONS: bool = false;
 
     fn shared(limits: &Limits) -> Self::Shared;
 
-    /// A transaction begins. `runs_through`: it ends by itself.
+    /// Begins a transaction. `runs_through`: it needs no input from outside to end.
     fn begin(shared: &Self::Shared, state: &mut Self::State, runs_through: bool) -> Result<Begun, Conflict>;
 
-    /// The transaction is about to look at, or write, what is in a part of the database.
+    /// Called before the transaction reads or writes in a part of the database.
     fn reach(_shared: &Self::Shared, _state: &mut Self::State, _reach: Reach, _place: Place) -> Result<(), Conflict> {
         Ok(())
     }
 
-    /// A transaction that has begun says what it will touch.
+    /// Declares what a transaction that has begun will touch.
     fn enter(
         _shared: &Self::Shared,
         _state: &mut Self::State,
@@ -111,12 +113,12 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         Ok(Entering::Entered)
     }
 
-    /// Whether the transaction has declared a record; `None`: a range, or a key that nobody has.
+    /// Whether the transaction has declared a record; `None`: a range, or a key that does not exist.
     fn is_declared(_state: &Self::State, _record: Option<RecordPtr<Self::Control>>, _writes: bool) -> bool {
         true
     }
 
-    /// Reads a record; without `copies` only its word. One that is gone is left alone.
+    /// Reads a record; without `copies` only its word. A record that is gone need not be tracked.
     fn read(
         shared: &Self::Shared,
         state: &mut Self::State,
@@ -125,17 +127,17 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict>;
 
-    /// How many reads are kept of the transaction, to be looked at again at commit.
+    /// Number of reads that are kept to be validated at commit.
     fn tracked_reads(_state: &Self::State) -> usize {
         0
     }
 
-    /// Bytes that are kept of the transaction, about.
+    /// Approximate bytes that the scheme keeps for the transaction.
     fn kept_bytes(state: &Self::State) -> usize {
         Self::tracked_reads(state) * 2 * size_of::<Place>()
     }
 
-    /// The transaction is going to write a record. Once a record.
+    /// Called before the transaction writes a record, once per record.
     fn claim(
         shared: &Self::Shared,
         state: &mut Self::State,
@@ -143,12 +145,12 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         place: Place,
     ) -> Result<(), Conflict>;
 
-    /// The words of a record that nobody else knows yet and that the transaction is going to write.
+    /// Returns the words of a new record that the transaction is going to write, before other threads can reach it.
     fn born(_shared: &Self::Shared, _state: &mut Self::State) -> Self::Control {
         Self::Control::default()
     }
 
-    /// That record is in the table now, at a key where others had looked at up to `gap`.
+    /// Called when that record is in the table, at a key where other transactions had scanned with stamps up to `gap`.
     fn adopt(
         shared: &Self::Shared,
         state: &mut Self::State,
@@ -159,12 +161,14 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         Self::claim(shared, state, record, place)
     }
 
-    /// An index entry that the transaction put in lies where others had looked at up to `gap`.
+    /// Called when the transaction has inserted an index entry where other transactions had scanned with stamps up to
+    /// `gap`.
     fn enter_gap(_shared: &Self::Shared, _state: &mut Self::State, _gap: Stamp, _place: Place) -> Result<(), Conflict> {
         Ok(())
     }
 
-    /// The transaction looks at a leaf from which a key was taken at `removed`; gives the stamp to leave there.
+    /// Called when the transaction reads a leaf from which a key was removed at `removed`; returns the stamp to leave
+    /// there.
     fn look(
         _shared: &Self::Shared,
         _state: &mut Self::State,
@@ -174,32 +178,32 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         Ok(Stamp::ZERO)
     }
 
-    /// Whether the transaction may commit. `is_own`: it has locked this record.
+    /// Decides whether the transaction may commit. `is_own`: it has locked this record.
     fn certify(
         shared: &Self::Shared,
         state: &mut Self::State,
         is_own: impl Fn(RecordPtr<Self::Control>) -> bool,
     ) -> Result<(), Conflict>;
 
-    /// Whether a record without a row may be taken out of its table; its word is locked.
+    /// Whether a record without a row may be removed from its table; its word is locked.
     fn is_unclaimed(_shared: &Self::Shared, _record: RecordPtr<Self::Control>) -> bool {
         true
     }
 
-    /// The stamps that such a record leaves to its leaf: of the last who looked, and of the last who wrote.
+    /// Returns the stamps that such a record leaves to its leaf: of its last reader, and of its last writer.
     fn last_looks(_shared: &Self::Shared, _record: RecordPtr<Self::Control>) -> (Stamp, Stamp) {
         (Stamp::ZERO, Stamp::ZERO)
     }
 
-    /// The stamp of entries that the transaction takes out.
+    /// The stamp of entries that the transaction removes.
     fn stamp(_state: &Self::State) -> Stamp {
         Stamp::ZERO
     }
 
-    /// The transaction is over. What it has written, if it has committed, is in the records.
+    /// Ends the transaction. If it has committed, its writes are in the records.
     fn end(shared: &Self::Shared, state: &mut Self::State, committed: bool);
 
-    /// Whether the transaction that a conflict named is on its way.
+    /// Whether the transaction that a conflict named is running.
     fn is_running(_shared: &Self::Shared, _other: u64) -> bool {
         false
     }
@@ -209,19 +213,19 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Sets a record back: timestamps begin anew, and no transaction runs.
+    /// Resets a record, as timestamps begin anew; no transaction runs.
     fn set_back(_record: RecordPtr<Self::Control>) {}
 
-    /// All records have been set back.
+    /// Begins a new round of timestamps, after all records have been reset.
     fn begin_round(_shared: &Self::Shared) {}
 }
 
-/// A record was written, or is being written, that a transaction has read.
+/// The conflict with a writer of a record that the transaction has read.
 pub(crate) fn stale(place: Place) -> Conflict {
     Conflict::before(AbortKind::StaleRead, Cause::new(Stamp::INFINITY, Dependency::OverwrittenBy, place))
 }
 
-/// A transaction has waited for as long as it may.
+/// The conflict of a transaction that has waited for the longest time allowed.
 pub(crate) fn patience_ends(place: Option<Place>) -> Conflict {
     Conflict::before(AbortKind::Timeout, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place))
 }

@@ -2,10 +2,11 @@
 //!
 //! An [`Actor`] is one transaction. It reads by the engine's visibility rule and ends by the engine's own steps
 //! (`txn::commit_order`); only the index and the transaction's bookkeeping are left out. When all have ended, the
-//! dependency graph of those that committed is built from what each read and overwrote: a cycle fails the model.
+//! dependency graph of those that committed is built from the versions that each read and overwrote: a cycle fails the
+//! model.
 //!
-//! loom takes sequentially consistent accesses for acquire and release; `sync::total_order` stands beside those that
-//! need more.
+//! loom takes sequentially consistent accesses for acquire and release; `sync::total_order` is next to those that need
+//! more.
 
 use std::{
     collections::BTreeSet,
@@ -62,12 +63,12 @@ struct Rows<S: Scheme> {
 enum Reads {
     Tracked,
     Untracked,
-    /// Of the table as a whole.
+    /// The table is read as a whole.
     Whole,
 }
 
 impl<S: Scheme> Rows<S> {
-    /// All reads are tracked.
+    /// Creates a database all of whose reads are tracked.
     fn new() -> Arc<Self> {
         Self::with(Reads::Tracked)
     }
@@ -103,12 +104,12 @@ impl<S: Scheme> Rows<S> {
     }
 }
 
-/// What a committed transaction did.
+/// The reads and writes of a committed transaction.
 struct History<S: Scheme> {
     read: Vec<Handle<S>>,
     /// Old and new versions.
     overwrote: Vec<(Handle<S>, Handle<S>)>,
-    /// Those that had ended when it began.
+    /// The transactions that had ended when it began.
     ended_before: Vec<usize>,
 }
 
@@ -123,17 +124,17 @@ struct Actor<S: Scheme> {
     has_tid: bool,
     safe: bool,
     read: Vec<Handle<S>>,
-    /// Rows that it finds at commit to have read.
+    /// Rows that turn out at commit to have been read.
     late: Vec<usize>,
     writes: Vec<Write<StampsOf<S>>>,
     ended_before: Vec<usize>,
 }
 
 impl<S: Scheme> Actor<S> {
-    /// A worker that has not begun yet.
+    /// Creates a worker that has not begun yet.
     fn new(rows: &Arc<Rows<S>>) -> Self {
         let mut arena = rows.pool.arena();
-        // So that the lock of the pool is out of the model; the TID likewise.
+        // Keeps the pool's lock out of the model; the TID likewise.
         arena.allocate(1);
         let mut tids = rows.shared.tids.lease();
         tids.begin().unwrap();
@@ -159,7 +160,7 @@ impl<S: Scheme> Actor<S> {
         self
     }
 
-    /// Reads a safe snapshot.
+    /// Creates a reader of a safe snapshot.
     fn safe(rows: &Arc<Rows<S>>) -> Self {
         let begin = rows.shared.safe.renew(|| rows.shared.clock.now());
         Self { begin, safe: true, ..Self::new(rows) }
@@ -246,7 +247,8 @@ impl<S: Scheme> Actor<S> {
         history
     }
 
-    /// Commits, and the worker begins its next transaction with the same reader slot and the same place in the TID table.
+    /// Commits; then the worker begins its next transaction with the same reader slot and the same place in the TID
+    /// table.
     fn commit_and_go_on(mut self) -> Option<History<S>> {
         let history = self.finish();
         self.certifier.end(&self.reader);
@@ -297,7 +299,7 @@ impl<S: Scheme> Actor<S> {
             && self.certifier.end_read_only(&self.tids, &self.reader, stamp)
     }
 
-    /// Aborts; there is no history of that.
+    /// Aborts; there is no history.
     fn abort(&mut self) -> Option<History<S>> {
         if self.has_tid {
             let rows = Arc::clone(&self.rows);
@@ -337,7 +339,7 @@ fn assert_serializable<S: Scheme>(ended: &[Option<History<S>>]) {
     assert!((0..count).all(|at| !precedes[at][at]), "no serial order");
 }
 
-/// Checks a model and gives the sets of committed transactions that it met.
+/// Checks a model and returns the sets of committed transactions that it met.
 fn outcomes<S: Scheme>(
     preemptions: impl Into<Option<usize>>,
     model: impl Fn() -> Vec<Option<History<S>>> + Send + Sync + 'static,
@@ -354,7 +356,7 @@ fn outcomes<S: Scheme>(
     Arc::into_inner(met).unwrap().into_inner().unwrap()
 }
 
-/// Two read both rows, and each writes one: never both commit, and always one does.
+/// Two transactions read both rows, and each writes one: never both commit, and always one does.
 fn write_skew<S: Scheme>(reads: Reads) {
     let met = outcomes::<S>(3, move || {
         let rows = Rows::with(reads);
@@ -390,7 +392,8 @@ fn loom_write_skew_under_read_validation() {
     write_skew::<MvOcc>(Reads::Tracked);
 }
 
-/// Two write a row each and find at commit that they have read the other's: what a scan is to an insert into its range.
+/// Two transactions write a row each and find at commit that they have read the other's, like a scan and an insert into
+/// its range.
 fn write_skew_of_late_reads<S: Scheme>() {
     let met = outcomes::<S>(3, || {
         let rows = Rows::new();
@@ -418,8 +421,8 @@ fn loom_write_skew_of_late_reads_under_read_validation() {
     write_skew_of_late_reads::<MvOcc>();
 }
 
-/// Two read both rows, and each writes one, all beside each other: the read, the mark, the push and the lock meet in every
-/// order. Both may abort.
+/// Two transactions read both rows, and each writes one, all concurrently: the read, the mark, the push and the lock
+/// meet in every order. Both may abort.
 fn write_skew_of_untracked_reads<S: Scheme>(reads: Reads) {
     let met = outcomes::<S>(2, move || {
         let rows = Rows::with(reads);
@@ -460,8 +463,8 @@ fn assert_one_of_two_aborts<S: Scheme>(met: &BTreeSet<Vec<bool>>) {
     assert_eq!(*met, expected);
 }
 
-/// U reads both rows and writes A. W has written B and committed. R begins after that, sees W's B and the old A, and writes
-/// nothing: R before U before W before R, unless one aborts. R commits just below its snapshot where it can.
+/// U reads both rows and writes A. W has written B and committed. R begins after that, sees W's B and the old A, and
+/// writes nothing: R before U before W before R, unless one aborts. R commits just below its snapshot where it can.
 fn read_only_anomaly<S: Scheme>(reads: Reads) -> BTreeSet<Vec<bool>> {
     outcomes::<S>(3, move || {
         let rows = Rows::with(reads);
@@ -495,7 +498,7 @@ fn loom_read_only_anomaly_of_untracked_reads_under_ssi() {
     assert!(read_only_anomaly::<SiSsi>(Reads::Untracked).contains(&vec![true, false, true]));
 }
 
-/// The same with an R that reads a safe snapshot: it never aborts, so U does, unless R sees it.
+/// The same with an R that reads a safe snapshot: it never aborts, so U does, unless R sees U's write.
 fn safe_snapshot<S: Scheme>() {
     let met = outcomes::<S>(3, || {
         let rows = Rows::new();
@@ -519,7 +522,7 @@ fn loom_safe_snapshot_under_ssi() {
     safe_snapshot::<SiSsi>();
 }
 
-/// The same, but R writes a third row: U learns of it through the bit, or the other way round through the mark.
+/// The same, but R writes a third row: U finds R through the bit, or R finds U through the mark.
 fn chain_of_two_back_edges<S: Scheme>(reads: Reads, end: fn(Actor<S>) -> Option<History<S>>) -> BTreeSet<Vec<bool>> {
     outcomes::<S>(3, move || {
         let rows = Rows::with(reads);
@@ -534,7 +537,7 @@ fn chain_of_two_back_edges<S: Scheme>(reads: Reads, end: fn(Actor<S>) -> Option<
     })
 }
 
-/// As [`chain_of_two_back_edges`] with tracked reads, where exactly one aborts.
+/// As [`chain_of_two_back_edges`] with tracked reads, where exactly one transaction aborts.
 fn exact_chain_of_two_back_edges<S: Scheme>(end: fn(Actor<S>) -> Option<History<S>>) {
     assert_one_of_two_aborts::<S>(&chain_of_two_back_edges::<S>(Reads::Tracked, end));
 }
@@ -570,20 +573,21 @@ fn loom_chain_of_two_untracked_back_edges_under_ssi() {
     chain_of_two_back_edges::<SiSsi>(Reads::Untracked, Actor::commit);
 }
 
-/// R reads the table as a whole, takes its bit off at its end and goes on.
+/// R reads the table as a whole, removes its bit at its end and continues.
 #[test]
 fn loom_chain_of_two_back_edges_of_readers_of_the_table() {
     chain_of_two_back_edges::<SiSsn>(Reads::Whole, Actor::commit_and_go_on);
 }
 
-/// As above: a push must not go to whoever comes next, and R's stamp must be found in its slot.
+/// As above: a push must not reach the next owner of the context, and R's stamp must be found in its slot.
 #[test]
 fn loom_chain_of_two_untracked_back_edges_with_slots_in_use_again() {
     chain_of_two_back_edges::<SiSsn>(Reads::Untracked, Actor::commit_and_go_on);
 }
 
-/// Each of three reads a row and writes what the next one read: a cycle of back edges. Two of them commit at the same
-/// time, after the third. (Three at a time is too much for loom, where two then wait for one by yielding.)
+/// Each of three transactions reads a row and writes the row that the next one read: a cycle of back edges. Two of them
+/// commit at the same time, after the third. (Three at a time is too much for loom, where two then wait for one by
+/// yielding.)
 fn cycle_of_three_back_edges<S: Scheme>() {
     let met = outcomes::<S>(3, || {
         let rows = Rows::new();
@@ -610,8 +614,9 @@ fn loom_cycle_of_three_back_edges_under_ssi() {
     cycle_of_three_back_edges::<SiSsi>();
 }
 
-/// T overwrites what X wrote, while X's post-commit may be under way, and read what W overwrote, who read what X overwrote:
-/// T before W before X before T, unless T counts X before X's stamp stands in the version.
+/// T overwrites a version of X, while X's post-commit may be in progress, and has read a row that W overwrote; W has
+/// read a row that X overwrote: T before W before X before T, unless T counts X before X's stamp is stored in the
+/// version.
 #[test]
 fn loom_a_creator_counts_before_its_post_commit() {
     let met = outcomes::<SiSsn>(3, || {
@@ -629,8 +634,8 @@ fn loom_a_creator_counts_before_its_post_commit() {
     assert!(met.contains(&vec![true, true, false]));
 }
 
-/// An overwriter aborts while a reader of the same version commits; who overwrites it next closes a cycle with that
-/// reader, and must be found although the mark was taken off meanwhile.
+/// An overwriter aborts while a reader of the same version commits; the next overwriter closes a cycle with that
+/// reader, and must be found although the mark was removed meanwhile.
 #[test]
 fn loom_an_abort_takes_off_its_own_mark_only() {
     let met = outcomes::<SiSsn>(2, || {
@@ -648,8 +653,8 @@ fn loom_an_abort_takes_off_its_own_mark_only() {
     assert_eq!(met, BTreeSet::from(expected));
 }
 
-/// T has read B, which U overwrites and commits. R begins after that, reads A and nothing of U's; T writes A. R before T before U by
-/// what they read, and U before R by time: not all of them commit.
+/// T has read B, which U overwrites and commits. R begins after that, reads A and no write of U; T writes A. R before T
+/// before U by their reads, and U before R by time: not all of them commit.
 fn report_after_close<S: Scheme>(reads: Reads, writes: &'static [usize]) -> BTreeSet<Vec<bool>> {
     outcomes::<S>(3, move || {
         let rows = Rows::with(reads);
@@ -689,14 +694,15 @@ fn loom_report_after_close_of_readers_of_the_table_under_the_safety_net() {
     report_after_close::<SiSsn>(Reads::Whole, &[]);
 }
 
-/// R takes no log, and stands where it finds the offset at its end.
+/// R takes no space in the log, and its place is the offset at its end.
 #[test]
 fn loom_report_after_close_under_the_safety_net_over_read_committed() {
     let met = report_after_close::<RcSsn>(Reads::Tracked, &[]);
     assert!(met.contains(&vec![true, true, false]) && met.contains(&vec![true, false, true]), "{met:?}");
 }
 
-/// Two read both rows, and write one of them or none, over read committed: the one without writes takes no log.
+/// One transaction reads two rows, another one writes both and has read one of them, over read committed: the one
+/// without writes takes no space in the log.
 #[test]
 fn loom_read_skew_under_the_safety_net_over_read_committed() {
     outcomes::<RcSsn>(3, || {

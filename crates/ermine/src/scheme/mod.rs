@@ -1,6 +1,7 @@
 //! Concurrency control as values of two traits.
 //!
-//! A single-version scheme is an [`in_place::InPlace`]. A multi-version [`Scheme`] is a visibility rule x a [`Certifier`]:
+//! A single-version scheme is an [`in_place::InPlace`]. A multi-version [`Scheme`] is a visibility rule and a
+//! [`Certifier`]:
 //!
 //! | scheme | reads | certifier |
 //! |---|---|---|
@@ -11,8 +12,8 @@
 //! | `si-ssi` | as `si` | [`ssi::Ssi`] |
 //! | `mvocc` | as `si` | [`occ::ReadValidation`] |
 //!
-//! The path of a row (`txn`) and the commit path (`txn::commit`) are written once; a certifier fills in hooks. It sees
-//! versions, stamps and TIDs; it knows no table, no index, no log.
+//! The path of a row (`txn`) and the commit path (`txn::commit`) are written once; a certifier implements hooks. It
+//! works on versions, stamps and TIDs; it has no access to tables, indexes or the log.
 
 mod by_hand;
 pub(crate) mod escalation;
@@ -56,22 +57,22 @@ use crate::{
 
 /// A concurrency control.
 pub(crate) trait Scheme: Send + Sync + 'static {
-    /// Decides at commit, with what it noted while the transaction ran.
+    /// Decides at commit, from the state it collected while the transaction ran.
     type Certifier: Certifier;
-    /// Whether reads see the snapshot of the beginning (`true`) or the newest committed version.
+    /// Whether reads see the snapshot taken at the beginning (`true`) or the newest committed version.
     const SNAPSHOT: bool;
 }
 
 /// The per-version words of a scheme.
 pub(crate) type StampsOf<S> = <<S as Scheme>::Certifier as Certifier>::Stamps;
 
-/// What every transaction of a database shares.
+/// The state that all transactions of a database share.
 pub(crate) struct Shared {
     /// The order of commits.
     pub(crate) clock: Arc<LogOffset>,
-    /// The fate of running transactions.
+    /// The outcome of transactions, by TID.
     pub(crate) tids: Arc<TidTable>,
-    /// Who may be behind a reader bit.
+    /// The transactions that a reader bit may denote.
     pub(crate) readers: Arc<ReaderSlots>,
     /// The newest snapshot that is read without certifying.
     pub(crate) safe: SafeSnapshot,
@@ -79,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) promises: Promises,
 }
 
-/// Where something happened, for conflict reports: a table and a span of the transaction's key bytes.
+/// The place of an event, for conflict reports: a table and a span of the transaction's key bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) table: TableId,
@@ -87,23 +88,23 @@ pub(crate) struct Place {
     pub(crate) length: u16,
 }
 
-/// A rule that a transaction broke, before it is made into a report.
+/// A rule that a transaction broke, before the report is created from it.
 #[derive(Debug)]
 pub(crate) struct Conflict {
     pub(crate) kind: AbortKind,
     pub(crate) predecessor: Option<Cause>,
     pub(crate) successor: Option<Cause>,
-    /// A table whose stale versions were read untracked, if that may be why.
+    /// A table whose stale versions were read untracked, if that may be the reason.
     pub(crate) untracked: Option<TableId>,
 }
 
 impl Conflict {
-    /// Over one edge, to a successor.
+    /// A conflict over one edge, to a successor.
     pub(crate) fn before(kind: AbortKind, successor: Cause) -> Self {
         Self { kind, predecessor: None, successor: Some(successor), untracked: None }
     }
 
-    /// Two write the same.
+    /// Two transactions write the same row.
     pub(crate) fn write(place: Place, other: Option<Tid>) -> Self {
         Self::before(AbortKind::WriteConflict, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place).with(other))
     }
@@ -114,12 +115,12 @@ impl Conflict {
         Self::before(AbortKind::WriteConflict, cause)
     }
 
-    /// The report, with places in words.
+    /// Creates the report; `name` names the places.
     pub(crate) fn report(self, name: impl Fn(Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>)) -> Abort {
         let (table, key) = name(self.place());
         let edge = |cause: Cause| {
             let (table, key) = name(cause.place);
-            // The edges of the scale mean that there is no such stamp.
+            // The lowest and the highest values mean that there is no such stamp.
             let is_known = Stamp::ZERO < cause.stamp
                 && cause.stamp.0 < Stamp::INFINITY.0 - 1
                 && cause.dependency != Some(Dependency::EndedBefore);
@@ -131,34 +132,34 @@ impl Conflict {
         Abort { kind, table, key, other, predecessor, successor }
     }
 
-    /// The place to report first: where the conflict was noticed.
+    /// The place to report first: where the conflict was detected.
     pub(crate) fn place(&self) -> Option<Place> {
         let causes = [self.successor, self.predecessor];
         causes.into_iter().flatten().find_map(|cause| cause.place)
     }
 
-    /// The other transaction.
+    /// The other transaction of the conflict.
     pub(crate) fn other(&self) -> Option<Tid> {
         let causes = [self.successor, self.predecessor];
         causes.into_iter().flatten().find_map(|cause| cause.other)
     }
 }
 
-/// A transaction that reads, as far as a certifier makes it known to others at once.
+/// A transaction that reads, with the parts that a certifier makes visible to other transactions at once.
 pub(crate) struct Running<'a> {
     pub(crate) slot: &'a ReaderSlot,
     pub(crate) tids: &'a mut TidLease,
-    /// Its TID, once it has one.
+    /// The transaction's TID, once it has one.
     pub(crate) tid: &'a mut Option<Tid>,
     pub(crate) begin: Stamp,
-    /// Of the table, as what follows.
+    /// Of the table that is read, like the following fields.
     pub(crate) staleness: &'a Staleness,
     pub(crate) table_readers: &'a Arc<TableReaders>,
-    /// At most so many rows.
+    /// An upper bound of the table's rows.
     pub(crate) rows: u64,
 }
 
-/// A version that a transaction overwrote and the one it put there.
+/// A version that a transaction overwrote and the version that it installed instead.
 pub(crate) struct Overwrite<'a, H> {
     pub(crate) old: VersionPtr<H>,
     pub(crate) new: VersionPtr<H>,
@@ -166,7 +167,7 @@ pub(crate) struct Overwrite<'a, H> {
     pub(crate) table_readers: &'a TableReaders,
 }
 
-/// A version that turns out at commit to have been read: the transaction looked where a row came later.
+/// A version that turns out at commit to have been read: its row came into a range that the transaction had scanned.
 pub(crate) struct Late<H> {
     pub(crate) version: VersionPtr<H>,
     /// The newest version of the row.
@@ -174,25 +175,26 @@ pub(crate) struct Late<H> {
     pub(crate) place: Place,
 }
 
-/// One transaction's certifier state, kept by the worker and used again.
+/// One transaction's certifier state, kept by the worker and reused.
 ///
-/// Call order: `begin`, then `read`, `follow`, `enter_gap` and `overwrite` in any order, then either `certify_read_only` and `end_read_only`, or
-/// `announce` before the stamp is taken, `follow_snapshot`, `certify` and `seal` after, and `publish`; or `withdraw` for each
-/// overwrite of an abort.
+/// Call order: `begin`, then `read`, `follow`, `enter_gap` and `overwrite` in any order, then either
+/// `certify_read_only` and `end_read_only`, or `announce` before the stamp is taken, `follow_snapshot`, `certify` and
+/// `seal` after, and `publish`; or `withdraw` for each overwrite of an abort.
 pub(crate) trait Certifier: Default + Send + 'static {
-    /// Its words in each version.
+    /// The certifier's words in each version.
     type Stamps: CertifierStamps;
 
-    /// Whether it needs absent versions and leaf sets (phantom protection).
+    /// Whether the certifier needs absent versions and leaf sets (phantom protection).
     const TRACKS: bool;
 
-    /// Whether a transaction without writes is what the scheme promises by its snapshot alone.
+    /// Whether the snapshot alone gives a transaction without writes the isolation that the scheme promises.
     const SNAPSHOT_IS_SERIAL: bool;
 
-    /// A new transaction, which comes after every transaction with a stamp up to `after` that had been acknowledged when it began.
+    /// Begins a transaction, which comes after every transaction with a stamp up to `after` that had been acknowledged
+    /// when it began.
     fn begin(&mut self, after: Stamp);
 
-    /// The transaction read a version, made at `created`.
+    /// Notes that the transaction read a version, made at `created`.
     fn read(
         &mut self,
         running: Running<'_>,
@@ -201,13 +203,14 @@ pub(crate) trait Certifier: Default + Send + 'static {
         place: Place,
     ) -> Result<(), Conflict>;
 
-    /// The transaction comes after a deletion at `stamp` that left no version behind: the key has been removed.
+    /// Notes that the transaction comes after a deletion at `stamp` that left no version behind: the key has been
+    /// removed.
     fn follow(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict>;
 
-    /// The transaction put a key where scans that committed at up to `stamp` had found none.
+    /// Notes that the transaction inserted a key where scans that committed at up to `stamp` had found none.
     fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict>;
 
-    /// The transaction put a version over one made at `created`.
+    /// Notes that the transaction installed a version over one made at `created`.
     fn overwrite(
         &mut self,
         tid: Tid,
@@ -216,55 +219,57 @@ pub(crate) trait Certifier: Default + Send + 'static {
         place: Place,
     ) -> Result<(), Conflict>;
 
-    /// How many reads it keeps.
+    /// Number of reads that the certifier keeps.
     fn tracked_reads(&self) -> usize {
         0
     }
 
-    /// Whether no transaction has overwritten what this one has read; waits for those that are about to commit, and takes one that has
-    /// promised to commit for one that has. Others that have not ended will lose ([`crate::txn::promises`]).
+    /// Whether no transaction has overwritten a version that this one has read; waits for transactions that are about
+    /// to commit, and counts one that has promised to commit as committed. Other transactions that have not ended will
+    /// lose ([`crate::txn::promises`]).
     fn reads_hold(&self, _shared: &Shared, _tids: &TidLease) -> bool {
         true
     }
 
-    /// The same for a version that turns out to have been read.
+    /// Answers the same question for a version that turns out to have been read.
     fn late_holds(&self, _shared: &Shared, _tids: &TidLease, _version: VersionPtr<Self::Stamps>) -> bool {
         true
     }
 
-    /// Shows where the transaction has read: rows, by their keys, and tables, of which it does not know what, without one.
+    /// Calls `show` with the places that the transaction has read: rows, with their keys, and tables in which it does
+    /// not know the rows, without a key.
     fn show_reads(&self, _show: &mut dyn FnMut(Place)) {}
 
-    /// No read is left untracked, however long the transaction is.
+    /// Tracks every read from now on, however long the transaction is.
     fn track_all(&mut self) {}
 
-    /// What it has read holds until it ends.
+    /// Promises that the transaction's reads remain valid until it ends.
     fn promise(&mut self) {}
 
-    /// A transaction that has promised tries again with a higher stamp: what was weighed for the lower one is forgotten, what it has read is
-    /// not.
+    /// Prepares a transaction that has promised to try again with a higher stamp: forgets the results for the lower
+    /// one, but not the reads.
     fn try_again(&mut self) {}
 
-    /// Whether a transaction without writes may commit at `stamp`, just below its snapshot. Not asked where
+    /// Whether a transaction without writes may commit at `stamp`, just below its snapshot. Not called where
     /// [`Self::SNAPSHOT_IS_SERIAL`] answers it.
     fn certify_read_only(&mut self, _shared: &Shared, _stamp: Stamp) -> bool {
         Self::SNAPSHOT_IS_SERIAL
     }
 
-    /// Makes the transaction's reads known, before it takes its stamp.
+    /// Publishes the transaction's reads, before it takes its stamp.
     fn announce(&mut self, tid: Tid, reader_bit: u64);
 
-    /// What the transaction overwrote has been read by the readers of a safe snapshot, which committed at `reader`. Before
-    /// `certify`.
+    /// Notes that versions that the transaction overwrote have been read by the readers of a safe snapshot, which
+    /// committed at `reader`. Called before `certify`.
     fn follow_snapshot(&mut self, _reader: Stamp) {}
 
-    /// A transaction without writes is about to end at `stamp` (or to go on with one of its own): the last look at what others
-    /// pushed.
+    /// Takes the pushes of other transactions into account for the last time, before a transaction without writes ends
+    /// at `stamp`; `false`: it has to go on with a stamp of its own.
     fn end_read_only(&mut self, _tids: &TidLease, _slot: &ReaderSlot, _stamp: Stamp) -> bool {
         true
     }
 
-    /// Decides whether the transaction may commit at `stamp`, as far as that can be said before the end.
+    /// Decides whether the transaction may commit at `stamp`, as far as that can be decided before the end.
     fn certify<'w>(
         &mut self,
         shared: &Shared,
@@ -273,7 +278,7 @@ pub(crate) trait Certifier: Default + Send + 'static {
         writes: impl Iterator<Item = Overwrite<'w, Self::Stamps>>,
     ) -> Result<(), Conflict>;
 
-    /// Takes in a late read, between `certify` and `seal`.
+    /// Adds a late read, between `certify` and `seal`.
     fn read_late(
         &mut self,
         _shared: &Shared,
@@ -290,25 +295,27 @@ pub(crate) trait Certifier: Default + Send + 'static {
         true
     }
 
-    /// Decides for good; gives what it leaves in the TID table for others: its successor stamp (SSN: pi; SSI: s1).
+    /// Makes the final decision; returns the successor stamp that the transaction leaves in the TID table for others
+    /// (SSN: pi; SSI: s1).
     fn seal(&mut self, _tids: &TidLease, stamp: Stamp) -> Result<Stamp, Conflict> {
         Ok(stamp)
     }
 
-    /// Leaves the committed transaction's stamps in what it read.
+    /// Leaves the committed transaction's stamps in the versions it read.
     fn publish_reads(&mut self, slot: &ReaderSlot, stamp: Stamp);
 
-    /// Leaves them in one version it overwrote and the one it put there, before that one's commit stamp is set.
+    /// Leaves the stamps in one version it overwrote and in the version it installed, before that one's commit stamp is
+    /// set.
     fn publish_write(&self, write: Overwrite<'_, Self::Stamps>, stamp: Stamp, successor: Stamp);
 
-    /// Whether the transaction reads a table as a whole: ranges of it need not be remembered.
+    /// Whether the transaction reads a table as a whole: then its ranges need not be stored.
     fn reads_whole(&self, _table: TableId) -> bool {
         false
     }
 
-    /// The transaction is over.
+    /// Ends the transaction.
     fn end(&mut self, _slot: &ReaderSlot) {}
 
-    /// Takes the mark off a version, before the transaction's own version is unlinked.
+    /// Removes the mark from a version, before the transaction's own version is unlinked.
     fn withdraw(&self, tid: Tid, old: VersionPtr<Self::Stamps>);
 }

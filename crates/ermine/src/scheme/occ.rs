@@ -1,13 +1,13 @@
-//! Optimistic concurrency control over versions: what was read must still be the newest at commit.
+//! Optimistic concurrency control over versions: the versions read must still be the newest at commit.
 //!
-//! A transaction reads the snapshot of its beginning. With its stamp c it looks at every version it read once more: none
-//! may have been overwritten by a transaction with a lower stamp. All reads then hold at c, and the order of stamps is a
-//! serial order (read validation as in Larson et al., "High-Performance Concurrency Control Mechanisms for Main-Memory
-//! Databases", VLDB 2012, section 3.2). Ranges and missed keys are validated by the leaf set. A transaction without
-//! writes needs none of that: its snapshot is a place in the order of stamps. That order agrees with real time: what was
-//! acknowledged before a transaction began has a stamp below its snapshot.
+//! A transaction reads the snapshot of its beginning. With its stamp c it checks every version it read once more: none
+//! may have been overwritten by a transaction with a lower stamp. All reads then hold at c, and the order of stamps is
+//! a serial order (read validation as in Larson et al., "High-Performance Concurrency Control Mechanisms for
+//! Main-Memory Databases", VLDB 2012, section 3.2). Ranges and missed keys are validated by the leaf set. A transaction
+//! without writes needs none of that: its snapshot is a place in the order of stamps. That order agrees with real time:
+//! a transaction that was acknowledged before another one began has a stamp below that one's snapshot.
 //!
-//! Waits, for overwriters that are committing, go to lower stamps: no deadlock.
+//! Waits, for overwriters that are committing, are for lower stamps: no deadlock.
 
 use super::{
     Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
@@ -29,7 +29,7 @@ impl Scheme for MvOcc {
     const SNAPSHOT: bool = true;
 }
 
-/// The word in each version: who overwrote it. Marked with the TID before the overwriter takes its stamp, then the stamp.
+/// The word in each version: its overwriter. Marked with the TID before the overwriter takes its stamp, then the stamp.
 pub(crate) struct Overwritten(AtomicOrigin);
 
 impl Default for Overwritten {
@@ -48,7 +48,8 @@ type Handle = VersionPtr<Overwritten>;
 #[derive(Default)]
 pub(crate) struct ReadValidation {
     reads: Reads<Overwritten>,
-    /// Where it read what had been overwritten already, and when that was: then it must not write.
+    /// The place of a version that had been overwritten already when it was read, and the stamp of that: then the
+    /// transaction must not write.
     stale: Option<(Place, Stamp)>,
     writes: bool,
 }

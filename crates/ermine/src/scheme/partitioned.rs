@@ -1,18 +1,20 @@
-//! Partitioned execution (STO 2.2; H-Store, HyPer): serial within a partition, and partitions side by side.
+//! Partitioned execution (STO 2.2; H-Store, HyPer): serial within a partition, and partitions in parallel.
 //!
-//! The application says which partition a key is in ([`crate::TableOptions::partition_by`]). A transaction locks the partition of
-//! the first row that it touches, and nothing else: no record is locked or checked. Who touches a second partition, or a range of
-//! several, locks the whole database: it waits until all others have ended, and nobody begins meanwhile. Tables without partitions
-//! (TPC-C's items) may be read by everybody; who writes them locks the database.
+//! The application determines the partition of a key ([`crate::TableOptions::partition_by`]). A transaction locks the
+//! partition of the first row that it touches, and nothing else: no record is locked or checked. A transaction that
+//! touches a second partition, or a range over several, locks the whole database: it waits until all others have ended,
+//! and none begins meanwhile. Every transaction may read tables without partitions (TPC-C's items); one that writes
+//! them locks the database.
 //!
-//! Who holds a partition shares the lock of the database, so that one who wants all of it has to wait for it. Partitions are
-//! queued for (MCS locks), and before the database: nobody who shares that waits in a queue, so who waits for all to leave it
-//! is not waited for.
+//! A transaction that holds a partition shares the lock of the database, so that one that wants all of it has to wait
+//! for it. Transactions queue for partitions (MCS locks), and before they share the database: no transaction that
+//! shares it waits in a queue, so a transaction that waits for all others to leave it is not waited for.
 //!
 //! Invariants
-//! 1. The database is shared by a number of transactions, or one has it alone; of those who share it one at most wants it alone,
-//!    and others that want that, too, abort.
-//! 2. Who shares the database and needs a partition does not wait for it while somebody wants the database alone.
+//! 1. The database is shared by a number of transactions, or one has it alone; of those that share it one at most wants
+//!    it alone, and others that want that, too, abort.
+//! 2. A transaction that shares the database and needs a partition does not wait for it while another one wants the
+//!    database alone.
 
 use std::time::Duration;
 
@@ -38,28 +40,28 @@ pub(crate) struct Partitioned;
 /// The locks.
 pub(crate) struct Locks {
     database: DatabaseLock,
-    /// By number, modulo how many there are.
+    /// By number, modulo the number of locks.
     partitions: Box<[McsLock]>,
     by_hand: ByHand,
     wait_max: Duration,
 }
 
-/// How many share the database, and whether one wants or has it alone.
+/// Number of transactions that share the database, and whether one wants or has it alone.
 #[repr(align(128))]
 struct DatabaseLock(AtomicU64);
 
 const ALONE: u64 = 1 << 63;
 
-/// What a transaction holds.
+/// The locks that a transaction holds.
 #[derive(Default)]
 enum Holds {
     #[default]
     Nothing,
     /// It shares the database.
     Shares,
-    /// The same, and has a partition.
+    /// It shares the database and has a partition.
     Partition(usize, McsHeld),
-    /// All of it.
+    /// It has the whole database.
     Everything,
 }
 
@@ -67,7 +69,7 @@ enum Holds {
 #[derive(Default)]
 pub(crate) struct Running {
     holds: Holds,
-    /// A partition that it has kept while it got the database.
+    /// A partition that it has kept while it took the database.
     kept: Option<(usize, McsHeld)>,
     nodes: Nodes,
     runs_through: bool,
@@ -95,18 +97,18 @@ impl DatabaseLock {
         word & ALONE == 0 && self.0.compare_exchange(word, word + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Somebody wants it alone, or has it.
+    /// Whether a transaction wants the database alone, or has it.
     fn is_wanted(&self) -> bool {
         self.0.load(Ordering::Relaxed) & ALONE != 0
     }
 
-    /// Says that one wants it alone; `false`: so does another.
+    /// Announces that a transaction wants the database alone; `false`: another one has done so.
     fn want(&self) -> bool {
         self.0.fetch_or(ALONE, Ordering::Acquire) & ALONE == 0
     }
 
     fn is_shared_by(&self, count: u64) -> bool {
-        // Acquire: who has left did what it did before.
+        // Acquire: the actions of transactions that have left have happened.
         self.0.load(Ordering::Acquire) == ALONE | count
     }
 
@@ -128,7 +130,7 @@ impl Running {
     fn share(&mut self, locks: &Locks, partition: Option<usize>, place: Place) -> Result<(), Conflict> {
         let held = match partition {
             None => None,
-            // In the queue: transactions ahead end by themselves, unless an application drives one.
+            // In the queue: transactions ahead end without input from outside, unless an application drives one.
             Some(at) if self.runs_through => {
                 locks.by_hand.give_way(locks.wait_max);
                 match locks.partitions[at].acquire_while(self.nodes.0.take(), patience(locks.wait_max)) {
@@ -166,7 +168,7 @@ impl Running {
         }
     }
 
-    /// Takes a partition while it shares the database.
+    /// Takes a partition while the transaction shares the database.
     fn add_partition(&mut self, locks: &Locks, at: usize, place: Place) -> Result<(), Conflict> {
         let mut held = None;
         let looks = || locks.database.is_wanted() || self.try_partition(locks, at, &mut held);
@@ -187,7 +189,7 @@ impl Running {
                 return Err(patience_ends(Some(place)));
             }
         } else if !database.want() {
-            // The other one waits for this one.
+            // The other transaction waits for this one.
             return Err(crossing(place));
         }
         if !locks.look(|| database.is_shared_by(shares)) {

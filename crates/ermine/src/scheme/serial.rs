@@ -1,7 +1,7 @@
 //! Serial execution: one transaction at a time (STO 2.1).
 //!
-//! Nothing is checked and nothing is locked but the database: what a transaction costs here is what it costs without any
-//! concurrency control, which is what the other schemes are measured against.
+//! Nothing is checked and nothing is locked but the database: a transaction costs here what it costs without any
+//! concurrency control; the other schemes are measured against that.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use crate::{
 /// `serial`.
 pub(crate) struct Serial;
 
-/// The lock of the database, which is queued for.
+/// The lock of the database, for which transactions queue.
 pub(crate) struct Lock {
     lock: McsLock,
     by_hand: ByHand,
     wait_max: Duration,
 }
 
-/// Whether the transaction has it.
+/// Whether the transaction has the lock.
 pub(crate) struct Has {
     held: Option<McsHeld>,
     nodes: QueueNodes,
@@ -53,7 +53,7 @@ impl InPlace for Serial {
 
     fn begin(lock: &Lock, has: &mut Has, runs_through: bool) -> Result<Begun, Conflict> {
         if runs_through {
-            // In the queue: transactions ahead end by themselves, unless an application drives one.
+            // In the queue: transactions ahead end without input from outside, unless an application drives one.
             lock.by_hand.give_way(lock.wait_max);
             has.held = lock.lock.acquire_while(has.nodes.take(), patience(lock.wait_max));
             return if has.held.is_some() { Ok(Begun::Running) } else { Err(patience_ends(None)) };

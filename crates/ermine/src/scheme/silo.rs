@@ -1,10 +1,11 @@
 //! Silo's optimistic concurrency control (SiloR, section 2; Tu et al., SOSP 2013).
 //!
-//! A read notes the record's word. At commit, after all writes are locked and the epoch has been read, every record that was read
-//! must have the word it had, and be locked by nobody else. The moment between is the transaction's place in the serial order:
-//! what it has read was the newest then, and what it writes cannot be looked at before it is there.
+//! A read notes the record's word. At commit, after all writes are locked and the epoch has been read, every record
+//! that was read must have the word it had, and be locked by no other transaction. The moment between is the
+//! transaction's place in the serial order: its reads were the newest then, and its writes cannot be read before they
+//! are stored.
 //!
-//! Nothing is shared that is not in a record: reading writes nothing, and there is no counter of transactions.
+//! Nothing is shared outside of records: reading writes nothing, and there is no counter of transactions.
 
 use super::{
     Conflict, Place,

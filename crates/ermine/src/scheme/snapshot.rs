@@ -1,8 +1,8 @@
 //! The visibility rules without a certifier: read committed and snapshot isolation.
 //!
-//! Read committed (`rc`): each operation reads the newest committed version; dirty reads and dirty writes cannot happen,
-//! everything else can. Snapshot isolation (`si`): all reads see the snapshot of the beginning, and who updates a row
-//! that was committed since aborts; write skew and the read-only anomaly can happen.
+//! Read committed (`rc`): each operation reads the newest committed version; dirty reads and dirty writes cannot
+//! happen, everything else can. Snapshot isolation (`si`): all reads see the snapshot of the beginning, and a
+//! transaction that updates a row that was committed since aborts; write skew and the read-only anomaly can happen.
 
 use super::{Certifier, Conflict, Overwrite, Place, Running, Scheme, Shared};
 use crate::{
@@ -27,7 +27,7 @@ impl Scheme for SnapshotIsolation {
     const SNAPSHOT: bool = true;
 }
 
-/// Lets everything commit that the visibility rule let through.
+/// Lets every transaction commit that the visibility rule let through.
 #[derive(Default)]
 pub(crate) struct Uncertified;
 

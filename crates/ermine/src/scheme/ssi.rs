@@ -1,7 +1,7 @@
 //! Serializable snapshot isolation by stamps (ERMIA 3.6).
 //!
-//! In every cycle under snapshot isolation there are T1 -rw-> T2 -rw-> T3, each two concurrent, of which T3 commits first
-//! (T1 may be T3). So nobody may complete such a structure. A transaction T keeps
+//! In every cycle under snapshot isolation there are T1 -rw-> T2 -rw-> T3, each two concurrent, of which T3 commits
+//! first (T1 may be T3). So no transaction may complete such a structure. A transaction T keeps
 //!
 //! | stamp | paper | meaning |
 //! |---|---|---|
@@ -10,22 +10,23 @@
 //! | `reader` | rstamp | the latest commit among the readers of what T overwrote: T is T2, they are T1 |
 //!
 //! and aborts as T2 when `reader` is not below `overwriter`, as T1 when it has a `pivot`. Of T1 and T2 the one with the
-//! higher stamp finds the other ([`super::tracking`]); it is tried again with a snapshot that sees the one that committed, and
-//! so does not fail for the same conflict again. A transaction without writes stands just below its snapshot; as T1 it is
-//! in danger only if T3 committed before that (Ports and Grittner, "Serializable Snapshot Isolation in PostgreSQL", VLDB
-//! 2012, theorem 3).
+//! higher stamp finds the other ([`super::tracking`]); it is tried again with a snapshot that sees the one that
+//! committed, and so does not fail for the same conflict again. A transaction without writes is placed just below its
+//! snapshot; as T1 it is in danger only if T3 committed before that (Ports and Grittner, "Serializable Snapshot
+//! Isolation in PostgreSQL", VLDB 2012, theorem 3).
 //!
-//! Where this differs from the paper: its readers set their bits as they read, and T2 aborts for the sake of a T1 that is
-//! still running. Here bits are set at commit, and such a T1 aborts when it gets there: nobody aborts for a T1 that never
-//! commits. An overwriter leaves s0 and s1 in the version it overwrote (the paper's s1 and s2 of the version).
+//! Differences from the paper: its readers set their bits as they read, and T2 aborts for the sake of a T1 that is
+//! still running. Here bits are set at commit, and such a T1 aborts when it gets there: no transaction aborts for a T1
+//! that never commits. An overwriter leaves s0 and s1 in the version it overwrote (the paper's s1 and s2 of the
+//! version).
 //!
-//! Real-time order comes with the rule. Like a transaction that another one has read from, a transaction that was acknowledged
-//! before another one began committed below that one's snapshot; the theorem uses nothing else of the edges of a cycle that are
-//! not anti-dependencies. So a cycle with such edges has a dangerous structure in it as well.
+//! Real-time order follows from the rule. Like a transaction that another one has read from, a transaction that was
+//! acknowledged before another one began committed below that one's snapshot; the theorem uses nothing else of the
+//! edges of a cycle that are not anti-dependencies. So a cycle with such edges contains a dangerous structure as well.
 //!
-//! Reads of stale versions are not tracked ([`super::untracked`]). In the paper the overwriter of such a version then only
-//! looks whether it is T2 itself. That leaves out the reader that becomes T2, with the overwriter as T3 that committed first:
-//! so here the overwriter also tells readers that still run its commit stamp, which is their s1.
+//! Reads of stale versions are not tracked ([`super::untracked`]). In the paper the overwriter of such a version then
+//! only checks whether it is T2 itself. That leaves out the reader that becomes T2, with the overwriter as T3 that
+//! committed first: so here the overwriter also pushes its commit stamp to readers that still run, which is their s1.
 
 use super::{
     Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
@@ -54,7 +55,7 @@ impl Scheme for SiSsi {
 pub(crate) struct SsiStamps {
     /// The overwriter's s1, once it has ended; infinity: it has none.
     pivot: AtomicU64,
-    /// The latest snapshot whose reader does not track that it read this (the paper's bstamp).
+    /// The latest snapshot of a reader that read this version without tracking (the paper's bstamp).
     last_begin: AtomicU64,
     track: Track,
 }
@@ -66,7 +67,7 @@ impl Default for SsiStamps {
 }
 
 impl SsiStamps {
-    /// Relaxed, both: between them stand the release and the acquire of `track.successor`.
+    /// Relaxed, both: ordered by the release and the acquire of `track.successor` between them.
     fn pivot(&self) -> Stamp {
         Stamp(self.pivot.load(Ordering::Relaxed))
     }
@@ -95,7 +96,7 @@ impl Tracked for SsiStamps {
     }
 
     fn read_by(&self, begin: Stamp) {
-        // SeqCst: precedes the reader's last look at `successor` (`untracked`, invariant 1).
+        // SeqCst: precedes the reader's last load of `successor` (`untracked`, invariant 1).
         if self.last_begin() < begin {
             self.last_begin.fetch_max(begin.0, Ordering::SeqCst);
         }
@@ -128,7 +129,7 @@ impl Default for Ssi {
 }
 
 impl Ssi {
-    /// May be tested at any time: what is dangerous stays so.
+    /// Tests for a dangerous structure. May be called at any time: a dangerous structure remains one.
     fn test(&self) -> Result<(), Conflict> {
         if Mutant::NoTest.is_on() {
             return Ok(());
@@ -157,7 +158,8 @@ impl Ssi {
         }
     }
 
-    /// As long as it does not write, only the snapshot it stands below decides.
+    /// Tests a transaction with writes. Without writes, only the snapshot below which the transaction is placed
+    /// decides.
     fn test_writer(&self) -> Result<(), Conflict> {
         if self.writes { self.test() } else { Ok(()) }
     }
@@ -167,7 +169,7 @@ impl Ssi {
         self.pivot.lower(Cause::new(pivot, Dependency::OverwrittenBy, place).with(other));
     }
 
-    /// What others have pushed because of reads that are not tracked.
+    /// Takes over a stamp that others have pushed because of reads that are not tracked.
     fn lower_pushed(&mut self, overwriter: Stamp) {
         self.overwriter.lower(Cause::new(overwriter, Dependency::MayBeOverwrittenBy, None));
     }
@@ -282,7 +284,7 @@ impl Certifier for Ssi {
         let reads = std::mem::take(&mut self.reads);
         for (version, place) in reads.iter() {
             match overwriter_below(shared, &version.certifier().track.successor, tid, stamp) {
-                // Who has a higher stamp finds this transaction by itself.
+                // An overwriter with a higher stamp finds this transaction itself.
                 Overwriter::Stamped(at) if at < stamp => {
                     self.overwritten(at, version.certifier().pivot(), place, None);
                 }
@@ -300,7 +302,7 @@ impl Certifier for Ssi {
             let met = |met| {
                 reader.raise(match met {
                     Met::Committed(stamp, other, dependency) => Cause::new(stamp, dependency, place).with(other),
-                    // It may be T1 and will not look for this one's s1 any more: this one must have none.
+                    // The reader may be T1 and will not check this transaction's s1 any more: this one must have none.
                     Met::Told => Cause::new(Stamp(Stamp::INFINITY.0 - 1), Dependency::MayHaveBeenReadBy, place),
                 });
             };

@@ -4,12 +4,14 @@
 //! its predecessors that committed before it, and pi(T), the earliest commit it can reach backwards over read
 //! anti-dependencies. T may commit only if eta(T) < pi(T) (the exclusion window, section 3.1): then no cycle can close.
 //!
-//! In a version, `predecessor` is the paper's pstamp, and an overwriter leaves its pi in `successor` (sstamp); how readers
-//! and overwriters find each other stands in [`super::tracking`], and for stale versions in [`super::untracked`].
+//! In a version, `predecessor` is the paper's pstamp, and an overwriter leaves its pi in `successor` (sstamp);
+//! [`super::tracking`] describes how readers and overwriters find each other, [`super::untracked`] how they do for
+//! stale versions.
 //!
-//! The theorem is about any graph whose forward edges all count in eta. A transaction U that was acknowledged before T began is
-//! such an edge: c(U) is below the offset that T read when it began. So with eta(T) >= begin(T) the serial order is one that
-//! agrees with real time (strict serializability), and with eta(T) at the last commit of T's session one that agrees with the session.
+//! The theorem holds for any graph whose forward edges all count in eta. A transaction U that was acknowledged before T
+//! began is such an edge: c(U) is below the offset that T read when it began. So with eta(T) >= begin(T) the serial
+//! order is one that agrees with real time (strict serializability), and with eta(T) at the last commit of T's session
+//! one that agrees with the session.
 //!
 //! Errata to the paper, found in reading: Algorithm 3 line 28 waits on *committing*, not on in flight; line 39 compares
 //! with the transaction's own stamp; post-commit stores pi(T), not c(T), in the overwritten version; an overwriter also
@@ -112,7 +114,7 @@ impl Ssn {
         Conflict { kind: AbortKind::Exclusion, predecessor: Some(predecessor), successor: Some(successor), untracked }
     }
 
-    /// What others have pushed because of reads that are not tracked.
+    /// Takes over a stamp that others have pushed because of reads that are not tracked.
     fn lower_pushed(&mut self, successor: Stamp) {
         self.successor.lower(Cause::new(successor, Dependency::MayBeOverwrittenBy, None));
     }
@@ -241,7 +243,8 @@ impl Certifier for Ssn {
         }
         self.lower_pushed(self.untracked.successor(tids));
         let mut writes = writes.peekable();
-        // Of a transaction without writes no other takes its pi, and another one without writes that it follows may have its stamp.
+        // No other transaction uses the pi of one without writes, and another one without writes that it follows may
+        // have its stamp.
         if writes.peek().is_some() {
             self.successor.stamp = self.successor.stamp.min(stamp);
         }
@@ -257,7 +260,7 @@ impl Certifier for Ssn {
             let told =
                 overwriting.meet_readers(old.certifier(), table_readers, &mut self.untracked, Stamp::INFINITY, met);
             told.map_err(|TooLate(other)| {
-                // As if the later reader had been counted: it cannot be told that it comes before this one.
+                // As if the later reader had been counted: it can no longer find out that it comes before this one.
                 self.predecessor.raise(Cause::new(stamp, Dependency::MayHaveBeenReadBy, place).with(other));
                 self.conflict()
             })?;

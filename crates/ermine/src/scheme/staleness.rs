@@ -1,10 +1,10 @@
-//! From which age on a version counts as stale: one threshold a table, in bytes of log (SSN 5.3).
+//! The age from which on a version counts as stale: one threshold a table, in bytes of log (SSN 5.3).
 //!
-//! A read of a stale version need not be tracked, which makes it cheap, and makes whoever overwrites the version suspect
-//! readers that never were. The paper leaves the threshold open. Here each table finds its own: an abort that came of an
-//! untracked read doubles it, and a number of reads that had to be tracked because their versions were too young lowers it by an
-//! eighth. So it settles where one lost transaction weighs as much as some 85 000 tracked reads. (Halving it instead left
-//! transactions of 10 000 reads at an abort in two attempts, 2026-11-21.)
+//! A read of a stale version need not be tracked, which makes it cheap, but makes an overwriter of the version suspect
+//! readers that do not exist. The paper leaves the threshold open. Here each table finds its own: an abort caused by an
+//! untracked read doubles it, and a number of reads that had to be tracked because their versions were too young lowers
+//! it by an eighth. So it settles where one lost transaction costs as much as some 85 000 tracked reads. (Halving it
+//! instead left transactions of 10 000 reads at an abort in two attempts, 2026-11-21.)
 
 use crate::{
     ids::Stamp,
@@ -15,9 +15,9 @@ use crate::{
 pub(crate) struct Staleness {
     /// Bytes of log.
     threshold: AtomicU64,
-    /// Given by the user: it stays.
+    /// Set by the user: the threshold does not change.
     fixed: bool,
-    /// The user has given a threshold, of this kind or of rows: then short transactions do not track everything, either.
+    /// The user has set a threshold, of this kind or of rows: then short transactions do not track everything, either.
     given: bool,
 }
 
@@ -29,7 +29,7 @@ impl Staleness {
     const MIN: u64 = 1 << 16;
     const MAX: u64 = 1 << 50;
 
-    /// Of a new table: `fixed` bytes of log, or what turns out well.
+    /// Creates the threshold of a new table: `fixed` bytes of log, or one that adapts.
     pub(crate) fn new(fixed: Option<u64>, escalate_after: Option<u64>) -> Self {
         let given = fixed.is_some() || escalate_after.is_some();
         Self { threshold: AtomicU64::new(fixed.unwrap_or(Self::FIRST)), fixed: fixed.is_some(), given }
@@ -42,25 +42,25 @@ impl Staleness {
         begin.0.saturating_sub(created.0) > self.threshold.load(Ordering::Relaxed)
     }
 
-    /// Whether the user has given a threshold.
+    /// Whether the user has set a threshold.
     #[inline]
     pub(crate) fn is_given(&self) -> bool {
         self.given
     }
 
-    /// An abort came of an untracked read.
+    /// Raises the threshold after an abort caused by an untracked read.
     pub(crate) fn raise(&self) {
         self.change(|threshold| threshold * 2);
     }
 
-    /// [`READS_A_STEP`] reads had to be tracked.
+    /// Lowers the threshold after [`READS_A_STEP`] reads had to be tracked.
     pub(crate) fn lower(&self) {
         self.change(|threshold| threshold - threshold / 8);
     }
 
     fn change(&self, change: impl Fn(u64) -> u64) {
         if !self.fixed {
-            // Relaxed, and not atomic as a whole: a change that gets lost comes again.
+            // Relaxed, and not atomic as a whole: a lost change will be made again.
             let threshold = change(self.threshold.load(Ordering::Relaxed));
             self.threshold.store(threshold.clamp(Self::MIN, Self::MAX), Ordering::Relaxed);
         }

@@ -1,13 +1,14 @@
 //! Strict timestamp ordering (STO 2.3 and 3; Bernstein, Hadzilacos, Goodman 1987, 4.2).
 //!
-//! A transaction gets its timestamp when it begins, and the order of timestamps is the serial order. A record has two: of the
-//! youngest transaction that has read it, and of the last one that wrote it. Who comes too late aborts: a read of what a younger
-//! one has written, a write of what a younger one has read or written. The write timestamp also says, in its highest bit, that its
-//! transaction has not ended (dirty): who is younger waits for it, who is older comes too late. So one comparison of the write
-//! timestamp with one's own admits a read or finds every reason against it, and nobody waits for a younger one: no cycle.
+//! A transaction gets its timestamp when it begins, and the order of timestamps is the serial order. A record has two:
+//! of the youngest transaction that has read it, and of the last one that wrote it. A transaction that comes too late
+//! aborts: at a read of a row that a younger one has written, or a write of a row that a younger one has read or
+//! written. The highest bit of the write timestamp says that its transaction has not ended (dirty): a younger
+//! transaction waits for it, an older one comes too late. So one comparison of the write timestamp with one's own
+//! admits a read or finds every reason against it, and no transaction waits for a younger one: no cycle.
 //!
-//! The paper checks and marks inside the latch of a partition's index. Here no latch is needed, because reader and writer look for
-//! each other:
+//! The paper checks and marks inside the latch of a partition's index. Here no latch is needed, because reader and
+//! writer check for each other:
 //!
 //! ```text
 //!   reader                                        writer
@@ -16,24 +17,26 @@
 //!   3. copy; load it again: as it was?            3. (at commit) put the value in, then take the dirty bit off
 //! ```
 //!
-//! All of these are sequentially consistent: of a reader and an older writer at least one sees the other, and gives way or waits.
+//! All of these are sequentially consistent: of a reader and an older writer at least one sees the other, and gives way
+//! or waits.
 //!
-//! Ranges: the paper's checks miss a key that is inserted after a scan. A leaf's gap stamp is a read timestamp here: who scans, or
-//! finds nothing, raises it and looks whether the leaf is as it was; who inserts checks it like a record's.
+//! Ranges: the paper's checks miss a key that is inserted after a scan. A leaf's gap stamp is a read timestamp here: a
+//! transaction that scans, or finds no row, raises it and validates the leaf; a transaction that inserts checks it like
+//! a record's.
 //!
-//! What differs from the paper: a transaction keeps its writes until it commits (`scheme::in_place`), so the dirty bit says "about
-//! to change" and not "changed", and rolling back takes the bit off with the timestamp that was there. A deleted record has the
-//! timestamp of its deletion like any other write, and the mark in the TID word that there is no row: younger transactions find
-//! nothing, where the paper has them abort.
+//! Differences from the paper: a transaction buffers its writes until it commits (`scheme::in_place`), so the dirty bit
+//! means "about to change" and not "changed", and a rollback removes the bit and restores the timestamp. A deleted
+//! record has the timestamp of its deletion like any other write, and the mark in the TID word that there is no row:
+//! younger transactions find no row, where the paper has them abort.
 //!
-//! Timestamps have 64 bits, or 32 (`sto-32`), which halves what a record keeps. When they are used up, nobody begins until all have
-//! ended; then all records are set back, and counting begins again (STO 3.1.1). The stamps of leaves always have 64 bits, with the
-//! number of the round in front.
+//! Timestamps have 64 bits, or 32 (`sto-32`), which halves the size of a record's timestamps. When they are used up, no
+//! transaction begins until all have ended; then all records are reset, and counting begins again (STO 3.1.1). The
+//! stamps of leaves always have 64 bits, with the number of the round in front.
 //!
 //! Invariants
-//! 1. The dirty bit of a record is on while the transaction whose timestamp is beside it may still write it, and that transaction
-//!    has the record in its inventory, once.
-//! 2. Timestamps of a record do not fall, but for a write timestamp that its own transaction takes back.
+//! 1. The dirty bit of a record is on while the transaction whose timestamp is beside it may still write it, and that
+//!    transaction has the record in its inventory, once.
+//! 2. Timestamps of a record do not fall, except for a write timestamp that its own transaction undoes.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -52,7 +55,7 @@ use crate::{
     sync::{AtomicU32, AtomicU64, Instant, Ordering, Spin, total_order},
 };
 
-/// How wide the timestamps of records are.
+/// The width of the timestamps in records.
 pub(crate) trait Width: Copy + Eq + Send + Sync + 'static {
     /// A timestamp that threads share.
     type Atomic: AtomicTimestamp;
@@ -117,9 +120,9 @@ atomic_timestamp!(AtomicU32, u32);
 
 /// The timestamps of a record.
 pub(crate) struct Timestamps<W: Width> {
-    /// Of the youngest that has read it.
+    /// Of the youngest transaction that has read the record.
     read: W::Atomic,
-    /// Of the last that wrote it, or is about to.
+    /// Of the last transaction that wrote it, or is about to.
     write: W::Atomic,
 }
 
@@ -157,10 +160,10 @@ impl<W: Width> Timestamps<W> {
     }
 }
 
-/// What all transactions share.
+/// The state that all transactions share.
 pub(crate) struct Clock {
     next: Next,
-    /// Of each round.
+    /// The first timestamp of each round.
     first: u64,
     /// How often counting has begun anew.
     round: AtomicU64,
@@ -173,7 +176,7 @@ struct Next(AtomicU64);
 /// One transaction.
 pub(crate) struct Running<W: Width> {
     timestamp: u64,
-    /// As leaves know it.
+    /// The timestamp as leaves store it: with the round in front.
     stamp: Stamp,
     /// The dirty bit inventory: records, and the write timestamps that they had.
     inventory: Vec<(RecordPtr<Timestamps<W>>, u64)>,
@@ -186,7 +189,7 @@ impl<W: Width> Default for Running<W> {
 }
 
 impl<W: Width> Running<W> {
-    /// Waits for an older transaction, or comes too late for a younger one.
+    /// Waits for an older transaction, or fails against a younger one.
     fn give_way(
         &self,
         other: WriteWord<W>,
@@ -236,7 +239,7 @@ impl<W: Width> InPlace for Sto<W> {
         if timestamp > W::MAX {
             return Ok(Begun::Exhausted);
         }
-        // After the timestamp: it is of a round that has begun, and does not end before this transaction.
+        // After the timestamp: it belongs to a round that has begun, and does not end before this transaction.
         let round = clock.round.load(Ordering::SeqCst);
         running.timestamp = timestamp;
         running.stamp = Stamp((round << 31) + timestamp);
@@ -324,8 +327,8 @@ impl<W: Width> InPlace for Sto<W> {
         place: Place,
     ) -> Result<(), Conflict> {
         running.inventory.push((record, 0));
-        // Who looked before the record was there has left nothing in it. Should this transaction give it up, whoever writes it
-        // next finds it in the index and sees no gap.
+        // Earlier scans of the gap have left no timestamp in the record. If this transaction rolls back, the next
+        // writer finds the record in the index and does not check the gap.
         let round = running.stamp.0 - running.timestamp;
         record.control().read.raise(gap.0.saturating_sub(round));
         Self::enter_gap(clock, running, gap, place)
@@ -359,7 +362,7 @@ impl<W: Width> InPlace for Sto<W> {
 
     fn end(_: &Clock, running: &mut Running<W>, committed: bool) {
         for (record, before) in running.inventory.drain(..) {
-            // SeqCst, and so a release: who finds the bit off finds the value in.
+            // SeqCst, and so a release: a thread that finds the bit off finds the value stored.
             record.control().write.store(if committed { running.timestamp } else { before });
         }
     }

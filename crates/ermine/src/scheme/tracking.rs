@@ -1,28 +1,28 @@
-//! How readers and overwriters of a version find each other without a lock: what SSN and SSI have in common.
+//! How readers and overwriters of a version find each other without a lock: the common part of SSN and SSI.
 //!
-//! | word of a version V | meaning | who writes it |
+//! | word of a version V | meaning | writer |
 //! |---|---|---|
 //! | `predecessor` | latest committed reader of V (SSN: pstamp; SSI: rstamp) | readers, after they committed |
-//! | `successor` | the overwriter's TID while it runs, then the stamp it leaves there; infinity before | the overwriter |
+//! | `successor` | the overwriter's TID while it runs, then the stamp it leaves; infinity before | the overwriter |
 //! | `readers` | which reader slots have tracked reads of V | readers, at commit, before they take a stamp |
 //!
 //! Invariants
-//! 1. A reader sets its bits, and is named in its reader slot, before it takes its stamp ([`super::untracked`] tells of reads
-//!    that are in no list). So an overwriter with a higher
-//!    stamp finds it, and waits for its outcome if it is still committing. An overwriter with a lower stamp need not:
-//!    the reader waits for it instead. All waits go to lower stamps: no deadlock.
+//! 1. A reader sets its bits, and is named in its reader slot, before it takes its stamp ([`super::untracked`]
+//!    describes reads that are in no list). So an overwriter with a higher stamp finds it, and waits for its outcome if
+//!    it is still committing. An overwriter with a lower stamp need not: the reader waits for it instead. All waits are
+//!    for lower stamps: no deadlock.
 //! 2. An overwriter marks `successor` with its TID before it takes its stamp, so that a reader with a higher stamp
-//!    finds it. An abort takes the mark off before it unlinks its own version.
-//! 3. A reader leaves its slot, and an overwriter its TID, only after its stamps stand in the versions. So whoever finds
-//!    the TID stale finds the stamps.
-//! 4. A read-only transaction that commits just below its snapshot raises `predecessor` *before* it looks at
-//!    `successor`; an overwriter is marked committing *before* it looks at `predecessor`. Both sequentially consistent:
-//!    at least one sees the other.
-//! 5. A late read (`txn::leaves`) is found after the transaction took its stamp. It sets the bit, and then looks for the
-//!    overwriter: one that has not begun to commit by then will see the bit. One with a lower stamp is treated as for any
-//!    other read. One with a higher stamp may have looked for bits too early: then the transaction aborts.
-//! 6. Bits are never cleared: a hot, rarely written version then costs its readers no shared write. What a bit points
-//!    to may be a transaction that never read the version: it is taken for a reader, which can only abort too much.
+//!    finds it. An abort removes the mark before it unlinks its own version.
+//! 3. A reader leaves its slot, and an overwriter its TID, only after its stamps are stored in the versions. So a
+//!    thread that finds the TID stale finds the stamps.
+//! 4. A read-only transaction that commits just below its snapshot raises `predecessor` *before* it loads `successor`;
+//!    an overwriter is marked committing *before* it loads `predecessor`. Both sequentially consistent: at least one
+//!    sees the other.
+//! 5. A late read (`txn::leaves`) is found after the transaction took its stamp. It sets the bit, and then looks for
+//!    the overwriter: one that has not begun to commit by then will see the bit. One with a lower stamp is treated as
+//!    for any other read. One with a higher stamp may have checked the bits too early: then the transaction aborts.
+//! 6. Bits are never cleared: a hot, rarely written version then costs its readers no shared write. A bit may denote a
+//!    transaction that never read the version: it is taken for a reader, which can only abort too much.
 
 use std::iter;
 
@@ -36,7 +36,7 @@ use crate::{
     txn::table::Inquiry,
 };
 
-/// The words. Those that every read touches stand next to the version's own.
+/// The words. Those that every read touches are next to the version's own.
 #[repr(C)]
 pub(crate) struct Track {
     predecessor: AtomicU64,
@@ -44,12 +44,12 @@ pub(crate) struct Track {
     pub(super) successor: AtomicOrigin,
 }
 
-/// A certifier's words that contain these.
+/// A certifier's words that contain a [`Track`].
 pub(crate) trait Tracked: CertifierStamps {
-    /// These.
+    /// Returns the [`Track`].
     fn track(&self) -> &Track;
 
-    /// A transaction that began at `begin` reads the version without tracking that.
+    /// Notes that a transaction that began at `begin` reads the version without tracking.
     fn read_by(&self, _begin: Stamp) {}
 }
 
@@ -66,7 +66,7 @@ impl Default for Track {
 impl Track {
     /// Raises the predecessor stamp; writes nothing when it is as high already.
     pub(super) fn raise_predecessor(&self, stamp: Stamp) {
-        // SeqCst both: invariant 4. A load that finds the stamp high enough read from a SeqCst raise and stands for it.
+        // SeqCst both: invariant 4. A load that finds the stamp high enough read from a SeqCst raise and counts as one.
         if self.predecessor.load(Ordering::SeqCst) < stamp.0 {
             self.predecessor.fetch_max(stamp.0, Ordering::SeqCst);
         }
@@ -78,14 +78,14 @@ impl Track {
         Stamp(self.predecessor.load(Ordering::SeqCst))
     }
 
-    /// The reader bits. SeqCst: follows the transaction's own stamp; finds the bits of all readers with lower ones
-    /// (invariant 1).
+    /// Returns the reader bits. SeqCst: follows the transaction's own stamp; finds the bits of all readers with lower
+    /// ones (invariant 1).
     pub(super) fn readers(&self) -> u64 {
         self.readers.load(Ordering::SeqCst)
     }
 
-    /// Sees to it that a reader bit is set. SeqCst both: before the reader takes its stamp (invariant 1), or looks at
-    /// `successor` once more (`untracked`); who finds it set stands for who set it.
+    /// Sets a reader bit unless it is set. SeqCst both: before the reader takes its stamp (invariant 1), or loads
+    /// `successor` once more (`untracked`); a load that finds the bit set counts as setting it.
     pub(super) fn add_reader(&self, bit: u64) {
         if self.readers.load(Ordering::SeqCst) & bit == 0 && !Mutant::NoReaderBit.is_on() {
             self.readers.fetch_or(bit, Ordering::SeqCst);
@@ -96,7 +96,7 @@ impl Track {
 /// Reads for which memory is kept for the next transaction.
 const READS_KEPT: usize = 1 << 14;
 
-/// The versions that a transaction has read, which were not overwritten then, or by somebody who had not ended.
+/// The versions that a transaction has read and that were not overwritten then, or by a transaction that had not ended.
 pub(super) struct Reads<H>(Vec<(VersionPtr<H>, Place)>);
 
 impl<H> Default for Reads<H> {
@@ -132,8 +132,8 @@ impl<H: Tracked> Reads<H> {
         self.iter().all(|(version, _)| holds(shared, &version.certifier().track().successor, tid))
     }
 
-    /// Sets the transaction's bit, before it takes its stamp (invariant 1). What it went on to overwrite itself is dropped:
-    /// only an overwriter that commits asks for readers, and that is this transaction.
+    /// Sets the transaction's bit, before it takes its stamp (invariant 1). Versions that the transaction has
+    /// overwritten itself are dropped: only an overwriter that commits looks for readers, and that is this transaction.
     pub(super) fn announce(&mut self, tid: Tid, reader_bit: u64) {
         self.0.retain(|(version, _)| {
             let track = version.certifier().track();
@@ -150,8 +150,9 @@ impl<H: Tracked> Reads<H> {
         self.iter().for_each(|(version, _)| version.certifier().track().raise_predecessor(stamp));
     }
 
-    /// Lets a transaction without writes stand at `stamp`, just below its snapshot, if each overwriter that has committed
-    /// meanwhile passes `harmless`, which gets what it left in the version, or its successor stamp (invariant 4).
+    /// Whether a transaction without writes may end at `stamp`, just below its snapshot: each overwriter that has
+    /// committed meanwhile must pass `stamped`, for the stamp it left in the version, or `committed`, for its successor
+    /// stamp (invariant 4).
     pub(super) fn stand_below(
         &self,
         shared: &Shared,
@@ -162,7 +163,7 @@ impl<H: Tracked> Reads<H> {
         self.iter().all(|(version, _)| stands_below(shared, stamp, version, &stamped, &committed))
     }
 
-    /// Takes in a late read (invariant 5). The error: who overwrote the version may have missed it.
+    /// Adds a late read (invariant 5). The error: the overwriter of the version may have missed the read.
     pub(super) fn push_late(
         &mut self,
         shared: &Shared,
@@ -192,26 +193,26 @@ impl<H: Tracked> Reads<H> {
                 Origin::By(overwriter) => overwriter,
             };
             match shared.tids.inquire(overwriter) {
-                // It will see the bit.
+                // The overwriter will see the bit.
                 Inquiry::InFlight => return Ok(Overwriter::None),
                 Inquiry::Committing(Some(other)) if other > stamp => return too_late(other, Some(overwriter)),
                 Inquiry::Committed { stamp: other, .. } if other > stamp => return too_late(other, Some(overwriter)),
                 Inquiry::Committed { stamp, successor } => {
                     return Ok(Overwriter::Committed { tid: overwriter, stamp, successor });
                 }
-                // Of an aborted one the mark will be taken off.
+                // An aborted overwriter will remove its mark.
                 Inquiry::Committing(_) | Inquiry::Stale | Inquiry::Aborted => spin.wait(),
             }
         }
     }
 }
 
-/// When the version was committed that took the place of another one.
+/// Returns the commit stamp of the version that took the place of another one.
 fn overwritten_at<H: CertifierStamps>(shared: &Shared, head: VersionPtr<H>, version: VersionPtr<H>) -> Stamp {
     let mut spin = Spin::default();
     loop {
         let mut chain = iter::successors(Some(head), |newer| newer.older());
-        // Versions in between may have gone: then this errs on the late side.
+        // Versions in between may have been unlinked: then the result is too late rather than too early.
         let Some(newer) = chain.find(|newer| newer.older() == Some(version)) else { return Stamp::INFINITY };
         match newer.origin().load() {
             Origin::At(stamp) => return stamp,
@@ -223,7 +224,7 @@ fn overwritten_at<H: CertifierStamps>(shared: &Shared, head: VersionPtr<H>, vers
     }
 }
 
-/// Whether a transaction without writes may stand at `stamp`, just below its snapshot, as far as one read is concerned.
+/// Whether a transaction without writes may end at `stamp`, just below its snapshot, as far as one read is concerned.
 pub(super) fn stands_below<H: Tracked>(
     shared: &Shared,
     stamp: Stamp,
@@ -241,7 +242,7 @@ pub(super) fn stands_below<H: Tracked>(
             Origin::By(overwriter) => overwriter,
         };
         match shared.tids.inquire(overwriter) {
-            // It will see the predecessor stamp.
+            // The overwriter will see the predecessor stamp.
             Inquiry::InFlight | Inquiry::Aborted => return true,
             Inquiry::Committed { successor, .. } => return committed(successor),
             Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
@@ -249,17 +250,17 @@ pub(super) fn stands_below<H: Tracked>(
     }
 }
 
-/// Who overwrote a version.
+/// The overwriter of a version.
 pub(super) enum Overwriter {
-    /// Nobody, the transaction itself, or somebody who has no lower stamp.
+    /// None, the transaction itself, or a transaction without a lower stamp.
     None,
-    /// Somebody who left this in the version; infinity: nobody.
+    /// The stamp that an overwriter left in the version; infinity: there is none.
     Stamped(Stamp),
-    /// Somebody who committed with a lower stamp.
+    /// A transaction that committed with a lower stamp.
     Committed { tid: Tid, stamp: Stamp, successor: Stamp },
 }
 
-/// Who overwrote a version and committed below `stamp`. Waits for one that is about to.
+/// Returns the overwriter of a version that committed below `stamp`. Waits for one that is about to.
 pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid: Tid, stamp: Stamp) -> Overwriter {
     let mut spin = Spin::default();
     loop {
@@ -269,7 +270,7 @@ pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid:
             Origin::By(overwriter) => overwriter,
         };
         match shared.tids.inquire(overwriter) {
-            // It has no stamp yet, so it will get a higher one.
+            // The overwriter has no stamp yet, so it will get a higher one.
             Inquiry::InFlight | Inquiry::Aborted => return Overwriter::None,
             Inquiry::Committing(Some(other)) if other > stamp => return Overwriter::None,
             Inquiry::Committed { stamp: other, .. } if other > stamp => return Overwriter::None,
@@ -281,8 +282,9 @@ pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid:
     }
 }
 
-/// Whether a version has not been overwritten, or only by the transaction itself, or by one that will not commit before a transaction that is
-/// among the promises and has read the version (`txn::promises`, invariants 1 and 3). Waits for one that is about to commit.
+/// Whether a version has not been overwritten, or only by the transaction itself, or by one that will not commit before
+/// a transaction that is among the promises and has read the version (`txn::promises`, invariants 1 and 3). Waits for
+/// one that is about to commit.
 pub(super) fn holds(shared: &Shared, overwritten: &AtomicOrigin, tid: Option<Tid>) -> bool {
     let mut spin = Spin::default();
     loop {
@@ -301,11 +303,11 @@ pub(super) fn holds(shared: &Shared, overwritten: &AtomicOrigin, tid: Option<Tid
     }
 }
 
-/// The edge of the dependency graph to which a transaction owes a stamp.
+/// The edge of the dependency graph that determines a stamp of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) stamp: Stamp,
-    /// How it came about; `None`: it did not.
+    /// The kind of the edge; `None`: there is no edge.
     pub(crate) dependency: Option<Dependency>,
     pub(crate) place: Option<Place>,
     /// The other transaction, where it is known.
@@ -313,7 +315,7 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
-    /// Where a watermark stands before there is any edge.
+    /// The initial value of a watermark, without an edge.
     pub(super) fn none(stamp: Stamp) -> Self {
         Self { stamp, dependency: None, place: None, other: None }
     }
@@ -326,7 +328,7 @@ impl Cause {
         Self { other: other.into(), ..self }
     }
 
-    /// A predecessor, if it is the latest so far.
+    /// Takes over a predecessor, if it is the latest so far.
     #[inline]
     pub(super) fn raise(&mut self, cause: Self) {
         if cause.stamp > self.stamp {
@@ -334,7 +336,7 @@ impl Cause {
         }
     }
 
-    /// A successor, if it is the earliest so far.
+    /// Takes over a successor, if it is the earliest so far.
     #[inline]
     pub(super) fn lower(&mut self, cause: Self) {
         if cause.stamp < self.stamp {

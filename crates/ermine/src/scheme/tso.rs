@@ -1,30 +1,32 @@
 //! Timestamp ordering with a safe timestamp (HTM paper, section IV).
 //!
-//! A transaction gets its timestamp when it begins, and with it the *safe* one: everybody up to there has ended. What was read and
-//! written by those is no concern any more, so nearly every check is one comparison with the safe timestamp, and nobody ever
-//! waits: who meets the timestamp of somebody who may still run, or who is younger, aborts. Two things make up for the caution of
-//! that rule. A timestamp between the safe one and one's own is looked up: if its transaction has ended, the conflict is none
-//! (IV.C). And who has aborted is started again when its opponent has ended ([`crate::run`]), and after some attempts alone.
+//! A transaction gets its timestamp when it begins, and with it the *safe* one: all transactions up to it have ended.
+//! Their reads and writes are no concern any more, so nearly every check is one comparison with the safe timestamp, and
+//! no transaction ever waits: one that meets the timestamp of a transaction that may still run, or is younger, aborts.
+//! Two things make up for the caution of that rule. A timestamp between the safe one and one's own is looked up: if its
+//! transaction has ended, there is no conflict (IV.C). And an aborted transaction is started again when its opponent
+//! has ended ([`crate::run`]), and after some attempts alone.
 //!
-//! Every look at a record's timestamps runs under a latch that hardware transactions elide ([`crate::sync::elided`]); where the
-//! processor has none, as on the machines this was measured on, the latch is taken. Latches are many, and a record's is
-//! found by its address: without elision one a table, as in the paper, would serialize the table.
+//! Every check of a record's timestamps runs under a latch that hardware transactions elide ([`crate::sync::elided`]);
+//! where the processor has none, as on the machines this was measured on, the latch is taken. Latches are many, and a
+//! record's is found by its address: without elision one latch per table, as in the paper, would serialize the table.
 //!
-//! With `tso-validate` records keep no read timestamps (the paper plans that at the end of IV.C): a transaction keeps the write
-//! timestamps of what it has read and compares them at commit, when all that it writes carries its own. Then readers write nothing,
-//! and ranges are looked at again at commit, as under `silo`.
+//! With `tso-validate` records keep no read timestamps (the paper plans that at the end of IV.C): a transaction keeps
+//! the write timestamps of the records it has read and compares them at commit, when all records that it writes carry
+//! its own timestamp. Then readers write nothing, and leaves are validated at commit, as under `silo`.
 //!
-//! What differs from the paper: a writer is not stopped by readers that come before it and may still run, which costs one comparison and
-//! saves aborts; writes are kept until commit (`scheme::in_place`), so that a record's write timestamp is set when
-//! its transaction is about to write it; and phantoms, which the paper leaves to the safe timestamp alone, are found through the
-//! leaves' gap stamps, which are read timestamps here.
+//! Differences from the paper: a writer is not stopped by readers that come before it and may still run, which costs
+//! one comparison and saves aborts; writes are buffered until commit (`scheme::in_place`), so that a record's write
+//! timestamp is set when its transaction is about to write it; and phantoms, which the paper leaves to the safe
+//! timestamp alone, are detected through the leaves' gap stamps, which are read timestamps here.
 //!
 //! Invariants
-//! 1. A transaction says in its seat that it runs from before it takes its timestamp until everything that it changed in records is
-//!    final. So whoever finds no seat with a timestamp finds its values in, or its marks taken back.
+//! 1. A transaction announces in its seat that it runs, from before it takes its timestamp until everything that it
+//!    changed in records is final. So a thread that finds no seat with a timestamp finds its transaction's values
+//!    stored, or its marks removed.
 //! 2. A record's write timestamp is that of a running transaction only while that one may still write it.
-//! 3. With read timestamps, whoever copies a value has raised the read timestamp before, and finds the write timestamp as it was
-//!    afterwards; under `tso-validate` it finds it so at commit.
+//! 3. With read timestamps, a transaction that copies a value has raised the read timestamp before, and finds the write
+//!    timestamp unchanged afterwards; under `tso-validate` it finds it unchanged at commit.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -47,7 +49,7 @@ use crate::{
     },
 };
 
-/// How a transaction makes sure that what it has read stays the newest until it commits.
+/// How a transaction ensures that the values it has read remain the newest until it commits.
 pub(crate) trait Reads: Send + Sync + 'static {
     const STAMPED: bool;
 }
@@ -67,15 +69,15 @@ impl Reads for Validated {
 /// The timestamps of a record.
 #[derive(Default)]
 pub(crate) struct Timestamps {
-    /// Of the youngest that has read it.
+    /// Of the youngest transaction that has read the record.
     read: AtomicU64,
-    /// Of the last that wrote it, or is about to.
+    /// Of the last transaction that wrote it, or is about to.
     write: AtomicU64,
 }
 
 impl Control for Timestamps {}
 
-/// Whether a worker's transaction runs, and at which timestamp at the least.
+/// Whether a worker's transaction runs, and a lower bound of its timestamp.
 #[derive(Clone)]
 pub(crate) struct Seat(Arc<Padded>);
 
@@ -84,7 +86,7 @@ struct Padded(AtomicU64);
 
 const IDLE: u64 = u64::MAX;
 
-/// What all transactions share.
+/// The state that all transactions share.
 pub(crate) struct Shared {
     next: Next,
     seats: AppendList<Seat>,
@@ -96,10 +98,11 @@ pub(crate) struct Shared {
 struct Next(AtomicU64);
 
 impl Shared {
-    /// How often a hardware transaction is begun again before the latch is taken: the paper's figure 15 finds little left to gain
-    /// after a few.
+    /// How often a hardware transaction is retried before the latch is taken: the paper's figure 15 finds little left
+    /// to gain after a few.
     const RETRIES_MAX: u32 = 7;
-    /// Under loom as many as keep neighbours apart, wherever they are: what shares a latch must not change from run to run.
+    /// Under loom enough to keep neighbours apart at any address: which records share a latch must not change from run
+    /// to run.
     const LATCHES: usize = if cfg!(shuttle) {
         4
     } else if cfg!(loom) {
@@ -113,11 +116,13 @@ impl Shared {
         &self.latches[hash as usize % self.latches.len()]
     }
 
-    /// The highest timestamp that nobody at or below runs with, seen by who began at `own`.
+    /// Returns the highest timestamp such that no running transaction has it or a lower one, as seen by the transaction
+    /// that began at `own`.
     fn safe_below(&self, own: u64) -> u64 {
         let mut first = own;
         self.seats.visit(|seat| {
-            // SeqCst: after the caller has taken its timestamp; who is missed takes a higher one (invariant 1).
+            // SeqCst: after the caller has taken its timestamp; a transaction that is missed takes a higher one
+            // (invariant 1).
             first = first.min(seat.0.0.load(Ordering::SeqCst));
             true
         });
@@ -127,7 +132,7 @@ impl Shared {
     fn runs(&self, timestamp: u64) -> bool {
         let mut runs = false;
         self.seats.visit(|seat| {
-            // SeqCst, and so an acquire: what the transaction did before it ended has happened.
+            // SeqCst, and so an acquire: everything that the transaction did before it ended has happened.
             runs = seat.0.0.load(Ordering::SeqCst) == timestamp;
             !runs
         });
@@ -141,15 +146,15 @@ pub(crate) struct Running {
     seat: Option<Seat>,
     timestamp: u64,
     safe: u64,
-    /// Records whose write timestamp is its own, and what it was before: what rolling back puts back.
+    /// Records whose write timestamp is the transaction's own, and the timestamp before, which a rollback restores.
     marked: Vec<(RecordPtr<Timestamps>, u64)>,
-    /// What it has read, and the write timestamps then, where they are compared at commit.
+    /// Records that the transaction has read, and the write timestamps then, if they are compared at commit.
     read: Vec<(RecordPtr<Timestamps>, u64, Place)>,
     counts: ElisionCounts,
 }
 
 impl Running {
-    /// Whether what carries this timestamp is no concern: its own, or of one who has ended and comes before.
+    /// Whether a timestamp is no conflict: the transaction's own, or that of an ended transaction that comes before.
     #[inline]
     fn admits(&self, shared: &Shared, timestamp: u64) -> bool {
         timestamp <= self.safe || timestamp == self.timestamp || timestamp < self.timestamp && !shared.runs(timestamp)
@@ -190,7 +195,7 @@ impl<R: Reads> InPlace for Tso<R> {
             shared.seats.push_with(|_| seat.clone());
             seat
         });
-        // SeqCst, all of them: who takes a higher timestamp sees that somebody is about to run from here on.
+        // SeqCst, all of them: a transaction that takes a higher timestamp sees that one is about to run from here on.
         seat.0.0.store(shared.next.0.load(Ordering::SeqCst), Ordering::SeqCst);
         running.timestamp = shared.next.0.fetch_add(1, Ordering::SeqCst);
         seat.0.0.store(running.timestamp, Ordering::SeqCst);
@@ -246,7 +251,7 @@ impl<R: Reads> InPlace for Tso<R> {
         let mut counts = std::mem::take(&mut running.counts);
         let mark = || {
             let (write, read) = (control.write.load(Ordering::SeqCst), control.read.load(Ordering::SeqCst));
-            // Readers that come before are not in the way.
+            // Readers that come before do not conflict.
             let against = Some(write).filter(|&write| !running.admits(shared, write));
             let against = against.or(Some(read).filter(|&read| read > own));
             if against.is_none() {
@@ -277,7 +282,8 @@ impl<R: Reads> InPlace for Tso<R> {
         place: Place,
     ) -> Result<(), Conflict> {
         running.marked.push((record, 0));
-        // As under `sto`: who looked before the record was there has left nothing in it, and it may stay when this one aborts.
+        // As under `sto`: earlier scans of the gap have left nothing in the record, and it may stay when this
+        // transaction aborts.
         let read = &record.control().read;
         let raise = || {
             if read.load(Ordering::SeqCst) < gap.0 {
@@ -316,7 +322,8 @@ impl<R: Reads> InPlace for Tso<R> {
 
     fn last_looks(_: &Shared, record: RecordPtr<Timestamps>) -> (Stamp, Stamp) {
         let control = record.control();
-        // SeqCst: after the record has been locked; who has found it not locked has raised the read timestamp before.
+        // SeqCst: after the record has been locked; a reader that has found it not locked has raised the read timestamp
+        // before.
         total_order();
         (Stamp(control.read.load(Ordering::SeqCst)), Stamp(control.write.load(Ordering::SeqCst)))
     }
@@ -332,7 +339,7 @@ impl<R: Reads> InPlace for Tso<R> {
     fn end(_: &Shared, running: &mut Running, committed: bool) {
         for (record, before) in running.marked.drain(..) {
             if !committed {
-                // Nobody else changes it while it is this transaction's.
+                // No other thread changes it while it is this transaction's.
                 record.control().write.store(before, Ordering::SeqCst);
             }
         }

@@ -1,29 +1,31 @@
-//! Strict two-phase locking: a shared lock for every record that is read, an exclusive one for every record that is written, all
-//! held until the transaction ends (Bernstein, Hadzilacos, Goodman 1987, chapter 3).
+//! Strict two-phase locking: a shared lock for every record that is read, an exclusive one for every record that is
+//! written, all held until the transaction ends (Bernstein, Hadzilacos, Goodman 1987, chapter 3).
 //!
-//! Each record has a queue of requests, in the order in which they came: those that hold the lock in front, those that wait behind.
-//! The queue is linked through requests that the transactions own and is changed under a latch of the record's own; who waits
-//! spins on its own request. What happens when a lock is not free is the policy:
+//! Each record has a queue of requests, in the order of their arrival: the holders of the lock in front, the waiting
+//! requests behind. The queue is linked through requests that the transactions own and is changed under the record's
+//! own latch; a waiting transaction spins on its own request. The policy decides what happens when a lock is not free:
 //!
-//! | scheme | who asks for a lock that others hold or wait for |
-//! |---|---|
-//! | `2pl-nowait` | aborts |
-//! | `2pl-waitdie` | waits if it is older than all of them, and than those in front of them, and aborts otherwise (Rosenkrantz, Stearns, Lewis 1978) |
-//! | `2pl-wdl` | waits if nobody waits for it and none of them waits; who holds the lock and waits itself is told to abort (wait-depth limiting with running priority: Franaszek, Robinson, Thomasian 1992) |
+//! - `2pl-nowait`: the transaction aborts.
+//! - `2pl-waitdie`: it waits if it is older than all transactions with a conflicting request in front, and than those
+//!   in front of them, and aborts otherwise (Rosenkrantz, Stearns, Lewis 1978).
+//! - `2pl-wdl`: it waits if no transaction waits for it, and aborts otherwise; those in its way that wait themselves
+//!   are made to abort (wait-depth limiting with running priority: Franaszek, Robinson, Thomasian 1992).
 //!
-//! So none can deadlock: without waiting there is none; under wait-die only older ones wait for younger ones; under wait-depth
-//! limiting nobody waits who is waited for. What is left, threads that do not run and applications that leave a transaction
-//! open, ends with the longest wait that the options allow.
+//! So none can deadlock: without waiting there is no deadlock; under wait-die only older transactions wait for younger
+//! ones; under wait-depth limiting no transaction waits that another one waits for. Other long waits, for threads that
+//! do not run and applications that leave a transaction open, end after the longest wait that the options allow.
 //!
-//! Ranges: a scan locks the records that it meets. Keys that come between them are found by looking at the leaves again before
-//! the commit, while all locks are held; who put one there holds the lock of its record, or has committed.
+//! Ranges: a scan locks the records that it meets. Keys that are inserted between them are found by validating the
+//! leaves before the commit, while all locks are held; a transaction that inserted one holds the lock of its record, or
+//! has committed.
 //!
 //! Invariants
-//! 1. A request is in the queue of one record, from before it counts until it has been taken out under the latch. It is not used
-//!    again before.
+//! 1. A request is in the queue of one record, from before it counts until it has been removed under the latch. It is
+//!    not reused before.
 //! 2. Held locks of a record are one exclusive one or any number of shared ones.
-//! 3. Under wait-depth limiting, who is about to wait says so (`waits`, and `waited_for` of those in front) before it looks whether
-//!    the others do: of two who would wait for each other, or in a row, at least one sees it.
+//! 3. Under wait-depth limiting, a transaction that is about to wait publishes that (`waits`, and `waited_for` of those
+//!    in front) before it checks whether the others wait: of two that would wait for each other, or in a row, at least
+//!    one sees the other.
 
 use std::{marker::PhantomData, ptr::NonNull, sync::Arc, time::Duration};
 
@@ -42,12 +44,12 @@ use crate::{
     sync::{AtomicPtr, AtomicU32, AtomicU64, Instant, Ordering, Spin, fence},
 };
 
-/// What is done about a lock that is not free.
+/// The treatment of a lock that is not free.
 pub(crate) trait Policy: Send + Sync + 'static {
     const WAITS: Waits;
 }
 
-/// Who waits.
+/// The transactions that may wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waits {
     Nobody,
@@ -81,16 +83,16 @@ enum Mode {
     Exclusive,
 }
 
-/// A transaction, as far as others have to know it who wait for it.
+/// The part of a transaction that is shared with transactions that wait for it.
 #[repr(align(128))]
 struct Owner {
-    /// Its age: lower is older.
+    /// The transaction's age: lower is older.
     age: AtomicU64,
     /// 1 while it waits.
     waits: AtomicU32,
-    /// How many requests wait for it, or are about to.
+    /// Number of requests that wait for the transaction, or are about to.
     waited_for: AtomicU32,
-    /// 1: it has to give up what it waits for.
+    /// 1: the transaction has to give up the request it waits with.
     ousted: AtomicU32,
 }
 
@@ -100,7 +102,7 @@ struct Request {
     record: Option<RecordPtr<Locks>>,
     /// Changed by the owner, under the latch.
     exclusive: AtomicU32,
-    /// 1: held. Set under the latch, by whoever lets the request through.
+    /// 1: held. Set under the latch, by the thread that grants the request.
     held: AtomicU32,
     /// The request behind it.
     next: AtomicPtr<Request>,
@@ -109,7 +111,7 @@ struct Request {
 /// The queue of a record.
 #[derive(Default)]
 pub(crate) struct Locks {
-    /// 1: somebody changes the queue.
+    /// 1: a thread is changing the queue.
     latch: AtomicU32,
     first: AtomicPtr<Request>,
 }
@@ -138,7 +140,7 @@ impl Drop for Queue<'_> {
 }
 
 impl Queue<'_> {
-    /// The requests in it, in order.
+    /// The requests in the queue, in order.
     fn requests(&self) -> impl Iterator<Item = &Request> {
         // Relaxed: ordered by the latch.
         let mut next = self.0.first.load(Ordering::Relaxed);
@@ -150,7 +152,7 @@ impl Queue<'_> {
         })
     }
 
-    /// The link that leads to `request`, or the last one.
+    /// Returns the link that leads to `request`, or the last one.
     fn link_to(&self, request: *const Request) -> &AtomicPtr<Request> {
         let mut link = &self.0.first;
         loop {
@@ -163,32 +165,32 @@ impl Queue<'_> {
         }
     }
 
-    /// Puts a request at the end.
+    /// Appends a request.
     fn push(&self, request: &Request) {
         request.next.store(std::ptr::null_mut(), Ordering::Relaxed);
         self.link_to(std::ptr::null()).store(std::ptr::from_ref(request).cast_mut(), Ordering::Relaxed);
     }
 
-    /// Takes a request out, and lets through who waited for it.
+    /// Removes a request, and grants those that waited for it.
     fn remove(&self, request: &Request) {
         let link = self.link_to(request);
         link.store(request.next.load(Ordering::Relaxed), Ordering::Relaxed);
         self.let_through();
     }
 
-    /// Lets through all that nobody in front stands in the way of.
+    /// Grants all requests that no other request blocks.
     fn let_through(&self) {
         for waiting in self.requests().filter(|request| !request.is_held() || request.is_upgrading()) {
             if self.in_the_way(waiting).next().is_some() {
                 break;
             }
-            // Release: pairs with the loads of who waits.
+            // Release: pairs with the loads of the waiting thread.
             waiting.held.store(if waiting.is_exclusive() { HELD_EXCLUSIVE } else { HELD }, Ordering::Release);
         }
     }
 
-    /// Requests that stand in the way of one: all in front of it that do not go together with it; of one that already holds the
-    /// lock and wants it for itself, all that hold it, too.
+    /// Returns the requests that block a request: all in front of it that are not compatible with it; for an upgrade of
+    /// a held lock, all other holders.
     fn in_the_way<'q>(&'q self, request: &'q Request) -> impl Iterator<Item = &'q Request> {
         let upgrades = request.held.load(Ordering::Relaxed) == HELD;
         let mut in_front = true;
@@ -204,8 +206,8 @@ impl Queue<'_> {
         })
     }
 
-    /// Whether all that a request may have to wait for are younger: those in its way, and those in front of them, too, which may
-    /// hold the lock with others now and want it for themselves later.
+    /// Whether all requests for which a request may have to wait are younger: those that block it, and those in front
+    /// of them, too, which may share the lock now and upgrade it later.
     fn is_oldest(&self, request: &Request) -> bool {
         let is_younger = |other: &Request| request.age() < other.age();
         if request.is_upgrading() {
@@ -230,7 +232,7 @@ impl Request {
     }
 
     fn is_held(&self) -> bool {
-        // Acquire: pairs with `let_through`; what the last holder did has happened.
+        // Acquire: pairs with `let_through`; the last holder's actions have happened.
         self.held.load(Ordering::Acquire) != WAITING
     }
 
@@ -243,19 +245,19 @@ impl Request {
         self.owner.age.load(Ordering::Relaxed)
     }
 
-    /// It holds the lock with others and waits to have it alone.
+    /// Whether it shares the lock and waits to hold it exclusively.
     fn is_upgrading(&self) -> bool {
         self.is_exclusive() && self.held.load(Ordering::Relaxed) == HELD
     }
 
-    /// Whether it has what it asks for.
+    /// Whether the request has been granted in its mode.
     fn is_served(&self) -> bool {
         let held = self.held.load(Ordering::Acquire);
         held == HELD_EXCLUSIVE || held == HELD && !self.is_exclusive()
     }
 }
 
-/// What all transactions share: who is older, and for how long anybody waits.
+/// The state that all transactions share: the source of ages, and the longest wait.
 pub(crate) struct Shared {
     ages: Ages,
     wait_max: Duration,
@@ -267,7 +269,7 @@ struct Ages(AtomicU64);
 /// One transaction's locks.
 pub(crate) struct Held {
     owner: Arc<Owner>,
-    /// In use up to `used`; boxed, so that they stay where they are.
+    /// In use up to `used`; boxed, so that they do not move.
     #[expect(clippy::vec_box, reason = "queues point at them while the vector grows")]
     requests: Vec<Box<Request>>,
     used: usize,
@@ -289,7 +291,7 @@ impl Held {
     /// Requests for which memory is kept.
     const KEPT: usize = 1 << 14;
 
-    /// A request that is in no queue.
+    /// Returns a request that is in no queue.
     fn take(&mut self, record: RecordPtr<Locks>, mode: Mode) -> &Request {
         if self.used == self.requests.len() {
             self.requests.push(Box::new(Request {
@@ -333,16 +335,16 @@ impl Held {
             request.held.store(if mode == Mode::Exclusive { HELD_EXCLUSIVE } else { HELD }, Ordering::Relaxed);
             return Ok(());
         }
-        // SAFETY: requests are boxed and neither moved nor freed before the transaction has ended and taken them out of their
-        // queues; the borrow of `self` ends here only so that `self.owner` can be used beside it.
+        // SAFETY: requests are boxed and neither moved nor freed before the transaction has ended and removed them from
+        // their queues; the borrow of `self` ends here only so that `self.owner` can be used beside it.
         let request: &Request = unsafe { &*std::ptr::from_ref(request) };
         match W::WAITS {
             Waits::Nobody => Err(AbortKind::Lock),
             Waits::Older => {
                 let is_oldest = queue.is_oldest(request);
                 if !is_oldest && request.is_upgrading() {
-                    // Refused, it keeps the lock as it has it. Marked for more, it would let a younger one wait for it alone that
-                    // then waits for older ones, which hold the lock behind it and want it for themselves.
+                    // A refused upgrade keeps its lock as it is. If the request stayed marked as exclusive, a younger
+                    // one could wait for it alone, and then for older ones, which hold the lock behind it and upgrade.
                     request.exclusive.store(0, Ordering::Relaxed);
                 }
                 drop(queue);
@@ -360,7 +362,7 @@ impl Held {
         })
     }
 
-    /// Waits, if that makes no row of waiting ones.
+    /// Waits, unless that makes a chain of waiting transactions.
     fn wait_unwaited(&self, request: &Request, others: &[Arc<Owner>], wait_max: Duration) -> Result<(), AbortKind> {
         let owner = &self.owner;
         owner.waits.store(1, Ordering::SeqCst);
@@ -371,7 +373,7 @@ impl Held {
         let waited = if owner.waited_for.load(Ordering::SeqCst) > 0 {
             Err(AbortKind::Lock)
         } else {
-            // Who runs goes before who waits.
+            // Running transactions take precedence over waiting ones.
             let waiting = others.iter().filter(|other| other.waits.load(Ordering::SeqCst) != 0);
             waiting.for_each(|other| other.ousted.store(1, Ordering::SeqCst));
             wait(request, wait_max, || owner.ousted.load(Ordering::SeqCst) != 0)
@@ -389,13 +391,13 @@ impl Held {
             record.control().latch().remove(request);
         }
         self.used = 0;
-        // What a very large transaction needed is given back.
+        // Frees the memory that a very large transaction needed.
         self.requests.truncate(Self::KEPT);
         self.owner.ousted.store(0, Ordering::SeqCst);
     }
 }
 
-/// Waits until a request is served, or it has to give up.
+/// Waits until a request is granted, or `gives_up` or the time limit ends the wait.
 fn wait(request: &Request, wait_max: Duration, gives_up: impl Fn() -> bool) -> Result<(), AbortKind> {
     let (mut spin, since) = (Spin::default(), Instant::now());
     while !request.is_served() {

@@ -1,32 +1,36 @@
 //! Reads of stale versions that are not tracked (SSN 5.3; for SSI, ERMIA 3.6, "read optimization").
 //!
-//! A long transaction reads much that hardly ever changes. Keeping each such read in a list, looking at it again at commit
-//! and leaving a stamp in it costs cache misses and shared writes for nothing. So such a read only sees to it that the
-//! reader's bit is set, once and for all, and everything else is the overwriter's work, should there ever be one:
+//! A long transaction reads many rows that hardly ever change. Keeping each such read in a list, checking it again at
+//! commit and leaving a stamp in the version costs cache misses and shared writes for nothing. So such a read only
+//! makes sure that the reader's bit is set, which stays, and everything else is the overwriter's work, should there
+//! ever be one:
 //!
-//! | the reader behind the bit | what the overwriter does |
-//! |---|---|
-//! | committed with a lower stamp | counts it as a predecessor |
-//! | is committing with a lower stamp | waits for its outcome |
-//! | runs, or has a higher stamp, and has untracked reads | *pushes* its own successor stamp (SSN: pi, SSI: s1) into the reader's context |
-//! | the same, but has fixed its stamps already | aborts: there is nobody left who could see the edge |
-//! | has ended: its slot is free or another's | takes the slot's `last_untracked` for it: above its own stamp it aborts, otherwise it counts it |
+//! - The reader behind the bit committed with a lower stamp: the overwriter counts it as a predecessor.
+//! - It is committing with a lower stamp: the overwriter waits for its outcome.
+//! - It runs, or has a higher stamp, and has untracked reads: the overwriter *pushes* its own successor stamp (SSN: pi,
+//!   SSI: s1) into the reader's context.
+//! - The same, but the reader has fixed its stamps already: the overwriter aborts, since no transaction is left that
+//!   could see the edge.
+//! - It has ended, and its slot is free or another's: the overwriter uses the slot's `last_untracked` in its place; if
+//!   that is above its own stamp, it aborts, otherwise it counts it.
 //!
 //! A bit may belong to transactions that never read the version: then this aborts too much, never too little.
 //!
 //! Invariants
-//! 1. A reader says in its slot that it has untracked reads, *then* sees to its bit, *then* looks at `successor`; an
-//!    overwriter marks `successor`, *then* reads bits and slots. All sequentially consistent. The read stays untracked only if
-//!    `successor` was infinite: then the overwriter finds bit and slot. A mark locks untracked reads out.
-//! 2. A reader takes what was pushed into account when it *locks* the word, right before its last test; later pushes fail.
-//!    Nothing waits between the lock and the outcome.
-//! 3. What an overwriter pushes must be final. Others may lower it while it pushes, if it has untracked reads itself: if
-//!    after its own lock it is below what it pushed, it aborts. (The paper pushes the commit stamp and has no such rule. Both
-//!    let cycles through: about 1 random history in 50 000.)
-//! 4. After a push the overwriter looks at the slot again: if the reader is still there, the push went to the right
+//! 1. A reader announces in its slot that it has untracked reads, *then* sets its bit if necessary, *then* loads
+//!    `successor`; an overwriter marks `successor`, *then* reads bits and slots. All sequentially consistent. The read
+//!    stays untracked only if `successor` was infinite: then the overwriter finds bit and slot. A mark locks untracked
+//!    reads out.
+//! 2. A reader takes pushed stamps into account when it *locks* the word, right before its last test; later pushes
+//!    fail. Nothing waits between the lock and the outcome.
+//! 3. A stamp that an overwriter pushes must be final. Others may lower the overwriter's successor stamp while it
+//!    pushes, if it has untracked reads itself: if the stamp is below the pushed one after its own lock, it aborts.
+//!    (The paper pushes the commit stamp and has no such rule. Both let cycles through: about 1 random history in
+//!    50 000.)
+//! 4. After a push the overwriter reads the slot again: if the reader is still in it, the push went to the right
 //!    context. A push that meets a later owner of the context makes that one abort too much at worst.
-//! 5. `last_untracked` is raised before the slot is given up. One's own slot is no exception: an earlier transaction in
-//!    it may have read the version.
+//! 5. `last_untracked` is raised before the slot is given up. The overwriter's own slot is no exception: an earlier
+//!    transaction in it may have read the version.
 
 use std::sync::Arc;
 
@@ -53,42 +57,43 @@ const LONG: usize = 64;
 /// One transaction's untracked reads.
 #[derive(Default)]
 pub(super) struct Untracked {
-    /// It has some: its slot says so.
+    /// Whether it has untracked reads: then its slot says so.
     any: bool,
-    /// In which tables they were, the one of the last read at the end.
+    /// The tables of its untracked reads, the one of the last read at the end.
     tables: Vec<TableId>,
-    /// It is to have none.
+    /// Whether untracked reads are forbidden.
     tracks_all: bool,
-    /// Nobody can have overwritten what it has read: what is pushed to it is meant for an earlier transaction of its slot.
+    /// Set when no transaction can have overwritten its reads any more: later pushes are meant for an earlier
+    /// transaction of its slot.
     promised: bool,
     /// The lowest successor stamp that it has pushed.
     pushed: Option<Stamp>,
     /// Reads that were tracked because the version was young; over all transactions of the worker.
     young: u32,
-    /// Reads of the table that it reads now.
+    /// Number of reads of the table that it reads now.
     of_table: (Option<TableId>, u64),
     /// The tables that it reads as a whole.
     whole: Vec<(TableId, Arc<TableReaders>)>,
 }
 
 impl Untracked {
-    /// A new transaction.
+    /// Begins a new transaction.
     pub(super) fn begin(&mut self) {
         debug_assert!(self.whole.is_empty(), "the last transaction has ended");
         self.tables.clear();
         (self.any, self.tracks_all, self.promised, self.pushed, self.of_table) = (false, false, false, None, (None, 0));
     }
 
-    /// Every read is tracked from here on.
+    /// Tracks every read from here on.
     pub(super) fn track_all(&mut self) {
         self.tracks_all = true;
     }
 
-    /// Reads a version without tracking, if the transaction is long, the version is stale, and nobody is about to overwrite it.
-    /// `tracked`: how many reads the transaction tracks so far.
+    /// Reads a version without tracking, if the transaction is long, the version is stale, and no transaction is about
+    /// to overwrite it. `tracked`: how many reads the transaction tracks so far.
     ///
-    /// A short transaction tracks everything: that is cheap, most of what it reads it goes on to write, and it leaves no
-    /// stamp in its slot under which overwriters of rows that it never read would suffer.
+    /// A short transaction tracks everything: that is cheap, it goes on to write most rows that it reads, and it leaves
+    /// no stamp in its slot that would harm overwriters of rows that it never read.
     #[inline]
     pub(super) fn read<H: Tracked>(
         &mut self,
@@ -157,7 +162,7 @@ impl Untracked {
         self.whole.iter().any(|&(whole, _)| whole == table)
     }
 
-    /// Counts a read; when it has read most of the table, it reads all of it.
+    /// Counts a read; a transaction that has read most of the table reads all of it from then on.
     #[inline]
     fn escalates(&mut self, running: &mut Running<'_>, table: TableId) -> bool {
         let reads = if self.of_table.0 == Some(table) { self.of_table.1 + 1 } else { 1 };
@@ -171,7 +176,7 @@ impl Untracked {
         escalates
     }
 
-    /// Says that there are untracked reads, once; `false` if it cannot.
+    /// Announces untracked reads, once; `false` if that is impossible.
     #[inline]
     fn announce(&mut self, running: &mut Running<'_>) -> bool {
         if !self.any {
@@ -185,13 +190,14 @@ impl Untracked {
         true
     }
 
-    /// What has been pushed so far; infinity: nothing.
+    /// Returns the lowest stamp pushed so far; infinity: none.
     pub(super) fn successor(&self, tids: &TidLease) -> Stamp {
         if self.any && !self.promised { tids.successor() } else { Stamp::INFINITY }
     }
 
-    /// Whether no transaction has overwritten what it has read, or is about to commit that. It does not know what it has read, so it waits for every
-    /// transaction that is committing now. Any other one will look at the promises before it pushes.
+    /// Whether no transaction has overwritten a version that this one has read, or is about to commit that. The
+    /// versions are not known, so this waits for every transaction that is committing now. Any other transaction will
+    /// check the promises before it pushes.
     pub(super) fn hold(&self, shared: &Shared, tids: &TidLease) -> bool {
         if !self.any {
             return true;
@@ -210,17 +216,17 @@ impl Untracked {
         self.successor(tids) == Stamp::INFINITY
     }
 
-    /// Shows the tables in which it has read.
+    /// Calls `show` with the tables in which it has read.
     pub(super) fn show(&self, show: &mut dyn FnMut(Place)) {
         self.tables.iter().for_each(|table| show(Place { table: *table, at: 0, length: 0 }));
     }
 
-    /// What it has read stays as it is until it ends.
+    /// Promises that the transaction's reads remain valid until it ends.
     pub(super) fn promise(&mut self) {
         self.promised = true;
     }
 
-    /// Takes what has been pushed, the last time (invariant 2).
+    /// Locks the pushed stamp and returns it (invariant 2).
     pub(super) fn lock(&self, tids: &TidLease) -> Stamp {
         if !self.any {
             return Stamp::INFINITY;
@@ -229,12 +235,12 @@ impl Untracked {
         if self.promised { Stamp::INFINITY } else { pushed }
     }
 
-    /// Whether what was pushed to others stands, if the successor stamp has come to be `successor` (invariant 3).
+    /// Whether the stamps pushed to others are valid, if the successor stamp has become `successor` (invariant 3).
     pub(super) fn stands(&self, successor: Stamp) -> bool {
         self.pushed.is_none_or(|pushed| pushed <= successor) || Mutant::NoStand.is_on()
     }
 
-    /// The transaction has committed.
+    /// Publishes the stamp of the committed transaction.
     pub(super) fn publish(&self, slot: &ReaderSlot, stamp: Stamp) {
         if self.any {
             self.whole.iter().for_each(|(_, table)| table.publish(stamp));
@@ -242,13 +248,12 @@ impl Untracked {
         }
     }
 
-    /// The transaction is over.
+    /// Ends the transaction.
     pub(super) fn end(&mut self, slot: &ReaderSlot) {
         self.whole.drain(..).for_each(|(_, table)| table.leave(slot));
     }
 
-    /// A transaction without writes ends just below its snapshot, unless something pushed reaches back as far: then it
-    /// goes on.
+    /// Ends a transaction without writes just below its snapshot, unless a pushed stamp is as low: then it goes on.
     pub(super) fn end_read_only(&self, tids: &TidLease, slot: &ReaderSlot, stamp: Stamp) -> bool {
         if !self.any {
             return true;
@@ -261,18 +266,18 @@ impl Untracked {
         true
     }
 
-    /// In which table untracked reads may have caused an abort.
+    /// Returns the table in which untracked reads may have caused an abort.
     pub(super) fn table(&self) -> Option<TableId> {
         self.tables.last().copied()
     }
 }
 
-/// Who overwrites something, at its commit.
+/// A transaction that overwrites versions, at its commit.
 pub(super) struct Overwriting<'a> {
     pub(super) shared: &'a Shared,
     pub(super) tid: Tid,
     pub(super) stamp: Stamp,
-    /// What it leaves its predecessors.
+    /// The stamp that it leaves to its predecessors.
     pub(super) successor: Stamp,
 }
 
@@ -280,15 +285,16 @@ pub(super) struct Overwriting<'a> {
 pub(super) enum Met {
     /// It committed at this stamp, below the overwriter's.
     Committed(Stamp, Option<Tid>, Dependency),
-    /// It runs and has been told: it may have read the version.
+    /// It runs and has been pushed a stamp: it may have read the version.
     Told,
 }
 
-/// A reader that may have read the version, comes later, and cannot be told any more.
+/// A reader that may have read the version, comes later, and has fixed its stamps already.
 pub(super) struct TooLate(pub(super) Option<Tid>);
 
 impl Overwriting<'_> {
-    /// Calls `met` with the readers of a version. `last_begin`: nobody whose snapshot is above that has read it untracked.
+    /// Calls `met` with the readers of a version. `last_begin`: no transaction with a snapshot above it has read the
+    /// version untracked.
     pub(super) fn meet_readers(
         &self,
         track: &Track,
@@ -305,7 +311,7 @@ impl Overwriting<'_> {
                 if last_begin == Stamp::ZERO {
                     return Ok(());
                 }
-                // After the reader: whoever has left the slot has raised this (invariant 5).
+                // After the reader: a transaction that has left the slot has raised this (invariant 5).
                 let last = slot.last_untracked();
                 if Mutant::NoLastUntracked.is_on()
                     || Mutant::OwnSlotSkipped.is_on() && slot.reader().is_some_and(|reader| reader.tid == self.tid)
@@ -319,13 +325,13 @@ impl Overwriting<'_> {
                 Ok(())
             })?;
         }
-        // After the bits: who took one off has raised this.
+        // After the bits: a transaction that removed its bit has raised this.
         let last = table.last_read();
         if last > self.stamp {
             return Err(TooLate(None));
         }
         met(Met::Committed(last, None, Dependency::MayHaveBeenReadBy));
-        // After the slots: who left its slot has raised this (tracking, invariant 3).
+        // After the slots: a transaction that left its slot has raised this (tracking, invariant 3).
         met(Met::Committed(track.last_read(), None, Dependency::WasReadBy));
         Ok(())
     }
@@ -360,7 +366,8 @@ impl Overwriting<'_> {
                 Inquiry::Committed { .. } => return Ok(()),
             };
             if !reader.untracked {
-                // It looks for the overwriter itself. Unless this changes after it was read: then the mark locked it out.
+                // The reader looks for the overwriter itself. If it announces untracked reads later, the mark locks
+                // them out.
                 return Ok(());
             }
             if begin > last_begin {
@@ -382,7 +389,7 @@ impl Overwriting<'_> {
             if !running {
                 return Err(TooLate(Some(reader.tid)));
             }
-            // About to end without a stamp of its own.
+            // The reader is about to end without a stamp of its own.
             spin.wait();
         }
     }

@@ -1,21 +1,21 @@
 //! Very lightweight locking (HTM paper, VI.C; Ren, Thomson, Abadi, PVLDB 6(2), 2012).
 //!
-//! There is no lock manager. A record has two counters: how many transactions have asked to write it, and to read it. A transaction
-//! says beforehand what it will touch, and asks for all of it at once, in one critical section, which also puts it at the end of
-//! the transaction queue. If no counter says that somebody else is there whom it conflicts with, it runs; otherwise it is
-//! blocked. The counters do not know who waits for whom; the queue's order does:
+//! There is no lock manager. A record has two counters: the transactions that have requested to write it, and to read
+//! it. A transaction declares beforehand what it will touch, and requests all of it at once, in one critical section,
+//! which also appends it to the transaction queue. If no counter shows a conflicting transaction, it runs; otherwise it
+//! is blocked. The counters do not record which transaction waits for which; the queue's order does:
 //!
-//! - who is at the front of the queue has nobody to wait for any more, whatever the counters say;
-//! - selective contention analysis: when somebody ends, the queue is walked from the front with the keys of those ahead in two bit
-//!   maps; a blocked transaction that meets none of them runs, too.
+//! - the transaction at the front of the queue waits for none any more, whatever the counters say;
+//! - selective contention analysis: when a transaction ends, the queue is walked from the front with the keys of those
+//!   ahead in two bit maps; a blocked transaction that meets none of them runs, too.
 //!
-//! So there is no deadlock, nobody aborts for a conflict, and everybody comes to the front. What the transaction will touch is
-//! declared by the application ([`crate::AccessSet`]); one that declares nothing conflicts with everybody, and runs alone. Ranges
-//! cannot be declared: only who runs alone may look through one.
+//! So there is no deadlock, no transaction aborts for a conflict, and every transaction reaches the front. The
+//! application declares what the transaction will touch ([`crate::AccessSet`]); one that declares nothing conflicts
+//! with all others, and runs alone. Ranges cannot be declared: only a transaction that runs alone may scan one.
 //!
 //! Invariants
-//! 1. Counters and queue change in the critical section only, together: a record's counters count the transactions in the queue
-//!    that have declared it.
+//! 1. Counters and queue change in the critical section only, together: a record's counters count the transactions in
+//!    the queue that have declared it.
 //! 2. A record that has been counted, and was not gone then, stays in its table until it has been counted out.
 //! 3. Two transactions that run at the same time have declared nothing in common that one of them writes.
 
@@ -36,7 +36,7 @@ use crate::{
 /// `vll`.
 pub(crate) struct Vll;
 
-/// The counters of a record: in the queue, who declared it.
+/// The counters of a record: the transactions in the queue that declared it.
 #[derive(Default)]
 pub(crate) struct Counters {
     writers: AtomicU32,
@@ -56,7 +56,7 @@ struct Entry {
     wanted: Option<Arc<[Wanted]>>,
 }
 
-/// What all transactions share.
+/// The state that all transactions share.
 pub(crate) struct Shared {
     queue: Mutex<VecDeque<Entry>>,
     wait_max: Duration,
@@ -65,12 +65,12 @@ pub(crate) struct Shared {
 /// One transaction.
 #[derive(Default)]
 pub(crate) struct Running {
-    /// Where it is told that it runs; it is in the queue while this is there.
+    /// Set to 1 when the transaction runs; the transaction is in the queue while this exists.
     runs: Option<Arc<AtomicU32>>,
     wanted: Option<Arc<[Wanted]>>,
 }
 
-/// Records by a hash of their place, for conflicts that there may be.
+/// Records by a hash of their address, for possible conflicts.
 struct Bits([u64; Self::WORDS]);
 
 impl Bits {
@@ -92,7 +92,7 @@ impl Bits {
     }
 }
 
-/// Counts a transaction at its records; says whether it meets others there.
+/// Counts a transaction at its records; returns whether it meets others there.
 fn count_in(wanted: &[Wanted]) -> bool {
     let mut meets = false;
     for (record, writes) in wanted {
@@ -115,13 +115,13 @@ fn count_out(wanted: &[Wanted]) {
     }
 }
 
-/// Lets run who conflicts with nobody ahead.
+/// Lets those transactions run that conflict with none ahead.
 fn analyze(queue: &VecDeque<Entry>) {
     let (mut written, mut read) = (Bits([0; Bits::WORDS]), Bits([0; Bits::WORDS]));
     for (at, entry) in queue.iter().enumerate() {
         let Some(wanted) = &entry.wanted else {
             if at == 0 {
-                // Release: pairs with the load of who waits.
+                // Release: pairs with the load of the waiting transaction.
                 entry.runs.store(1, Ordering::Release);
             }
             return;
@@ -137,7 +137,7 @@ fn analyze(queue: &VecDeque<Entry>) {
 }
 
 impl Shared {
-    /// The critical section.
+    /// Enters the critical section.
     fn lock(&self) -> impl std::ops::DerefMut<Target = VecDeque<Entry>> {
         self.queue.lock().expect("no code panics while it holds the queue")
     }
@@ -172,7 +172,7 @@ impl InPlace for Vll {
         let wanted: Option<Arc<[Wanted]>> = match declared {
             Declared::Everything => None,
             Declared::Records(mut records) => {
-                // What is written, and read, too, is written.
+                // A record that is both written and read counts as written.
                 records.sort_unstable_by_key(|&(record, writes)| (record, !writes));
                 records.dedup_by_key(|(record, _)| *record);
                 Some(records.into())
@@ -182,14 +182,14 @@ impl InPlace for Vll {
             let mut queue = shared.lock();
             let meets = match &wanted {
                 None => !queue.is_empty(),
-                // Counted in, whether somebody runs alone or not.
+                // Counted in, whether a transaction runs alone or not.
                 Some(wanted) => count_in(wanted) | queue.iter().any(|entry| entry.wanted.is_none()),
             };
             runs.store(u32::from(!meets), Ordering::Relaxed);
             queue.push_back(Entry { runs: runs.clone(), wanted: wanted.clone() });
         }
         (running.runs, running.wanted) = (Some(runs.clone()), wanted);
-        // After it was counted: whoever takes a record out holds its word, looks at the counters, and then says that it is gone.
+        // After the record was counted: a removal holds its word, checks the counters, and then marks it as gone.
         let is_gone = |(record, _): &Wanted| record.want().is_gone();
         if running.wanted.iter().any(|wanted| wanted.iter().any(is_gone)) {
             shared.leave(running);

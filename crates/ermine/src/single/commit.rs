@@ -1,17 +1,20 @@
 //! The end of a transaction, in the same steps for every scheme.
 //!
-//! Commit: put the log record together and announce it -> lock the words of all records that are written, in the order of their
-//! addresses -> bring their index entries up to date -> read the epoch, choose the TID -> let the scheme look at what was read ->
-//! look at the leaves -> append the log record -> put the values in and unlock -> let the scheme give up what it holds. Roll
-//! back: take out the index entries that nobody needs -> let the scheme give up what it holds; inserted keys leave like deleted ones.
+//! Commit: compose the log record and announce it -> lock the words of all records that are written, in the order of
+//! their addresses -> insert and note their index entries -> read the epoch, choose the TID -> let the scheme certify
+//! the reads -> validate the leaves -> append the log record -> store the values and unlock -> let the scheme release
+//! its resources. Roll back: remove the index entries that no row needs -> let the scheme release its resources;
+//! inserted keys are removed like deleted ones.
 //!
-//! Why the epochs of transactions are in serial order (SiloR 2.1): take T1 that writes what T2 has read. T2 reads the epoch, then
-//! finds the record not locked; T1 locks it, then reads the epoch. All four are sequentially consistent, so T1's lock comes after
-//! T2's look, and T1's epoch is not below T2's. (Under `tso-validate` T2 looks for T1's mark, which is there before the lock is.)
-//! Where T2 reads or overwrites what T1 has written, it does so after T1 has unlocked.
+//! Why the epochs of transactions are in serial order (SiloR 2.1): take T1 that writes a record that T2 has read. T2
+//! reads the epoch, then finds the record not locked; T1 locks it, then reads the epoch. All four are sequentially
+//! consistent, so T1's lock comes after T2's check, and T1's epoch is not below T2's. (Under `tso-validate` T2 checks
+//! for T1's mark, which is set before the lock.) Where T2 reads or overwrites a row that T1 has written, it does so
+//! after T1 has unlocked.
 //!
-//! Under `sto` and `tso` a reader is not looked at again at its commit, and may commit in a later epoch than who overwrote what it has
-//! read, after it in the order of timestamps. What is durable up to an epoch is closed under "read from" and "overwrote" there, too.
+//! Under `sto` and `tso` a reader does not validate its reads at commit, and may commit in a later epoch than a
+//! transaction that overwrote what it has read, after that transaction in the order of timestamps. The durable commits
+//! up to an epoch are closed under "read from" and "overwrote" there, too.
 
 use super::{
     removal::{Removal, Retired},
@@ -32,7 +35,7 @@ use crate::{
 };
 
 impl<P: InPlace> Operation<'_, P> {
-    /// Commits; gives the TID, and the epoch that has to be durable before anybody outside is told.
+    /// Commits; returns the TID, and the epoch that has to be durable before the commit is acknowledged.
     pub(super) fn commit(&mut self) -> Result<(Stamp, u64)> {
         let committed = if self.state.snapshot.is_some() {
             self.place_of_reads()
@@ -51,8 +54,8 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(committed)
     }
 
-    /// Certifies what the transaction has read, then drops what it has written, of which nothing is in a record. Gives the
-    /// place of the reads, and the epoch that has to be durable before anybody outside is told.
+    /// Certifies the reads of the transaction, then drops its writes, none of which is in a record. Returns the place
+    /// of the reads, and the epoch that has to be durable before the end is acknowledged.
     pub(super) fn commit_reads(&mut self) -> Result<(Stamp, u64)> {
         if self.state.snapshot.is_some() {
             return Ok(self.place_of_reads());
@@ -69,7 +72,8 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(place)
     }
 
-    /// Where a transaction without writes stands in the order of commits, and the epoch of the last commit that it has read.
+    /// Returns the place of a transaction without writes in the order of commits, and the epoch of the last commit that
+    /// it has read.
     fn place_of_reads(&self) -> (Stamp, u64) {
         let State { snapshot, last_tid, own_tid, .. } = &*self.state;
         let stamp = match snapshot {
@@ -92,7 +96,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(tid)
     }
 
-    /// Locks the records that the transaction writes. Positions among the writes mean nothing afterwards.
+    /// Locks the records that the transaction writes. Positions among the writes are invalid afterwards.
     fn lock_writes(&mut self) -> Result<()> {
         let State { footprint, locked, last_tid, .. } = &mut *self.state;
         footprint.writes.sort_unstable_by_key(|write| write.record);
@@ -101,12 +105,12 @@ impl<P: InPlace> Operation<'_, P> {
             let word = write.record.lock();
             *locked = at + 1;
             let has_moved = || {
-                // Another one has written since its entries were compared with those of the value.
+                // Another transaction has written the record since its entries were compared with those of the value.
                 let has_entries = self.engine.tables.get(write.place.table).has_secondaries();
                 has_entries && !write.word.says_same_as(word) && !Mutant::EntriesNotSettled.is_on()
             };
             let is_stale = word.is_gone() || has_moved();
-            // Also what rolling back unlocks it with.
+            // A rollback, too, unlocks the record with this word.
             write.word = word;
             if is_stale {
                 let place = write.place;
@@ -117,7 +121,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(())
     }
 
-    /// Brings the entries of secondary indexes up to date.
+    /// Inserts missing entries of secondary indexes, and notes the stale ones.
     fn settle(&mut self) -> Result<()> {
         let known = self.state.footprint.entries.len();
         if known > 1 {
@@ -133,7 +137,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(())
     }
 
-    /// The transaction's place: all its locks are held, and what it has read is looked at next.
+    /// Chooses the transaction's place: all its locks are held, and its reads are certified next.
     fn choose_tid(&self) -> CommitTid {
         let mut spin = Spin::default();
         loop {
@@ -141,13 +145,13 @@ impl<P: InPlace> Operation<'_, P> {
             if let Some(tid) = self.state.last_tid.max(self.state.own_tid).next_in(epoch) {
                 return if self.is_observed() { self.engine.epochs.tell_apart(tid) } else { tid };
             }
-            // More commits in an epoch than it has numbers: the next one is near.
+            // The epoch has no more TIDs: advance to the next one.
             self.engine.epochs.advance();
             spin.wait();
         }
     }
 
-    /// Looks at what the transaction has read; the first `locked` of its writes are locked.
+    /// Certifies the transaction's reads; the first `locked` of its writes are locked.
     fn certify(&mut self, locked: usize) -> Result<()> {
         let State { scheme, footprint, .. } = &mut *self.state;
         let own = &footprint.writes[..locked];
@@ -166,7 +170,7 @@ impl<P: InPlace> Operation<'_, P> {
         certified.map_err(|conflict| self.lose(conflict))
     }
 
-    /// Puts the values in and unlocks.
+    /// Stores the values in their records and unlocks these.
     fn put_in(&mut self, tid: CommitTid) {
         if self.engine.snapshots.is_before(tid.epoch()) {
             self.keep_for_snapshots(tid.epoch());
@@ -199,7 +203,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// Leaves the rows that it overwrites as they were, for snapshots.
+    /// Keeps the old states of the rows that the transaction overwrites, for snapshots.
     #[cold]
     fn keep_for_snapshots(&mut self, epoch: u64) {
         let (engine, nodes) = (self.engine, &self.nodes);
@@ -213,7 +217,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// Gives everything up. The transaction holds nothing afterwards; what it has read stays readable until it ends.
+    /// Rolls the transaction back. It holds nothing afterwards; the values it has read stay readable until it ends.
     pub(super) fn roll_back(&mut self) {
         let State { footprint, locked, .. } = &mut *self.state;
         for write in &footprint.writes[..*locked] {
@@ -229,7 +233,7 @@ impl<P: InPlace> Operation<'_, P> {
             if !write.record.word().is_absent() {
                 continue;
             }
-            // Inserted by it, or found without a row: somebody has to take the key out.
+            // Inserted by the transaction, or found without a row: the key has to be removed.
             let word = write.record.lock();
             let leaves = word.is_absent() && !word.is_gone() && !word.is_queued();
             write.record.unlock(if leaves { word.queued() } else { word });

@@ -45,11 +45,11 @@ pub(crate) struct Engine<P: InPlace> {
     pub(super) snapshots: Snapshots,
     /// The epochs of transactions: index nodes, records, blocks, RowIds.
     pub(crate) nodes: Arc<EpochManager>,
-    /// One a worker.
+    /// One per worker.
     pub(super) presences: boxcar::Vec<Arc<Presence>>,
     gate: Gate,
     pub(super) workers: WorkerPool<Worker<P>>,
-    /// How many there are, idle or not.
+    /// Number of workers, idle or not.
     pub(super) worker_count: AtomicUsize,
     pub(crate) tables: Tables<RecordSlot<P::Control>>,
     pub(crate) options: Options,
@@ -57,7 +57,7 @@ pub(crate) struct Engine<P: InPlace> {
     pub(crate) log: Option<Arc<ParallelLog>>,
     /// `None`: in memory only.
     pub(crate) checkpoints: Option<Checkpoints>,
-    /// Held while all records are set back.
+    /// Held while all records are reset.
     rounds: Mutex<()>,
     pub(crate) budget: Arc<Budget>,
     /// Last: records live in it.
@@ -65,7 +65,7 @@ pub(crate) struct Engine<P: InPlace> {
 }
 
 impl<P: InPlace> Engine<P> {
-    /// An empty database in memory.
+    /// Creates an empty database in memory.
     pub(crate) fn new(options: &Options) -> Self {
         let budget = options.budget();
         let nodes = EpochManager::counted_by("transactions", budget.clone());
@@ -99,7 +99,7 @@ impl<P: InPlace> Engine<P> {
         }
     }
 
-    /// The database that a directory holds.
+    /// Opens the database of a directory.
     pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
         let budget = options.budget();
         let recovered = recover::<P::Control>(directory, options, &budget)?;
@@ -138,19 +138,19 @@ impl<P: InPlace> Engine<P> {
         Ok((engine, summary))
     }
 
-    /// The open database.
+    /// The identity of the open database.
     pub(crate) fn database(&self) -> &DatabaseId {
         &self.tables.database
     }
 
-    /// The table of that name, created when absent.
+    /// Opens the table of that name; creates it when absent.
     pub(crate) fn open_table(&self, name: &str, types: &TableTypes, built: &TableOptions) -> Result<OpenTable> {
         self.tables.open(name, types, built, |entry| self.write_catalog(entry))
     }
 
-    /// The secondary index of that name, created when absent.
+    /// Opens the secondary index of that name; creates it when absent.
     pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
-        // Waits for nobody where there are snapshots.
+        // Waits for no transaction if the scheme has snapshots.
         let has_snapshots = self.options.scheme.has_snapshots();
         let options = if has_snapshots { TxnOptions::snapshot() } else { TxnOptions::read_only() };
         self.tables.open_index(
@@ -162,7 +162,7 @@ impl<P: InPlace> Engine<P> {
         )
     }
 
-    /// Drops the table of that name; says whether there was one.
+    /// Drops the table of that name; returns whether there was one.
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
         self.tables.drop_table(name, self.log.is_some(), |table, dropped| {
             self.change_catalog(|txn| {
@@ -172,7 +172,7 @@ impl<P: InPlace> Engine<P> {
         })
     }
 
-    /// Gives a table another name.
+    /// Renames a table.
     pub(crate) fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
         self.tables.rename_table(name, new_name, |entry, name| {
             self.change_catalog(|txn| {
@@ -182,12 +182,12 @@ impl<P: InPlace> Engine<P> {
         })
     }
 
-    /// Writes down what a table is.
+    /// Writes the catalog entry of a table.
     fn write_catalog(&self, entry: &TableEntry) -> Result<()> {
         self.change_catalog(|txn| txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Upsert).map(drop))
     }
 
-    /// Changes the catalog, where there is one, in one transaction that is durable afterwards.
+    /// Changes the catalog, if there is a log, in one transaction that is durable afterwards.
     fn change_catalog(&self, change: impl Fn(&Txn<'_, P>) -> Result<()>) -> Result<()> {
         if self.log.is_none() {
             return Ok(());
@@ -197,7 +197,8 @@ impl<P: InPlace> Engine<P> {
         txn.commit().map(drop)
     }
 
-    /// One round of the background helper: lets epochs go on and frees what idle workers left behind. Says whether garbage is left.
+    /// One round of the background helper: advances epochs and frees the garbage of idle workers. Returns whether
+    /// garbage is left.
     pub(crate) fn maintain(&self) -> bool {
         self.epochs.advance();
         self.nodes.advance();
@@ -205,13 +206,14 @@ impl<P: InPlace> Engine<P> {
         self.nodes.reclaim_orphans(4096);
         self.memory.sweep_if_due();
         let ending = self.tables.free_ended(|table| {
-            // SAFETY: the table was dropped, and whoever could meet its records has left the epoch of transactions.
+            // SAFETY: the table was dropped, and every transaction that could meet its records has left the epoch of
+            // transactions.
             let _ = unsafe { table.clear(&mut self.memory.arena()) };
         });
         self.garbage() > 0 || ending
     }
 
-    /// What is to be done in the background besides.
+    /// Further work for the background.
     pub(crate) fn chores(&self) -> Chores {
         Chores { checkpoints: self.log.is_some(), loading: false }
     }
@@ -220,7 +222,8 @@ impl<P: InPlace> Engine<P> {
         Ok(())
     }
 
-    /// There is hardly any memory left: collects garbage at once, so that what others have deleted serves the next transaction.
+    /// Collects garbage at once because there is hardly any memory left, so that memory freed by other transactions
+    /// serves the next one.
     #[cold]
     pub(crate) fn collect(&self) {
         /// Garbage is unlinked in one epoch, and freed when that has closed.
@@ -232,25 +235,25 @@ impl<P: InPlace> Engine<P> {
         }
     }
 
-    /// The database is about to be closed: what goes on in the background need not be gentle.
+    /// Lifts the limits on background work, because the database is about to be closed.
     pub(crate) fn hurry(&self) {
         self.checkpoints.iter().for_each(|checkpoints| checkpoints.upkeep.hurry());
     }
 
     /// Makes everything durable. No transaction runs any more.
     pub(crate) fn close(&self) {
-        /// What is replayed in a moment.
+        /// A log that is replayed in a moment.
         const LITTLE: u64 = 64 << 20;
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return };
         if checkpoints.distance(log).0 > LITTLE || checkpoints.has_many_generations() {
-            // The log has everything, too.
+            // On an error nothing is lost: the log has everything, too.
             let _ = self.checkpoint(Pace::Full);
         }
         log.stop();
         checkpoints.archive_closed(log);
     }
 
-    /// Why nothing can be committed any more, if that is so.
+    /// Returns the failure because of which no transaction can commit any more, if there is one.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.log.as_ref().and_then(|log| log.check().err())
     }
@@ -260,17 +263,17 @@ impl<P: InPlace> Engine<P> {
         self.log.as_ref().map_or(Ok(()), |log| log.sync())
     }
 
-    /// Sets all records back, so that timestamps can begin anew. Nobody runs meanwhile; takes time for each row.
+    /// Resets all records, so that timestamps can begin anew. No transaction runs meanwhile; takes time for each row.
     pub(super) fn begin_round(&self) -> Result<()> {
         let _alone = self.rounds.lock().expect("no code panics while it sets records back");
         if !P::is_exhausted(&self.shared) {
             return Ok(());
         }
-        // Who comes now finds no timestamp, and waits for the lock.
+        // A transaction that begins now finds no timestamp, and waits for the lock.
         let (mut spin, since) = (Spin::default(), Instant::now());
         while self.presences.iter().any(|(_, presence)| presence.is_taken()) {
             if since.elapsed() >= self.options.wait_max {
-                // Somebody has left a transaction open (`stragglers` says who); this one is tried again.
+                // A transaction has been left open (`stragglers` names it); this one is tried again.
                 return Err(patience_ends(None).report(|_| (None, None)).into());
             }
             spin.wait();
@@ -290,7 +293,7 @@ impl<P: InPlace> Engine<P> {
         self.presences.iter().map(|(_, presence)| presence.garbage.load(Ordering::Relaxed)).sum()
     }
 
-    /// Who keeps garbage from being freed: workers that have been inside for a whole epoch.
+    /// Returns the participants that keep garbage from being freed: workers that have been inside for a whole epoch.
     pub(crate) fn stragglers(&self) -> Vec<String> {
         let stragglers = self.nodes.try_advance().err().unwrap_or_default();
         stragglers.into_iter().map(|straggler| straggler.to_string()).collect()

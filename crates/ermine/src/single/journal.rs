@@ -1,8 +1,8 @@
-//! What a commit leaves in the log.
+//! The record of a commit in the log.
 //!
-//! The record is put together and room is made for it before any record of a row is locked: nobody waits for the device who
-//! holds anything. When the TID is chosen, and the transaction may commit, the record is appended before the values are put in;
-//! from the announcement to there the worker's seat holds the epoch back (`log::parallel::seats`).
+//! The record is composed and room is made for it before any record of a row is locked: no thread waits for the device
+//! while it holds a lock. When the TID is chosen, and the transaction may commit, the record is appended before the
+//! values are stored; from the announcement until then the worker's seat holds the epoch back (`log::parallel::seats`).
 
 use super::{engine::Engine, pending::Write, running::Operation, worker::State};
 use crate::{
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) struct Journal {
     seat: Arc<Seat>,
     draft: Draft,
-    /// The entries of one row.
+    /// Buffer for the entries of one row.
     entries: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl Journal {
 }
 
 impl<P: InPlace> Operation<'_, P> {
-    /// Puts the record together, makes room for it, and announces the commit.
+    /// Composes the record, makes room for it, and announces the commit.
     pub(super) fn write_draft(&mut self) -> Result<()> {
         let (engine, nodes) = (self.engine, &self.nodes);
         let State { footprint, journal, .. } = &mut *self.state;
@@ -50,7 +50,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(())
     }
 
-    /// Bytes that its writes will take in the log.
+    /// Bytes that the transaction's writes will take in the log.
     pub(super) fn log_bytes(&self) -> Result<u64> {
         if self.state.journal.is_none() {
             return Ok(0);
@@ -64,7 +64,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(bytes)
     }
 
-    /// The transaction commits with this TID.
+    /// Appends the record of a transaction that commits with this TID.
     pub(super) fn append_draft(&mut self, tid: CommitTid) {
         if let Some(Journal { seat, draft, .. }) = &self.state.journal {
             seat.append(tid.epoch(), |buffer| draft.write(tid.stamp().as_u64(), buffer));
@@ -72,24 +72,24 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// The transaction does not commit.
+    /// Withdraws the announcement of a transaction that does not commit.
     pub(super) fn give_up_draft(&self) {
         self.state.journal.iter().for_each(|journal| journal.seat.withdraw());
     }
 
-    /// An index entry is about to leave that belonged to a committed row as of `tid`.
+    /// Notes that an index entry is about to be removed that belonged to a committed row as of `tid`.
     pub(super) fn entry_leaves(&self, tid: CommitTid) {
         self.engine.log.iter().for_each(|log| log.entry_leaves(tid.epoch()));
     }
 
-    /// The epoch that has to be durable before anybody outside is told what the transaction has read.
+    /// Returns the epoch that has to be durable before the transaction's reads are acknowledged.
     pub(super) fn read_from(&self) -> u64 {
         let gaps = self.engine.log.as_ref().filter(|_| self.state.met_gap).map_or(0, |log| log.gap_epoch());
         self.state.last_tid.epoch().max(gaps)
     }
 }
 
-/// Shows `each` what the log is told of every row that was written; `entries` is room for those of a row.
+/// Calls `each` with the log's form of every row that was written; `entries` is a buffer for those of a row.
 fn each_row<P: InPlace>(
     engine: &Engine<P>,
     footprint: &Footprint<Write<P::Control>, Outgrown>,

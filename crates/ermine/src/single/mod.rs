@@ -1,27 +1,30 @@
 //! The path of every row under a single-version scheme: begin, read, write, scan, and the end.
 //!
-//! A row is one record ([`crate::rows::in_place`]) behind its table's indirection array, and the index is the same that rows with
-//! versions have. A [`Txn`] copies what it reads, so that what it hands out stays as it was, and keeps what it writes until it
-//! commits. Which records it may look at, and whether it may commit, its scheme decides ([`crate::scheme::in_place`]).
+//! A row is one record ([`crate::rows::in_place`]) behind its table's indirection array, and the index is the same as
+//! for rows with versions. A [`Txn`] copies the values it reads, so that the values it returns do not change, and
+//! buffers its writes until it commits. The scheme decides which records it may read, and whether it may commit
+//! ([`crate::scheme::in_place`]).
 //!
-//! - `running`: a transaction and one operation of it; `worker`: what it needs to itself
+//! - `running`: a transaction and one operation of it; `worker`: the state that a transaction needs to itself
 //! - `read`, `scan`: point reads and ranges
-//! - `write`: insert, update, upsert, delete; `pending`: what has been written and not put in; `secondary`: index entries
+//! - `write`: insert, update, upsert, delete; `pending`: buffered writes; `secondary`: index entries
 //! - `commit`: the end
-//! - `savepoints`: going back in a transaction
-//! - `removal`: keys whose row is gone leave the index
-//! - `snapshots`: what is kept of rows for transactions that read them as they were
-//! - `notes`: what an observer is told
-//! - `epoch`: the epochs that commits are counted in; `journal`: what a commit leaves in the log
+//! - `savepoints`: partial rollback
+//! - `removal`: keys whose row is deleted are removed from the index
+//! - `snapshots`: old states of rows, kept for transactions that read a snapshot
+//! - `notes`: the events reported to an observer
+//! - `epoch`: the epochs in which commits are counted; `journal`: the records of a commit in the log
 //!
 //! Invariants
-//! 1. A transaction is in the epoch of nodes from its beginning to its end: records, leaves and RowIds that it has met stay what
-//!    they were, or say that they are not.
-//! 2. What a record says changes only while its word is locked, by a transaction that will commit. Index entries of a row come and
-//!    go under that lock, too; only those that a running transaction adds for itself come earlier.
-//! 3. Words are locked in the order of addresses, all before the epoch is read, which comes before reads are checked (`commit`).
-//! 4. A point read that finds nothing leaves its leaf in the leaf set, also when it met a record without a row: the record may be
-//!    taken out, and the key come back with another.
+//! 1. A transaction is in the epoch of nodes from its beginning to its end: records, leaves and RowIds that it has met
+//!    are not reused, and those that were removed say so.
+//! 2. The row in a record changes only while the record's word is locked, by a transaction that will commit. Index
+//!    entries of a row are inserted and removed under that lock, too; only those that a running transaction adds for
+//!    itself are inserted earlier.
+//! 3. Words are locked in the order of addresses, all before the epoch is read, which precedes the check of reads
+//!    (`commit`).
+//! 4. A point read that finds no row adds its leaf to the leaf set, even if it met a record without a row: the record
+//!    may be removed, and the key come back with another.
 
 mod commit;
 mod engine;

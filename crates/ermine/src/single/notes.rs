@@ -1,7 +1,8 @@
-//! What a transaction notes for an observer, if there is one.
+//! The notes that a transaction takes for an observer, if there is one.
 //!
-//! In an observed database TIDs come from one counter, taken while all locks are held: their order is a serial order of what
-//! commits at its end, and a read, or a look at a range, is told with the counter as it was before.
+//! In an observed database TIDs come from one counter, taken while all locks are held: their order is a serial order of
+//! the transactions that commit at their end, and a read or scan is reported with the value that the counter had before
+//! it.
 
 use super::running::{Operation, TableOf, Txn};
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
 };
 
 impl<P: InPlace> Operation<'_, P> {
-    /// Whether anybody wants to know.
+    /// Whether the database has an observer.
     #[inline]
     pub(super) fn is_observed(&self) -> bool {
         self.state.notes.is_some()
@@ -26,7 +27,7 @@ impl<P: InPlace> Operation<'_, P> {
         self.state.notes.as_mut().expect("only an observed transaction notes").note(action);
     }
 
-    /// Where an observed transaction looks from now on.
+    /// Returns the stamp as of which an observed transaction reads from now on.
     #[inline]
     pub(super) fn observed_from(&self) -> Stamp {
         match self.state.snapshot {
@@ -36,14 +37,15 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// Where a look through a range is told that began at `at`. Entries leave with the commit that takes them from their row: who looked
-    /// while one left has looked later. Where ranges are looked at again at commit, or nobody else writes, nothing has come in since
-    /// the end of the look; where leaves are stamped, something may have.
+    /// Returns the stamp with which a scan that began at `at` is reported. Entries are removed by the commit that takes
+    /// them from their row: a scan that ran while one was removed counts as a later one. Where ranges are validated at
+    /// commit, or no other transaction writes, no entry has been inserted since the end of the scan; where leaves are
+    /// stamped, one may have been.
     pub(super) fn looked_at(&self, at: Stamp) -> Stamp {
         if P::RANGES == Ranges::Stamped { at } else { self.observed_from() }
     }
 
-    /// It read a record, from `at` on.
+    /// Notes that the transaction read a record, from `at` on.
     #[cold]
     pub(super) fn note_read(
         &mut self,
@@ -53,26 +55,26 @@ impl<P: InPlace> Operation<'_, P> {
         word: TidWord,
         value: Option<Copied>,
     ) {
-        // A record that nobody has written yet says nothing of those that its key had before.
+        // A record that no transaction has written yet says nothing of the records that its key had before.
         let version = if word.is_unborn() { ReadVersion::Missing(at) } else { ReadVersion::At(word.tid().stamp()) };
         let value = value.map(|value| Digest::of(value.bytes(&self.nodes)));
         self.note(Action::Read { table: table.id, key, version, value });
     }
 
-    /// It read what it has written itself.
+    /// Notes that the transaction read its own write.
     #[cold]
     pub(super) fn note_own(&mut self, table: &TableOf<P>, key: &[u8], value: Option<Copied>) {
         let value = value.map(|value| Digest::of(value.bytes(&self.nodes)));
         self.note(Action::Read { table: table.id, key, version: ReadVersion::Own, value });
     }
 
-    /// It found nothing under a key, from `at` on.
+    /// Notes that the transaction found no row under a key, from `at` on.
     #[cold]
     pub(super) fn note_missing(&mut self, table: &TableOf<P>, key: &[u8], at: Stamp) {
         self.note(Action::Read { table: table.id, key, version: ReadVersion::Missing(at), value: None });
     }
 
-    /// It is going to write a row, in the place of the value `before`.
+    /// Notes that the transaction is going to write a row that has the value `before`.
     #[cold]
     pub(super) fn note_write(
         &mut self,
@@ -88,7 +90,7 @@ impl<P: InPlace> Operation<'_, P> {
         note_entries(notes, table, key, before, value)
     }
 
-    /// It looked through a range, from `at` on.
+    /// Notes that the transaction scanned a range, from `at` on.
     #[cold]
     pub(super) fn note_range(
         &mut self,
@@ -103,7 +105,7 @@ impl<P: InPlace> Operation<'_, P> {
 }
 
 impl<P: InPlace> Txn<'_, P> {
-    /// As `scan`, with a note of how far it went.
+    /// Scans as `scan`, and notes how far the scan went.
     #[cold]
     pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let at = self.operation()?.observed_from();
@@ -120,7 +122,7 @@ impl<P: InPlace> Txn<'_, P> {
         )
     }
 
-    /// Shows the observer what the transaction did.
+    /// Shows the observer the actions of the transaction.
     pub(super) fn observe(&self, outcome: Outcome) {
         let Some(observer) = &self.engine.options.observer else { return };
         let mut state = self.worker().state.borrow_mut();

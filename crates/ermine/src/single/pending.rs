@@ -1,4 +1,4 @@
-//! What a transaction has written and not put in yet.
+//! The writes of a transaction that have not been stored in records yet.
 
 use std::{
     collections::HashMap,
@@ -20,28 +20,28 @@ pub(crate) struct Write<C> {
     pub(crate) row: RowId,
     /// Table and primary key.
     pub(crate) place: Place,
-    /// What will be there; `None`: no row.
+    /// The value to store; `None`: no row.
     pub(crate) value: Option<Copied>,
-    /// The record's word: what its index entries were compared under; once it is locked, what it was before.
+    /// The record's word as of the comparison of index entries; once the record is locked, the word before the lock.
     pub(crate) word: TidWord,
-    /// Whether entries of secondary indexes come or go with it.
+    /// Whether the write inserts or removes entries of secondary indexes.
     pub(crate) moves: bool,
 }
 
-/// Which record is the how-manieth write.
+/// Maps a record to its position in the write set.
 #[derive(Default)]
 pub(crate) struct Positions {
-    /// A bit for each record that may be there.
+    /// A bit for each record that may be in the write set.
     filter: u64,
-    /// Of many writes.
+    /// Used when there are many writes.
     map: HashMap<usize, u32, BuildHasherDefault<DefaultHasher>>,
 }
 
 impl Positions {
-    /// So many are looked through one by one.
+    /// Up to this number of writes are searched one by one.
     const FEW: usize = 24;
 
-    /// The position of a record among the writes.
+    /// Returns the position of a record among the writes.
     #[inline]
     pub(crate) fn find<C: Control>(&self, writes: &[Write<C>], record: RecordPtr<C>) -> Option<usize> {
         if self.filter & bit(record) == 0 {
@@ -53,7 +53,7 @@ impl Positions {
         self.map.get(&record.address()).map(|&at| at as usize)
     }
 
-    /// The last of the writes has been added.
+    /// Notes that a write has been added at the end.
     pub(crate) fn added<C: Control>(&mut self, writes: &[Write<C>]) {
         self.filter |= writes.last().map_or(0, |write| bit(write.record));
         if writes.len() > Self::FEW {

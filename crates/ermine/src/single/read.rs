@@ -15,11 +15,11 @@ use crate::{
     types::KeyList,
 };
 
-/// Lookups that go on side by side.
+/// Lookups that are interleaved.
 const SIDE_BY_SIDE: usize = 16;
 
 impl<P: InPlace> Txn<'_, P> {
-    /// The value under a key, as the transaction sees it.
+    /// Returns the value under a key, as the transaction sees it.
     pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         check_key(key)?;
         let mut operation = self.operation()?;
@@ -31,7 +31,7 @@ impl<P: InPlace> Txn<'_, P> {
         Ok(value.map(|value| value.bytes(self)))
     }
 
-    /// The values under several keys, in their order; what they lead to is loaded from memory side by side.
+    /// Returns the values under several keys, in their order; their records are loaded from memory side by side.
     pub(crate) fn get_many<'t>(&'t self, table: TableId, keys: &KeyList, found: &mut Found<'_, 't>) -> Result<()> {
         (0..keys.len()).try_for_each(|at| check_key(keys.key(at)))?;
         let mut operation = self.operation()?;
@@ -50,7 +50,7 @@ impl<P: InPlace> Txn<'_, P> {
 }
 
 impl<P: InPlace> Operation<'_, P> {
-    /// The transaction is about to look a key up.
+    /// Called before the transaction looks up a key.
     #[inline]
     fn begin_read(&mut self, table: &TableOf<P>, key: &[u8]) -> Result<()> {
         if !P::PARTITIONS {
@@ -60,7 +60,7 @@ impl<P: InPlace> Operation<'_, P> {
         self.reach_key(table, key, false, place)
     }
 
-    /// Finds the rows of a group of keys, and starts loading what they lead to.
+    /// Finds the rows of a group of keys, and starts loading their records.
     fn look_up(
         &self,
         table: &TableOf<P>,
@@ -80,7 +80,8 @@ impl<P: InPlace> Operation<'_, P> {
         lookups
     }
 
-    /// The value under a key, if there is a row; `first` is what has been found under it, by an observed transaction from `at` on.
+    /// Returns the value under a key, if there is a row; `first` is the result of its lookup, which an observed
+    /// transaction did from `at` on.
     #[inline]
     fn read_key(&mut self, table: &TableOf<P>, key: &[u8], first: Lookup, at: Stamp) -> Result<Option<Copied>> {
         let place = self.state.footprint.note(table.id, key);

@@ -1,10 +1,11 @@
-//! Keys whose row is gone leave the index, and their memory comes back.
+//! Keys whose row is deleted are removed from the index, and their memory is freed.
 //!
-//! Whoever deletes a row, or gives up an insert, leaves a record without a row behind and queues its key. When all have ended who
-//! ran then, and nobody has come who is going to write the record (in_place.rs, invariant 5), the key is taken out, under the lock
-//! of the record's word: the record says that it is gone, its slot is emptied, and both are used again when
-//! everybody has left who may have met them. Who has read from the record that there is no row is not disturbed: the word says
-//! the same but for being gone, and that nobody came back under the key is said by the leaf.
+//! A transaction that deletes a row, or gives up an insert, leaves a record without a row behind and queues its key.
+//! When all transactions that were running then have ended, and none has come that is going to write the record
+//! (in_place.rs, invariant 5), the key is removed, under the lock of the record's word: the record is marked as gone,
+//! its slot is emptied, and both are reused when all transactions that may have met them have ended. A transaction that
+//! has read from the record that there is no row is not disturbed: the word is the same except for the mark, and the
+//! leaf shows that the key did not come back.
 
 use smallvec::SmallVec;
 
@@ -19,30 +20,30 @@ use crate::{
     scheme::in_place::InPlace,
 };
 
-/// A key that is to leave.
+/// A key that is to be removed.
 pub(crate) struct Removal {
     pub(crate) table: TableId,
     pub(crate) row: RowId,
     pub(crate) key: SmallVec<[u8; 24]>,
 }
 
-/// What has been taken out.
+/// An object that has been removed, or a removal that waits.
 pub(crate) enum Retired<C> {
     Record(TableId, RowId, RecordPtr<C>),
-    /// Not taken out yet: those who run now may be about to write it.
+    /// Not removed yet: the transactions now running may be about to write it.
     Key(Removal),
     Block(Outgrown),
 }
 
 impl Removal {
-    /// Takes the key out, if there is still no row; puts it back into the queue when somebody is at the record.
+    /// Removes the key, if there is still no row; queues it again when a transaction is at the record.
     pub(super) fn carry_out<P: InPlace>(
         self,
         engine: &Engine<P>,
         garbage: &mut Garbage<P::Control>,
         nodes: &Guard<'_>,
     ) {
-        // Of a table that was dropped the record goes with the table.
+        // The records of a dropped table are freed with the table.
         let Some(table) = engine.tables.find(self.table) else { return };
         let slot = table.rows.slot(self.row);
         let Some(record) = slot.record() else { return };
@@ -62,8 +63,8 @@ impl Removal {
             garbage.retired.push(&engine.nodes, Retired::Key(self));
             return;
         }
-        // In a later epoch than that of the deletion, so that whoever inserts the key again gets a greater TID; and when no snapshot
-        // shows the row.
+        // In a later epoch than that of the deletion, so that a transaction that inserts the key again gets a greater
+        // TID; and when no snapshot shows the row.
         let deleted = word.tid().epoch();
         let is_past = deleted < engine.epochs.current() && engine.snapshots.is_cleaned_up_to(deleted);
         if !is_past || !P::is_unclaimed(&engine.shared, record) {
@@ -71,7 +72,7 @@ impl Removal {
             garbage.removals.push_back(self);
             return;
         }
-        // Only if the key still leads here is this record the key's: the RowId may serve another one by now.
+        // The record is the key's only if the key still leads to it: the RowId may serve another key by now.
         let (gap, removed) = P::last_looks(&engine.shared, record);
         if let Some(log) = &engine.log {
             log.entry_leaves(word.tid().epoch());
@@ -86,12 +87,12 @@ impl Removal {
 }
 
 impl<C: crate::rows::in_place::Control> Garbage<C> {
-    /// Frees what nobody can look at any more.
+    /// Frees the memory that no thread can read any more.
     pub(super) fn free<P: InPlace<Control = C>>(&mut self, engine: &Engine<P>, arena: &mut Arena) {
         while let Some(retired) = self.retired.pop_closed(&engine.nodes) {
             match retired {
                 Retired::Record(table, row, record) => {
-                    // SAFETY: taken out in an epoch that has closed (in_place.rs, invariant 4).
+                    // SAFETY: removed in an epoch that has closed (in_place.rs, invariant 4).
                     unsafe { record.destroy(arena) };
                     self.row_ids(table).give(row);
                 }

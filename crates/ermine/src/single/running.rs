@@ -33,9 +33,9 @@ use crate::{
     work::{Counts, Work},
 };
 
-/// A table of the family.
+/// A table of a database under scheme `P`.
 pub(super) type TableOf<P> = TableParts<RecordSlot<<P as InPlace>::Control>>;
-/// A record of it.
+/// A record of such a table.
 pub(super) type RecordOf<P> = RecordPtr<<P as InPlace>::Control>;
 
 /// A transaction under scheme `P`.
@@ -48,7 +48,8 @@ pub(crate) struct Txn<'e, P: InPlace> {
 }
 
 impl<'e, P: InPlace> Txn<'e, P> {
-    /// Begins. `pinned`: the transaction runs through without waiting for anybody outside, as in `Database::run`.
+    /// Begins a transaction. `pinned`: the transaction runs through without waiting for input from outside, as in
+    /// `Database::run`.
     pub(crate) fn begin(engine: &'e Engine<P>, options: &TxnOptions, pinned: bool) -> Result<Self> {
         if options.snapshot && !engine.options.scheme.has_snapshots() {
             let scheme = engine.options.scheme;
@@ -73,7 +74,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
         let mut operation = txn.operation()?;
         if let (Some(began), Some(notes)) = (began, &mut operation.state.notes) {
             let session = options.session.clone();
-            // Schemes with one version a row are strict whatever is asked for.
+            // Schemes with one version a row are strict, whatever order is requested.
             notes.circumstances =
                 Circumstances { began, reads_snapshot: options.snapshot, order: Order::Strict, session };
         }
@@ -107,7 +108,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
         self.worker.as_ref().expect("the worker is there until the transaction ends")
     }
 
-    /// Begins an operation; the transaction's fate so far decides whether it may.
+    /// Begins an operation, unless the transaction has already failed.
     pub(super) fn operation(&self) -> Result<Operation<'_, P>> {
         let operation = self.any_operation();
         match &operation.state.doomed {
@@ -116,7 +117,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
         }
     }
 
-    /// The last operation of a transaction that has not lost a conflict: that has undone everything already.
+    /// Begins the last operation, unless the transaction has lost a conflict: then everything has been undone already.
     fn last_operation(&self) -> Result<Operation<'_, P>> {
         let operation = self.any_operation();
         match operation.state.doomed.as_ref().and_then(Doom::abort) {
@@ -130,17 +131,17 @@ impl<'e, P: InPlace> Txn<'e, P> {
         Operation { engine: self.engine, worker, nodes: worker.nodes.enter(), state: worker.state.borrow_mut() }
     }
 
-    /// As [`Txn::operation`], for one that writes.
+    /// As [`Txn::operation`], for an operation that writes.
     pub(super) fn writing_operation(&self) -> Result<Operation<'_, P>> {
         if self.read_only { Err(Error::ReadOnly) } else { self.operation() }
     }
 
-    /// The open database that it is of.
+    /// The identity of the transaction's database.
     pub(crate) fn database(&self) -> &DatabaseId {
         self.engine.database()
     }
 
-    /// What it has done so far.
+    /// Returns counts of the work done so far.
     pub(crate) fn work(&self) -> Result<Work> {
         let operation = self.operation()?;
         let Counts { rows_read, versions_walked } = operation.state.counts;
@@ -148,27 +149,27 @@ impl<'e, P: InPlace> Txn<'e, P> {
         Ok(Work { rows_read, versions_walked, tracked_reads, log_bytes: operation.log_bytes()? })
     }
 
-    /// Why it is over, if it has lost a conflict.
+    /// Returns the conflict that the transaction has lost, if it has lost one.
     #[inline]
     pub(crate) fn doomed(&self) -> Option<Box<Abort>> {
         self.worker().state.borrow().doomed.as_ref().and_then(Doom::abort).cloned().map(Box::new)
     }
 
-    /// Commits, or says why not; waits until that is durable, unless it need not be.
+    /// Commits, or returns the reason why not; waits until the commit is durable, unless the options say otherwise.
     pub(crate) fn commit(self) -> Result<Stamp> {
         let durability = self.durability;
         let receipt = self.commit_async()?;
         if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
     }
 
-    /// Commits in memory, or says why not.
+    /// Commits in memory, or returns the reason why not.
     pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
         let ended = self.operation().and_then(|mut operation| operation.commit());
         self.end(ended)
     }
 
-    /// Drops everything that the transaction has written and commits what it has read; waits until that is durable,
-    /// unless it need not be.
+    /// Drops all writes of the transaction and commits its reads; waits until these are durable, unless the options say
+    /// otherwise.
     pub(crate) fn commit_reads(self) -> Result<Stamp> {
         let durability = self.durability;
         let receipt = self.commit_reads_async()?;
@@ -189,7 +190,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
         Ok(Receipt::new(stamp, log.map(|log| Pending::Epoch(log, last))))
     }
 
-    /// Gives everything back. The transaction has been committed or rolled back.
+    /// Releases all resources. The transaction has been committed or rolled back.
     fn finish(&mut self) {
         let Some(mut worker) = self.worker.take() else { return };
         if let Some(snapshot) = worker.state.get_mut().snapshot.take() {
@@ -236,18 +237,18 @@ pub(super) struct Operation<'t, P: InPlace> {
     pub(super) state: RefMut<'t, State<P>>,
 }
 
-/// What a transaction sees of a row.
+/// The state of a row as a transaction sees it.
 pub(super) enum RowRead {
     /// This value.
     Row(Copied),
-    /// No row: deleted, or not there yet.
+    /// No row: deleted, or not inserted yet.
     Nothing,
-    /// The record has been taken out of the table: look the key up again.
+    /// The record has been removed from the table: the key must be looked up again.
     Gone,
 }
 
 impl<P: InPlace> Operation<'_, P> {
-    /// Reads a row as the transaction sees it: what it is about to write, or what the scheme lets it see.
+    /// Reads a row as the transaction sees it: its own write, or the value that the scheme lets it see.
     #[inline]
     pub(super) fn read_row(&mut self, table: &TableOf<P>, row: RowId, key: &[u8], place: Place) -> Result<RowRead> {
         let Some(record) = table.rows.slot(row).record() else { return Ok(RowRead::Gone) };
@@ -283,7 +284,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(value.map_or(RowRead::Nothing, RowRead::Row))
     }
 
-    /// Tells the budget what the transaction keeps of what it has read and written; fails where that is too much.
+    /// Counts the bytes kept for reads and writes in the budget; fails where these are too many.
     #[cold]
     pub(super) fn count_kept(&mut self, need: Need) -> Result<()> {
         let bytes = self.state.kept_bytes();
@@ -318,7 +319,8 @@ impl<P: InPlace> Operation<'_, P> {
         value.map_or(RowRead::Nothing, RowRead::Row)
     }
 
-    /// Finds the records of what the transaction will touch, and waits until it may. Keys that nobody has get records without a row.
+    /// Finds the records of the rows that the transaction will touch, and waits until it may touch them. A key that
+    /// does not exist gets a record without a row.
     fn declare(&mut self, declared: Option<&AccessSet>) -> Result<()> {
         loop {
             let declared = match declared {
@@ -340,7 +342,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// The record of a key, put there where there is none.
+    /// Returns the record of a key; inserts one if there is none.
     fn record_of(&mut self, table: &TableOf<P>, key: &[u8]) -> Result<RecordOf<P>> {
         let mut spin = Spin::default();
         loop {
@@ -362,7 +364,7 @@ impl<P: InPlace> Operation<'_, P> {
                     return Ok(record);
                 }
                 table.rows.slot(row).set(None);
-                // SAFETY: no entry led to the row, so nobody has found the record.
+                // SAFETY: no entry led to the row, so no thread has found the record.
                 unsafe { record.destroy(arena) };
                 garbage.row_ids(table.id).give(row);
             }
@@ -370,7 +372,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// The transaction is about to look at a key, or to write it.
+    /// Called before the transaction looks up or writes a key.
     #[inline]
     pub(super) fn reach_key(&mut self, table: &TableOf<P>, key: &[u8], writes: bool, place: Place) -> Result<()> {
         if !P::PARTITIONS {
@@ -379,7 +381,7 @@ impl<P: InPlace> Operation<'_, P> {
         self.reach(table.reach_of_key(key, writes)?, place)
     }
 
-    /// The transaction is about to look through a range.
+    /// Called before the transaction scans a range.
     pub(super) fn reach_range(
         &mut self,
         table: &TableOf<P>,
@@ -402,7 +404,7 @@ impl<P: InPlace> Operation<'_, P> {
         reached.map_err(|conflict| self.lose(conflict))
     }
 
-    /// Fails where the transaction touches what it has not declared.
+    /// Fails where the transaction touches a row or range that it has not declared.
     #[inline]
     pub(super) fn check_declared(
         &self,
@@ -417,7 +419,8 @@ impl<P: InPlace> Operation<'_, P> {
         Err(Error::Undeclared { table: table.name(), key: key.map(Into::into) })
     }
 
-    /// The transaction looked at a leaf, for what is not in it, too. `false`: it is not what it was any more, look again.
+    /// Notes that the transaction has read a leaf, including the gaps between its entries. `false`: the leaf has
+    /// changed since, read it again.
     #[inline]
     pub(super) fn saw_leaf(
         &mut self,
@@ -444,7 +447,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(true)
     }
 
-    /// The transaction put an entry into a leaf.
+    /// Notes that the transaction inserted an entry into a leaf.
     pub(super) fn inserted(&mut self, inserted: &Inserted, place: Place) -> Result<()> {
         match P::RANGES {
             Ranges::Excluded => Ok(()),
@@ -456,19 +459,19 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// It has an entry in a leaf that others have looked at, up to `gap`.
+    /// Notes that the transaction has an entry in a leaf that others have scanned, with stamps up to `gap`.
     pub(super) fn entered_gap(&mut self, gap: Stamp, place: Place) -> Result<()> {
         let entered = P::enter_gap(&self.engine.shared, &mut self.state.scheme, gap, place);
         entered.map_err(|conflict| self.lose(conflict))
     }
 
-    /// A place in words.
+    /// Names the table and key of a place.
     fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
         let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
         (place.map(|place| self.engine.tables.get(place.table).name()), key)
     }
 
-    /// The transaction has lost: rolls it back and makes the report.
+    /// Rolls the transaction back after a lost conflict and creates the report.
     #[cold]
     pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
         let abort = Box::new(conflict.report(|place| self.name_place(place)));
@@ -479,7 +482,7 @@ impl<P: InPlace> Operation<'_, P> {
         Error::Abort(abort)
     }
 
-    /// A write has failed. If that may have been in the middle of it, the transaction can only end.
+    /// Handles the failure of a write. If it may have left the write half done, the transaction can only end.
     #[cold]
     pub(super) fn fail_write(&mut self, error: Error) -> Error {
         if let Some(doom) = Doom::of_write(&error) {

@@ -1,8 +1,8 @@
-//! Going back in a transaction to a savepoint.
+//! Rollback to a savepoint.
 //!
-//! What the transaction has claimed it keeps: a row that it has written since goes back to what it has had at the savepoint, or to what
-//! its record says, which the transaction has read then, and is written like that at the commit. That no other row has its unique keys
-//! was looked up when it had this value before.
+//! The transaction keeps its claims. A row that it has written since the savepoint gets back the value that the
+//! transaction had for it at the savepoint, or else the value in its record, which the transaction reads then; the row
+//! is written with that value at the commit. Its unique keys were checked when the transaction had this value before.
 
 use super::{
     pending::Write,
@@ -18,14 +18,14 @@ use crate::{
     scheme::in_place::InPlace,
 };
 
-/// The value that one of the writes had.
+/// A value that one of the writes had before.
 pub(crate) struct Replaced {
     pub(crate) write: usize,
     pub(crate) value: Option<Copied>,
 }
 
 impl<P: InPlace> Txn<'_, P> {
-    /// Marks a point to go back to.
+    /// Sets a savepoint.
     pub(crate) fn savepoint(&self) -> Result<Savepoint> {
         let mut operation = self.operation()?;
         let state = &mut *operation.state;
@@ -33,29 +33,29 @@ impl<P: InPlace> Txn<'_, P> {
         Ok(state.savepoints.add(Mark { writes, entries, log_bytes: 0, notes: 0 }))
     }
 
-    /// Undoes what was written since.
+    /// Undoes all writes since the savepoint.
     pub(crate) fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let mut operation = self.operation()?;
         let mark = operation.state.savepoints.go_back(savepoint)?;
         operation.undo_since(mark)
     }
 
-    /// Forgets a savepoint and those after it.
+    /// Releases a savepoint and those after it.
     pub(crate) fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         self.operation()?.state.savepoints.release(savepoint)
     }
 
-    /// What it has read may change until it commits.
+    /// Promises nothing: rows that the transaction has read may change until it commits.
     pub(crate) fn promise(&self) -> Result<bool> {
         self.operation().map(|_| false)
     }
 
-    /// Conflicts do not name transactions.
+    /// Returns none: conflicts do not name transactions.
     pub(crate) fn tid(&self) -> Result<Option<Tid>> {
         self.operation().map(|_| None)
     }
 
-    /// Shows every row that it has written, and what it has written there.
+    /// Calls `each` with every row that the transaction has written, and its value.
     pub(crate) fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         let operation = self.operation()?;
         for write in &operation.state.footprint.writes {
@@ -66,13 +66,13 @@ impl<P: InPlace> Txn<'_, P> {
         Ok(())
     }
 
-    /// Nobody knows what a write would meet before it is tried.
+    /// Returns `Free`: conflicts of a write are not known before it is tried.
     pub(crate) fn row_lock(&self, table: TableId, _: &[u8]) -> Result<RowLock> {
         self.engine.tables.live(table)?;
         self.operation().map(|_| RowLock::Free)
     }
 
-    /// Every transaction is serializable.
+    /// Does nothing: every transaction is serializable.
     pub(crate) fn renew_snapshot(&mut self) -> Result<()> {
         self.operation().map(drop)
     }
@@ -94,12 +94,12 @@ impl<P: InPlace> Operation<'_, P> {
             let (_, value) = self.read_record(record, place, true)?;
             self.write_again(at, value)?;
         }
-        // What was just replaced is not what the savepoint had.
+        // Values that this rollback has replaced do not belong to the savepoint.
         while self.state.savepoints.pop_replaced().is_some() {}
         Ok(())
     }
 
-    /// Gives a row that the transaction writes another value.
+    /// Replaces the value of a row that the transaction writes.
     fn write_again(&mut self, at: usize, value: Option<Copied>) -> Result<()> {
         let place = self.state.footprint.writes[at].place;
         let key: Box<[u8]> = self.state.footprint.key(place).into();

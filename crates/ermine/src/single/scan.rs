@@ -1,7 +1,7 @@
 //! Ranges of an index, in either direction.
 //!
-//! A scan takes one leaf at a time: its entries under one leaf version, then the row behind each. Every leaf that meets the range
-//! goes into the leaf set, also an empty one: that is what keeps phantoms out.
+//! A scan takes one leaf at a time: its entries under one leaf version, then the row behind each. Every leaf that
+//! overlaps the range goes into the leaf set, even an empty one: that excludes phantoms.
 
 use std::ops::Bound;
 
@@ -25,7 +25,8 @@ use crate::{
 const BATCH_ENTRIES: usize = 256;
 
 impl<P: InPlace> Txn<'_, P> {
-    /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
+    /// Calls `visit` with the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of
+    /// them.
     pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let table = self.engine.tables.live(range.table)?;
         table.check_ordered(range.index)?;
@@ -102,7 +103,7 @@ impl<P: InPlace> Txn<'_, P> {
 }
 
 impl<P: InPlace> Operation<'_, P> {
-    /// The row behind an index entry, if the transaction sees one that belongs to the entry.
+    /// Returns the row behind an index entry, if the transaction sees one that belongs to the entry.
     pub(super) fn read_entry(
         &mut self,
         table: &TableOf<P>,
@@ -125,7 +126,7 @@ impl<P: InPlace> Operation<'_, P> {
                     return Ok(belongs.then_some(value));
                 }
                 RowRead::Nothing => return Ok(None),
-                // Taken out since: the leaf is in the leaf set.
+                // Removed since: the leaf is in the leaf set.
                 RowRead::Gone => match table.index(index).get(&self.nodes, entry) {
                     Lookup { row: None, .. } => {
                         if self.is_observed() && index == IndexOrdinal::PRIMARY {
@@ -133,7 +134,7 @@ impl<P: InPlace> Operation<'_, P> {
                         }
                         return Ok(None);
                     }
-                    // Of a writer that has not taken it back yet.
+                    // The entry of a writer that has not rolled it back yet.
                     Lookup { row: Some(found), .. } if found == row => return Ok(None),
                     Lookup { row: Some(found), .. } => {
                         row = found;

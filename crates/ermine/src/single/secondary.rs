@@ -1,14 +1,15 @@
 //! The entries of secondary indexes that follow a row.
 //!
-//! An entry (secondary key, primary key) -> RowId is there while the row has that secondary key, and while a transaction runs
-//! that is going to give it to the row. Entries of a row change under the lock of its record's word: a committing transaction puts
-//! its new ones in (once more: somebody who gave up may have taken one out) before it is decided, and takes the old ones out
-//! when its value is in; who rolls back takes out what nobody needs. What a running transaction adds earlier, without the lock, it
-//! adds for its own scans, and so that others' scans of the range fail or see the row. Which entries come and go is told from what
-//! the record says at the write: at the commit it has to say the same.
+//! An entry (secondary key, primary key) -> RowId exists while the row has that secondary key, and while a transaction
+//! runs that is going to give it to the row. Entries of a row change under the lock of its record's word: a committing
+//! transaction inserts its new ones (once more: a transaction that rolled back may have removed one) before the
+//! decision, and removes the old ones when its value is stored; a transaction that rolls back removes entries that no
+//! row needs. Entries that a running transaction adds earlier, without the lock, are for its own scans, and make other
+//! transactions' scans of the range fail or see the row. The entries to insert and remove are derived from the record's
+//! row at the write: at the commit the record must say the same.
 //!
-//! That no other row has the key of a unique index is looked up before a write and is part of what the transaction has read:
-//! the rows behind the entries there, and the leaves.
+//! The check that no other row has the key of a unique index is done before a write, and what it found is in the
+//! transaction's read set: the rows behind the entries there, and the leaves.
 
 use std::ops::Bound;
 
@@ -39,7 +40,7 @@ use crate::{
 };
 
 impl<P: InPlace> Operation<'_, P> {
-    /// Before a write: no other row has its unique keys.
+    /// Checks before a write that no other row has its unique keys.
     pub(super) fn check_unique(&mut self, table: &TableOf<P>, row: Option<RowId>, entries: &NewEntries) -> Result<()> {
         for entry in entries.iter().filter(|entry| entry.unique) {
             self.refuse_twin(table, entry.index, row, &entry.key[..entry.secondary_length])?;
@@ -93,8 +94,8 @@ impl<P: InPlace> Operation<'_, P> {
         Err(Error::KeyExists { table: table.name(), index, key: secondary_key.into() })
     }
 
-    /// With a write: puts its entries into the indexes, and notes them for the end. `rewrites`: the transaction has written
-    /// the row before.
+    /// Inserts the entries of a write into the indexes, and notes them for the end. `rewrites`: the transaction has
+    /// written the row before.
     pub(super) fn add_entries(
         &mut self,
         table: &TableOf<P>,
@@ -118,8 +119,8 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(())
     }
 
-    /// Puts all entries in again that the transaction has put in: one that is missing may have hidden the transaction's own
-    /// row from its scans.
+    /// Inserts again all entries that the transaction has inserted: one that is missing may have hidden the
+    /// transaction's own row from its scans.
     pub(super) fn put_entries_again(&mut self) -> Result<()> {
         for at in 0..self.state.footprint.entries.len() {
             let NeededEntry { row, index, entry } = self.state.footprint.entries[at];
@@ -128,9 +129,10 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(())
     }
 
-    /// Puts an entry into an index. `again`: the transaction has done so before. If the entry is not there now, another writer of the
-    /// row has taken it out, or a snapshot that it was there for has ended, and scans of the transaction may have missed its own
-    /// row: so a leaf that changes now does not stay seen. Where leaves are not looked at, the transaction loses.
+    /// Inserts an entry into an index. `again`: the transaction has done so before. If the entry is missing now,
+    /// another writer of the row has removed it, or a snapshot for which it existed has ended, and scans of the
+    /// transaction may have missed its own row: so a leaf that changes now does not stay valid. Where leaves are not
+    /// validated, the transaction loses.
     fn put_entry(
         &mut self,
         table: &TableOf<P>,
@@ -145,16 +147,16 @@ impl<P: InPlace> Operation<'_, P> {
             Insert::Done(_) if again && P::RANGES == Ranges::Excluded => Err(self.lose(stale(place))),
             Insert::Done(inserted) => self.inserted(&inserted, place),
             Insert::Exists(existing, _) if existing == row && again => Ok(()),
-            // Who looked before the entry came in has not seen the row.
+            // Transactions that scanned the leaf before the entry was inserted have not seen the row.
             Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, place),
-            // Of a record with the same key that is being taken out.
+            // The entry of a record with the same key that is being removed.
             Insert::Exists(..) => Err(self.lose(Conflict::write(place, None))),
         }
     }
 
-    /// With the record locked, and what it says unchanged since the write: makes sure that the entries which the transaction
-    /// needed are there, also those of values that it has written over itself, and notes those that will go. The first
-    /// `known` entries are those needed, sorted.
+    /// Called with the record locked, and its row unchanged since the write: makes sure that the entries which the
+    /// transaction needed exist, including those of values that it has overwritten itself, and notes those that are to
+    /// be removed. The first `known` entries are those needed, sorted.
     pub(super) fn settle_entries(&mut self, table: &TableOf<P>, at: usize, known: usize) -> Result<()> {
         let Write { record, row, place, value, word, .. } = self.state.footprint.writes[at];
         let key = KeyBuffer::from_slice(self.state.footprint.key(place));
@@ -189,7 +191,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(())
     }
 
-    /// With the records still locked, and the writes in: takes out the entries that go.
+    /// Removes the stale entries, after the writes, with the records still locked.
     pub(super) fn remove_stale_entries(&mut self, tid: CommitTid) {
         if !self.state.stale_entries.is_empty() {
             self.entry_leaves(tid);
@@ -207,7 +209,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// Rolling back: takes out the entries that the transaction has put in and that the row does not have.
+    /// In a rollback: removes the entries that the transaction has inserted and that the row does not have.
     pub(super) fn take_back_entries(&mut self) {
         while let Some(NeededEntry { row, index, entry }) = self.state.footprint.entries.pop() {
             let State { footprint, copies, .. } = &mut *self.state;
@@ -218,7 +220,7 @@ impl<P: InPlace> Operation<'_, P> {
 }
 
 impl<P: InPlace> Engine<P> {
-    /// Ends a snapshot: what was kept for it goes.
+    /// Closes a snapshot and removes what was kept for it.
     pub(super) fn close_snapshot(&self, snapshot: Snapshot, worker: &mut Worker<P>) {
         let (nodes, copies) = (worker.nodes.enter(), &mut worker.state.get_mut().copies);
         self.snapshots.close(snapshot, &self.epochs, |left| {
@@ -226,7 +228,7 @@ impl<P: InPlace> Engine<P> {
         });
     }
 
-    /// Takes an entry out that its row may not need, if the row does not have it, nor had it for a snapshot.
+    /// Removes an entry if its row does not have it, and did not have it in a snapshot.
     fn take_out_entry(
         &self,
         nodes: &Guard<'_>,
@@ -235,17 +237,17 @@ impl<P: InPlace> Engine<P> {
         index: IndexOrdinal,
         entry: &[u8],
     ) {
-        // The entries of a table that was dropped go with the table.
+        // The entries of a dropped table are freed with the table.
         let (Some(table), row) = (self.tables.find(place.0), place.1) else { return };
         let remove = || table.index(index).remove_if(nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
         let Some(record) = table.rows.slot(row).record() else {
-            // A key that has left takes no entry along; nobody gets its RowId while the transaction is in the epoch.
+            // A removed key leaves its entries behind; its RowId is not reused while the transaction is in the epoch.
             remove();
             return;
         };
         let word = record.lock();
         let mark = copies.mark();
-        // What cannot be decoded, and what its key function panics at, is taken for a match: the entry stays.
+        // A value that cannot be decoded, or at which the key function panics, counts as a match: the entry stays.
         let is_needed = !word.is_absent() && {
             let value = record.copy_locked(copies);
             table.secondary(index).matches(entry, value.bytes(nodes)).unwrap_or(true)

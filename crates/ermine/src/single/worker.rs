@@ -1,4 +1,5 @@
-//! What a running transaction needs to itself, kept between transactions so that beginning one allocates nothing.
+//! The state that a running transaction needs to itself, kept between transactions so that beginning one allocates
+//! nothing.
 
 use std::{cell::RefCell, collections::VecDeque, sync::Arc};
 
@@ -38,14 +39,14 @@ pub(crate) struct Worker<P: InPlace> {
     pub(crate) state: RefCell<State<P>>,
 }
 
-/// What everybody may know of a worker, with counters that only it writes.
+/// The state of a worker that other threads may read, with counters that only the worker writes.
 #[repr(align(128))]
 pub(crate) struct Presence {
     running: AtomicU64,
     pub(crate) commits: AtomicU64,
     /// By kind.
     pub(crate) aborts: [AtomicU64; AbortKind::ALL.len()],
-    /// Records and blocks that wait to be freed, and keys to be taken out.
+    /// Number of records and blocks that wait to be freed, and of keys that wait to be removed.
     pub(crate) garbage: AtomicU64,
 }
 
@@ -53,7 +54,7 @@ impl Presence {
     const IDLE: u64 = 0;
     /// A transaction is open that the application drives.
     const OPEN: u64 = 1;
-    /// One is on its way that will end by itself.
+    /// A transaction is running that needs no input from outside to end.
     const RUNS_THROUGH: u64 = 2;
 
     fn new() -> Self {
@@ -65,26 +66,26 @@ impl Presence {
         }
     }
 
-    /// A transaction begins.
+    /// Announces that a transaction begins.
     pub(crate) fn arrive(&self, runs_through: bool) {
         // SeqCst swap: gate.rs, invariant 2; and the fence of the caller's epoch.
         self.running.swap(if runs_through { Self::RUNS_THROUGH } else { Self::OPEN }, Ordering::SeqCst);
     }
 
-    /// It has committed.
+    /// Counts a commit.
     #[inline]
     pub(crate) fn committed(&self) {
         // Relaxed: a statistic that only this worker writes.
         self.commits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It has ended.
+    /// Announces that the transaction has ended.
     pub(crate) fn leave(&self) {
         // Release: everything the transaction did happened before.
         self.running.store(Self::IDLE, Ordering::Release);
     }
 
-    /// Whether any transaction has it.
+    /// Whether a transaction uses the worker.
     pub(crate) fn is_taken(&self) -> bool {
         // SeqCst: as below.
         self.running.load(Ordering::SeqCst) != Self::IDLE
@@ -96,7 +97,7 @@ impl Presence {
     }
 }
 
-/// An entry that a write takes away from its row.
+/// An entry that a write takes from its row.
 pub(crate) struct StaleEntry {
     pub(crate) row: RowId,
     pub(crate) index: IndexOrdinal,
@@ -111,48 +112,48 @@ pub(crate) struct State<P: InPlace> {
     pub(crate) savepoints: Savepoints<Replaced>,
     pub(crate) positions: Positions,
     pub(crate) copies: Copies,
-    /// Bytes that its writes will take at commit, beside the records that are there.
+    /// Bytes that the writes will take at commit, in addition to the existing records.
     pub(crate) promised: u64,
-    /// What the budget knows of what it keeps.
+    /// The part of the kept bytes that is counted in the budget.
     pub(crate) kept: Kept,
     pub(crate) arena: Arena,
-    /// What the transaction reads, if it reads a snapshot: it asks its scheme for nothing then.
+    /// The snapshot that the transaction reads, if it reads one: then it does not use the scheme.
     pub(crate) snapshot: Option<Snapshot>,
     /// The greatest TID of a record that the transaction has met.
     pub(crate) last_tid: CommitTid,
-    /// Of the last transaction that this worker has committed.
+    /// The TID of the last transaction that this worker has committed.
     pub(crate) own_tid: CommitTid,
-    /// The transaction has looked at a leaf for what is not there.
+    /// Whether the transaction has read a leaf for absent keys.
     pub(crate) met_gap: bool,
-    /// The worker's end of the log, where there is one.
+    /// The worker's end of the log, if there is a log.
     pub(crate) journal: Option<Journal>,
-    /// How many of the writes have locked their record.
+    /// Number of writes whose record is locked.
     pub(crate) locked: usize,
-    /// Entries that go when the writes are in.
+    /// Entries to remove when the writes are stored.
     pub(crate) stale_entries: Vec<StaleEntry>,
-    /// Where it began, for an observer.
+    /// The stamp at which the transaction began, for an observer.
     pub(crate) begin: Stamp,
-    /// What it has done, for an observer.
+    /// The transaction's actions, for an observer.
     pub(crate) notes: Option<Box<Notes>>,
-    /// Why the transaction is over before its end.
+    /// The reason why the transaction cannot go on, if there is one.
     pub(crate) doomed: Option<Doom>,
-    /// Buffers of scans: one is taken by each scan that runs.
+    /// Buffers of scans: each running scan takes one.
     pub(crate) batches: Vec<Batch>,
     pub(crate) garbage: Garbage<P::Control>,
     since_housekeeping: usize,
 }
 
-/// What waits to be taken out, and to be freed.
+/// Objects that wait to be removed, and to be freed.
 pub(crate) struct Garbage<C> {
     pub(crate) removals: VecDeque<Removal>,
     pub(crate) retired: Limbo<Retired<C>>,
     pub(crate) row_ids: Vec<RowIds>,
-    /// What the budget knows of the queues.
+    /// The part of the queues' bytes that is counted in the budget.
     kept: Kept,
 }
 
 impl<C> Garbage<C> {
-    /// Bytes that the queues take, about.
+    /// Approximate bytes of the queues.
     fn bytes(&self) -> u64 {
         (self.removals.len() * size_of::<Removal>() + self.retired.len() * 2 * size_of::<Retired<C>>()) as u64
     }
@@ -168,7 +169,7 @@ impl<C> Garbage<C> {
 }
 
 impl<P: InPlace> State<P> {
-    /// Bytes that it keeps of the transaction, and will take at its commit, about.
+    /// Approximate bytes that the worker keeps for the transaction, and that its commit will take.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let stale = self.stale_entries.capacity() * size_of::<StaleEntry>();
         (self.footprint.bytes() + self.copies.bytes() + stale + P::kept_bytes(&self.scheme)) as u64 + self.promised
@@ -176,10 +177,10 @@ impl<P: InPlace> State<P> {
 }
 
 impl<P: InPlace> Worker<P> {
-    /// Transactions and removals between two looks at the garbage.
+    /// Transactions and removals between two rounds of housekeeping.
     const HOUSEKEEPING_EVERY: usize = if cfg!(shuttle) { 2 } else { 128 };
 
-    /// Fails where there are as many as there may be open transactions.
+    /// Creates a worker; fails if there are as many as there may be open transactions.
     pub(crate) fn new(engine: &Engine<P>) -> Result<Self> {
         // Relaxed: a count.
         if engine.worker_count.fetch_add(1, Ordering::Relaxed) >= crate::OPEN_TRANSACTIONS_MAX {
@@ -218,7 +219,7 @@ impl<P: InPlace> Worker<P> {
         Ok(Self { nodes, presence, state: RefCell::new(state) })
     }
 
-    /// Looks after the garbage now and then.
+    /// Collects garbage once in a while.
     pub(crate) fn housekeep_sometimes(&mut self, engine: &Engine<P>) {
         let state = self.state.get_mut();
         state.since_housekeeping += 1;
@@ -227,13 +228,14 @@ impl<P: InPlace> Worker<P> {
         }
     }
 
-    /// Tries to take up to `at_most` keys out of their indexes, each once, frees what nobody can look at, and lets the epoch go on. The worker is idle.
+    /// Tries to remove up to `at_most` keys from their indexes, each once, frees memory that no thread can read, and
+    /// advances the epoch. The worker is idle.
     pub(crate) fn housekeep(&mut self, engine: &Engine<P>, at_most: usize) {
         let state = self.state.get_mut();
         state.since_housekeeping = 0;
         if !state.garbage.removals.is_empty() {
             let nodes = self.nodes.enter();
-            // What has to wait goes to the end of the queue, and is not looked at again in this round.
+            // A removal that has to wait goes to the end of the queue, and is not tried again in this round.
             for _ in 0..at_most.min(state.garbage.removals.len()) {
                 let removal = state.garbage.removals.pop_front().expect("as many as there were");
                 removal.carry_out(engine, &mut state.garbage, &nodes);

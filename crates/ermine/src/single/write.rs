@@ -1,8 +1,8 @@
 //! Insert, update, upsert and delete.
 //!
-//! A write is kept by the transaction until it commits. A key that nobody has is inserted at once, row first, index entry second,
-//! with a record that says that there is no row; so the entry is there for whoever looks at the range, and the leaf's version
-//! tells those who have looked before.
+//! The transaction buffers a write until it commits. A key that is not in the index is inserted at once, row first,
+//! index entry second, with a record that says that there is no row; so later readers of the range find the entry, and
+//! the leaf's version informs the earlier ones.
 
 use super::{
     pending::Write,
@@ -29,7 +29,7 @@ use crate::{
     txn::check_key,
 };
 
-/// One write, on its way.
+/// One write in progress.
 pub(super) struct Request<'a, P: InPlace> {
     pub(super) table: &'a TableOf<P>,
     pub(super) key: &'a [u8],
@@ -39,14 +39,14 @@ pub(super) struct Request<'a, P: InPlace> {
     pub(super) place: Place,
 }
 
-/// What one try of a write came to.
+/// The outcome of one try of a write.
 pub(super) enum Tried {
     Done(bool),
     Again,
 }
 
 impl<P: InPlace> Txn<'_, P> {
-    /// Writes a value; says whether a row was written.
+    /// Writes a value; returns whether a row was written.
     pub(crate) fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool> {
         if value.len() > crate::MAX_VALUE_BYTES {
             return Err(Error::ValueTooLong { bytes: value.len() });
@@ -54,7 +54,7 @@ impl<P: InPlace> Txn<'_, P> {
         self.write(table, key, Some(value), how)
     }
 
-    /// Deletes a row; says whether there was one.
+    /// Deletes a row; returns whether there was one.
     pub(crate) fn delete(&self, table: TableId, key: &[u8]) -> Result<bool> {
         self.write(table, key, None, Put::Update)
     }
@@ -72,14 +72,15 @@ impl<P: InPlace> Txn<'_, P> {
 }
 
 impl<P: InPlace> Operation<'_, P> {
-    /// What is kept of a write until the commit has to have room. Indexes may grow into the part of the reserve that reads have.
+    /// Checks that there is memory for a write that is buffered until the commit. Indexes may use the part of the
+    /// reserve that reads have.
     fn provide(&mut self, value: Option<&[u8]>) -> Result<()> {
         let need = if value.is_some() { Need::Work } else { Need::Shrink };
         self.engine.budget.check(value.map_or(0, |value| value.len() as u64), need)?;
         if self.state.kept.is_write_due() { self.count_kept(need) } else { Ok(()) }
     }
 
-    /// The value that a record will have at the commit has to have room then.
+    /// Checks that there is memory for the value that a record gets at the commit.
     fn promise(&mut self, record: RecordOf<P>, request: &Request<'_, P>) -> Result<()> {
         let need = request.table.need();
         let Some(value) = request.value.filter(|value| !record.has_room(value.len())) else { return Ok(()) };
@@ -98,7 +99,7 @@ impl<P: InPlace> Operation<'_, P> {
 
     fn write(&mut self, request: &Request<'_, P>) -> Result<bool> {
         let Request { table, key, how, place, .. } = *request;
-        // What is inserted is mostly not there: one descent less.
+        // The key of an insert is mostly new: this saves one descent.
         if how == Put::Insert
             && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
             && let Tried::Done(written) = self.insert_fresh(request)?
@@ -138,7 +139,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// Writes a row that is in the index, be it that its record says there is none.
+    /// Writes a row that is in the index, even if its record says that there is none.
     fn write_row(&mut self, request: &Request<'_, P>, row: RowId) -> Result<Tried> {
         let Request { table, how, place, .. } = *request;
         let Some(record) = table.rows.slot(row).record() else { return Ok(Tried::Again) };
@@ -155,7 +156,7 @@ impl<P: InPlace> Operation<'_, P> {
         self.promise(record, request)?;
         let claimed = P::claim(&self.engine.shared, &mut self.state.scheme, record, place);
         claimed.map_err(|conflict| self.lose(conflict))?;
-        // After the claim: who takes it out looks the other way round.
+        // After the claim: a removal of the key checks in the opposite order.
         if record.want().is_gone() {
             return Ok(Tried::Again);
         }
@@ -180,7 +181,7 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(Tried::Done(true))
     }
 
-    /// As [`Self::depend_on`], and an observer is told.
+    /// Calls [`Self::depend_on`] and notes the read for an observer.
     fn look(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Read> {
         let at = self.observed_from();
         let (word, value) = self.depend_on(request, record)?;
@@ -190,8 +191,8 @@ impl<P: InPlace> Operation<'_, P> {
         Ok((word, value))
     }
 
-    /// The transaction depends on whether there is a row. Its bytes are read where somebody asks for them: index entries, or an
-    /// observer.
+    /// Makes the transaction depend on whether there is a row. The row's bytes are read only if they are needed: for
+    /// index entries, or for an observer.
     fn depend_on(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Read> {
         let wants_bytes = request.table.has_secondaries() || self.is_observed();
         self.read_record(record, request.place, wants_bytes)
@@ -209,12 +210,12 @@ impl<P: InPlace> Operation<'_, P> {
         Ok((word, value))
     }
 
-    /// What entries the write needs that the row does not have.
+    /// Returns the entries that the write needs and the row does not have.
     fn new_entries(&self, request: &Request<'_, P>, before: Option<Copied>) -> Result<NewEntries> {
         request.table.new_entries(request.key, before.map(|value| value.bytes(&self.nodes)), request.value)
     }
 
-    /// Puts another value in the place of one that the transaction has written.
+    /// Replaces a value that the transaction has written before.
     fn rewrite(&mut self, request: &Request<'_, P>, at: usize) -> Result<Tried> {
         let Request { table, key, how, .. } = *request;
         let Write { row, record, value: before, .. } = self.state.footprint.writes[at];
@@ -232,12 +233,12 @@ impl<P: InPlace> Operation<'_, P> {
         let entries = self.new_entries(request, before)?;
         self.check_unique(table, Some(row), &entries)?;
         self.replace_value(request, at, &entries)?;
-        // It is kept with the first write of the row.
+        // The key is stored with the first write of the row.
         self.state.footprint.forget(request.place);
         Ok(Tried::Done(true))
     }
 
-    /// Puts back a value that a row had before.
+    /// Writes a value that the row had before.
     pub(super) fn write_back(&mut self, request: &Request<'_, P>, at: usize) -> Result<()> {
         let entries = self.new_entries(request, self.state.footprint.writes[at].value)?;
         self.replace_value(request, at, &entries)
@@ -262,7 +263,7 @@ impl<P: InPlace> Operation<'_, P> {
     /// Inserts a key that the index does not have.
     fn insert_fresh(&mut self, request: &Request<'_, P>) -> Result<Tried> {
         let Request { table, key, value, how, place } = *request;
-        // Of a transaction that declares what it touches, all keys are there.
+        // If a transaction declares its accesses, all its keys exist.
         if P::DECLARES && !P::is_declared(&self.state.scheme, None, true) {
             return Ok(Tried::Again);
         }
@@ -279,13 +280,13 @@ impl<P: InPlace> Operation<'_, P> {
         match table.primary.insert_if_absent(&self.nodes, key, row) {
             Insert::Exists(..) => {
                 slot.set(None);
-                // SAFETY: no entry led to the row, so nobody has found the record.
+                // SAFETY: no entry led to the row, so no thread has found the record.
                 unsafe { record.destroy(arena) };
                 garbage.row_ids(table.id).give(row);
                 Ok(Tried::Again)
             }
             Insert::Done(inserted) => {
-                // First of all, so that a roll back finds it.
+                // First, so that a rollback finds it.
                 self.add_write(request, record, row, TidWord::UNBORN, true);
                 let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, place);
                 adopted.map_err(|conflict| self.lose(conflict))?;
@@ -293,8 +294,8 @@ impl<P: InPlace> Operation<'_, P> {
                     self.note_write(table, key, None, value)?;
                 }
                 self.inserted(&inserted, place)?;
-                // The transaction's own insert does not void what it has seen of the leaf. So that there is no row is from now on
-                // a matter of the record, which others find and write, too.
+                // The transaction's own insert does not invalidate its reads of the leaf. From now on, the absence of
+                // the row is stated by the record, which other transactions find and write, too.
                 if how == Put::Insert || P::RANGES == Ranges::AtCommit {
                     let (word, _) = self.depend_on(request, record)?;
                     if !word.is_unborn() {
@@ -307,7 +308,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
     }
 
-    /// Notes a write for the end.
+    /// Adds a write to the write set.
     fn add_write(&mut self, request: &Request<'_, P>, record: RecordOf<P>, row: RowId, word: TidWord, moves: bool) {
         let State { footprint, positions, copies, .. } = &mut *self.state;
         let value = request.value.map(|value| copies.push_bytes(value));

@@ -1,8 +1,10 @@
-//! A latch that is not taken as long as nobody is in the way: the critical section runs as a transaction of the processor.
+//! A latch that is not taken as long as there is no conflict: the critical section runs as a transaction of the
+//! processor.
 //!
-//! The transaction begins by reading the latch. If it is free, it stays in the transaction's read set: who takes the latch for
-//! real aborts all transactions that rely on it, at that moment. If it is held, the transaction aborts itself. Two
-//! critical sections on the same latch so run at the same time, unless they touch the same cache lines.
+//! The transaction begins by reading the latch. If it is free, it stays in the transaction's read set: a thread that
+//! takes the latch for real aborts, at that moment, all transactions that rely on it. If it is held, the transaction
+//! aborts itself. Thus two critical sections on the same latch run at the same time, unless they touch the same cache
+//! lines.
 //!
 //! ```text
 //!   begin --> latch free? --yes--> critical section --> commit
@@ -14,67 +16,68 @@
 //!                        take the latch
 //! ```
 //!
-//! Without transactional memory ([`Elision`] without a memory) it is a spin latch behind one test that always goes the same way.
+//! Without transactional memory ([`Elision`] without a memory) it is a spin latch behind one test that always goes the
+//! same way.
 //!
-//! What a critical section must not do: panic, allocate without bound, call the system, wait for anything, or contain
-//! another one that could need this latch. The processor aborts what it cannot do, so results would be right; but then the latch
-//! is always taken, and what runs under a latch must be short.
+//! A critical section must not panic, allocate without bound, call the system, wait for anything, or contain another
+//! one that could need this latch. The processor aborts a transaction that it cannot execute, so results would be
+//! right; but then the latch is always taken, and a critical section under a latch must be short.
 //!
-//! An aborted attempt has not happened: the processor takes back everything since the beginning, the result, the moved closure
-//! and the stack included. So a closure is run once as far as anybody can tell, and may be `FnOnce`. Only what
-//! stands outside, the [`ElisionCounts`], is counted outside.
+//! An aborted attempt has no effect: the processor rolls back everything since the beginning, including the result, the
+//! moved closure and the stack. So a closure is observably run once, and may be `FnOnce`. Only the [`ElisionCounts`],
+//! which are updated outside of the transaction, count aborted attempts.
 //!
 //! Invariants
 //! 1. The latch's word is [`HELD`](ElidedLatch::HELD) while a critical section runs for real, and free otherwise.
-//! 2. A transaction reads the word before anything else, and goes on only if it was free.
+//! 2. A transaction reads the word before anything else, and continues only if it was free.
 //! 3. Attempts are commits and aborts; each abort is counted under one reason.
 //!
-//! V. Leis, A. Kemper, T. Neumann: *Exploiting hardware transactional memory in main-memory databases*, ICDE 2014, III.A, IV.B and
-//! figure 15. The paper's latch uses the prefixes of hardware lock elision, which retry nothing and which newer processors lack;
-//! it says itself that retrying under program control (RTM) leads to fewer latches taken.
+//! V. Leis, A. Kemper, T. Neumann: *Exploiting hardware transactional memory in main-memory databases*, ICDE 2014,
+//! III.A, IV.B and figure 15. The paper's latch uses the prefixes of hardware lock elision, which never retry and which
+//! newer processors lack; the paper itself says that retrying under program control (RTM) leads to fewer latches taken.
 
 use super::{AtomicU64, Ordering, Spin, transactional::AbortStatus, transactional::TransactionalMemory};
 
-/// The latch. On a cache line of its own: whatever else is written there aborts all transactions.
+/// The latch. On a cache line of its own: any other write to the line would abort all transactions.
 #[repr(align(128))]
 pub(crate) struct ElidedLatch {
     word: AtomicU64,
 }
 
-/// How the latches of one owner are elided; decided once.
+/// The elision of the latches of one owner; decided once.
 pub(crate) struct Elision<M> {
-    /// `None` where the processor has none.
+    /// `None` if the processor has no transactional memory.
     memory: Option<M>,
     /// How often an attempt is repeated before the latch is taken.
     retries_max: u32,
 }
 
-/// What became of the attempts of one who enters latches. Not shared; figure 15 of the paper is
+/// Results of the attempts of one thread that enters latches. Not shared; figure 15 of the paper is
 /// `fallbacks / (commits + fallbacks)` over `retries_max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ElisionCounts {
     /// Transactions begun.
     pub(crate) attempts: u64,
     pub(crate) commits: u64,
-    /// Aborted by themselves: the latch was held.
+    /// Explicit aborts because the latch was held.
     pub(crate) aborts_held: u64,
-    /// Aborted by themselves with another code.
+    /// Explicit aborts with another code.
     pub(crate) aborts_explicit: u64,
     pub(crate) aborts_conflict: u64,
     pub(crate) aborts_capacity: u64,
     pub(crate) aborts_debug: u64,
     pub(crate) aborts_nested: u64,
-    /// Interrupts, faults, instructions that transactions may not use.
+    /// Aborts by interrupts, faults, and instructions that transactions may not use.
     pub(crate) aborts_other: u64,
-    /// The latch was taken after all. Without transactional memory nothing is counted.
+    /// The latch was taken in the end. Without transactional memory nothing is counted.
     pub(crate) fallbacks: u64,
 }
 
-/// Inside a critical section, until this is dropped.
+/// Proof of being inside a critical section, until this is dropped.
 #[must_use]
 pub(crate) struct ElidedGuard<'l, M: TransactionalMemory> {
     latch: &'l ElidedLatch,
-    /// The memory and the counts, of a transaction; nothing, of a latch that is held.
+    /// Of a transaction, the memory and the counts; `None` if the latch is held.
     transaction: Option<(&'l M, &'l mut ElisionCounts)>,
 }
 
@@ -85,7 +88,7 @@ impl<M: TransactionalMemory> Elision<M> {
 }
 
 impl ElisionCounts {
-    /// All aborts, whatever the reason.
+    /// Returns all aborts, whatever the reason.
     pub(crate) fn aborts(&self) -> u64 {
         self.aborts_held
             + self.aborts_explicit
@@ -96,7 +99,7 @@ impl ElisionCounts {
             + self.aborts_other
     }
 
-    /// A status can name several reasons: the most telling one counts.
+    /// A status can name several reasons: the most informative one counts.
     fn count(&mut self, status: AbortStatus) {
         let reason = match status {
             _ if status.is_latch_held() => &mut self.aborts_held,
@@ -114,7 +117,7 @@ impl ElisionCounts {
 impl ElidedLatch {
     pub(super) const FREE: u64 = 0;
     pub(super) const HELD: u64 = 1;
-    /// A mock's transaction runs.
+    /// A mock's transaction is running.
     #[cfg(test)]
     pub(super) const MOCKED: u64 = 2;
 
@@ -122,7 +125,7 @@ impl ElidedLatch {
         Self { word: AtomicU64::new(Self::FREE) }
     }
 
-    /// Runs a critical section; see the module for what it must not do.
+    /// Runs a critical section; the module documentation lists the restrictions on it.
     #[inline]
     pub(crate) fn run<M: TransactionalMemory, R>(
         &self,
@@ -134,7 +137,7 @@ impl ElidedLatch {
         section()
     }
 
-    /// Enters a critical section; see the module for what must not happen before the guard is dropped.
+    /// Enters a critical section; the module documentation lists the restrictions until the guard is dropped.
     #[inline]
     pub(crate) fn enter<'l, M: TransactionalMemory>(
         &'l self,
@@ -151,7 +154,7 @@ impl ElidedLatch {
         ElidedGuard { latch: self, transaction: None }
     }
 
-    /// Begins a transaction; false when the latch has to be taken instead.
+    /// Begins a transaction; false if the latch has to be taken instead.
     #[inline]
     fn elide<M: TransactionalMemory>(&self, memory: &M, retries_max: u32, counts: &mut ElisionCounts) -> bool {
         for retries_left in (0..=retries_max).rev() {
@@ -184,7 +187,7 @@ impl ElidedLatch {
 
     fn wait_until_free(&self) {
         let mut spin = Spin::default();
-        // Relaxed: only to wait; who enters then looks again.
+        // Relaxed: only to wait; a thread that then enters checks again.
         while self.word.load(Ordering::Relaxed) != Self::FREE {
             spin.wait();
         }
@@ -215,8 +218,8 @@ impl<M: TransactionalMemory> Drop for ElidedGuard<'_, M> {
 
 #[cfg(all(test, loom))]
 mod loom_models {
-    //! Under the mock a transaction has the latch while it runs, so these show the latch, and that no transaction goes on
-    //! beside a holder; that a holder aborts those that run is the processor's promise.
+    //! Under the mock a transaction has the latch while it runs, so these models check the latch, and that no
+    //! transaction continues beside a holder; that a holder aborts running transactions is the processor's promise.
 
     use std::sync::Arc;
 
@@ -235,7 +238,7 @@ mod loom_models {
     // SAFETY: as above.
     unsafe impl Send for Shared {}
 
-    /// Each adds one; `None` takes the latch, `Some` retries.
+    /// Two threads add one each; a thread with `None` takes the latch, one with `Some` retries.
     fn model(memories: [fn() -> Option<Mock>; 2], retries_max: u32) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(4);
@@ -287,7 +290,7 @@ mod loom_models {
         model([begins, begins], 0);
     }
 
-    /// One falls back while the other's transaction runs.
+    /// One thread falls back while the other's transaction runs.
     #[test]
     fn loom_elided_fallback_waits_for_the_transaction() {
         model([|| Some(Mock::script([Some(AbortStatus::from_eax(0))])), begins], 1);
@@ -305,7 +308,7 @@ mod tests {
     const CONFLICT: u32 = 0b100;
     const CAPACITY: u32 = 0b1000;
 
-    /// What is counted when the attempts go as `statuses` say, and then succeed.
+    /// Returns the counts when the attempts go as `statuses` say, and then succeed.
     fn counted(statuses: &[u32], retries_max: u32) -> ElisionCounts {
         let statuses = statuses.iter().map(|&eax| Some(AbortStatus::from_eax(eax))).collect::<Vec<_>>();
         let elision = Elision::new(Some(Mock::script(statuses)), retries_max);
@@ -355,7 +358,8 @@ mod tests {
         }
     }
 
-    /// Latch held: an attempt aborts, waits, and succeeds when the holder has gone; without retries it takes the latch.
+    /// Latch held: an attempt aborts, waits, and succeeds when the holder has released it; without retries it takes the
+    /// latch.
     #[test]
     fn a_holder_is_respected() {
         for retries_max in [0, 1] {
@@ -377,7 +381,8 @@ mod tests {
                 while begun.load(Ordering::Acquire) == 0 {
                     thread::yield_now();
                 }
-                // Time to run into the latch; where it was too short, the test shows nothing, and fails nothing.
+                // Time for the other thread to reach the latch; if it is too short, the test checks nothing, but does
+                // not fail.
                 thread::sleep(std::time::Duration::from_millis(20));
                 begun.store(2, Ordering::Release);
                 drop(held);
@@ -389,13 +394,14 @@ mod tests {
         }
     }
 
-    /// Goal: critical sections are atomic, whatever aborts. Method: more threads than cores, a mock each that aborts at random
-    /// with random statuses, and one thread without transactional memory. The seed is printed; `ERMINE_SEED` sets it.
+    /// Goal: critical sections are atomic, whatever aborts. Method: more threads than cores, a mock each that aborts at
+    /// random with random statuses, and one thread without transactional memory. The seed is printed; `ERMINE_SEED`
+    /// sets it.
     #[test]
     fn critical_sections_of_many_are_atomic() {
         const TURNS: u64 = if cfg!(miri) { 20 } else { 2_000 };
         struct Pair(UnsafeCell<[u64; 2]>);
-        // SAFETY: reached inside the latch only.
+        // SAFETY: accessed inside the latch only.
         unsafe impl Sync for Pair {}
 
         let seed = std::env::var("ERMINE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(14u64);

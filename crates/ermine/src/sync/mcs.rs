@@ -1,21 +1,23 @@
-//! The MCS lock: who waits queues up and spins on a cache line of its own; locks are handed on in the order of arrival.
+//! The MCS lock: waiters queue up, and each spins on a cache line of its own; the lock is handed on in the order of
+//! arrival.
 //!
-//! Handing a lock on costs one miss, however many wait; a latch on which all spin costs as many as there are waiters. The
-//! price is two read-modify-writes for a lock that nobody wants, and that a waiter which is not running holds up those
-//! behind it: [`Spin`](super::Spin) hands the core over, so that it runs soon.
+//! Handing a lock on costs one miss, however many threads wait; a latch on which all waiters spin costs one miss per
+//! waiter. The price is two read-modify-writes for an uncontended lock, and that a waiter which is not running holds up
+//! those behind it: [`Spin`](super::Spin) yields the core, so that such a waiter runs soon.
 //!
-//! Who takes a lock brings a [`QueueNode`] and has it back when the lock is free again. [`McsLock::lock`] does both with a
-//! guard; a transaction that keeps a lock from one operation to the next, and moves between threads, holds an [`McsHeld`].
+//! A thread that takes a lock provides a [`QueueNode`] and gets it back when it releases the lock. [`McsLock::lock`]
+//! does both with a guard; a transaction that keeps a lock from one operation to the next, and moves between threads,
+//! holds an [`McsHeld`].
 //!
 //! Invariants
 //! 1. The node at the head of the queue is the holder's.
-//! 2. A node's state is [`WAITS`] from its entering until its predecessor leaves, if it has one, or until its owner gives up. Both are
-//!    compare-and-swaps: one of them finds what the other did. A node that was given up ([`LEFT`]) belongs to its predecessor from
-//!    then on, which frees it when it leaves.
-//! 3. Each holder sees what the holders before it did.
+//! 2. A node's state is [`WAITS`] from the time it enters until its predecessor leaves, if it has one, or until its
+//!    owner gives up. Both are compare-and-swaps: one of them sees the other's result. A node that was given up
+//!    ([`LEFT`]) belongs to its predecessor from then on, which frees it when it leaves.
+//! 3. Each holder sees the writes of the holders before it.
 //!
-//! J. Mellor-Crummey, M. Scott: *Algorithms for scalable synchronization on shared-memory multiprocessors*, TOCS 9(1), 1991,
-//! figure 5. Strict timestamp ordering 3.2.2 latches its indexes so.
+//! J. Mellor-Crummey, M. Scott: *Algorithms for scalable synchronization on shared-memory multiprocessors*, TOCS 9(1),
+//! 1991, figure 5. Strict timestamp ordering 3.2.2 latches its indexes with it.
 
 use super::{
     Ordering,
@@ -24,16 +26,16 @@ use super::{
 
 const GOES: u64 = 0;
 const WAITS: u64 = 1;
-/// Its owner has given up.
+/// The node's owner has given up.
 const LEFT: u64 = 2;
 
-/// A fair lock. What it protects is its owner's affair.
+/// A fair lock. The data that it protects is kept by its owner.
 #[repr(align(128))]
 pub(crate) struct McsLock {
     tail: Tail,
 }
 
-/// The lock, held. Give it back with [`McsLock::release`]: dropped, it leaves the lock taken for ever.
+/// The lock, held. Must be passed to [`McsLock::release`]: if it is dropped, the lock stays taken forever.
 #[must_use]
 pub(crate) struct McsHeld(Place);
 
@@ -50,7 +52,7 @@ impl McsLock {
         Self { tail: Tail::new() }
     }
 
-    /// Takes the lock; waits until those have had it that came before.
+    /// Takes the lock; waits for all threads that arrived before.
     #[cfg_attr(
         not(any(test, loom)),
         expect(dead_code, reason = "the schemes hold it between operations, without a guard")
@@ -59,7 +61,7 @@ impl McsLock {
         McsGuard { lock: self, nodes, held: Some(self.acquire(nodes.take())) }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     #[cfg_attr(
         not(any(test, loom)),
         expect(dead_code, reason = "the schemes hold it between operations, without a guard")
@@ -79,7 +81,7 @@ impl McsLock {
         self.acquire_while(node, || true).expect("it waits for ever")
     }
 
-    /// Takes the lock, or waits for it in the queue as long as `waits` says so. Keeps the node if it gives up.
+    /// Takes the lock, or waits for it in the queue as long as `waits` returns true. Keeps the node if it gives up.
     pub(crate) fn acquire_while(&self, node: QueueNode, mut waits: impl FnMut() -> bool) -> Option<McsHeld> {
         let (place, before) = self.tail.enter(node, WAITS);
         let Some(before) = before else { return Some(McsHeld(place)) };
@@ -108,7 +110,8 @@ impl McsLock {
         self.tail.try_enter(node, WAITS).map(McsHeld)
     }
 
-    /// Gives the lock to the thread that has waited longest. The lock must be the one that was taken, where it was then.
+    /// Hands the lock to the thread that has waited longest. The lock must be the one that was taken, at the same
+    /// address.
     pub(crate) fn release(&self, held: McsHeld) -> QueueNode {
         let mut place = held.0;
         while let Some(next) = self.tail.leave(&place) {
@@ -116,7 +119,7 @@ impl McsLock {
             if next.state().compare_exchange(WAITS, GOES, Ordering::Release, Ordering::Acquire).is_ok() {
                 break;
             }
-            // The node has come to the head of the queue, and its owner is gone.
+            // The node is now at the head of the queue, and its owner is gone.
             drop(std::mem::replace(&mut place, self.tail.adopt(next)).left());
         }
         place.left()
@@ -180,7 +183,8 @@ mod loom_models {
         builder.check(model);
     }
 
-    /// Two take the lock twice each, with the same nodes: one at a time, nobody is forgotten, nodes are used again.
+    /// Two threads take the lock twice each, with the same nodes: one at a time, no waiter is forgotten, nodes are
+    /// reused.
     #[test]
     fn loom_mcs_one_at_a_time() {
         bounded(4, || {
@@ -201,7 +205,7 @@ mod loom_models {
         });
     }
 
-    /// Three at the same time; the middle one of the queue has a neighbour on both sides.
+    /// Three threads at the same time; the middle one of the queue has a neighbour on both sides.
     #[test]
     fn loom_mcs_three_in_the_queue() {
         bounded(3, || {
@@ -216,7 +220,7 @@ mod loom_models {
         });
     }
 
-    /// Trying never waits, and what it gets is the lock.
+    /// Trying never waits, and takes the lock or nothing.
     #[test]
     fn loom_mcs_trying_takes_the_lock_or_nothing() {
         bounded(4, || {
@@ -237,7 +241,7 @@ mod loom_models {
         });
     }
 
-    /// The one in front gives up; the one behind it gets the lock, whichever of the two the holder meets, and when.
+    /// The waiter in front gives up; the one behind it gets the lock, whichever of the two the holder meets, and when.
     #[test]
     fn loom_mcs_giving_up_leaves_the_queue_whole() {
         bounded(3, || {
@@ -268,7 +272,7 @@ mod loom_models {
         });
     }
 
-    /// Who entered first goes first.
+    /// The thread that entered first goes first.
     #[test]
     fn loom_mcs_is_handed_on_in_order() {
         bounded(2, || {
@@ -307,7 +311,7 @@ mod tests {
         turn: AtomicU64,
     }
 
-    // SAFETY: the tests reach the value with the lock.
+    // SAFETY: the tests access the value while holding the lock.
     unsafe impl Sync for Shared {}
 
     impl Shared {
@@ -316,7 +320,7 @@ mod tests {
         }
 
         fn add(&self) {
-            // SAFETY: the caller has the lock.
+            // SAFETY: the caller holds the lock.
             unsafe { *self.value.get() += 1 };
         }
     }
@@ -333,7 +337,7 @@ mod tests {
         drop(lock.lock(&nodes));
     }
 
-    /// One who waits can hold several locks, and give them back in any order.
+    /// A thread can hold several locks, and release them in any order.
     #[test]
     fn several_locks_at_once() {
         let (locks, nodes) = ([(); 3].map(|()| McsLock::new()), QueueNodes::new());
@@ -344,7 +348,7 @@ mod tests {
         }
     }
 
-    /// A lock is taken on one thread and given back on another.
+    /// A lock is taken on one thread and released on another.
     #[test]
     fn what_is_held_moves_between_threads() {
         let lock = McsLock::new();
@@ -409,8 +413,8 @@ mod tests {
         });
     }
 
-    /// Goal: nobody starves and nothing is lost where most waiters are not running. Method: more threads than cores, each
-    /// with as many turns to take; that all end is the test.
+    /// Goal: no waiter starves and no update is lost where most waiters are not running.
+    /// Method: more threads than cores, each with the same number of turns to take; the test passes if all end.
     #[test]
     fn more_threads_than_cores() {
         const THREADS: u64 = if cfg!(miri) { 3 } else { 8 };

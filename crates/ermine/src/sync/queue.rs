@@ -1,34 +1,38 @@
-//! Nodes that threads wait on in the queue of a lock ([`mcs`](super::mcs)), each on a cache line of its own that no other thread spins on.
+//! The nodes on which threads wait in the queue of a lock ([`mcs`](super::mcs)): each on a cache line of its own, on which
+//! no other thread spins.
 //!
 //! ```text
 //!   tail ------------------------------+
 //!                                      v
-//!   [holder] --next--> [waiter] --next--> [waiter] --next--> nobody
+//!   [holder] --next--> [waiter] --next--> [waiter] --next--> null
 //! ```
 //!
 //! Invariants
-//! 1. A [`QueueNode`] is in no queue, and its owner alone reaches it. Taking a lock gives it away; what comes back in its place
-//!    frees nothing. So a node in a queue is alive, also when a guard is forgotten: the lock then stays taken, for ever.
-//! 2. A node leaves its queue when nobody will touch it again: its successor's last access is the store that links it, its
-//!    predecessor's the one that lets it in.
-//! 3. Nodes are reached through pointers only, field by field: a reference to a whole node of another would outlive it.
+//! 1. A [`QueueNode`] is in no queue, and its owner alone reaches it. Taking a lock consumes it; the [`Place`] returned
+//!    instead frees nothing. So a node in a queue is alive, also when a guard is forgotten: the lock then stays taken
+//!    forever.
+//! 2. A node leaves its queue when no other thread will touch it again: its successor's last access is the store that
+//!    links the successor, its predecessor's the store that lets it in.
+//! 3. Nodes are accessed through pointers only, field by field: a reference to another thread's whole node would
+//!    outlive it.
 //!
-//! J. Mellor-Crummey, M. Scott: *Algorithms for scalable synchronization on shared-memory multiprocessors*, TOCS 9(1), 1991.
+//! J. Mellor-Crummey, M. Scott: *Algorithms for scalable synchronization on shared-memory multiprocessors*, TOCS 9(1),
+//! 1991.
 
 use std::{cell::RefCell, mem::ManuallyDrop, ptr::NonNull};
 
 use super::{AtomicPtr, AtomicU64, Ordering, Spin};
 
-/// What a node consists of. 128 bytes: processors load cache lines in pairs.
+/// The content of a node. 128 bytes: processors load cache lines in pairs.
 #[repr(align(128))]
 pub(super) struct Waiter {
-    /// Who comes next; null while nobody is linked.
+    /// The next node in the queue; null while none is linked.
     next: AtomicPtr<Waiter>,
-    /// The lock says what it means.
+    /// The lock defines its meaning.
     state: AtomicU64,
 }
 
-/// A node that its owner may wait with. Moves between threads.
+/// A node with which its owner may wait. Moves between threads.
 pub(crate) struct QueueNode(NonNull<Waiter>);
 
 // SAFETY: invariant 1: the owner alone reaches it.
@@ -43,12 +47,12 @@ impl QueueNode {
 
 impl Drop for QueueNode {
     fn drop(&mut self) {
-        // SAFETY: comes from a box; in no queue, and its owner is gone (invariant 1).
+        // SAFETY: it comes from a box; in no queue, and its owner is gone (invariant 1).
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-/// The nodes that one who waits keeps: as many as the locks that it ever held at once. Not shared.
+/// The nodes that a waiter keeps: as many as the locks that it ever held at once. Not shared.
 pub(crate) struct QueueNodes {
     free: RefCell<Vec<QueueNode>>,
 }
@@ -58,7 +62,7 @@ impl QueueNodes {
         Self { free: RefCell::new(Vec::new()) }
     }
 
-    /// A node that is not in use; a new one where all are.
+    /// Returns a node that is not in use; a new one if all are.
     pub(crate) fn take(&self) -> QueueNode {
         self.free.borrow_mut().pop().unwrap_or_else(QueueNode::new)
     }
@@ -72,15 +76,15 @@ impl QueueNodes {
 /// A node in the queue of one lock, seen by its owner.
 pub(super) struct Place {
     node: ManuallyDrop<QueueNode>,
-    /// The address of the tail, only to be compared: a place is left in the queue where it was taken.
+    /// The address of the tail, only for comparison: a place is left in the queue where it was taken.
     queue: usize,
 }
 
-/// A node in a queue, seen by its neighbours. Valid as long as invariant 2 says.
+/// A node in a queue, seen by its neighbours. Valid under the conditions of invariant 2.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Neighbour(NonNull<Waiter>);
 
-/// The end of a queue; null while nobody is in it.
+/// The end of a queue; null while the queue is empty.
 pub(super) struct Tail(AtomicPtr<Waiter>);
 
 impl Tail {
@@ -96,28 +100,29 @@ impl Tail {
         place
     }
 
-    /// Enters at the end. Says who is in front; that one waits to be told of its successor ([`Neighbour::link`]).
+    /// Enters at the end. Returns the predecessor, which waits until it is linked to its successor
+    /// ([`Neighbour::link`]).
     pub(super) fn enter(&self, node: QueueNode, state: u64) -> (Place, Option<Neighbour>) {
         let place = self.place(node, state);
-        // Release: what `place` stored is seen by who comes next and by who lets in. Acquire pairs with that, and with
-        // `leave` of the last one, whose work is over.
+        // Release: the successor and the thread that lets this one in see what `place` stored. Acquire pairs with that,
+        // and with `leave` of the last thread in the queue, which has finished.
         let before = self.0.swap(place.itself().0.as_ptr(), Ordering::AcqRel);
         (place, NonNull::new(before).map(Neighbour))
     }
 
-    /// Enters an empty queue, or not at all.
+    /// Enters the queue if it is empty.
     pub(super) fn try_enter(&self, node: QueueNode, state: u64) -> Result<Place, QueueNode> {
         let place = self.place(node, state);
         let this = place.itself().0.as_ptr();
-        // As in `enter`. Relaxed: who does not enter looks at nothing.
+        // As in `enter`. Relaxed: a thread that does not enter reads nothing.
         match self.0.compare_exchange(std::ptr::null_mut(), this, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => Ok(place),
             Err(_) => Err(place.left()),
         }
     }
 
-    /// Leaves the end of the queue, or says who comes next. Then no other is going to touch the node but by a pointer
-    /// that the caller has given away.
+    /// Leaves the end of the queue, or returns the next node. Afterwards no other thread touches the node except
+    /// through a pointer that the caller has given away.
     pub(super) fn leave(&self, place: &Place) -> Option<Neighbour> {
         assert_eq!(place.queue, (&raw const *self).addr(), "taken from another lock");
         let this = place.itself();
@@ -132,12 +137,12 @@ impl Tail {
         Some(place.wait_for_successor())
     }
 
-    /// The place of a node at the head of this queue whose owner has given it up: the caller's now.
+    /// Returns the place of a node at the head of this queue whose owner has given it up: it now belongs to the caller.
     pub(super) fn adopt(&self, head: Neighbour) -> Place {
         Place { node: ManuallyDrop::new(QueueNode(head.0)), queue: (&raw const *self).addr() }
     }
 
-    /// Whether nobody is in the queue, just now.
+    /// Whether the queue is empty at this moment.
     pub(super) fn is_empty(&self) -> bool {
         // Relaxed: a hint.
         self.0.load(Ordering::Relaxed).is_null()
@@ -155,12 +160,12 @@ impl Place {
         Neighbour(self.node.0)
     }
 
-    /// Waits for one who has entered behind this place to link itself, which takes it a step.
+    /// Waits until the thread that has entered behind this place links itself, which takes that thread one step.
     pub(super) fn wait_for_successor(&self) -> Neighbour {
         wait_for(|| self.itself().successor())
     }
 
-    /// The node, of a place that has been left.
+    /// Returns the node of a place that has been left.
     pub(super) fn left(self) -> QueueNode {
         ManuallyDrop::into_inner(self.node)
     }
@@ -172,7 +177,7 @@ impl Neighbour {
         unsafe { &(*self.0.as_ptr()).next }
     }
 
-    /// What the lock keeps in the node.
+    /// Returns the state that the lock keeps in the node.
     pub(super) fn state<'a>(self) -> &'a AtomicU64 {
         // SAFETY: as in `next`.
         unsafe { &(*self.0.as_ptr()).state }
@@ -183,21 +188,22 @@ impl Neighbour {
         NonNull::new(self.next().load(Ordering::Acquire)).map(Neighbour)
     }
 
-    /// Tells this one who comes next; it may be gone the moment after.
+    /// Links this node to its successor; the node may be gone the moment after.
     pub(super) fn link(self, place: &Place) {
         // Release: pairs with `successor`.
         self.next().store(place.itself().0.as_ptr(), Ordering::Release);
     }
 }
 
-/// Waits for a step of another thread, after which `look` finds something.
+/// Waits for a step of another thread, after which `look` returns a value.
 pub(super) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let mut spin = Spin::default();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        // Two that wait can take turns for ever, and loom would follow them: it goes on from here in one way only.
+        // Two waiting threads can take turns forever, and loom would follow them: from here on it explores one way
+        // only.
         #[cfg(loom)]
         if spin.turns >= 2 {
             loom::skip_branch();

@@ -1,13 +1,14 @@
-//! Atomics, locks and time for the schedule explorer: one task runs at a time, and before each access another may go on.
+//! Atomics, locks and time for the schedule explorer: one task runs at a time, and before each access another may
+//! continue.
 //!
-//! They are the standard library's with a scheduling point of shuttle's in front, not shuttle's own: a word stays a word,
-//! so that the layouts of nodes and versions and the zeroed memory of indirection arrays are what they always are. As in
-//! shuttle, every ordering counts as SeqCst; what weaker ones allow is loom's part.
+//! They are the standard library's with a scheduling point of shuttle's in front, not shuttle's own: a word stays a
+//! word, so that the layouts of nodes and versions and the zeroed memory of indirection arrays are unchanged. As in
+//! shuttle, every ordering counts as SeqCst; the effects of weaker orderings are checked with loom.
 //!
 //! Invariants
-//! 1. Between two scheduling points a task is alone. A fence is none: it changes no memory.
-//! 2. Nothing waits but by [`let_others_run`]: a schedule that never ends is cut off by the explorer's bound on steps.
-//! 3. What happens follows from the order in which tasks run: time is the number of steps.
+//! 1. Between two scheduling points only one task runs. A fence is not a scheduling point: it changes no memory.
+//! 2. Tasks wait only by [`let_others_run`]: a schedule that never ends is cut off by the explorer's bound on steps.
+//! 3. The order in which tasks run determines the outcome: time is the number of steps.
 
 use std::{
     sync::{
@@ -21,18 +22,18 @@ pub(crate) use std::sync::atomic::Ordering;
 
 use shuttle_engine::{current, runtime::thread, thread_support};
 
-/// Another task may go on here.
+/// A scheduling point: another task may continue here.
 #[inline]
 pub(crate) fn point() {
     thread::switch();
 }
 
-/// As [`point`], of a task that cannot go on before another has.
+/// As [`point`], for a task that cannot continue before another has run.
 pub(crate) fn let_others_run() {
     thread_support::yield_now();
 }
 
-/// The number of the task that runs.
+/// Returns the number of the running task.
 pub(crate) fn task() -> usize {
     current::me().into()
 }
@@ -81,7 +82,7 @@ macro_rules! atomic {
                 self.0.compare_exchange(expected, new, success, failure)
             }
 
-            /// Never fails for nothing.
+            /// Never fails spuriously.
             pub(crate) fn compare_exchange_weak(
                 &self,
                 expected: $value,
@@ -133,7 +134,7 @@ impl AtomicU64 {
     }
 }
 
-/// A lock whose waiters let others run.
+/// A lock whose waiters let other tasks run.
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
@@ -161,12 +162,12 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A moment: how many steps have been taken.
+/// A moment: the number of steps taken so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(usize);
 
 impl Instant {
-    /// How long a step is said to take.
+    /// The time that a step is said to take.
     const STEP: Duration = Duration::from_micros(10);
 
     pub(crate) fn now() -> Self {

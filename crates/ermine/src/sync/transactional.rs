@@ -1,40 +1,41 @@
-//! What an elided latch asks of the processor: transactional memory, and why one of its transactions aborted.
+//! The processor features that an elided latch needs: transactional memory, and the reason why a transaction aborted.
 //!
-//! `platform/rtm.rs` is the real one. A mock stands in its place in tests: software cannot take back what a body has
-//! done, so the mock aborts before the body begins, or lets it run while it really has the latch.
+//! `platform/rtm.rs` is the real implementation. Tests use a mock instead: software cannot undo the effects of a body,
+//! so the mock aborts before the body begins, or lets the body run while the mock really holds the latch.
 
 use super::AtomicU64;
 
 /// Transactions of the processor, each of which watches one latch.
 pub(crate) trait TransactionalMemory {
-    /// Begins a transaction. `Err` also is how one ends that aborts later: control comes back here, and whatever happened
-    /// since, in memory and in registers, has not happened.
+    /// Begins a transaction. `Err` is also returned when the transaction aborts later: control returns here, and
+    /// everything since, in memory and in registers, is rolled back.
     fn begin(&self) -> Result<(), AbortStatus>;
 
-    /// Reads a latch's word, in a transaction: who writes the word before the commit aborts the transaction.
+    /// Reads a latch's word, in a transaction: a thread that writes the word before the commit aborts the transaction.
     fn watch(&self, word: &AtomicU64) -> u64;
 
-    /// Ends the transaction: it happens as a whole, now.
+    /// Commits the transaction: all of it takes effect at once, now.
     ///
     /// # Safety
-    /// The caller is in a transaction that this has begun, and that watches `word`.
+    /// The caller is in a transaction that this memory has begun, and that watches `word`.
     unsafe fn commit(&self, word: &AtomicU64);
 
-    /// Gives the transaction up because the latch is held. A processor goes on where [`begin`](Self::begin) returns; a mock,
-    /// which cannot, returns what that would have said.
+    /// Aborts the transaction because the latch is held. A processor continues where [`begin`](Self::begin) returns; a
+    /// mock, which cannot, returns the status that `begin` would have returned.
     ///
     /// # Safety
-    /// The caller is in a transaction that this has begun.
+    /// The caller is in a transaction that this memory has begun.
     unsafe fn abort_held(&self) -> AbortStatus;
 }
 
-/// Why a transaction aborted: EAX after it, as Intel's manual has it (volume 1, "RTM Abort Status Definition"). Zero is an abort
-/// for another reason: an interrupt, a fault, an instruction that transactions may not use.
+/// Why a transaction aborted: EAX after the abort, as defined in Intel's manual (volume 1, "RTM Abort Status
+/// Definition"). Zero is an abort for another reason: an interrupt, a fault, an instruction that transactions may not
+/// use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AbortStatus(u32);
 
 impl AbortStatus {
-    /// The code with which a transaction aborts itself when the latch is held; the one that Intel's examples and glibc use.
+    /// The code with which a transaction aborts itself when the latch is held; Intel's examples and glibc use the same.
     pub(crate) const LATCH_HELD: u8 = 0xff;
 
     const EXPLICIT: u32 = 1;
@@ -48,42 +49,42 @@ impl AbortStatus {
         Self(eax)
     }
 
-    /// What `xabort` with [`LATCH_HELD`](Self::LATCH_HELD) leads to.
+    /// Returns the status after `xabort` with [`LATCH_HELD`](Self::LATCH_HELD).
     pub(crate) fn latch_held() -> Self {
         Self(Self::EXPLICIT | (Self::LATCH_HELD as u32) << 24)
     }
 
-    /// The transaction aborted itself, with this code.
+    /// Returns the code, if the transaction aborted itself.
     pub(crate) fn explicit_code(self) -> Option<u8> {
         (self.0 & Self::EXPLICIT != 0).then_some((self.0 >> 24) as u8)
     }
 
-    /// The transaction aborted itself as it found the latch held.
+    /// Whether the transaction aborted itself because it found the latch held.
     pub(crate) fn is_latch_held(self) -> bool {
         self.explicit_code() == Some(Self::LATCH_HELD)
     }
 
-    /// The transaction may succeed if it is tried again. Never said of one that aborted itself.
+    /// Whether the transaction may succeed if it is tried again. Never set for a transaction that aborted itself.
     pub(crate) fn may_retry(self) -> bool {
         self.0 & Self::RETRY != 0
     }
 
-    /// Another processor touched what this transaction had written, or wrote what it had read.
+    /// Whether another processor touched memory that this transaction had written, or wrote memory that it had read.
     pub(crate) fn is_conflict(self) -> bool {
         self.0 & Self::CONFLICT != 0
     }
 
-    /// The transaction touched more than the processor can keep apart.
+    /// Whether the transaction touched more memory than the processor can track.
     pub(crate) fn is_capacity(self) -> bool {
         self.0 & Self::CAPACITY != 0
     }
 
-    /// A breakpoint of a debugger was hit.
+    /// Whether a breakpoint of a debugger was hit.
     pub(crate) fn is_debug(self) -> bool {
         self.0 & Self::DEBUG != 0
     }
 
-    /// It aborted in a transaction within the transaction.
+    /// Whether it aborted in a transaction within the transaction.
     pub(crate) fn is_nested(self) -> bool {
         self.0 & Self::NESTED != 0
     }
@@ -98,21 +99,22 @@ pub(crate) mod mock {
     use super::{AbortStatus, TransactionalMemory};
     use crate::sync::{AtomicU64, Ordering, Spin, elided::ElidedLatch};
 
-    /// Aborts when beginning, as told; a transaction that begins has the latch to itself from watching to commit.
+    /// Aborts transactions when they begin, as scripted; a transaction that begins has exclusive use of the latch from
+    /// watching to commit.
     ///
-    /// That is sound where a processor's transaction is: nothing of a body has to be taken back, and bodies of the same
-    /// latch, elided or not, exclude each other. It shows less overlap than a processor has, never more.
+    /// That is sound where a processor's transaction is: no effect of a body has to be undone, and bodies of the same
+    /// latch, elided or not, exclude each other. The mock shows less overlap than a processor, never more.
     pub(crate) struct Mock {
         next: RefCell<Box<dyn FnMut() -> Option<AbortStatus>>>,
     }
 
     impl Mock {
-        /// `next` says how each transaction begins: `None` lets it go on.
+        /// Creates a mock: `next` returns how each transaction begins; with `None` it proceeds.
         pub(crate) fn new(next: impl FnMut() -> Option<AbortStatus> + 'static) -> Self {
             Self { next: RefCell::new(Box::new(next)) }
         }
 
-        /// Begins as the list says, then always.
+        /// Creates a mock whose first transactions begin as the list says; all later ones proceed.
         pub(crate) fn script(statuses: impl IntoIterator<Item = Option<AbortStatus>, IntoIter: 'static>) -> Self {
             let mut statuses = statuses.into_iter();
             Self::new(move || statuses.next().flatten())
@@ -127,14 +129,14 @@ pub(crate) mod mock {
         fn watch(&self, word: &AtomicU64) -> u64 {
             let mut spin = Spin::default();
             loop {
-                // Acquire, and release in `commit`: what hardware orders by itself.
+                // Acquire, and release in `commit`: the hardware orders this implicitly.
                 match word.compare_exchange(
                     ElidedLatch::FREE,
                     ElidedLatch::MOCKED,
                     Ordering::Acquire,
                     Ordering::Relaxed,
                 ) {
-                    // Another transaction is no holder.
+                    // Another transaction is not a holder.
                     Err(ElidedLatch::MOCKED) => spin.wait(),
                     Ok(seen) | Err(seen) => return seen,
                 }
@@ -155,7 +157,7 @@ pub(crate) mod mock {
 mod tests {
     use super::AbortStatus;
 
-    /// Bit by bit as in the manual.
+    /// Each predicate corresponds to a bit in the manual.
     #[test]
     fn the_predicates_are_the_bits_of_the_manual() {
         let predicates: [fn(AbortStatus) -> bool; 6] = [

@@ -2,10 +2,10 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Which of `0..count` are taken. Claiming happens once a lease, not once a transaction.
+/// The set of numbers in `0..count` that are taken. Claims are made once per lease, not once per transaction.
 ///
-/// Invariant: a number is claimed by at most one at a time, and what its last claimant did before giving it back
-/// happened before the next claim of it (each word changes by read-modify-writes only, which hand the release on).
+/// Invariant: a number has at most one claimant at a time, and the actions of its last claimant before giving it back
+/// happened before its next claim (each word changes by read-modify-writes only, which hand the release on).
 pub(crate) struct Claims {
     words: Box<[AtomicU64]>,
     count: usize,
@@ -18,7 +18,7 @@ impl Claims {
         Self { words: (0..count.div_ceil(Self::PER_WORD)).map(|_| AtomicU64::new(0)).collect(), count }
     }
 
-    /// The lowest free number, unless all are taken.
+    /// Claims the lowest free number, unless all are taken.
     pub(crate) fn claim(&self) -> Option<usize> {
         for (index, word) in self.words.iter().enumerate() {
             // Relaxed: the exchange below decides.
@@ -47,7 +47,7 @@ impl Claims {
         assert!(taken & bit != 0, "{number} was given back twice");
     }
 
-    /// The numbers that are claimed now, each read once.
+    /// Returns the numbers that are claimed now, each read once.
     pub(crate) fn claimed(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(index, word)| {
             // Relaxed: a snapshot for statistics.

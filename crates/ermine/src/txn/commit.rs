@@ -1,8 +1,7 @@
-//! The end of a transaction: what the engine does around the steps of [`super::commit_order`].
+//! The end of a transaction: the engine's work around the steps of [`super::commit_order`].
 //!
-//! Commit: the leaf set is validated ([`super::leaves`]) before the certifier decides for good; afterwards what was superseded
-//! is queued.
-//! Undo: index entries that the transaction put in are taken out again.
+//! Commit: the leaf set is validated ([`super::leaves`]) before the certifier's final decision; afterwards the
+//! superseded versions are queued. Undo: index entries that the transaction inserted are removed again.
 
 use super::{
     commit_order::{Ending, Unlogged, Unwritten},
@@ -29,7 +28,7 @@ use crate::{
 const BLOCK_BYTES: u64 = 32;
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Commits; gives the place in the order of commits.
+    /// Commits; returns the transaction's place in the order of commits.
     pub(super) fn commit(&mut self) -> Result<Stamp> {
         // From here on a conflict undoes everything.
         self.state.discard_replaced();
@@ -39,8 +38,8 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(stamp)
     }
 
-    /// Undoes everything that the transaction has written, then commits it as one that has only read: what its writes
-    /// stood on counts as read ([`super::savepoints`]). Gives the place of the reads in the order of commits.
+    /// Undoes the transaction's writes, then commits it as one that has only read: the versions that its writes
+    /// overwrote count as read ([`super::savepoints`]). Returns the place of the reads in the order of commits.
     pub(super) fn commit_reads(&mut self) -> Result<Stamp> {
         self.state.discard_replaced();
         self.undo_since(Mark::START)?;
@@ -55,8 +54,9 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// A transaction without writes commits just below its snapshot, where no writer's stamp is; `None` when it must
-    /// take a stamp after all (SSN 5.2: something it read was overwritten by somebody who reaches back further).
+    /// Commits a transaction without writes just below its snapshot, where no writer's stamp is. Returns `None` when it
+    /// must take a stamp after all (SSN 5.2: one of its reads was overwritten by a transaction that reaches back
+    /// further).
     fn commit_read_only(&mut self) -> Result<Option<Stamp>> {
         if !self.state.footprint.writes.is_empty() {
             return Ok(None);
@@ -65,7 +65,7 @@ impl<S: Scheme> Operation<'_, S> {
         if S::Certifier::SNAPSHOT_IS_SERIAL || self.state.uncertified || Mutant::ReadOnlyAnyway.is_on() {
             return Ok(Some(stamp));
         }
-        // Without a snapshot there is no moment at which all that it read was the newest.
+        // Without a snapshot there is no point in time at which all its reads were the newest.
         if !S::SNAPSHOT || !self.state.certifier.certify_read_only(&self.engine.shared, stamp) {
             return Ok(None);
         }
@@ -76,13 +76,13 @@ impl<S: Scheme> Operation<'_, S> {
         if !certifier.end_read_only(tids, reader, stamp) {
             return Ok(None);
         }
-        // At once: overwriters wait for it.
+        // The TID is given up at once: overwriters wait for it.
         self.state.give_up_tid();
         Ok(Some(stamp))
     }
 
     fn commit_with_stamp(&mut self) -> Result<Stamp> {
-        /// A higher stamp helps against what a transaction can lose to that has read nothing.
+        /// With a higher stamp, a transaction that has read nothing can avoid the conflict that it lost.
         const ATTEMPTS: usize = 16;
         let (mut attempts, mut spin) = (0, Spin::default());
         loop {
@@ -95,14 +95,14 @@ impl<S: Scheme> Operation<'_, S> {
                 Err(_) if self.state.uncertified && attempts < ATTEMPTS => {
                     attempts += 1;
                     self.state.tids.mark_running();
-                    // What was weighed for the lower stamp.
+                    // Discards the findings for the lower stamp.
                     self.state.certifier.begin(Stamp::ZERO);
                 }
                 Err(_) if self.state.promised.is_some() => {
-                    // What it has read stays as it is, so it depends on the stamp alone (`promises`, invariant 4).
+                    // Its reads stay unchanged, so the conflict depends on the stamp alone (`promises`, invariant 4).
                     self.state.tids.mark_running();
                     self.state.certifier.try_again();
-                    // One that is among the promises while it only tries to promise is no overwriter.
+                    // A transaction that is among the promises only while it tries to promise is not an overwriter.
                     let alone = self.engine.shared.promises.begin();
                     assert!(self.reads_hold(), "what a prepared transaction has read was overwritten");
                     drop(alone);
@@ -122,7 +122,7 @@ impl<S: Scheme> Operation<'_, S> {
         {
             self.settle_blobs(false);
             if let Some(position) = &mut self.state.position {
-                // Overflow blocks that it has handed out are nobody's.
+                // Overflow blocks that were already spilled belong to no transaction.
                 position.skip(log);
             }
             self.undo();
@@ -164,7 +164,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(committed)
     }
 
-    /// Queues what the committed transaction superseded.
+    /// Queues the versions that the committed transaction superseded.
     fn queue_superseded(&mut self, stamp: Stamp) {
         for at in 0..self.state.footprint.writes.len() {
             let write = &self.state.footprint.writes[at];
@@ -178,12 +178,12 @@ impl<S: Scheme> Operation<'_, S> {
             }
         }
         if !self.state.footprint.discarded.is_empty() {
-            // Of versions that the transaction replaced by later ones of its own.
+            // Entries of versions that the transaction replaced by later ones of its own.
             self.remove_unused_entries();
         }
     }
 
-    /// Takes out the entries that the transaction needed and that no version belongs to now.
+    /// Removes the entries that the transaction needed and that no version belongs to now.
     fn remove_unused_entries(&self) {
         let footprint = &self.state.footprint;
         for needed in &footprint.entries {
@@ -192,7 +192,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Undoes everything. The transaction holds no lock afterwards; what it read stays readable until it ends.
+    /// Undoes everything. The transaction holds no lock afterwards; its reads stay readable until it ends.
     pub(super) fn undo(&mut self) {
         if self.state.tid.is_none() {
             return;
@@ -206,7 +206,7 @@ impl<S: Scheme> Operation<'_, S> {
         self.state.tid = None;
     }
 
-    /// Takes the last write out of its row, and of the write set.
+    /// Removes the last write from its row and from the write set.
     pub(super) fn undo_last_write(&mut self) {
         let Some(write) = self.state.footprint.writes.pop() else { return };
         let table = self.engine.table(write.place.table);

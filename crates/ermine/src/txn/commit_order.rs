@@ -1,19 +1,20 @@
 //! The steps that end a transaction, in their order, for every scheme.
 //!
-//! Commit: make the reads known -> mark committing -> take the stamp (and the log space) -> look for safe snapshots, and at what prepared transactions
-//! hold -> certify -> validate the leaf set -> certify for good -> fill the log -> publish (the one store that decides) -> stamp versions -> give up reader slot and TID.
-//! Abort: decide -> per write, newest first: take the certifier's mark off, make the version nobody's, unlink -> give up
-//! reader slot and TID.
+//! Commit: publish the reads -> mark committing -> take the stamp (and the log space) -> check for safe snapshots, and
+//! the holdings of prepared transactions -> certify -> validate the leaf set -> certify finally -> fill the log ->
+//! publish (the one store that decides) -> stamp versions -> give up reader slot and TID. Abort: decide -> per write,
+//! newest first: take the certifier's mark off, void the version, unlink -> give up reader slot and TID.
 //!
-//! Apart from the engine's bookkeeping (`txn::commit`), so that the models of the commit (`scheme::loom_models`) run these
-//! very functions.
+//! Separate from the engine's bookkeeping (`txn::commit`), so that the models of the commit (`scheme::loom_models`) run
+//! these very functions.
 //!
 //! Invariants
 //! 1. Reader bits and reader slot are set, and the TID is marked committing, before the stamp is taken.
 //! 2. The TID and the reader slot are given up only when every version has its stamps.
-//! 3. The log space that came with the stamp is filled, whatever becomes of the transaction: before it is published, or with
-//!    nothing when it loses.
-//! 4. The certifier's mark is off a version before the version in front of it is unlinked: afterwards another may mark it.
+//! 3. The log space that was taken with the stamp is filled, whatever becomes of the transaction: with its records
+//!    before it is published, or with an empty block when it loses.
+//! 4. The certifier's mark is taken off a version before the version in front of it is unlinked: afterwards another
+//!    transaction may mark it.
 
 use super::{readers::ReaderSlot, table::TidLease};
 use crate::{
@@ -24,37 +25,37 @@ use crate::{
     scheme::{Certifier, Conflict, Overwrite, Place, Shared, escalation::TableReaders},
 };
 
-/// One row that the transaction has put a version on.
+/// One row to whose chain the transaction has added a version.
 pub(crate) struct Write<H> {
     pub(crate) row: RowId,
-    /// Its newest version, the transaction's own.
+    /// The newest version of the row, the transaction's own.
     pub(crate) new: VersionPtr<H>,
-    /// What that overwrote; `None` for a fresh key of a scheme without absent versions.
+    /// The version that `new` overwrote; `None` for a fresh key of a scheme without absent versions.
     pub(crate) old: Option<VersionPtr<H>>,
-    /// The key came into the index with this transaction.
+    /// Whether this transaction inserted the key into the index.
     pub(crate) fresh: bool,
     /// Table and primary key.
     pub(crate) place: Place,
 }
 
 impl<H> Write<H> {
-    /// The pair of versions, as certifiers see it.
+    /// Returns the pair of versions, as certifiers see it.
     pub(crate) fn overwrite<'a>(&self, tables: impl Fn(TableId) -> &'a TableReaders) -> Option<Overwrite<'a, H>> {
         Some(Overwrite { old: self.old?, new: self.new, place: self.place, table_readers: tables(self.place.table) })
     }
 }
 
-/// Where a commit is recorded.
+/// The journal in which a commit is recorded.
 pub(crate) trait Journal {
-    /// Takes the next place in the order, and in the log; once.
+    /// Takes the next place in the order, and in the log; called once.
     fn claim(&mut self, clock: &LogOffset) -> Stamp;
-    /// The transaction commits there.
+    /// Fills the place with the transaction's records: it commits.
     fn fill(&mut self);
-    /// It does not.
+    /// Leaves the place without records: the transaction does not commit.
     fn skip(&mut self);
 }
 
-/// No log: the order alone, in which a commit takes so many bytes.
+/// The journal of a database without a log: only the order, in which a commit takes this many bytes.
 pub(crate) struct Unlogged(pub(crate) u64);
 
 impl Journal for Unlogged {
@@ -67,8 +68,8 @@ impl Journal for Unlogged {
     fn skip(&mut self) {}
 }
 
-/// A transaction without writes: there is nothing to record. It stands between those that have a stamp by now and those that take
-/// theirs later.
+/// The journal of a transaction without writes: there is nothing to record. Its place is between the transactions that
+/// have a stamp by now and those that take theirs later.
 pub(crate) struct Unwritten;
 
 impl Journal for Unwritten {
@@ -81,7 +82,7 @@ impl Journal for Unwritten {
     fn skip(&mut self) {}
 }
 
-/// What of a transaction with a TID takes part in its end.
+/// The parts of a transaction with a TID that take part in its end.
 pub(crate) struct Ending<'a, C> {
     pub(crate) tids: &'a mut TidLease,
     pub(crate) reader: &'a ReaderSlot,
@@ -89,8 +90,9 @@ pub(crate) struct Ending<'a, C> {
 }
 
 impl<C: Certifier> Ending<'_, C> {
-    /// Commits and gives everything up, or leaves a conflict to [`abort`](Self::abort). `may_write` looks at what prepared transactions
-    /// hold (`promises`, invariant 1), and `validate` at the leaf set when the certifier agrees.
+    /// Commits and releases everything, or leaves a conflict to [`abort`](Self::abort). `may_write` checks the holdings
+    /// of prepared transactions (`promises`, invariant 1), and `validate` checks the leaf set when the certifier
+    /// agrees.
     pub(crate) fn commit<'t>(
         self,
         shared: &Shared,
@@ -119,7 +121,7 @@ impl<C: Certifier> Ending<'_, C> {
             self.certifier.follow_snapshot(reader);
         }
         let overwrites = writes.iter().filter_map(|write| write.overwrite(&tables));
-        // Before anything is looked for that a prepared transaction leaves when it commits (`promises`, invariant 2).
+        // Before any check for the traces that a prepared transaction leaves when it commits (`promises`, invariant 2).
         let allowed = if Mutant::PromiseIgnored.is_on() { Ok(()) } else { may_write() };
         let certified = allowed.and_then(|()| self.certifier.certify(shared, self.tids, stamp, overwrites));
         let validated = certified.and_then(|()| validate(self.certifier, stamp));
@@ -147,18 +149,19 @@ impl<C: Certifier> Ending<'_, C> {
         Ok(stamp)
     }
 
-    /// Decides for abort. What was written comes next ([`take_back`](Self::take_back)), then [`release`](Self::release).
+    /// Decides to abort. The writes are undone next ([`take_back`](Self::take_back)), then [`release`](Self::release).
     pub(crate) fn abort(&self) {
         self.tids.set_aborted();
     }
 
-    /// Takes a write of an aborted transaction out of its row.
+    /// Removes a write of an aborted transaction from its row.
     pub(crate) fn take_back(&self, slot: &RowSlot<C::Stamps>, write: &Write<C::Stamps>) {
         if let Some(old) = write.old {
             self.certifier.withdraw(self.tids.tid(), old);
         }
         write.new.void();
-        // Nobody can insert a fresh key while its slot is empty and its entry is there: they look again.
+        // No transaction can insert a fresh key while its slot is empty and its entry exists: it looks the key up
+        // again.
         let unlinked = slot.install(Some(write.new), if write.fresh { None } else { write.old });
         debug_assert!(unlinked, "nobody else changes the head of a row that the transaction has written");
     }

@@ -1,7 +1,8 @@
-//! What a commit leaves in the log: a record for each row it wrote, in the order of its writes, then its index entries.
+//! The log records of a commit: a record for each row that it wrote, in the order of its writes, then its index
+//! entries.
 //!
-//! The number of a row's record among them is its version's position in the write set. So a version that is in memory knows
-//! where it stands in the log: in the block of its commit stamp, under that number.
+//! The number of a row's record among them is its version's position in the write set. So a version in memory
+//! determines its place in the log: the block of its commit stamp, and that number in it.
 
 use std::{thread, time::Duration};
 
@@ -24,7 +25,7 @@ use crate::{
     worker::State,
 };
 
-/// A worker's end of the log, at commit.
+/// A worker's position in the log, at commit.
 pub(super) struct Logged<'a> {
     pub(super) log: &'a Log,
     pub(super) position: &'a mut Position,
@@ -45,7 +46,8 @@ impl Journal for Logged<'_> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Writes down what the transaction has done, before it takes its stamp; hands out what is too much for one block.
+    /// Writes the records of the transaction, before it takes its stamp; spills the records that do not fit into one
+    /// block.
     pub(super) fn write_draft(&mut self, log: &Log) -> Result<()> {
         log.check()?;
         let has_promised = self.state.promised.is_some();
@@ -53,7 +55,7 @@ impl<S: Scheme> Operation<'_, S> {
             log.room.check(self.state.footprint.writes.iter().any(|write| write.new.kind() == Kind::Live))?;
         }
         let mut written = self.write_blocks(log);
-        // It cannot be refused any more: it waits until there is room.
+        // The commit cannot be refused any more: it waits until there is room.
         while has_promised && matches!(written, Err(Error::DiskFull(_))) {
             self.settle_blobs(false);
             if let Some(position) = &mut self.state.position {
@@ -100,7 +102,7 @@ impl<S: Scheme> Operation<'_, S> {
         position.seal(log)
     }
 
-    /// Bytes that its writes will take in the log.
+    /// Returns the bytes that the writes will take in the log.
     pub(super) fn log_bytes(&self) -> u64 {
         if self.engine.log.is_none() {
             return 0;
@@ -122,7 +124,7 @@ impl<S: Scheme> Operation<'_, S> {
         bytes as u64
     }
 
-    /// The transaction has ended: the large values that it wrote are its own now, or nobody's.
+    /// Settles the blobs of the transaction that has ended: they are kept if it committed, and garbage otherwise.
     pub(super) fn settle_blobs(&mut self, committed: bool) {
         if let (Some(position), Some(store)) = (&mut self.state.position, &self.engine.store)
             && !position.blobs.is_empty()
@@ -133,7 +135,7 @@ impl<S: Scheme> Operation<'_, S> {
     }
 }
 
-/// The record of a write whose value goes into the log like that.
+/// Returns the record of a write whose value is logged as `value`.
 fn record_of<'f, H: CertifierStamps>(footprint: &'f ChainFootprint<H>, write: &Write<H>, value: Payload) -> Record<'f> {
     let (table, row) = (write.place.table, write.row);
     let had_value = write.old.is_some_and(|old| old.kind() == Kind::Live);
@@ -144,7 +146,7 @@ fn record_of<'f, H: CertifierStamps>(footprint: &'f ChainFootprint<H>, write: &W
     }
 }
 
-/// The record of an entry.
+/// Returns the record of an index entry.
 fn entry_of<'f, H>(footprint: &'f ChainFootprint<H>, needed: &NeededEntry) -> Record<'f> {
     let (table, row, index) = (needed.entry.table, needed.row, needed.index.0);
     Record::Entry { table, row, index, entry: footprint.key(needed.entry) }

@@ -1,16 +1,19 @@
-//! The leaf set at commit: what has come into the ranges that the transaction looked through?
+//! Validation of the leaf set at commit: finds the entries that were inserted into the ranges that the transaction
+//! examined.
 //!
-//! A leaf that is as it was has got nothing. In one that has changed, or split, the range is looked through again. Whoever
-//! put an entry there is known by the row behind it: the transaction sees another version of that row than the writer's
-//! (most often the absent one), and that version it has *read*, late. So an insert into a scanned range becomes a
-//! dependency on one row, which the certifier weighs like any other, and inserts beside the range cost nothing.
+//! An unchanged leaf has no new entries. If a leaf has changed, or split, the range is examined again. The writer of a
+//! new entry is found through the row behind the entry: the transaction sees another version of that row than the
+//! writer's (most often the absent one), and it has *read* that version, late. So an insert into a scanned range
+//! becomes a dependency on one row, which the certifier weighs like any other, and inserts beside the range cost
+//! nothing.
 //!
-//! Invariant: a leaf's gap stamp is raised before its version is checked, and its entries count only if the version was as
-//! it was when they were read. An insert that is missed comes after the transaction and takes the gap stamp (index,
+//! Invariant: a leaf's gap stamp is raised before its version is checked, and its entries count only if the version is
+//! unchanged since they were read. An insert that is missed comes after the transaction and takes the gap stamp (index,
 //! `validate`).
 //!
-//! Without a snapshot there is no telling what the transaction would have seen of a late entry: it aborts, unless it has promised to
-//! commit (`promises`): then the range is looked through only to leave the stamp in all of its leaves.
+//! Without a snapshot it cannot be determined which version of a late entry's row the transaction would have seen: it
+//! aborts, unless it has promised to commit (`promises`): then the range is examined only to leave the stamp in all of
+//! its leaves.
 
 use std::ops::Bound;
 
@@ -33,19 +36,21 @@ use crate::{
     worker::State,
 };
 
-/// A transaction that looks at its leaf set.
+/// A transaction that validates its leaf set.
 pub(super) struct Validation<'t, S: Scheme> {
     pub(super) engine: &'t Engine<S>,
     pub(super) entered: &'t Entered<'t>,
     pub(super) footprint: &'t ChainFootprint<StampsOf<S>>,
     pub(super) begin: Stamp,
     pub(super) tid: Option<Tid>,
-    /// It has promised to commit: whatever has come into what it looked through is of transactions that will lose.
+    /// The transaction has promised to commit: every entry inserted into its ranges belongs to a transaction that will
+    /// lose.
     pub(super) has_promised: bool,
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Looks at the leaf set of a transaction without writes that is to end at `stamp`; `false`: it needs a stamp of its own.
+    /// Validates the leaf set of a transaction without writes that is to end at `stamp`; returns `false` if it needs a
+    /// stamp of its own.
     pub(super) fn validate_read_only(&mut self, stamp: Stamp) -> Result<bool> {
         let State { tid, certifier, footprint, begin, promised, .. } = &mut *self.state;
         let (engine, entered, has_promised) = (self.engine, &self.entered, promised.is_some());
@@ -62,7 +67,7 @@ impl<S: Scheme> Operation<'_, S> {
 }
 
 impl<S: Scheme> Validation<'_, S> {
-    /// Looks at all leaves; `read` gets what turns out to have been read.
+    /// Validates all leaves; `read` gets the versions that turn out to have been read.
     pub(super) fn run(
         &self,
         stamp: Stamp,
@@ -121,7 +126,7 @@ impl<S: Scheme> Validation<'_, S> {
         }
     }
 
-    /// What the transaction sees behind an entry, if it is not a row that it was shown.
+    /// Returns the version that the transaction sees behind an entry, if the row was not shown to it.
     fn late(
         &self,
         table: &TableStore<StampsOf<S>>,
@@ -147,14 +152,14 @@ impl<S: Scheme> Validation<'_, S> {
         version: VersionPtr<StampsOf<S>>,
         entry: &[u8],
     ) -> bool {
-        // What its key function panics at counts as read late, once more perhaps.
+        // A value that makes the key function panic counts as read late, perhaps repeatedly.
         let matches =
             || table.secondary(index).matches(entry, version.payload(&self.entered.versions)).unwrap_or(false);
         version.kind() == Kind::Live && (index == IndexOrdinal::PRIMARY || matches())
     }
 }
 
-/// A leaf has changed in a way that cannot be weighed.
+/// Returns the conflict for a leaf that has changed in a way that cannot be weighed.
 fn changed(place: Place) -> Conflict {
     Conflict::before(AbortKind::Phantom, Cause::new(Stamp::INFINITY, Dependency::InsertedBy, place))
 }

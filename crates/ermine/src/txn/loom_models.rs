@@ -10,7 +10,7 @@ use super::readers::ReaderSlots;
 use super::table::{Inquiry, TidLease, TidTable};
 use crate::ids::{Stamp, Tid};
 
-/// Answers that show by themselves to which TID they belong.
+/// Returns a stamp that identifies the TID that it belongs to.
 fn stamp_of(tid: Tid) -> Stamp {
     Stamp(tid.0 >> 16)
 }
@@ -39,7 +39,7 @@ fn check_answer(table: &TidTable, tid: Tid) -> Inquiry {
     answer
 }
 
-/// A slot is used twice; one who got the first TID asks at any time.
+/// Uses a slot twice, while a thread that got the first TID inquires at any time.
 fn inquiry_against_reuse(second: fn(&mut TidLease)) {
     loom::model(move || {
         let table = TidTable::with_blocks_of(1, 1);
@@ -71,7 +71,7 @@ fn loom_inquiry_against_reuse() {
     inquiry_against_reuse(commit);
 }
 
-/// The shortest way to an end, without the fence that stands for the mark under loom.
+/// The shortest way to an end, without the fence that represents the mark under loom.
 #[test]
 fn loom_inquiry_against_reuse_without_mark() {
     inquiry_against_reuse(|lease| lease.set_committed(stamp_of(lease.tid()), successor_of(lease.tid())));
@@ -82,7 +82,8 @@ fn loom_inquiry_against_reuse_and_abort() {
     inquiry_against_reuse(|lease| lease.set_aborted());
 }
 
-/// The second TID of a slot is handed over by release and acquire: its receiver never takes the first one's answer for it.
+/// The second TID of a slot is handed over by release and acquire: its receiver never mistakes the first one's answer
+/// for its own.
 #[test]
 fn loom_a_published_tid_is_not_answered_by_its_predecessor() {
     loom::model(|| {
@@ -108,7 +109,7 @@ fn loom_a_published_tid_is_not_answered_by_its_predecessor() {
     });
 }
 
-/// Two leases fight for one block. Who has a slot has it alone and after all that former owners did.
+/// Two leases compete for one block. The owner of a slot has it alone, and sees the actions of all former owners.
 #[test]
 fn loom_a_slot_has_one_owner() {
     loom::model(|| {
@@ -138,7 +139,7 @@ fn loom_a_slot_has_one_owner() {
     });
 }
 
-/// Who takes a higher stamp does not find the one with the lower stamp in flight.
+/// A transaction that takes a higher stamp does not find the one with the lower stamp in flight.
 #[test]
 fn loom_the_mark_precedes_the_stamp() {
     loom::model(|| {
@@ -170,7 +171,7 @@ fn loom_the_mark_precedes_the_stamp() {
     });
 }
 
-/// A reader raises a version's stamp and then asks for the overwriter; the overwriter marks itself and then looks at the
+/// A reader raises a version's stamp and then asks for the overwriter; the overwriter marks itself and then reads the
 /// stamp. One of them notices the other.
 #[test]
 fn loom_reader_and_overwriter_do_not_miss_each_other() {
@@ -193,7 +194,7 @@ fn loom_reader_and_overwriter_do_not_miss_each_other() {
     });
 }
 
-/// In the TID epoch a TID found in a place that post-commit has not cleaned yet has an answer.
+/// Inside the TID epoch, an inquiry for a TID that was found in a place not cleaned by post-commit yet is answered.
 #[test]
 fn loom_an_observer_in_the_epoch_gets_an_answer() {
     loom::model(|| {
@@ -248,7 +249,8 @@ fn loom_a_bit_leads_to_its_reader() {
     });
 }
 
-/// A reader met through a bit that another set, without acquiring anything of its own, is a TID to ask for all the same.
+/// A reader that is found through a bit that another reader set, without acquiring anything of the reader's own, still
+/// has a TID to inquire for.
 #[test]
 fn loom_a_published_reader_is_not_answered_by_its_predecessor() {
     loom::model(|| {

@@ -1,28 +1,29 @@
 //! The path of every row: begin, read, write, scan, and the end. Start reading here.
 //!
 //! A [`Txn`] holds a worker from `begin` until it ends. Each operation enters the worker's epochs (`Operation`), finds
-//! the row's chain through the index, reads or writes it by the scheme's visibility rule, and tells the certifier.
-//! A lost conflict undoes everything at once, so that nobody waits for a loser; the transaction then only repeats why.
+//! the row's chain through the index, reads or writes it by the scheme's visibility rule, and informs the certifier. A
+//! lost conflict undoes everything at once, so that no transaction waits for a loser; later operations of the
+//! transaction only return the same error.
 //!
-//! - `visible`: which version of a chain a transaction sees
-//! - `read`, `scan`: point reads and ranges, with what they leave in the leaf set
+//! - `visible`: the version of a chain that a transaction sees
+//! - `read`, `scan`: point reads and ranges, with the leaves that they add to the leaf set
 //! - `write`: insert, update, upsert, delete; `secondary`: the entries that follow them
-//! - `commit_order`: the steps of the end, written once for all schemes; `commit`: what the engine does around them
-//! - `savepoints`: going back in a transaction, and on to another snapshot
-//! - `journal`: what a commit leaves in the log
-//! - `leaves`: what has come into the leaf set
-//! - `notes`: what an observer is told
-//! - `safe`: snapshots that need no certifying
+//! - `commit_order`: the steps of the end, written once for all schemes; `commit`: the engine's work around them
+//! - `savepoints`: rolling a transaction back to a savepoint, and moving it on to another snapshot
+//! - `journal`: the log records of a commit
+//! - `leaves`: validation of the leaf set
+//! - `notes`: the notes for an observer
+//! - `safe`: snapshots that need no certification
 //! - `table`, `readers`: the TID table and the reader slots; `claims`: their lock-free allocation
-//! - `promises`: transactions that are prepared, and what they have read
-//! - `write_set`: what a transaction has to remember
+//! - `promises`: prepared transactions, and their reads
+//! - `write_set`: the footprint that a transaction has to remember
 //!
 //! Invariants
-//! 1. A transaction sees its own writes because the head of a row it wrote carries its TID.
-//! 2. Payloads handed out stay readable until the transaction ends: its snapshot keeps the versions it can see, and
-//!    versions of its own that it replaced or undid are freed at its end.
-//! 3. A point read that finds nothing leaves its leaf in the leaf set, also when it met a tombstone or an absent version:
-//!    the key may be taken out of the index and inserted anew at any time.
+//! 1. A transaction sees its own writes because the head of a row that it wrote carries its TID.
+//! 2. Payloads that were returned stay readable until the transaction ends: its snapshot keeps the versions that it can
+//!    see, and versions of its own that it replaced or undid are freed at its end.
+//! 3. A point read that finds nothing adds its leaf to the leaf set, even when it met a tombstone or an absent version:
+//!    the key may be removed from the index and inserted anew at any time.
 
 mod claims;
 pub(crate) mod commit_order;

@@ -1,7 +1,7 @@
-//! What a transaction notes for an observer, if there is one.
+//! The notes that a transaction takes for an observer, if there is one.
 //!
-//! A read of a row that it found nothing to see of is a read of the state before the row's versions: those that were not
-//! visible, and that an observer knows by their stamps. So `Missing` carries the lowest stamp of any of them.
+//! A read of a row of which no version was visible is a read of the state before the row's versions: the invisible
+//! ones, which an observer knows by their stamps. So `Missing` carries the lowest stamp of any of them.
 
 use std::iter;
 
@@ -22,7 +22,7 @@ use crate::{
     txn::{table::Inquiry, visible::Seen},
 };
 
-/// Under which entry of which index a row is looked for.
+/// The entry and the index under which a row is looked for.
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'a> {
     pub(super) index: IndexOrdinal,
@@ -36,7 +36,7 @@ impl<'a> Sought<'a> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Whether anybody wants to know.
+    /// Returns whether there is an observer.
     #[inline]
     pub(super) fn is_observed(&self) -> bool {
         self.state.notes.is_some()
@@ -46,7 +46,7 @@ impl<S: Scheme> Operation<'_, S> {
         self.state.notes.as_mut().expect("only an observed transaction notes").note(action);
     }
 
-    /// The state that an observed transaction reads from now on: for a lookup that follows.
+    /// Returns the stamp from which on an observed transaction reads: for a subsequent lookup.
     #[inline]
     pub(super) fn observed_from(&self) -> Stamp {
         match self.is_observed() {
@@ -56,7 +56,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// It read a row, whose newest version was `head`, from `at` on.
+    /// Notes a read of a row, whose newest version was `head`, from `at` on.
     #[cold]
     pub(super) fn note_read(
         &mut self,
@@ -73,7 +73,8 @@ impl<S: Scheme> Operation<'_, S> {
         };
         let live = read.filter(|version| version.kind() == Kind::Live);
         if live.is_none() && sought.index != IndexOrdinal::PRIMARY && !self.changed_under_scan(seen, version) {
-            // That no row is behind an entry says nothing of the key: it may be there as another row, with another entry.
+            // A missing row behind an entry implies nothing about the key: it may exist as another row, with another
+            // entry.
             return Ok(());
         }
         let value = live.map(|version| Digest::of(version.payload(&self.entered.versions)));
@@ -82,8 +83,8 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(())
     }
 
-    /// Whether a row has been deleted after the scan of its entry began, or was being born then: that only shows without a
-    /// snapshot.
+    /// Returns whether a row was deleted after the scan of its entry began, or was being inserted then: this happens
+    /// only without a snapshot.
     fn changed_under_scan(&self, seen: &Seen<StampsOf<S>>, read: ReadVersion) -> bool {
         let since = self.state.notes.as_ref().map_or(Stamp::ZERO, |notes| notes.scanning_from);
         let died = matches!(*seen, Seen::At(version, stamp) if version.kind() == Kind::Tombstone && stamp >= since);
@@ -91,7 +92,7 @@ impl<S: Scheme> Operation<'_, S> {
         !self.reads_snapshot() && (died || being_born)
     }
 
-    /// It found nothing under an entry.
+    /// Notes that nothing was found under an entry.
     #[cold]
     pub(super) fn note_missing(
         &mut self,
@@ -104,7 +105,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(())
     }
 
-    /// The lowest stamp of any version of a row, none of which was visible; at most `at`.
+    /// Returns the lowest stamp of any version of a row, none of which was visible; at most `at`.
     fn before_all(&self, head: VersionPtr<StampsOf<S>>, at: Stamp) -> Stamp {
         let chain = iter::successors(Some(head), |version| version.older());
         let stamps = chain.filter(|version| version.kind() != Kind::Absent).filter_map(|version| {
@@ -124,7 +125,7 @@ impl<S: Scheme> Operation<'_, S> {
         stamps.min().map_or(at, |lowest| lowest.min(at))
     }
 
-    /// It wrote a row, in the place of the version `before`.
+    /// Notes a write of a row, in place of the version `before`.
     #[cold]
     pub(super) fn note_write(
         &mut self,
@@ -140,7 +141,7 @@ impl<S: Scheme> Operation<'_, S> {
         note_entries(notes, table, key, before, content.value())
     }
 
-    /// It looked through a range, from `at` on.
+    /// Notes that a range was examined, from `at` on.
     #[cold]
     pub(super) fn note_range(
         &mut self,
@@ -155,7 +156,7 @@ impl<S: Scheme> Operation<'_, S> {
 }
 
 impl<S: Scheme> Txn<'_, S> {
-    /// As `scan`, with a note of how far it went.
+    /// Works as `scan`, and notes the part of the range that was examined.
     #[cold]
     pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let at = self.operation()?.observed_from();
@@ -178,7 +179,7 @@ impl<S: Scheme> Txn<'_, S> {
         std::mem::replace(&mut notes.scanning_from, at)
     }
 
-    /// Shows the observer what the transaction did.
+    /// Shows the observer the transaction's actions.
     pub(super) fn observe(&self, outcome: Outcome) {
         let Some(observer) = &self.engine.options.observer else { return };
         let mut state = self.worker().state.borrow_mut();
@@ -188,7 +189,7 @@ impl<S: Scheme> Txn<'_, S> {
     }
 }
 
-/// The primary key in an entry.
+/// Returns the primary key in an entry.
 fn primary_key<'a, H: CertifierStamps>(table: &TableStore<H>, sought: Sought<'a>) -> Result<&'a [u8]> {
     Ok(match sought.index {
         IndexOrdinal::PRIMARY => sought.entry,

@@ -1,4 +1,5 @@
-//! Promising to commit (PREPARE TRANSACTION): the reads of a transaction become reads that no other transaction changes until it ends.
+//! Promising to commit (PREPARE TRANSACTION): no other transaction changes a promised transaction's reads until it
+//! ends.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -17,13 +18,13 @@ use crate::{
 };
 
 impl<S: Scheme> Txn<'_, S> {
-    /// Promises to commit; false: what it has read has been overwritten, or another transaction has promised what cannot be together with
-    /// it.
+    /// Promises to commit. Returns false if the transaction's reads have been overwritten, or if they are incompatible
+    /// with another transaction's promise.
     pub(crate) fn promise(&self) -> Result<bool> {
         self.operation()?.promise()
     }
 
-    /// Shows what a transaction has read that has promised.
+    /// Shows the reads of a transaction that has promised.
     pub(crate) fn reads(&self, each: &mut OwnRead<'_>) -> Result<()> {
         let operation = self.operation()?;
         let reads = operation.state.tid.and_then(|tid| self.engine.shared.promises.reads(tid));
@@ -56,7 +57,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
         let may_promise = !is_held && (self.reads_hold() || Mutant::PromiseUnseen.is_on());
         if may_promise {
-            // Going back to one would let go of what is held.
+            // Rolling back to a savepoint would release what the promise holds.
             self.state.discard_replaced();
             self.state.certifier.promise();
             self.state.promised = Some(tid);
@@ -66,7 +67,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(may_promise)
     }
 
-    /// What it has read, as keys and ranges of keys.
+    /// Returns the transaction's reads, as keys and ranges of keys.
     fn read_set(&self) -> Result<ReadSet> {
         let (mut reads, state) = (ReadSet::default(), &*self.state);
         if state.uncertified {
@@ -91,7 +92,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(reads)
     }
 
-    /// Whether everything that the transaction has read is as it was, now that its reads are among the promises.
+    /// Returns whether the transaction's reads are unchanged, now that they are among the promises.
     pub(super) fn reads_hold(&self) -> bool {
         let State { tids, tid, certifier, footprint, begin, uncertified, promised, .. } = &*self.state;
         if *uncertified {

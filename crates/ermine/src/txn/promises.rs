@@ -1,30 +1,33 @@
-//! Prepared transactions: those that have promised to commit, with what they have read.
+//! Prepared transactions: those that have promised to commit, with their reads.
 //!
-//! A transaction T that is prepared has to be able to commit whenever it is told to. It can if pi(T) = c(T), whatever c(T) will be: then
-//! eta(T) < pi(T) holds for any predecessors. So from the moment at which T promises until its end, no other transaction may commit a change of what T has read. Reads are
-//! never refused, and T does not wait.
+//! A prepared transaction T has to be able to commit at any later time. It can if pi(T) = c(T), whatever c(T) will be:
+//! then eta(T) < pi(T) holds for any predecessors. So from the moment at which T promises until its end, no other
+//! transaction may commit a change of T's reads. Reads are never refused, and T does not wait.
 //!
-//! What T has read is kept as ranges of primary keys: keys that were read one by one, ranges that were scanned, and whole tables, where a read left
-//! no trace but in its table (an untracked read, a read of the table as a whole, a range of a secondary index).
+//! T's reads are kept as ranges of primary keys: keys that were read one by one, ranges that were scanned, and whole
+//! tables, where a read left no trace except in its table (an untracked read, a read of the table as a whole, a range
+//! of a secondary index).
 //!
 //! ```text
 //!   T promises                                    W commits a change
 //!   1. T's reads are among the promises           1. W is marked committing, and has its stamp
-//!   2. look at what has overwritten what was      2. look at the promises: W loses if one holds a key
-//!      read, or is about to                          that it writes
+//!   2. check for transactions that have              2. check the promises: W loses if one holds a key
+//!      overwritten a read, or are about to              that it writes
 //!                                                 3. W is certified
 //! ```
 //!
 //! Invariants
-//! 1. *One of the two sees the other*: step 1 of both comes before step 2, sequentially consistent. If W has passed its second step before T's first, T
-//!    finds W committing, waits for its outcome, and does not promise if W commits. A W that is not committing then will lose.
-//! 2. *What is promised holds to the end*: T's reads leave the promises after T's stamps stand in what it read. A W that finds them gone
-//!    is certified afterwards, so it finds the stamps.
-//! 3. *Promises agree*: T does not promise if it writes what another promise holds, or has read what another transaction that has promised
-//!    writes. Of an untracked read T knows the table alone, and the other one pushes at its commit: so T does not promise if the other one has
-//!    written anywhere in that table. One transaction promises at a time.
-//! 4. *T commits*: no transaction that overwrites its reads commits. What else it may lose to (a reader that came later and cannot be told any
-//!    more) has to do with its stamp, and it takes a higher one.
+//! 1. *One of the two sees the other*: step 1 of both comes before step 2, sequentially consistent. If W has passed its
+//!    second step before T's first, T finds W committing, waits for its outcome, and does not promise if W commits. A W
+//!    that is not committing then will lose.
+//! 2. *A promise holds to the end*: T's reads leave the promises after T's stamps are stored in the versions that it
+//!    read. A W that finds them gone is certified afterwards, so it finds the stamps.
+//! 3. *Promises agree*: T does not promise if it writes a key that another promise holds, or has read a key that
+//!    another promised transaction writes. For an untracked read T knows only the table, and the other transaction
+//!    pushes at its commit: so T does not promise if the other one has written anywhere in that table. One transaction
+//!    promises at a time.
+//! 4. *T commits*: no transaction that overwrites its reads commits. Its other possible conflicts (with a reader that
+//!    came later and cannot be informed any more) depend on its stamp, and it takes a higher one.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -40,13 +43,13 @@ use crate::{
 /// A range of keys.
 type Range = (Bound<Box<[u8]>>, Bound<Box<[u8]>>);
 
-/// What a transaction has read.
+/// The reads of a transaction.
 #[derive(Default)]
 pub(crate) struct ReadSet {
     tables: HashMap<TableId, TableReads>,
 }
 
-/// Of one table.
+/// The reads of one table.
 #[derive(Default)]
 struct TableReads {
     whole: bool,
@@ -81,7 +84,7 @@ impl ReadSet {
         })
     }
 
-    /// Shows everything that was read, as ranges.
+    /// Shows all reads, as ranges.
     pub(crate) fn for_each<E>(
         &self,
         mut show: impl FnMut(TableId, Bound<&[u8]>, Bound<&[u8]>) -> Result<(), E>,
@@ -102,20 +105,20 @@ impl ReadSet {
     }
 }
 
-/// What a transaction has promised.
+/// The promise of a transaction.
 struct Promise {
     tid: Tid,
     reads: Arc<ReadSet>,
-    /// The tables in which it has written.
+    /// The tables in which the transaction has written.
     written: Box<[TableId]>,
 }
 
 /// The transactions of a database that have promised to commit.
 pub(crate) struct Promises {
-    /// How many there are, also those that are about to promise.
+    /// Number of promises, including those of transactions that are about to promise.
     count: AtomicUsize,
     held: Mutex<Vec<Promise>>,
-    /// Held by one that is about to promise.
+    /// Locked by a transaction that is about to promise.
     promising: Mutex<()>,
 }
 
@@ -124,51 +127,52 @@ impl Promises {
         Self { count: AtomicUsize::new(0), held: Mutex::new(Vec::new()), promising: Mutex::new(()) }
     }
 
-    /// One promises at a time.
+    /// Starts to promise; one transaction at a time.
     pub(crate) fn begin(&self) -> impl Sized + '_ {
         self.promising.lock().expect("no code panics while it promises")
     }
 
-    /// Enters a transaction, before it looks whether it can promise.
+    /// Enters a transaction, before it checks whether it can promise.
     pub(crate) fn enter(&self, tid: Tid, reads: Arc<ReadSet>, written: Box<[TableId]>) {
         self.held().push(Promise { tid, reads, written });
         // SeqCst: invariant 1.
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes one out: it has ended, or does not promise.
+    /// Removes a transaction that has ended, or does not promise.
     pub(crate) fn leave(&self, tid: Tid) {
         let mut held = self.held();
         let before = held.len();
         held.retain(|promise| promise.tid != tid);
-        // SeqCst: a writer that finds it gone finds the stamps (invariant 2).
+        // SeqCst: a writer that finds the promise gone finds the stamps (invariant 2).
         self.count.fetch_sub(before - held.len(), Ordering::SeqCst);
     }
 
-    /// Whether there are any. A transaction that commits asks after it was marked committing (invariant 1).
+    /// Returns whether there are any promises. A committing transaction asks after it was marked committing (invariant
+    /// 1).
     #[inline]
     pub(crate) fn any(&self) -> bool {
         // SeqCst: invariant 1.
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Another transaction that has promised and has read a key.
+    /// Returns another transaction that has promised and has read a key.
     pub(crate) fn holder(&self, table: TableId, key: &[u8], own: Option<Tid>) -> Option<Tid> {
         let held = self.held();
         held.iter().find(|held| Some(held.tid) != own && held.reads.has(table, key)).map(|held| held.tid)
     }
 
-    /// Whether a transaction has promised, or is about to.
+    /// Returns whether a transaction has promised, or is about to.
     pub(crate) fn has(&self, tid: Tid) -> bool {
         self.held().iter().any(|held| held.tid == tid)
     }
 
-    /// Whether another transaction that has promised has written in a table.
+    /// Returns whether another transaction that has promised has written in a table.
     pub(crate) fn is_written(&self, table: TableId, own: Tid) -> bool {
         self.held().iter().any(|held| held.tid != own && held.written.contains(&table))
     }
 
-    /// What a transaction has read that has promised.
+    /// Returns the reads of a transaction that has promised.
     pub(crate) fn reads(&self, tid: Tid) -> Option<Arc<ReadSet>> {
         self.held().iter().find(|held| held.tid == tid).map(|held| held.reads.clone())
     }

@@ -18,11 +18,12 @@ use crate::{
     types::KeyList,
 };
 
-/// Lookups that go on side by side: a leaf of each is being loaded at a time, and the processor takes on no more.
+/// Number of lookups that run interleaved: each loads one leaf at a time, and the processor supports no more loads in
+/// parallel.
 const SIDE_BY_SIDE: usize = 16;
 
 impl<S: Scheme> Txn<'_, S> {
-    /// The value under a key, as the transaction sees it.
+    /// Returns the value under a key, as the transaction sees it.
     pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>> {
         check_key(key)?;
         let mut operation = self.operation()?;
@@ -33,7 +34,7 @@ impl<S: Scheme> Txn<'_, S> {
         Ok(version.map(|version| version.payload(&self.worker().pins)))
     }
 
-    /// The values under several keys, in their order.
+    /// Passes the values under several keys to `found`, in the order of the keys.
     ///
     /// A lookup waits for memory three times: for the leaf, for the row's slot, for the version. Here the lookups of a
     /// group take each of these steps together, so that their waits overlap.
@@ -55,7 +56,7 @@ impl<S: Scheme> Txn<'_, S> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Finds the rows of a group of keys, and starts loading what they lead to.
+    /// Finds the rows of a group of keys, and prefetches their versions.
     fn look_up(
         &self,
         table: &TableStore<StampsOf<S>>,
@@ -77,8 +78,8 @@ impl<S: Scheme> Operation<'_, S> {
         lookups
     }
 
-    /// The version under a key that the transaction sees, if there is a row; `first` is where it has been looked up, by an
-    /// [observed](Self::observed_from) transaction from `at` on.
+    /// Returns the version under a key that the transaction sees, if there is a row; `first` is the result of the key's
+    /// lookup, which an [observed](Self::observed_from) transaction did from `at` on.
     fn read_key(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -114,7 +115,7 @@ impl<S: Scheme> Operation<'_, S> {
     }
 }
 
-/// A key of the application's is not longer than the index takes.
+/// Fails if a key of the application is longer than the index permits.
 pub(crate) fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > crate::MAX_KEY_BYTES { Err(Error::KeyTooLong { bytes: key.len() }) } else { Ok(()) }
 }

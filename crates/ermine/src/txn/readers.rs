@@ -1,18 +1,19 @@
 //! Reader slots: small numbers for running transactions, so that a version's reader bitmap can name them.
 //!
-//! A version has 64 reader bits. Bit `b` stands for all reader slots whose number is `b` modulo 64, and slots are leased
-//! lowest free first, so the bitmap is exact for up to 64 concurrent transactions and errs on the safe side beyond.
+//! A version has 64 reader bits. Bit `b` represents all reader slots whose number is `b` modulo 64, and slots are
+//! leased lowest free first, so the bitmap is exact for up to 64 concurrent transactions and errs on the safe side
+//! beyond.
 //!
 //! Invariants:
 //! 1. A slot has at most one lessee; giving it back clears it.
-//! 2. A transaction publishes its TID before it sets its bit in a version. Who acquires the bit and enumerates its
-//!    readers therefore meets the TID, or the slot as that transaction or a later one left it.
-//! 3. A slot keeps the highest commit stamp of its readers with untracked reads, also for its next lessees: bits outlive the
-//!    transactions that set them.
-//! 4. Slots at or above `leased_max` were never leased: enumerating stops there.
+//! 2. A transaction publishes its TID before it sets its bit in a version. A thread that acquires the bit and
+//!    enumerates its readers therefore finds the TID, or the slot as that transaction or a later one left it.
+//! 3. A slot keeps the highest commit stamp of its readers with untracked reads, also for its next lessees: bits
+//!    outlive the transactions that set them.
+//! 4. Slots at or above `leased_max` were never leased: the enumeration stops there.
 //!
-//! Who may call: a worker leases for a transaction or for as long as it lives; a committer enumerates. (SSN 5.1; the
-//! leasing is ours, since a transaction is not bound to a thread.)
+//! Callers: a worker leases a slot for a transaction or for its lifetime; a committer enumerates. (SSN 5.1; the leasing
+//! is ours, since a transaction is not bound to a thread.)
 
 use std::sync::Arc;
 
@@ -20,12 +21,12 @@ use super::claims::Claims;
 use crate::ids::{Stamp, Tid};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, total_order};
 
-/// One reader: padded, its owner writes it at each transaction.
+/// One reader: padded, as its owner writes it in each transaction.
 #[repr(align(128))]
 struct Entry {
     /// A [`Reader`] as a word, 0 for none.
     reader: AtomicU64,
-    /// Where the snapshot of the last reader with untracked reads is.
+    /// The begin stamp of the snapshot of the last reader with untracked reads.
     begin: AtomicU64,
     /// The highest commit stamp of any reader with untracked reads (SSN's last cstamp).
     last_untracked: AtomicU64,
@@ -37,11 +38,11 @@ impl Entry {
     }
 }
 
-/// Who reads in a slot.
+/// The reader in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reader {
     pub(crate) tid: Tid,
-    /// It has reads that are in no list (`scheme::untracked`).
+    /// Whether it has reads that are in no list (`scheme::untracked`).
     pub(crate) untracked: bool,
 }
 
@@ -79,22 +80,22 @@ impl ReaderSlots {
         Arc::new(Self { entries, leases: Claims::new(count), leased_max: AtomicUsize::new(0) })
     }
 
-    /// The lowest free slot, or none when all are leased.
+    /// Leases the lowest free slot; returns none when all are leased.
     pub(crate) fn lease(self: &Arc<Self>) -> Option<ReaderSlot> {
         let index = self.leases.claim()?;
-        // SeqCst, as the load: a bit that stands already may be another slot's.
+        // SeqCst, as the load: a bit that is already set may belong to another slot.
         self.leased_max.fetch_max(index + 1, Ordering::SeqCst);
         Some(ReaderSlot { slots: Arc::clone(self), index })
     }
 
-    /// Calls `visit` with each slot that one of the `bits` stands for. Complete for readers whose bits the caller
-    /// acquired; others, under the same bits or none, may be met or missed.
+    /// Calls `visit` with each slot that one of the `bits` represents. Complete for readers whose bits the caller
+    /// acquired; other readers, under the same bits or none, may be found or missed.
     pub(crate) fn try_for_each_slot<E>(
         &self,
         bits: u64,
         mut visit: impl FnMut(SlotView<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // SeqCst: follows the caller's look at the bits.
+        // SeqCst: follows the caller's load of the bits.
         let leased = self.leased_max.load(Ordering::SeqCst);
         let mut rest = bits;
         while rest != 0 {
@@ -108,24 +109,25 @@ impl ReaderSlots {
     }
 }
 
-/// A reader slot, as an overwriter looks at it.
+/// A reader slot, as an overwriter sees it.
 pub(crate) struct SlotView<'a>(&'a Entry);
 
 impl SlotView<'_> {
-    /// Who reads here.
+    /// Returns the reader in the slot.
     pub(crate) fn reader(&self) -> Option<Reader> {
         total_order();
         // SeqCst pairs with `publish_untracked`; an acquire that pairs with `publish` (invariant 4 of the TID table).
         Reader::of(self.0.reader.load(Ordering::SeqCst))
     }
 
-    /// Where its snapshot is, if the reader has untracked reads and still is there afterwards.
+    /// Returns the begin stamp of the reader's snapshot, if the reader has untracked reads and is still there
+    /// afterwards.
     pub(crate) fn begin(&self) -> Stamp {
-        // Acquire: pairs with the release of a later reader's, which brings that one with it.
+        // Acquire: pairs with the release of a later reader's store, which brings that reader with it.
         Stamp(self.0.begin.load(Ordering::Acquire))
     }
 
-    /// The highest commit stamp of a reader with untracked reads that has left.
+    /// Returns the highest commit stamp of a reader with untracked reads that has left.
     pub(crate) fn last_untracked(&self) -> Stamp {
         // Acquire: pairs with `raise_last_untracked`; follows the acquire of the empty slot.
         Stamp(self.0.last_untracked.load(Ordering::Acquire))
@@ -139,7 +141,7 @@ pub(crate) struct ReaderSlot {
 }
 
 impl ReaderSlot {
-    /// Says who reads here, before the first bit is set.
+    /// Publishes the reader's TID, before its first bit is set.
     pub(crate) fn publish(&self, tid: Tid) {
         // Relaxed: only this slot's owner stores it.
         let published = Reader::of(self.entry().reader.load(Ordering::Relaxed));
@@ -149,16 +151,16 @@ impl ReaderSlot {
         }
     }
 
-    /// Says that who reads here has untracked reads, before the first of them.
+    /// Publishes that the reader has untracked reads, before the first of them.
     pub(crate) fn publish_untracked(&self, tid: Tid, begin: Stamp) {
         // Release pairs with `SlotView::begin`.
         self.entry().begin.store(begin.0, Ordering::Release);
-        // SeqCst: precedes the reader's look at the version (`scheme::untracked`, invariant 1).
+        // SeqCst: precedes the reader's load of the version's words (`scheme::untracked`, invariant 1).
         self.entry().reader.store(Reader { tid, untracked: true }.word(), Ordering::SeqCst);
         total_order();
     }
 
-    /// A reader with untracked reads has committed at `stamp`. Before `clear`.
+    /// Notes that a reader with untracked reads has committed at `stamp`. Called before `clear`.
     pub(crate) fn raise_last_untracked(&self, stamp: Stamp) {
         let last = &self.entry().last_untracked;
         // Relaxed load: only this slot's owners store it. Release pairs with `SlotView::last_untracked`.
@@ -167,9 +169,10 @@ impl ReaderSlot {
         }
     }
 
-    /// Says that nobody reads here: the transaction has ended and its stamps are where they belong.
+    /// Marks the slot as empty: the transaction has ended and its stamps are stored in the versions.
     pub(crate) fn clear(&self) {
-        // Release: who finds the slot empty after acquiring its bit sees what the transaction did before it ended.
+        // Release: a thread that finds the slot empty after acquiring its bit sees the transaction's actions before its
+        // end.
         self.entry().reader.store(0, Ordering::Release);
     }
 
@@ -177,12 +180,12 @@ impl ReaderSlot {
         &self.slots.entries[self.index]
     }
 
-    /// Whether it is the first of the slots with its bit: the only one that may take bits off.
+    /// Returns whether this is the first of the slots with its bit: the only one that may clear bits.
     pub(crate) fn is_first_of_bit(&self) -> bool {
         self.index < ReaderSlots::BITS
     }
 
-    /// The bit that stands for this slot in a reader bitmap.
+    /// Returns the bit that represents this slot in a reader bitmap.
     pub(crate) fn bit(&self) -> u64 {
         1 << (self.index % ReaderSlots::BITS)
     }

@@ -1,4 +1,4 @@
-//! A running transaction and one operation of it.
+//! A running transaction and a single operation of it.
 
 use std::{cell::RefMut, sync::Arc};
 
@@ -32,7 +32,8 @@ pub(crate) struct Txn<'e, S: Scheme> {
     pub(super) engine: &'e Engine<S>,
     /// `None` once the transaction has ended.
     worker: Option<Box<Worker<S>>>,
-    /// Stays in the epoch of operations all along; otherwise it leaves it between operations, however long that takes.
+    /// Whether the transaction stays in the epoch of operations until it ends; otherwise it leaves that epoch between
+    /// operations, which may take long.
     pub(super) pinned: bool,
     pub(super) read_only: bool,
     pub(super) isolation: Isolation,
@@ -41,7 +42,8 @@ pub(crate) struct Txn<'e, S: Scheme> {
 }
 
 impl<'e, S: Scheme> Txn<'e, S> {
-    /// Begins. `pinned`: the transaction runs through without waiting for anybody, as in `Database::run`.
+    /// Begins a transaction. `pinned`: the transaction runs through without waiting for the application, as in
+    /// `Database::run`.
     pub(crate) fn begin(engine: &'e Engine<S>, options: TxnOptions, pinned: bool) -> Result<Self> {
         if !options.read_only && engine.budget.is_tight() {
             engine.collect();
@@ -61,7 +63,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
             Order::Session if session.is_none() => Order::Strict,
             order => order,
         };
-        // The stamp up to which transactions come before it; `None`: all that have been acknowledged.
+        // The stamp up to which transactions come before this one; `None`: all that have been acknowledged.
         let after = match (order, &session) {
             (Order::Session, Some(session)) => Some(session.last()),
             (Order::None, _) => Some(Stamp::ZERO),
@@ -79,7 +81,8 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.read_from = Stamp::ZERO;
         state.counts = Counts::default();
         state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
-        // Whatever was acknowledged before has a stamp below `begin`: it was taken before the offset was read.
+        // Every transaction acknowledged before has a stamp below `begin`: the stamp was taken before the offset was
+        // read.
         let acknowledged = Stamp(begin.0 - 1);
         let after = after.map_or(acknowledged, |after| after.min(acknowledged));
         state.certifier.begin(LogOffset::commit_up_to(after));
@@ -99,7 +102,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         self.worker.as_ref().expect("the worker is there until the transaction ends")
     }
 
-    /// Begins an operation; the transaction's fate so far decides whether it may.
+    /// Begins an operation, unless the transaction is doomed.
     pub(super) fn operation(&self) -> Result<Operation<'_, S>> {
         self.resume(self.enter())
     }
@@ -111,20 +114,20 @@ impl<'e, S: Scheme> Txn<'e, S> {
         Entered { versions: pins.versions.enter(), nodes: pins.nodes.enter() }
     }
 
-    /// Lets epochs go on while the transaction waits between operations.
+    /// Lets epochs advance while the transaction waits between operations.
     pub(super) fn rest(&self) {
         if self.pinned {
             self.worker().pins.versions.quiesce();
         }
     }
 
-    /// An operation, whatever the transaction's fate.
+    /// Begins an operation, even if the transaction is doomed.
     pub(super) fn last_operation<'t>(&'t self, entered: Entered<'t>) -> Operation<'t, S> {
         let worker = self.worker();
         Operation { engine: self.engine, worker, entered, state: worker.state.borrow_mut() }
     }
 
-    /// Goes on with an operation that was suspended.
+    /// Resumes an operation that was suspended.
     pub(super) fn resume<'t>(&'t self, entered: Entered<'t>) -> Result<Operation<'t, S>> {
         let operation = self.last_operation(entered);
         match &operation.state.doomed {
@@ -133,7 +136,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         }
     }
 
-    /// As [`Txn::operation`], for one that writes.
+    /// Works as [`Txn::operation`], for an operation that writes.
     pub(super) fn writing_operation(&self) -> Result<Operation<'_, S>> {
         if self.read_only {
             return Err(Error::ReadOnly);
@@ -142,12 +145,12 @@ impl<'e, S: Scheme> Txn<'e, S> {
         self.operation()
     }
 
-    /// The open database that it is of.
+    /// Returns the open database that the transaction belongs to.
     pub(crate) fn database(&self) -> &DatabaseId {
         self.engine.database()
     }
 
-    /// What it has done so far.
+    /// Returns the work that the transaction has done so far.
     pub(crate) fn work(&self) -> Result<Work> {
         let operation = self.operation()?;
         let Counts { rows_read, versions_walked } = operation.state.counts;
@@ -155,33 +158,33 @@ impl<'e, S: Scheme> Txn<'e, S> {
         Ok(Work { rows_read, versions_walked, tracked_reads, log_bytes: operation.log_bytes() })
     }
 
-    /// Why it is over, if it has lost a conflict.
+    /// Returns why the transaction is over, if it has lost a conflict.
     #[inline]
     pub(crate) fn doomed(&self) -> Option<Box<Abort>> {
         self.worker().state.borrow().doomed.as_ref().and_then(Doom::abort).cloned().map(Box::new)
     }
 
-    /// Commits, or says why not; waits as its durability asks.
+    /// Commits, or returns the reason why it cannot; waits as the transaction's durability asks.
     pub(crate) fn commit(self) -> Result<Stamp> {
         let durability = self.durability;
         let receipt = self.commit_async()?;
         if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
     }
 
-    /// Commits in memory, or says why not.
+    /// Commits in memory, or returns the reason why it cannot.
     pub(crate) fn commit_async(self) -> Result<Receipt<'e>> {
         let ended = self.operation().and_then(|mut operation| operation.commit());
         self.end(ended)
     }
 
-    /// Undoes everything that the transaction has written and commits what it has read; waits as its durability asks.
+    /// Undoes the transaction's writes and commits its reads; waits as the transaction's durability asks.
     pub(crate) fn commit_reads(self) -> Result<Stamp> {
         let durability = self.durability;
         let receipt = self.commit_reads_async()?;
         if durability == Durability::Durable { receipt.wait() } else { Ok(receipt.stamp()) }
     }
 
-    /// As [`commit_reads`](Self::commit_reads), in memory.
+    /// Works as [`commit_reads`](Self::commit_reads), in memory.
     pub(crate) fn commit_reads_async(self) -> Result<Receipt<'e>> {
         let mut operation = self.last_operation(self.enter());
         let lost = operation.state.doomed.as_ref().and_then(Doom::abort).cloned();
@@ -202,7 +205,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         Ok(Receipt::new(stamp, log.map(|log| Pending::Place(log, last.0))))
     }
 
-    /// Gives everything back. The transaction has been committed or undone.
+    /// Releases everything. The transaction has been committed or undone.
     fn finish(&mut self) {
         let Some(mut worker) = self.worker.take() else { return };
         let state = worker.state.get_mut();
@@ -213,7 +216,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
             state.retire_version(self.engine, version);
         }
         if let Some(tid) = state.promised.take() {
-            // After its stamps stand (`promises`, invariant 2), or nothing of it does.
+            // After the stamps are stored in the versions (`promises`, invariant 2), or after everything is undone.
             self.engine.shared.promises.leave(tid);
         }
         state.certifier.end(&state.reader);
@@ -241,7 +244,7 @@ impl<S: Scheme> Drop for Txn<'_, S> {
     }
 }
 
-/// Being inside the epochs.
+/// The guards of the epochs that an operation is inside of.
 pub(super) struct Entered<'t> {
     pub(super) versions: Guard<'t>,
     pub(super) nodes: Guard<'t>,
@@ -255,23 +258,23 @@ pub(crate) struct Operation<'t, S: Scheme> {
     pub(super) state: RefMut<'t, State<S>>,
 }
 
-/// What a transaction sees of a row.
+/// The result of reading a row for a transaction.
 pub(super) enum RowRead<H> {
-    /// This version.
+    /// The version that the transaction sees.
     Live(VersionPtr<H>),
-    /// No row: deleted, or not there yet.
+    /// No row: deleted, or not inserted yet.
     Nothing,
-    /// The row is being taken out of the table: look the key up again.
+    /// The row is being removed from the table: look the key up again.
     Gone,
 }
 
 impl<'t, S: Scheme> Operation<'t, S> {
-    /// Lets go of the worker's state, so that the application may use the transaction, but stays inside the epochs.
+    /// Releases the worker's state, so that the application may use the transaction, but stays inside the epochs.
     pub(super) fn suspend(self) -> Entered<'t> {
         self.entered
     }
 
-    /// Reads a row as the transaction sees it, and tracks that.
+    /// Reads a row as the transaction sees it, and tracks the read.
     pub(super) fn read_row(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -281,7 +284,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
     ) -> Result<RowRead<StampsOf<S>>> {
         let at = self.observed_from();
         let Some(head) = table.rows.slot(row).head() else {
-            // Read again: it is in memory now, or gone.
+            // To be read again: the row is in memory now, or gone.
             self.bring_in(table, row, Need::Work)?;
             return Ok(RowRead::Gone);
         };
@@ -306,21 +309,21 @@ impl<'t, S: Scheme> Operation<'t, S> {
         Ok(if version.kind() == Kind::Live { RowRead::Live(version) } else { RowRead::Nothing })
     }
 
-    /// Reads a row's newest version from its file, if it is there only.
+    /// Loads a row's newest version from its file, if it is in the file only.
     #[cold]
     pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId, need: Need) -> Result<()> {
         let store = self.engine.store.as_ref();
         store.map_or(Ok(()), |store| store.bring_in(table, row, &mut self.state.arena, need))
     }
 
-    /// Tells the budget what the transaction keeps of what it has read and written; fails where that is too much.
+    /// Reports the size of the transaction's read and write sets to the budget; fails where they are too large.
     #[cold]
     pub(super) fn count_kept(&mut self, need: Need) -> Result<()> {
         let bytes = self.state.kept_bytes();
         self.state.kept.grow(bytes, &self.engine.budget, need)
     }
 
-    /// The transaction depends on a version.
+    /// Tracks the read of a version.
     #[inline]
     pub(super) fn track(
         &mut self,
@@ -346,7 +349,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         read.map_err(|conflict| self.lose(conflict))
     }
 
-    /// The transaction comes after something that left no version.
+    /// Makes the transaction come after a commit at `stamp` that left no version.
     pub(super) fn follow(&mut self, stamp: Stamp, place: Place) -> Result<()> {
         if self.state.uncertified {
             return Ok(());
@@ -355,8 +358,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
         followed.map_err(|conflict| self.lose(conflict))
     }
 
-    /// The transaction looked at a leaf, for what lies in `looked`; gives the leaf's place in the leaf set, if there
-    /// is one.
+    /// Notes that the transaction has read a leaf for the keys in `looked`; returns the leaf's position in the leaf
+    /// set, if it was added.
     pub(super) fn saw_leaf(
         &mut self,
         index: IndexOrdinal,
@@ -373,14 +376,15 @@ impl<'t, S: Scheme> Operation<'t, S> {
         Ok(Some(at))
     }
 
-    /// The transaction looked for a key in a leaf and found nothing.
+    /// Notes that the transaction looked for a key in a leaf and found nothing.
     pub(super) fn missed(&mut self, seen: &LeafSeen, place: Place, key: &[u8]) -> Result<()> {
         let noted = place.length as usize == key.len();
         self.saw_leaf(IndexOrdinal::PRIMARY, seen, place, noted.then_some(Looked::at(place)))?;
         Ok(())
     }
 
-    /// The transaction put an entry into a leaf: it comes after those who looked there before.
+    /// Notes that the transaction inserted an entry into a leaf: it comes after the transactions that looked there
+    /// before.
     pub(super) fn inserted(&mut self, inserted: &Inserted, place: Place) -> Result<()> {
         if !S::Certifier::TRACKS {
             return Ok(());
@@ -389,7 +393,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         self.entered_gap(inserted.gap, place)
     }
 
-    /// The transaction has an entry in a leaf that others looked at, up to `stamp`, without seeing it.
+    /// Notes that the transaction has an entry in a leaf that others read, up to `stamp`, without seeing the entry.
     pub(super) fn entered_gap(&mut self, stamp: Stamp, place: Place) -> Result<()> {
         if !S::Certifier::TRACKS {
             return Ok(());
@@ -398,7 +402,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         entered.map_err(|conflict| self.lose(conflict))
     }
 
-    /// The transaction's TID, taken with its first write or for its stamp.
+    /// Returns the transaction's TID, which is taken with its first write or for its stamp.
     pub(super) fn tid(&mut self) -> Result<Tid> {
         if let Some(tid) = self.state.tid {
             return Ok(tid);
@@ -408,19 +412,19 @@ impl<'t, S: Scheme> Operation<'t, S> {
         Ok(tid)
     }
 
-    /// A place in words.
+    /// Returns the table name and the key of a place.
     fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
         let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
         (place.map(|place| self.engine.table(place.table).name()), key)
     }
 
-    /// Whether the transaction reads the snapshot of its beginning.
+    /// Returns whether the transaction reads the snapshot taken at its beginning.
     pub(super) fn reads_snapshot(&self) -> bool {
         S::SNAPSHOT || self.state.uncertified
     }
 
-    /// The transaction has lost: undoes it and makes the report. One that may try again with another snapshot from a savepoint on
-    /// keeps what it has written, until it goes back there or ends.
+    /// Dooms the transaction, which has lost: undoes it and builds the report. A transaction that may try again from a
+    /// savepoint with another snapshot keeps its writes, until it rolls back to the savepoint or ends.
     #[cold]
     pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
         if let Some(table) = conflict.untracked {
@@ -438,7 +442,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         Error::Abort(abort)
     }
 
-    /// A write has failed. If that may have been in the middle of it, the transaction can only end.
+    /// Dooms the transaction if a write may have failed in the middle; it can then only end.
     #[cold]
     pub(super) fn fail_write(&mut self, error: Error) -> Error {
         if let Some(doom) = Doom::of_write(&error) {

@@ -1,19 +1,21 @@
-//! Safe snapshots: what may be read without being certified (SSN 5.2).
+//! Safe snapshots, which can be read without certification (SSN 5.2).
 //!
-//! A snapshot at S shows what committed below S. It is safe if nobody commits at or above S who must come before somebody
-//! below S. A transaction that reads it and nothing else then comes after all that it sees and before all that it does not,
-//! whatever it reads: it needs no tracking and cannot lose.
+//! A snapshot at S shows all commits below S. It is safe if no transaction commits at or above S that must come before
+//! a transaction below S. A transaction that reads only the snapshot then comes after all that it sees and before all
+//! that it does not, whatever it reads: it needs no tracking and cannot lose.
 //!
 //! Invariants
-//! 1. Who takes a snapshot announces it, reads the log offset as S, and publishes S. A committer looks here after it has
-//!    taken its stamp, and waits while a snapshot is announced. So whoever has a stamp at or above S knows of S. All these
-//!    accesses are sequentially consistent; the wait is for a handful of instructions.
-//! 2. A committer takes the newest safe snapshot for a transaction that committed just below it and has read everything.
-//! 3. A transaction in strict order gets a new snapshot: one that was taken before it began may lack what has been acknowledged
-//!    since. A transaction in a session gets no snapshot that its session's last commit is not below.
-//! 4. While a snapshot may be handed out again, `holder` has it in its word, and the horizon looks at that word before it
-//!    asks which other slots there are (`snapshots`). A transaction gets it under the lock, and puts it into its own word
-//!    there. So a horizon that finds the holder gone on finds the transaction, also in a slot that is new.
+//! 1. A thread that takes a snapshot announces it, reads the log offset as S, and publishes S. A committer checks for
+//!    snapshots after it has taken its stamp, and waits while a snapshot is announced. So every committer with a stamp
+//!    at or above S sees S. All these accesses are sequentially consistent; the wait lasts a handful of instructions.
+//! 2. A committer treats the newest safe snapshot as a transaction that committed just below it and has read
+//!    everything.
+//! 3. A transaction in strict order gets a new snapshot: one that was taken before it began may lack commits that were
+//!    acknowledged since. A transaction in a session gets only a snapshot that its session's last commit is below.
+//! 4. While a snapshot may be handed out again, `holder` has it in its word, and the horizon reads that word before it
+//!    asks which other slots there are (`snapshots`). A transaction gets the snapshot under the lock, and stores it
+//!    into its own word there. So a horizon that finds that the holder has moved on finds the transaction, even in a
+//!    new slot.
 
 use std::time::Duration;
 
@@ -25,7 +27,7 @@ use crate::{
     sync::{AtomicU64, Instant, Mutex, Ordering, Spin, total_order},
 };
 
-/// The newest safe snapshot, for committers: one word that all read and few write.
+/// The newest safe snapshot, for committers: one word that is often read and rarely written.
 pub(crate) struct SafeSnapshot(AtomicU64);
 
 impl SafeSnapshot {
@@ -36,7 +38,7 @@ impl SafeSnapshot {
         Self(AtomicU64::new(Self::NONE))
     }
 
-    /// Takes a snapshot of now; `take` reads the log offset. One caller at a time.
+    /// Takes a snapshot of the present state; `take` reads the log offset. One caller at a time.
     pub(crate) fn renew(&self, take: impl FnOnce() -> Stamp) -> Stamp {
         self.0.store(Self::ANNOUNCED, Ordering::SeqCst);
         total_order();
@@ -45,7 +47,8 @@ impl SafeSnapshot {
         stamp
     }
 
-    /// The stamp of a reader that precedes whoever overwrites anything at `stamp`, if there is a snapshot.
+    /// Returns the stamp of a reader that precedes every transaction that overwrites a version at `stamp`, if there is
+    /// a snapshot.
     pub(crate) fn reader_below(&self, stamp: Stamp) -> Option<Stamp> {
         let mut spin = Spin::default();
         loop {
@@ -53,7 +56,8 @@ impl SafeSnapshot {
             match self.0.load(Ordering::SeqCst) {
                 Self::NONE => return None,
                 Self::ANNOUNCED => spin.wait(),
-                // A snapshot above the stamp shows the committer; the one before it is not known any more, and is below.
+                // A snapshot above the stamp shows the committer; the previous snapshot is not known any more, and is
+                // below.
                 snapshot => return Some(Stamp(snapshot.min(stamp.0) - 1)),
             }
         }
@@ -64,7 +68,7 @@ impl SafeSnapshot {
 pub(crate) struct SafeSnapshots {
     newest: Mutex<Option<(Stamp, Instant)>>,
     holder: SnapshotSlot,
-    /// How long a snapshot is handed out again.
+    /// The time during which a snapshot is handed out again.
     interval: Duration,
 }
 
@@ -73,12 +77,13 @@ impl SafeSnapshots {
         Self { newest: Mutex::new(None), holder: SnapshotSlot::new(), interval }
     }
 
-    /// The slot that keeps the newest one while it may be handed out again.
+    /// Returns the slot that keeps the newest snapshot while it may be handed out again.
     pub(crate) fn holder(&self) -> &SnapshotSlot {
         &self.holder
     }
 
-    /// Gives a transaction a safe snapshot in its slot that shows what committed up to `after`; `None`: everything that has committed.
+    /// Stores a safe snapshot into a transaction's slot that shows all commits up to `after`; `None`: every commit so
+    /// far.
     pub(crate) fn take(
         &self,
         safe: &SafeSnapshot,
@@ -104,7 +109,8 @@ impl SafeSnapshots {
         stamp
     }
 
-    /// Lets go of a snapshot that will not be handed out again, so that its versions can go. For the background helper.
+    /// Releases a snapshot that will not be handed out again, so that its versions can be freed. For the background
+    /// helper.
     pub(crate) fn expire(&self) {
         let newest = self.newest.lock().expect("no code panics while it takes a snapshot");
         if newest.is_some_and(|(_, taken)| taken.elapsed() >= self.interval) {
@@ -112,7 +118,7 @@ impl SafeSnapshots {
         }
     }
 
-    /// How old the newest one is.
+    /// Returns the age of the newest snapshot.
     pub(crate) fn age(&self) -> Option<Duration> {
         let newest = self.newest.lock().expect("no code panics while it takes a snapshot");
         newest.map(|(_, taken)| taken.elapsed())

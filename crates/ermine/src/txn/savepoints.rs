@@ -1,10 +1,11 @@
-//! Going back in a transaction to a savepoint, and on to another snapshot.
+//! Rolling a transaction back to a savepoint, and moving it on to another snapshot.
 //!
-//! Going back takes the writes since the savepoint out of their rows while the transaction runs on. Others see what they see of an
-//! abort: a version in front that is nobody's, then the one behind it. The transaction itself may go on from what those writes told it: that
-//! there was a row, or none. As long as they stood, nobody could change that; so before a write goes, what it stood on is tracked as a
-//! read, and for a key that was not there, its leaf is taken into the leaf set while the key is still in it. A version that is put back
-//! gets its entries again: while it was out of its row, garbage collection took it for gone.
+//! A rollback removes the writes since the savepoint from their rows while the transaction runs on. Other transactions
+//! see the same as after an abort: a void version in front, then the version behind it. The transaction itself may rely
+//! on the facts that those writes revealed: that a row existed, or did not. As long as the writes were in place, no
+//! other transaction could change these facts; so before a write is undone, the version that it overwrote is tracked as
+//! a read, and for a key that did not exist, its leaf is added to the leaf set while the key is still in it. A version
+//! that is put back gets its entries again: while it was out of its row, garbage collection treated it as removed.
 
 use super::{
     commit_order::Write,
@@ -28,7 +29,7 @@ use crate::{
 };
 
 impl<S: Scheme> Txn<'_, S> {
-    /// Marks a point to go back to.
+    /// Marks a point to roll back to.
     pub(crate) fn savepoint(&self) -> Result<Savepoint> {
         let mut operation = self.operation()?;
         let state = &mut *operation.state;
@@ -37,7 +38,8 @@ impl<S: Scheme> Txn<'_, S> {
         Ok(state.savepoints.add(Mark { writes, entries, log_bytes: state.footprint.log_bytes, notes }))
     }
 
-    /// Undoes what was written since. Also of a transaction that asked for less than its scheme promises and has lost a conflict since.
+    /// Undoes the writes since the savepoint. Also for a transaction that asked for less than its scheme promises and
+    /// has lost a conflict since.
     pub(crate) fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.worker().changed();
         let mut operation = self.last_operation(self.enter());
@@ -46,7 +48,7 @@ impl<S: Scheme> Txn<'_, S> {
                 operation.state.doomed = None;
                 operation.undo_since(mark).map_err(|error| operation.fail_write(error))
             }
-            // Lost for good: that goes before.
+            // If the transaction is permanently lost, that error takes precedence.
             Err(gone) => Err(operation.state.doomed.as_ref().map_or(gone, Doom::error)),
         }
     }
@@ -56,12 +58,12 @@ impl<S: Scheme> Txn<'_, S> {
         self.operation()?.state.savepoints.release(savepoint)
     }
 
-    /// The number by which others know it, once it has written.
+    /// Returns the number by which other transactions know this one, once it has written.
     pub(crate) fn tid(&self) -> Result<Option<Tid>> {
         Ok(self.operation()?.state.tid)
     }
 
-    /// Shows every row that it has written, and what it has written there.
+    /// Shows every row that the transaction has written, with its value.
     pub(crate) fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         let operation = self.operation()?;
         for write in &operation.state.footprint.writes {
@@ -72,13 +74,13 @@ impl<S: Scheme> Txn<'_, S> {
         Ok(())
     }
 
-    /// Goes on with the snapshot of now, if it asked for less than its scheme promises.
+    /// Takes a new snapshot and goes on with it, if the transaction asked for less than its scheme promises.
     pub(crate) fn renew_snapshot(&mut self) -> Result<()> {
         let mut operation = self.operation()?;
         if self.isolation == Isolation::Snapshot {
             let begin = operation.worker.slot.take(&self.engine.shared.clock, true, self.pinned);
             operation.state.begin = begin;
-            // RowIds of what was deleted since may have been used again.
+            // RowIds of rows deleted since may have been reused.
             operation.state.footprint.forget_found();
         }
         Ok(())
@@ -86,7 +88,7 @@ impl<S: Scheme> Txn<'_, S> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Undoes what was written since; the transaction goes on, or everything is undone.
+    /// Undoes the writes since a mark; the transaction goes on, or on failure everything is undone.
     pub(super) fn undo_since(&mut self, mark: Mark) -> Result<()> {
         self.take_back_since(mark).inspect_err(|_| {
             self.state.discard_replaced();
@@ -126,8 +128,8 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(())
     }
 
-    /// Puts the entries of a version that was put back into their indexes. While it was out of its row somebody may have taken them out,
-    /// or given a unique key to another row.
+    /// Inserts the entries of a version that was put back into their indexes. While the version was out of its row,
+    /// another transaction may have removed the entries, or given a unique key to another row.
     fn put_back_entries(&mut self, at: usize) -> Result<()> {
         let Write { row, new, place, .. } = self.state.footprint.writes[at];
         if new.kind() != Kind::Live {
@@ -139,7 +141,7 @@ impl<S: Scheme> Operation<'_, S> {
         self.add_entries(table, row, &entries, Stamp::ZERO)
     }
 
-    /// Takes out the entries, from one on, that were needed by rows which the transaction does not write any more. Those of other rows
+    /// Removes the entries, from `from` on, of rows that the transaction does not write any more. Entries of other rows
     /// may belong to a version that an earlier savepoint will put back: they stay until the end.
     fn take_back_entries(&mut self, from: usize) {
         let State { footprint, tid, .. } = &mut *self.state;
@@ -158,7 +160,7 @@ impl<S: Scheme> Operation<'_, S> {
         footprint.entries.truncate(kept);
     }
 
-    /// The transaction depends on what one of its writes stands on.
+    /// Tracks the state that one of the transaction's writes found.
     fn depend_on_found(&mut self, at: usize) -> Result<()> {
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Ranges of an index, in either direction.
 //!
 //! A scan takes one leaf at a time: its entries under one leaf version, then the row behind each. Every leaf that meets
-//! the range goes into the leaf set, also an empty one: that is what keeps phantoms out. Rows are read some at a time and
+//! the range is added to the leaf set, even an empty one: this prevents phantoms. Rows are read a few at a time and
 //! then shown; when the visitor writes meanwhile, the rest are read again.
 
 use std::ops::{Bound, Range};
@@ -26,10 +26,11 @@ use crate::{
 /// Entries taken from a leaf at a time.
 const BATCH_ENTRIES: usize = 256;
 
-/// Rows that are read before the first of them is shown. Who stops early has read, and depends on, up to so many more.
+/// Rows that are read before the first of them is shown. A scan that stops early has read, and depends on, up to this
+/// many more rows.
 const RESOLVED_AHEAD: usize = 16;
 
-/// The rows behind as many entries of a leaf, where there is one.
+/// The visible versions of the rows behind this many entries of a leaf.
 type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 
 impl<S: Scheme> Txn<'_, S> {
@@ -61,7 +62,7 @@ impl<S: Scheme> Txn<'_, S> {
         let mut left = range.limit;
         let mut walk = Walk::default();
         while left > 0 {
-            // Before the leaf is looked at: whoever comes into it later then knows of the transaction by the table.
+            // Before the leaf is read: a transaction that inserts into it later then finds this one through the table.
             walk.whole = self.worker().state.borrow().certifier.reads_whole(table.id);
             let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES)) else { break };
             let mut operation = self.operation()?;
@@ -96,19 +97,19 @@ impl<S: Scheme> Txn<'_, S> {
     }
 }
 
-/// What a scan leaves in the leaf set, as it goes.
+/// The state of a scan with respect to the leaf set.
 #[derive(Default)]
 struct Walk {
-    /// What is left of the range.
+    /// The rest of the range.
     rest: Option<Looked>,
-    /// Where the last leaf stands in the leaf set.
+    /// The position of the last leaf in the leaf set.
     leaf: Option<usize>,
     /// The transaction reads the table as a whole: leaves need not be remembered any more.
     whole: bool,
 }
 
 impl Walk {
-    /// The scan ends at a key: it has not looked beyond.
+    /// Ends the scan at a key: it has not looked beyond.
     fn stop<S: Scheme>(&self, state: &mut State<S>, direction: Direction, last: Place) {
         if let Some(looked) = self.leaf.and_then(|leaf| state.footprint.leaves[leaf].looked.as_mut()) {
             looked.end_at(direction, last);
@@ -116,7 +117,7 @@ impl Walk {
     }
 }
 
-/// Where an entry's key stands among the transaction's key bytes.
+/// Returns the place of an entry's key in the transaction's key bytes.
 pub(crate) fn batch_place(table: TableId, batch: &Batch, at: usize, keys_at: Option<u32>) -> Place {
     match keys_at {
         Some(first) => {
@@ -128,7 +129,7 @@ pub(crate) fn batch_place(table: TableId, batch: &Batch, at: usize, keys_at: Opt
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Takes a leaf into the leaf set; gives where its keys are kept for reports.
+    /// Adds a leaf to the leaf set; returns the start of its keys in the key bytes that are kept for reports.
     fn begin_leaf(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -156,7 +157,8 @@ impl<S: Scheme> Operation<'_, S> {
         {
             (place, looked) = (rest.lower, Some(*rest));
             if !batch.is_empty() {
-                // Between the last key of the leaf before and the first of this one, who knows where an insert goes.
+                // An insert between the last key of the previous leaf and the first key of this one may go into either
+                // leaf.
                 let last = batch_place(table.id, batch, batch.len() - 1, keys_at);
                 place = batch_place(table.id, batch, 0, keys_at);
                 let before = walk.leaf.and_then(|leaf| footprint.leaves[leaf].looked.as_mut());
@@ -168,7 +170,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(keys_at)
     }
 
-    /// The rows behind some entries of a leaf.
+    /// Reads the rows behind some entries of a leaf.
     fn read_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -186,7 +188,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(rows)
     }
 
-    /// The row behind an index entry, if the transaction sees one that belongs to the entry.
+    /// Reads the row behind an index entry; returns it if the transaction sees a version that belongs to the entry.
     pub(super) fn read_entry(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -208,7 +210,7 @@ impl<S: Scheme> Operation<'_, S> {
                 }
                 RowRead::Nothing => return Ok(None),
                 RowRead::Gone => match table.index(index).get(&self.entered.nodes, entry) {
-                    // Taken out since: the transaction comes after the deletion. The leaf is in the leaf set.
+                    // Removed since: the transaction comes after the deletion. The leaf is in the leaf set.
                     Lookup { row: None, seen } => {
                         if self.is_observed() && index == IndexOrdinal::PRIMARY {
                             self.note_missing(table, sought, at)?;

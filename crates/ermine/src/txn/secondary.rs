@@ -1,8 +1,8 @@
 //! The entries of secondary indexes that follow a row's versions.
 //!
-//! An entry (secondary key, primary key) -> RowId is there as long as any version of the row, committed or in flight, has
+//! An entry (secondary key, primary key) -> RowId exists as long as any version of the row, committed or in flight, has
 //! that secondary key. A write adds the entry of its new version after it has installed the version; entries that no
-//! version needs any more go with the garbage (`rows::reclaim`), or at once when the writer aborts.
+//! version needs any more are removed with the garbage (`rows::reclaim`), or at once when the writer aborts.
 //!
 //! Unique indexes have the same entries. A writer looks for another row under its secondary key before it writes (a
 //! visible one: the key exists) and again afterwards (a concurrent one: conflict). Of two concurrent writers at least
@@ -28,7 +28,7 @@ use crate::{
 };
 
 impl<S: Scheme> Operation<'_, S> {
-    /// What entries a write will need that the version before it did not have.
+    /// Returns the entries that a write will need and that the previous version did not have.
     pub(super) fn new_entries(
         &self,
         table: &TableStore<StampsOf<S>>,
@@ -40,7 +40,7 @@ impl<S: Scheme> Operation<'_, S> {
         table.new_entries(key, before, content.value())
     }
 
-    /// Before a write: no other row has its unique keys.
+    /// Checks before a write that no other row has its unique keys.
     pub(super) fn check_unique(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -53,8 +53,8 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(())
     }
 
-    /// With a write: notes what entries it needs, all of them before anything can fail, so that an abort finds them.
-    /// Somebody who takes out an older version may from now on leave an entry to this one.
+    /// Notes the entries that a write needs, all of them before any failure is possible, so that an abort finds them.
+    /// From now on, a thread that removes an older version may leave an entry in place for this one.
     pub(super) fn need_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -68,8 +68,8 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(())
     }
 
-    /// After a write: puts its entries into the indexes. Others that were committed below `since` do not have its unique keys, as was
-    /// looked up before.
+    /// Inserts the entries of a write into the indexes, after the write. No other version committed below `since` has
+    /// its unique keys, as an earlier lookup has shown.
     pub(super) fn add_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -100,14 +100,15 @@ impl<S: Scheme> Operation<'_, S> {
         let place = self.state.footprint.keep(table.id, entry)?;
         match table.index(ordinal).insert_if_absent(&self.entered.nodes, entry, row) {
             Insert::Done(inserted) => self.inserted(&inserted, place),
-            // An older version of the row has, or had, the same key: who scanned since the entry came in has read the
-            // row. Who scanned before has not, and its writer may have aborted and be about to take it out.
+            // An older version of the row has, or had, the same key: a transaction that scanned since the entry was
+            // inserted has read the row. One that scanned before has not, and the entry's writer may have aborted and
+            // be about to remove it.
             Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, place),
             Insert::Exists(..) => Err(self.lose(Conflict::write(place, None))),
         }
     }
 
-    /// All entries under a secondary key, with the leaves they stand in seen.
+    /// Returns all entries under a secondary key, and adds the leaves that contain them to the leaf set.
     fn entries_under(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -120,7 +121,7 @@ impl<S: Scheme> Operation<'_, S> {
         let looked = self.state.footprint.note_range(table.id, secondary_key, end.as_deref());
         let mut batch = self.state.batches.pop().unwrap_or_default();
         let upper = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        // The guard of its own lets the operation be changed while the cursor lives.
+        // A separate guard, so that the operation can be changed while the cursor lives.
         let nodes = self.worker.pins.nodes.enter();
         let lower = Bound::Included(secondary_key);
         let mut cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
@@ -132,7 +133,8 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(found)
     }
 
-    /// Before a write. Concurrent ones first: who loses to them should not have disturbed them with an entry.
+    /// Fails before a write if another row has the unique key. Under a snapshot, concurrent writers are checked first:
+    /// a transaction that loses to them should not have disturbed them with an entry.
     fn refuse_twins(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -144,7 +146,7 @@ impl<S: Scheme> Operation<'_, S> {
             self.refuse_concurrent_twin(table, ordinal, row, secondary_key, self.state.begin)?;
             self.refuse_visible_twin(table, ordinal, row, secondary_key)
         } else {
-            // What is committed is visible.
+            // Committed versions are visible.
             self.refuse_visible_twin(table, ordinal, row, secondary_key)?;
             self.refuse_concurrent_twin(table, ordinal, row, secondary_key, self.state.begin)
         }
@@ -181,7 +183,8 @@ impl<S: Scheme> Operation<'_, S> {
         Err(Error::KeyExists { table: table.name(), index, key: secondary_key.into() })
     }
 
-    /// Another row has a version with the same unique key that the transaction does not see: it was not committed below `since`.
+    /// Fails if another row has a version with the same unique key that the transaction does not see, as it was not
+    /// committed below `since`.
     fn refuse_concurrent_twin(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -204,13 +207,13 @@ impl<S: Scheme> Operation<'_, S> {
                         && secondary.matches(&entry, version.payload(&self.entered.versions))?)
                 };
                 let conflict = match standing {
-                    // What it has written over itself, it has looked at before.
+                    // The transaction has already checked the versions that it overwrote itself.
                     Standing::Own => break,
                     Standing::Unfinished(writer) if matches()? => Some(Some(writer)),
                     Standing::Committed(stamp) if (stamp >= since || !self.reads_snapshot()) && matches()? => {
                         Some(None)
                     }
-                    // Below it lies what the transaction sees, or what nobody sees any more.
+                    // The versions below are those that the transaction sees, or that no transaction sees any more.
                     Standing::Committed(_) => break,
                     Standing::Unfinished(_) | Standing::Void => None,
                 };

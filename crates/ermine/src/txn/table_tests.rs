@@ -89,8 +89,8 @@ fn blocks_are_private_given_back_and_run_out() {
     assert_eq!(table.in_use(), 2);
 }
 
-/// One thread commits through few slots as fast as it can and publishes each TID; others ask for what they find. Stamp
-/// and successor are functions of the TID, so a mixed answer shows.
+/// One thread commits through few slots as fast as it can and publishes each TID; other threads inquire for the TIDs
+/// that they find. Stamp and successor are functions of the TID, so a mixed answer shows.
 #[test]
 fn answers_belong_to_the_tid_asked_for() {
     let table = TidTable::with_blocks_of(2, 2);
@@ -104,7 +104,7 @@ fn answers_belong_to_the_tid_asked_for() {
             scope.spawn(move || {
                 let mut tid = Tid(0);
                 while !stop.load(Ordering::Relaxed) {
-                    // Asks for some TIDs several times: their slots move on meanwhile.
+                    // Inquires for some TIDs several times: their slots are reused meanwhile.
                     if tid.0 == 0 || table.inquire(tid) == Inquiry::Stale {
                         tid = Tid(published.load(Ordering::Acquire));
                         continue;
@@ -134,7 +134,7 @@ fn answers_belong_to_the_tid_asked_for() {
     });
 }
 
-/// More threads than cores begin and end, and leases come and go: no TID twice.
+/// More threads than cores begin and end transactions, and create and drop leases: no TID occurs twice.
 #[test]
 fn no_two_leases_hand_out_the_same_tid() {
     let table = TidTable::with_blocks_of(2, 16);

@@ -1,4 +1,4 @@
-//! Which version of a chain a transaction sees.
+//! Determines the version of a chain that a transaction sees.
 
 use crate::{
     ids::{Stamp, Tid},
@@ -9,30 +9,30 @@ use crate::{
     txn::table::Inquiry,
 };
 
-/// What a transaction sees of a chain.
+/// The version of a chain that a transaction sees.
 pub(crate) enum Seen<H> {
-    /// Its own version.
+    /// The transaction's own version.
     Own(VersionPtr<H>),
     /// A version committed at this stamp.
     At(VersionPtr<H>, Stamp),
-    /// None: the row came after it.
+    /// No version: the row was inserted after the transaction's snapshot.
     Nothing,
 }
 
-/// How a version stands to a transaction.
+/// The state of a version relative to a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is its own.
+    /// The transaction's own version.
     Own,
     /// Committed at this stamp.
     Committed(Stamp),
-    /// Its writer is running, or has a stamp that it did not commit under yet.
+    /// The writer is running, or has a stamp under which it has not committed yet.
     Unfinished(Tid),
-    /// Its writer aborted, or replaced it.
+    /// The writer aborted, or replaced the version.
     Void,
 }
 
-/// Finds out about a version. Waits for a writer that is committing below `wait_below`.
+/// Determines the standing of a version. Waits for a writer that is committing below `wait_below`.
 pub(crate) fn standing<H: CertifierStamps>(
     shared: &Shared,
     tid: Option<Tid>,
@@ -53,7 +53,8 @@ pub(crate) fn standing<H: CertifierStamps>(
             Inquiry::Committing(Some(stamp)) if stamp >= wait_below => return Standing::Unfinished(writer),
             Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
             Inquiry::Committed { stamp, .. } => {
-                // The writer may have replaced this version before it committed: then it says so by now.
+                // The writer may have replaced this version before it committed: then the version is marked void by
+                // now.
                 return match version.origin().load() {
                     Origin::At(Stamp::INFINITY) => Standing::Void,
                     _ => Standing::Committed(stamp),
@@ -63,12 +64,12 @@ pub(crate) fn standing<H: CertifierStamps>(
     }
 }
 
-/// The newest version that a transaction may see, from `head` on; `snapshot`: it reads one, whatever the scheme does. `passed` is told of
-/// each version that is passed over.
+/// Returns the newest version that a transaction may see, from `head` on; `snapshot`: the transaction reads a snapshot,
+/// whatever the scheme does. `passed` is called for each version that is skipped.
 ///
-/// Under a snapshot: the newest committed below `begin`. Under read committed: the newest committed one at all. In both
-/// cases a writer that is committing below `begin` is waited for, it is about to end: what it overwrites may be freed
-/// before the transaction ends (`snapshots`).
+/// Under a snapshot: the newest version committed below `begin`. Under read committed: the newest committed version. In
+/// both cases the function waits for a writer that is committing below `begin`, as it is about to end: the version that
+/// it overwrites may be freed before the transaction ends (`snapshots`).
 #[inline]
 pub(crate) fn visible<S: Scheme>(
     shared: &Shared,

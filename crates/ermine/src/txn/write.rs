@@ -1,10 +1,11 @@
 //! Insert, update, upsert and delete.
 //!
-//! A write puts a version with the transaction's TID in front of the row's chain with one compare-and-swap; from then on
-//! that version is the row's write lock (ERMIA 3.5). A transaction that reads a snapshot and meets it, or meets a version committed
-//! after its snapshot, loses: first updater wins. Under read committed it waits until the other one has ended, and overwrites what is
-//! committed then; it loses if the other one waits itself (wait-depth limiting, SSN 7.1), so that no transactions wait in a circle. A key that nobody has is inserted row first, index entry second, so that whoever
-//! finds the entry finds the row.
+//! A write puts a version with the transaction's TID in front of the row's chain with one compare-and-swap; from then
+//! on that version is the row's write lock (ERMIA 3.5). A transaction that reads a snapshot and meets such a version,
+//! or one committed after its snapshot, loses: first updater wins. Under read committed it waits until the other
+//! transaction has ended, and then overwrites the committed version; it loses if the other transaction itself waits
+//! (wait-depth limiting, SSN 7.1), so that no transactions wait in a circle. A new key is inserted row first, index
+//! entry second, so that a reader that finds the entry finds the row.
 
 use super::{
     commit_order::Write,
@@ -28,7 +29,7 @@ use crate::{
     worker::State,
 };
 
-/// What a write puts under a key.
+/// The content that a write puts under a key.
 #[derive(Clone, Copy)]
 pub(super) enum Content<'a> {
     Value(&'a [u8]),
@@ -50,7 +51,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The value, if there will be one.
+    /// Returns the value, if the write leaves one.
     pub(super) fn value(self) -> Option<&'a [u8]> {
         match self {
             Self::Value(bytes) => Some(bytes),
@@ -65,53 +66,53 @@ enum Head<H> {
     Own(VersionPtr<H>),
     /// The newest committed version, which the transaction may overwrite.
     Committed(VersionPtr<H>, Stamp),
-    /// Somebody is about to change it: look again.
+    /// Another thread is about to change the head: look again.
     Moving,
-    /// A running transaction's, which has to end first.
+    /// The version of a running transaction, which has to end first.
     Held(Tid),
 }
 
-/// Who else is at a row.
+/// The competition for a row.
 enum Contest {
-    /// Nobody: the newest version is the transaction's own.
+    /// None: the newest version is the transaction's own.
     Own,
-    /// Nobody: it was committed at this stamp, and the transaction sees it.
+    /// None: the newest version was committed at this stamp, and the transaction sees it.
     Open(Stamp),
-    /// Somebody who is running, or has committed since.
+    /// Another transaction, which is running, or has committed since the snapshot.
     With(Option<Tid>),
-    /// Somebody who is about to be gone: look again.
+    /// An aborted transaction whose version is about to be unlinked: look again.
     Moving,
 }
 
-/// One write, on its way.
+/// A write that is being executed.
 struct Request<'a, H: CertifierStamps> {
     table: &'a TableStore<H>,
     key: &'a [u8],
     content: Content<'a>,
     place: Place,
     tid: Tid,
-    /// Its number among the transaction's writes, if it is the first of its row.
+    /// The position in the transaction's write set, if the write is the first of its row.
     write: u32,
 }
 
-/// What a write came to.
+/// The result of a write.
 enum Written {
-    /// Whether a row was written.
+    /// Finished; whether a row was written.
     Done(bool),
-    /// Nothing yet: it is tried again when this transaction has ended, which is at this place.
+    /// Not written yet: to be tried again when this transaction, which has written the row at this place, has ended.
     After(Tid, Place),
 }
 
-/// What one try of a write came to.
+/// The result of one try of a write.
 enum Tried {
     Done(bool),
     Again,
-    /// Again, when this transaction has ended.
+    /// To be tried again when this transaction has ended.
     After(Tid),
 }
 
 impl<S: Scheme> Txn<'_, S> {
-    /// Writes a value; says whether a row was written.
+    /// Writes a value; returns whether a row was written.
     pub(crate) fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool> {
         if value.len() > crate::MAX_VALUE_BYTES {
             return Err(Error::ValueTooLong { bytes: value.len() });
@@ -119,12 +120,12 @@ impl<S: Scheme> Txn<'_, S> {
         self.write(table, key, Content::Value(value), how)
     }
 
-    /// Deletes a row; says whether there was one.
+    /// Deletes a row; returns whether there was one.
     pub(crate) fn delete(&self, table: TableId, key: &[u8]) -> Result<bool> {
         self.write(table, key, Content::Nothing, Put::Update)
     }
 
-    /// What a write of a row would meet.
+    /// Returns the obstacle that a write of a row would meet.
     pub(crate) fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         let operation = self.operation()?;
         let table = self.engine.live_table(table)?;
@@ -134,7 +135,7 @@ impl<S: Scheme> Txn<'_, S> {
         let Some(row) = table.primary.get(&operation.entered.nodes, key).row else { return Ok(RowLock::Free) };
         let mut spin = Spin::default();
         loop {
-            // Nothing: it is in its file only, or on its way out of the table.
+            // An empty slot: the row is in its file only, or is being removed from the table.
             let Some(head) = table.rows.slot(row).head() else { return Ok(RowLock::Free) };
             match operation.contest(head, operation.state.tid) {
                 Contest::Own | Contest::Open(_) => return Ok(RowLock::Free),
@@ -151,20 +152,21 @@ impl<S: Scheme> Txn<'_, S> {
             let mut operation = self.writing_operation()?;
             let table = self.engine.live_table(table)?;
             table.check_writable()?;
-            // Before anything is changed.
+            // Before any change.
             operation.provide(table, content)?;
             let (other, place) = match operation.write(table, key, content, how) {
                 Ok(Written::Done(written)) => return Ok(written),
                 Ok(Written::After(other, place)) => (other, place),
                 Err(error) => return Err(operation.fail_write(error)),
             };
-            // Outside of the epochs: the table is looked up again afterwards.
+            // Waits outside of the epochs: the table is looked up again afterwards.
             drop(operation);
             self.outwait(other, place)?;
         }
     }
 
-    /// Waits until another transaction has ended that has written the row at `place`. It does so outside of the epochs.
+    /// Waits until another transaction has ended that has written the row at `place`. The wait is outside of the
+    /// epochs.
     #[cold]
     fn outwait(&self, other: Tid, place: Place) -> Result<()> {
         let (Shared { tids, promises, .. }, wait_max) = (&self.engine.shared, self.engine.options.wait_max);
@@ -178,7 +180,7 @@ impl<S: Scheme> Txn<'_, S> {
                 if !matches!(tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_)) {
                     break None;
                 }
-                // One that is prepared may stay so for long.
+                // A prepared transaction may stay prepared for long.
                 if promises.any() && promises.has(other) {
                     break Some(AbortKind::WriteConflict);
                 }
@@ -201,7 +203,7 @@ impl<S: Scheme> Txn<'_, S> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Has memory ready for a write: for its version, and for what is kept of it.
+    /// Provides memory for a write: for its version, and for its place in the write set.
     #[inline]
     fn provide(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
         let State { arena, kept, .. } = &mut *self.state;
@@ -211,7 +213,7 @@ impl<S: Scheme> Operation<'_, S> {
         self.provide_anew(table, content)
     }
 
-    /// Indexes may grow into the part of the reserve that reads have.
+    /// Indexes may grow into the part of the reserve that is for reads.
     fn provide_anew(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
         let need = content.value().map_or(Need::Shrink, |_| table.need());
         let arena = &mut self.state.arena;
@@ -225,7 +227,7 @@ impl<S: Scheme> Operation<'_, S> {
         self.count_kept(need)
     }
 
-    /// A write for which memory has been provided.
+    /// Writes a row; memory for it has been provided.
     fn write(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -237,7 +239,7 @@ impl<S: Scheme> Operation<'_, S> {
         if self.state.promised.is_none()
             && let Some(holder) = self.promise_on(table.id, key)
         {
-            // It would lose at its commit, if the other one is not over by then.
+            // The transaction would lose at its commit, if the holder has not ended by then.
             return Err(self.lose(Conflict::promised(place, holder)));
         }
         let written = self.write_key(table, key, place, content, how);
@@ -257,7 +259,7 @@ impl<S: Scheme> Operation<'_, S> {
         let write = u32::try_from(self.state.footprint.writes.len());
         let write = write.map_err(|_| Error::Limit("4 Gi rows that one transaction writes"))?;
         let request = Request { table, key, content, place, tid, write };
-        // What is inserted is mostly not there: one descent less.
+        // Inserted keys mostly do not exist yet: this saves one descent.
         if how == Put::Insert
             && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
             && let Tried::Done(written) = self.insert_fresh(&request)?
@@ -322,13 +324,13 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Another transaction that has promised to commit and has read a key.
+    /// Returns another transaction that has promised to commit and has read the key.
     fn promise_on(&self, table: TableId, key: &[u8]) -> Option<Tid> {
         let promises = &self.engine.shared.promises;
         if promises.any() { promises.holder(table, key, self.state.tid) } else { None }
     }
 
-    /// What is at the head of a row decides that nothing is written: the transaction has read that.
+    /// Tracks the read of a row's head that decided that nothing is written.
     fn read_head(
         &mut self,
         request: &Request<'_, StampsOf<S>>,
@@ -342,7 +344,7 @@ impl<S: Scheme> Operation<'_, S> {
         self.track(request.table, version, created, request.place)
     }
 
-    /// Writes over a row that the transaction has just read, where it is still there to be written over.
+    /// Overwrites a row that the transaction has just read, where the row can still be overwritten.
     fn try_rewrite(&mut self, request: &Request<'_, StampsOf<S>>, row: RowId, how: Put) -> Result<Option<Tried>> {
         let head = self.head(request.table, row, request)?;
         let (Head::Own(version) | Head::Committed(version, _)) = head else { return Ok(None) };
@@ -356,7 +358,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// The head of a row, if the transaction may write over it.
+    /// Returns the head of a row, if the transaction may overwrite it.
     fn head(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -377,10 +379,10 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Who else is at a row, whose newest version is `head`.
+    /// Determines which other transaction competes for a row, whose newest version is `head`.
     fn contest(&self, head: VersionPtr<StampsOf<S>>, tid: Option<Tid>) -> Contest {
         let begin = self.state.begin;
-        // A writer whose outcome cannot hurt is waited for; it is short.
+        // A writer whose outcome cannot cause a conflict is waited for; the wait is short.
         let snapshot = self.reads_snapshot();
         let wait_below = if snapshot { begin } else { Stamp::INFINITY };
         match standing(&self.engine.shared, tid, wait_below, head) {
@@ -394,7 +396,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Puts a version over a committed one.
+    /// Puts a version in front of a committed one.
     fn overwrite(
         &mut self,
         request: &Request<'_, StampsOf<S>>,
@@ -421,7 +423,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(Tried::Done(true))
     }
 
-    /// Puts a version in the place of one of the transaction's own.
+    /// Replaces one of the transaction's own versions.
     fn replace_own(
         &mut self,
         request: &Request<'_, StampsOf<S>>,
@@ -442,12 +444,12 @@ impl<S: Scheme> Operation<'_, S> {
             self.note_write(table, key, before, content)?;
         }
         self.add_entries(table, row, &entries, self.state.begin)?;
-        // It is kept with the first write of the row.
+        // The key is kept with the first write of the row.
         self.state.footprint.forget(place);
         Ok(Tried::Done(true))
     }
 
-    /// Inserts a key that the index does not have.
+    /// Inserts a key that the index does not contain.
     fn insert_fresh(&mut self, request: &Request<'_, StampsOf<S>>) -> Result<Tried> {
         let Request { table, key, content, place, tid, write } = *request;
         let entries = self.new_entries(table, key, None, content)?;
@@ -459,8 +461,9 @@ impl<S: Scheme> Operation<'_, S> {
         let new = NewVersion { kind: content.kind(), tid, older: absent, write, payload: content.bytes() };
         let new = slot.push(&mut self.state.arena, None, new).expect("nobody else knows the row yet");
         if let Some(absent) = absent {
-            // The mark stands before anybody can find the row. Nothing depends on a version that was never seen; what may
-            // keep this transaction from writing at all shows when the entry is in (`inserted`).
+            // The mark is set before another transaction can find the row. Nothing depends on a version that was never
+            // seen; a conflict that keeps this transaction from writing at all shows when the entry is inserted
+            // (`inserted`).
             let _ = self.state.certifier.overwrite(tid, absent, Stamp::ZERO, place);
         }
         match table.primary.insert_if_absent(&self.entered.nodes, key, row) {
@@ -486,7 +489,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Notes a write for the end.
+    /// Adds a write to the write set.
     fn wrote(&mut self, write: Write<StampsOf<S>>, content: Content<'_>) {
         /// Bytes of a record's header in the log.
         const RECORD_BYTES: u64 = 32;

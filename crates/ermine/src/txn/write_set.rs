@@ -1,4 +1,5 @@
-//! What a transaction has written and where it looked: undone on abort, stamped on commit.
+//! The footprint of a transaction: the rows that it has written and the places where it looked. It is undone on abort,
+//! and stamped on commit.
 
 use std::ops::Bound;
 
@@ -15,7 +16,7 @@ use crate::{
     txn::commit_order::Write,
 };
 
-/// An entry of a secondary index that a version of the transaction belongs to; it may have been there before.
+/// An entry of a secondary index that a version of the transaction belongs to; the entry may have existed before.
 #[derive(Clone, Copy)]
 pub(crate) struct NeededEntry {
     pub(crate) row: RowId,
@@ -25,24 +26,24 @@ pub(crate) struct NeededEntry {
 }
 
 impl NeededEntry {
-    /// What the entries of a row in one index have in common.
+    /// Returns the properties that the entries of a row in one index share.
     pub(crate) fn group(&self) -> (TableId, RowId, IndexOrdinal) {
         (self.entry.table, self.row, self.index)
     }
 }
 
-/// A leaf that a scan or a miss has looked at.
+/// A leaf that a scan or a miss has read.
 pub(crate) struct LeafRead {
     pub(crate) index: IndexOrdinal,
     pub(crate) leaf: LeafPtr,
     pub(crate) version: LeafVersion,
-    /// The table, and the key at which the leaf was first met.
+    /// The table, and the key at which the leaf was first found.
     pub(crate) place: Place,
-    /// The keys that were looked for there; `None`: there was no room to note them.
+    /// The keys that were looked for in the leaf; `None`: there was no room to note them.
     pub(crate) looked: Option<Looked>,
 }
 
-/// A range of keys that a transaction has looked through.
+/// A range of keys that a transaction has examined.
 #[derive(Clone, Copy)]
 pub(crate) struct Looked {
     pub(crate) lower: Place,
@@ -50,12 +51,12 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
-    /// One key.
+    /// Returns the range of a single key.
     pub(crate) fn at(key: Place) -> Self {
         Self { lower: key, upper: Bound::Included(key) }
     }
 
-    /// What is left of it up to and with `key`, seen from where a scan comes from.
+    /// Cuts off the part of the range that a scan in this direction meets after `key`.
     pub(crate) fn end_at(&mut self, direction: Direction, key: Place) {
         match direction {
             Direction::Forward => self.upper = Bound::Included(key),
@@ -63,7 +64,7 @@ impl Looked {
         }
     }
 
-    /// What is left of it from `key` on.
+    /// Cuts off the part of the range that a scan in this direction meets before `key`.
     pub(crate) fn begin_at(&mut self, direction: Direction, key: Place) {
         match direction {
             Direction::Forward => self.lower = key,
@@ -72,16 +73,16 @@ impl Looked {
     }
 }
 
-/// The rows that point reads found last, in a ring: a write of such a key that follows needs no second lookup.
+/// The rows that point reads found last, in a ring: a subsequent write of such a key needs no second lookup.
 ///
-/// They stay right until the transaction ends. A slot is emptied before its key leaves the index, and a RowId is not
-/// used again while the transaction is in the epoch; so a slot with a version is still the key's.
+/// The rows stay correct until the transaction ends. A slot is emptied before its key leaves the index, and a RowId is
+/// not reused while the transaction is in the epoch; so a slot with a version still belongs to the key.
 #[derive(Default)]
 struct LastFound {
     ring: SmallVec<[(Place, RowId); LastFound::LENGTH]>,
-    /// Where the next one goes.
+    /// The position of the next row to store.
     next: usize,
-    /// Behind the one that was asked for last: rows are mostly written in the order in which they were read.
+    /// The position after the one that was found last: rows are mostly written in the order in which they were read.
     expected: usize,
 }
 
@@ -111,8 +112,8 @@ impl LastFound {
     }
 }
 
-/// The footprint of a transaction on rows with versions; it discards those that it replaced by newer ones of its own, or
-/// unlinked.
+/// The footprint of a transaction on rows with versions; it discards versions that it replaced by newer ones of its
+/// own, or unlinked.
 pub(crate) type ChainFootprint<H> = Footprint<Write<H>, VersionPtr<H>>;
 
 /// Rows, index entries and leaves of one transaction. The vectors keep their memory for the worker's next one.
@@ -121,7 +122,7 @@ pub(crate) struct Footprint<W, D> {
     pub(crate) entries: Vec<NeededEntry>,
     pub(crate) leaves: Vec<LeafRead>,
     last_found: LastFound,
-    /// What the transaction took out of rows: freed when it ends, as views of it may be in use.
+    /// Versions that the transaction removed from rows: freed when it ends, as views of them may be in use.
     pub(crate) discarded: Vec<D>,
     /// Bytes of the keys that [`Place`]s refer to.
     keys: Vec<u8>,
@@ -129,13 +130,13 @@ pub(crate) struct Footprint<W, D> {
     pub(crate) log_bytes: u64,
 }
 
-/// Bytes of keys that a transaction keeps at most: a [`Place`] has 32 bits for where a key begins.
+/// Maximum bytes of keys that a transaction keeps: a [`Place`] has 32 bits for the start of a key.
 const KEY_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { u32::MAX as usize };
 
-/// Key bytes beyond this are not kept for reports any more, only for writes.
+/// Beyond this number of bytes, keys are not kept for reports any more, only for writes.
 const REPORTED_KEY_BYTES: usize = KEY_BYTES_MAX >> 6;
 
-/// Bytes for which memory is kept for the next transaction.
+/// Bytes of memory that are kept for the next transaction.
 const KEPT_BYTES: usize = 1 << 20;
 
 impl<W, D> Default for Footprint<W, D> {
@@ -153,7 +154,7 @@ impl<W, D> Default for Footprint<W, D> {
 }
 
 impl<W, D> Footprint<W, D> {
-    /// Bytes that it takes.
+    /// Returns the bytes that the footprint takes.
     pub(crate) fn bytes(&self) -> usize {
         self.keys.capacity()
             + self.writes.capacity() * size_of::<W>()
@@ -162,8 +163,8 @@ impl<W, D> Footprint<W, D> {
             + self.discarded.capacity() * size_of::<D>()
     }
 
-    /// A new transaction. What a very large one needed is given back; all of it, where memory `is_tight`: the next transaction would
-    /// have to ask for what it finds here.
+    /// Clears the footprint for a new transaction. The memory of a very large one is freed; so is any memory where
+    /// memory `is_tight`, as the next transaction would have to account for the memory that it finds here.
     pub(crate) fn clear(&mut self, is_tight: bool) {
         if self.bytes() > if is_tight { 0 } else { KEPT_BYTES } {
             *self = Self::default();
@@ -188,20 +189,20 @@ impl<W, D> Footprint<W, D> {
         Ok(Place { table, at, length })
     }
 
-    /// Forgets the key that was kept last, if nothing was kept behind it. No place of it is in use.
+    /// Forgets the key that was kept last, if nothing was kept after it. No place of it is in use.
     pub(crate) fn forget(&mut self, place: Place) {
         if place.at as usize + place.length as usize == self.keys.len() {
             self.keys.truncate(place.at as usize);
         }
     }
 
-    /// Keeps a key for reports, as long as there are not too many.
+    /// Keeps a key for reports, unless there are too many.
     pub(crate) fn note(&mut self, table: TableId, key: &[u8]) -> Place {
         let nowhere = Place { table, at: 0, length: 0 };
         if self.keys.len() > REPORTED_KEY_BYTES { nowhere } else { self.keep(table, key).unwrap_or(nowhere) }
     }
 
-    /// Keeps a run of keys with one copy; gives where it begins.
+    /// Keeps a run of keys with one copy; returns its start.
     pub(crate) fn note_run(&mut self, keys: &[u8]) -> Option<u32> {
         if self.keys.len() > REPORTED_KEY_BYTES || keys.len() > KEY_BYTES_MAX - self.keys.len() {
             return None;
@@ -211,31 +212,31 @@ impl<W, D> Footprint<W, D> {
         Some(at)
     }
 
-    /// A point read found the row of a key.
+    /// Notes that a point read found the row of a key.
     pub(crate) fn found(&mut self, key: Place, row: RowId) {
         if key.length > 0 {
             self.last_found.push(key, row);
         }
     }
 
-    /// Forgets which rows point reads found.
+    /// Forgets the rows that point reads found.
     pub(crate) fn forget_found(&mut self) {
         self.last_found.clear();
     }
 
-    /// The row of a key, if a point read has found it not long ago.
+    /// Returns the row of a key, if a recent point read has found it.
     pub(crate) fn find(&mut self, table: TableId, key: &[u8]) -> Option<RowId> {
         let keys = &self.keys;
         let same = |place: Place| place.table == table && keys[place.at as usize..][..place.length as usize] == *key;
         self.last_found.find(same)
     }
 
-    /// The bytes of a key.
+    /// Returns the bytes of a key.
     pub(crate) fn key(&self, place: Place) -> &[u8] {
         &self.keys[place.at as usize..][..place.length as usize]
     }
 
-    /// Keeps a range that will be looked through.
+    /// Keeps a range that will be examined.
     pub(crate) fn note_range(&mut self, table: TableId, lower: &[u8], upper: Option<&[u8]>) -> Option<Looked> {
         if self.keys.len() > REPORTED_KEY_BYTES {
             return None;
@@ -249,7 +250,7 @@ impl<W, D> Footprint<W, D> {
         Some(Looked { lower, upper })
     }
 
-    /// A leaf was looked at; gives its place among `leaves`.
+    /// Adds a leaf that was read; returns its position in `leaves`.
     pub(crate) fn saw_leaf(
         &mut self,
         index: IndexOrdinal,
@@ -261,7 +262,8 @@ impl<W, D> Footprint<W, D> {
         self.leaves.len() - 1
     }
 
-    /// The transaction's own insert changed a leaf and may have split it: what was seen of it stays seen (Silo's fix-up). Linear in the leaves seen.
+    /// Updates the leaf set after the transaction's own insert changed a leaf and may have split it: the reads of the
+    /// leaf stay valid (Silo's fix-up). Linear in the leaves read.
     pub(crate) fn changed_leaf(&mut self, inserted: &Inserted, nodes: &Guard<'_>) {
         for at in 0..self.leaves.len() {
             let LeafRead { index, place, mut leaf, mut version, looked } = self.leaves[at];
@@ -283,7 +285,7 @@ mod tests {
     use super::KEY_BYTES_MAX;
     use crate::{Database, Error, Options, Scheme, TxnOptions};
 
-    /// So many keys are too many.
+    /// One more than the number of keys that fit.
     const KEYS: u64 = KEY_BYTES_MAX as u64 / 8 + 1;
 
     #[test]
@@ -308,14 +310,14 @@ mod tests {
             let txn = database.begin(TxnOptions::default()).unwrap();
             let failed = (0..KEYS).find_map(|key| txn.insert(&table, &key, &key).err());
             assert!(matches!(failed, Some(Error::Limit(_))), "{scheme}: {failed:?}");
-            // Not even what went in before.
+            // Not even the writes before the limit can commit.
             assert!(matches!(txn.commit(), Err(Error::Limit(_))), "{scheme}");
             assert_eq!(database.run(|txn| txn.scan(&table, ..).collect()).unwrap(), [], "{scheme}");
             database.run(|txn| txn.insert(&table, &1, &1)).unwrap();
         }
     }
 
-    /// The end of a range may be longer than any key; what comes into the range is found all the same.
+    /// The end of a range may be longer than any key; a row that enters the range is found all the same.
     #[test]
     fn a_range_with_long_ends_is_looked_through_again() {
         for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.is_serializable()) {

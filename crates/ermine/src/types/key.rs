@@ -12,8 +12,8 @@
 //! | `()` | nothing |
 //!
 //! Strings end with the one byte that cannot occur inside, which is also the lowest, so that a string sorts before its
-//! extensions. Escaping two byte values instead of one keeps the end at one byte: with 00 alone escaped (as 00 FF), the
-//! end would need two, and each ordinary string would be a byte longer.
+//! extensions. Because two byte values are escaped instead of one, the end takes one byte: with 00 alone escaped (as 00
+//! FF), the end would need two, and each ordinary string would be a byte longer.
 
 use smallvec::SmallVec;
 
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 /// Bytes of an encoded key; keys of up to 64 bytes need no heap.
 pub type KeyBuffer = SmallVec<[u8; 64]>;
 
-/// Several encoded keys, one behind the other.
+/// Several encoded keys, one after the other.
 #[derive(Default)]
 pub struct KeyList {
     bytes: KeyBuffer,
@@ -31,18 +31,18 @@ pub struct KeyList {
 }
 
 impl KeyList {
-    /// Encodes a key behind the others.
+    /// Encodes a key and appends it to the others.
     pub fn push<K: Key>(&mut self, key: &(impl AsKey<K> + ?Sized)) {
         key.encode(&mut self.bytes);
         self.ends.push(self.bytes.len());
     }
 
-    /// How many.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// One of them.
+    /// Returns one of the keys.
     pub(crate) fn key(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
@@ -66,9 +66,9 @@ pub trait AsKey<K: Key> {
     fn encode(&self, out: &mut KeyBuffer);
 }
 
-/// A key type: its encoding compares as its values do.
+/// A key type: its encodings compare as its values do.
 ///
-/// A type of the application's own is a key by encoding as one of the types that are:
+/// A type of the application's own becomes a key by encoding itself as one of the built-in key types:
 ///
 /// ```
 /// use ermine::{AsKey, Key, KeyBuffer};
@@ -93,7 +93,7 @@ pub trait Key: AsKey<Self> + Sized + Send + Sync + 'static {
     /// Reads one key off the front of `input`.
     fn decode(input: &mut &[u8]) -> Result<Self>;
 
-    /// Passes over one key at the front of `input` without building it.
+    /// Skips one key at the front of `input` without building it.
     fn skip(input: &mut &[u8]) -> Result<()> {
         Self::decode(input).map(drop)
     }
@@ -106,12 +106,13 @@ impl<K: Key, Q: AsKey<K> + ?Sized> AsKey<K> for &Q {
     }
 }
 
-/// Appends a known number of bytes, in a few instructions: `extend_from_slice` is a call, and copies by another.
+/// Appends a known number of bytes, in a few instructions: `extend_from_slice` is a call, and makes another call to
+/// copy.
 #[inline]
 fn append<const N: usize>(out: &mut KeyBuffer, bytes: &[u8; N]) {
     let length = out.len();
     out.reserve(N);
-    // SAFETY: there is room for `N` more bytes, and they are written before they count.
+    // SAFETY: there is room for `N` more bytes, and they are written before the length includes them.
     unsafe {
         out.as_mut_ptr().add(length).copy_from_nonoverlapping(bytes.as_ptr(), N);
         out.set_len(length + N);
@@ -199,7 +200,8 @@ const END: u8 = 0;
 const ESCAPE: u8 = 1;
 
 fn encode_bytes(mut bytes: &[u8], out: &mut KeyBuffer) {
-    // The usual: nothing is escaped, and without looking for a place that takes several bytes at a time.
+    // The usual case: nothing is escaped. The test does not search for a position, so it processes several bytes at a
+    // time.
     if !bytes.iter().fold(false, |escapes, &byte| escapes | (byte <= ESCAPE)) {
         out.extend_from_slice(bytes);
         out.push(END);
@@ -214,7 +216,7 @@ fn encode_bytes(mut bytes: &[u8], out: &mut KeyBuffer) {
     out.push(END);
 }
 
-/// Cuts a string's escaped bytes off the front of `input`, without their end.
+/// Cuts a string's escaped bytes off the front of `input`, without their end marker.
 fn take_escaped<'a>(input: &mut &'a [u8], expected: &'static str) -> Result<&'a [u8]> {
     let end = input.iter().position(|&byte| byte == END).ok_or_else(|| Error::Decode { expected })?;
     let escaped = &input[..end];
@@ -298,7 +300,7 @@ impl<K: Key, Q: AsKey<K>> AsKey<Option<K>> for Option<Q> {
     }
 }
 
-/// Reads the byte that tells `Some` from `None`.
+/// Reads the byte that distinguishes `Some` from `None`.
 fn take_is_some(input: &mut &[u8]) -> Result<bool> {
     bool::decode(input).map_err(|_| Error::Decode { expected: "optional key" })
 }

@@ -1,15 +1,17 @@
 //! Descriptions of stored values: field names and types in the order of their bytes.
 //!
-//! The catalog keeps the description of each table's values. When a program opens the table, the engine compares it with the
-//! program's own: two fields that changed places, or an `i64` that became two `u32`, are an error there instead of wrong data.
+//! The catalog keeps the description of each table's values. When a program opens the table, the engine compares it
+//! with the program's own: two fields that were swapped, or an `i64` that became two `u32`, then cause an error instead
+//! of wrong data.
 //!
-//! A serde type is described by deserializing it from nothing: a deserializer notes the type that is asked for at each place and
-//! answers with a dummy value. An enum takes one pass for each variant.
+//! A serde type is described by deserializing it from nothing: a deserializer notes the type that is requested at each
+//! place and answers with a dummy value. An enum takes one pass for each variant.
 //!
-//! Covered: names and order of fields and variants, types of fields, also inside of `Option`, sequences, maps, tuples and enums.
-//! Names of structs and enums are left out: they change nothing in the bytes, and the older version of a type has another name.
-//! Not covered: the meaning of a field; the order of fields without names; what stands behind a place whose type refuses the dummy value
-//! (a string that must be a date): the rest of that struct is described by its field names alone.
+//! Covered: names and order of fields and variants, types of fields, also inside `Option`, sequences, maps, tuples and
+//! enums. Names of structs and enums are omitted: they change nothing in the bytes, and the older version of a type has
+//! another name. Not covered: the meaning of a field; the order of fields without names; the fields behind a place
+//! whose type refuses the dummy value (a string that must be a date): the rest of that struct is described by its field
+//! names alone.
 
 use std::{any::type_name as full_type_name, fmt, marker::PhantomData};
 
@@ -20,7 +22,7 @@ use serde::de::{
 
 use super::Value;
 
-/// The name of a type without paths.
+/// Returns the name of a type without paths.
 pub(crate) fn type_name<T: ?Sized>() -> String {
     let mut name = String::new();
     let mut word = String::new();
@@ -39,11 +41,11 @@ pub(crate) fn type_name<T: ?Sized>() -> String {
 
 /// A field of a fixed struct.
 pub struct FixedField {
-    /// Its name.
+    /// The field's name.
     pub name: &'static str,
-    /// The offset of its first byte.
+    /// The offset of the field's first byte.
     pub offset: usize,
-    /// The description of its type.
+    /// The description of the field's type.
     pub layout: String,
 }
 
@@ -55,24 +57,24 @@ pub fn fixed_layout(bytes: usize, mut fields: Vec<FixedField>) -> String {
     format!("{{{}}} of {bytes} bytes", fields.join(", "))
 }
 
-/// Describes the type of a field: one that is a [`Value`] by its own layout, any other by name and size. Called as
+/// Describes the type of a field: a [`Value`] by its own layout, any other type by name and size. Called as
 /// `(&&FieldType::<T>::NEW).layout()`, where method resolution prefers the former.
 pub struct FieldType<T>(PhantomData<T>);
 
 impl<T> FieldType<T> {
-    /// Of the type `T`.
+    /// The descriptor of the type `T`.
     pub const NEW: Self = Self(PhantomData);
 }
 
 /// The layout of a field that is a [`Value`].
 pub trait ValueField {
-    /// The description.
+    /// Returns the description.
     fn layout(&self) -> String;
 }
 
 /// The layout of any other field.
 pub trait OtherField {
-    /// The description.
+    /// Returns the description.
     fn layout(&self) -> String;
 }
 
@@ -90,12 +92,12 @@ impl<T> OtherField for FieldType<T> {
 
 /// Describes a serde type.
 pub fn serde_layout<T: DeserializeOwned>() -> String {
-    /// No type of a program has so many choices.
+    /// More passes than any type of a program needs for its choices.
     const PASSES_MAX: usize = 10_000;
     let mut root = Node::Unknown;
     for _ in 0..PASSES_MAX {
         let mut pass = Pass { inside: Vec::new(), learned: false };
-        // A value, or the refusal of a dummy: either way the nodes have what was learned.
+        // A value, or the refusal of a dummy: either way the nodes hold the findings of the pass.
         let _ = T::deserialize(Tracer { pass: &mut pass, node: &mut root });
         if !pass.learned {
             break;
@@ -104,12 +106,12 @@ pub fn serde_layout<T: DeserializeOwned>() -> String {
     root.to_string()
 }
 
-/// What is known of the type at one place.
+/// The findings about the type at one place.
 #[derive(Clone, PartialEq, Debug)]
 enum Node {
-    /// Not met yet.
+    /// Not reached yet.
     Unknown,
-    /// A struct or enum inside of itself.
+    /// A struct or enum inside itself.
     Recursive,
     Plain(&'static str),
     /// `Option` or a sequence, by its word. The flag: a value inside was refused, so there is none from then on.
@@ -135,7 +137,7 @@ enum VariantState {
 }
 
 impl Node {
-    /// Whether another pass could learn more here.
+    /// Returns whether another pass could learn more here.
     fn is_open(&self) -> bool {
         match self {
             Self::Unknown | Self::Recursive | Self::Plain(_) => false,
@@ -195,13 +197,14 @@ impl fmt::Display for Node {
 
 /// One deserialization.
 struct Pass {
-    /// The structs and enums that are being described: the address and length of their names of fields or variants, and their name.
+    /// The structs and enums that are being described: the address and length of the list of their field or variant
+    /// names, and their own name.
     inside: Vec<(usize, usize, &'static str)>,
     learned: bool,
 }
 
 impl Pass {
-    /// Notes at a place whether passes must leave it without a value from now on.
+    /// Records, if `now`, that passes must leave a place without a value from now on.
     fn refuse(&mut self, refused: &mut bool, now: bool) {
         self.learned |= now && !*refused;
         *refused |= now;
@@ -214,7 +217,7 @@ struct Tracer<'p> {
     node: &'p mut Node,
 }
 
-/// Why a pass ends early: a dummy value was refused, or a type contains itself.
+/// The reason why a pass ends early: a dummy value was refused, or a type contains itself.
 #[derive(Debug)]
 struct Refused;
 
@@ -245,7 +248,7 @@ impl<'p> Tracer<'p> {
         value
     }
 
-    /// Goes into a struct or enum, unless it is inside of it already.
+    /// Enters a struct or enum, unless it is inside it already.
     fn within<T>(
         mut self,
         name: &'static str,
@@ -361,7 +364,7 @@ macro_rules! plain {
 impl<'de> Deserializer<'de> for Tracer<'_> {
     type Error = Refused;
 
-    // Numbers are one: zero is refused more often.
+    // Dummy numbers are 1: types refuse 0 more often.
     plain! {
         deserialize_bool visit_bool "bool" false;
         deserialize_i8 visit_i8 "i8" 1;
@@ -384,7 +387,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
     }
 
     fn is_human_readable(&self) -> bool {
-        // As the stored format says.
+        // As in the stored format.
         false
     }
 
@@ -552,7 +555,7 @@ mod tests {
         assert_eq!(serde_layout::<Vec<u32>>(), "list<u32>");
     }
 
-    /// Takes no text that is not a date.
+    /// A type that refuses every text that is not a date.
     struct Date;
 
     impl<'de> Deserialize<'de> for Date {

@@ -1,24 +1,24 @@
 //! Typed keys and values over the engine's bytes.
 //!
 //! The engine orders and stores byte strings and knows no types. This module is the border: above it a table has keys
-//! `K` and values `V`, below it there are encoded bytes. [`Key`] and [`Value`] say how a type crosses the border,
+//! `K` and values `V`, below it there are encoded bytes. [`Key`] and [`Value`] define how a type crosses the border,
 //! [`AsKey`] and [`AsValue`] let a caller cross it with a borrowed form (`&str` for a `String`, say), so that a lookup
 //! never builds an owned key, and [`KeyRange`] turns range expressions into a range of bytes.
 //!
-//! Keys are encoded so that comparing bytes compares values; values are stored as they are, so that a read can hand out
-//! a reference into the version instead of a copy.
+//! Keys are encoded so that comparing bytes compares values; values are stored as they are, so that a read can return a
+//! reference into the version instead of a copy.
 //!
 //! Invariants:
 //! 1. Order: `a < b` exactly when `encode(a) < encode(b)` as byte strings.
-//! 2. Self-delimiting: no encoding is a proper prefix of another one of the same type. Fields of a tuple, and the primary
-//!    key behind a secondary key, are therefore simply written one after the other, and every encoded key that begins
-//!    with `encode(a)` has the field `a`.
-//! 3. `decode` undoes `encode`, takes from its input exactly what `encode` wrote, and answers any other bytes with
-//!    [`crate::Error::Decode`]; it never panics.
+//! 2. Self-delimiting: no encoding is a proper prefix of another one of the same type. Fields of a tuple, and the
+//!    primary key behind a secondary key, are therefore simply written one after the other, and every encoded key that
+//!    begins with `encode(a)` has the field `a`.
+//! 3. `decode` reverses `encode`, consumes exactly the bytes that `encode` wrote, and returns [`crate::Error::Decode`]
+//!    for any other bytes; it never panics.
 //! 4. Every form of one key encodes to the same bytes.
 //!
-//! Uses nothing of the engine but its error type; called by [`crate::Transaction`] and by the database for secondary
-//! keys.
+//! Depends on nothing of the engine except its error type; called by [`crate::Transaction`] and by the database for
+//! secondary keys.
 
 mod key;
 mod layout;
@@ -36,7 +36,7 @@ pub(crate) use layout::type_name;
 pub(crate) use range::byte_successor;
 pub(crate) use value::Framing;
 
-/// What the exported macros call.
+/// The items that the exported macros use.
 #[doc(hidden)]
 pub mod __private {
     pub use super::{

@@ -1,15 +1,16 @@
 //! Ranges of keys as ranges of encoded bytes.
 //!
-//! An index entry is an encoded key that may be followed by more: a secondary index holds (secondary key, primary key),
-//! and a prefix leaves fields out. A bound is therefore a bound on everything that begins with its encoding. What begins
-//! with `encode(k)` lies between `encode(k)` itself and its *byte successor*, the lowest byte string above all of it:
+//! An index entry is an encoded key that may be followed by more bytes: a secondary index holds (secondary key, primary
+//! key), and a prefix omits fields. A bound is therefore a bound on everything that begins with its encoding. All byte
+//! strings that begin with `encode(k)` lie between `encode(k)` itself and its *byte successor*, the lowest byte string
+//! above all of them:
 //!
 //! | bound | lower, inclusive | upper, exclusive |
 //! |---|---|---|
 //! | included `k` | `encode(k)` | successor of `encode(k)` |
 //! | excluded `k` | successor of `encode(k)` | `encode(k)` |
 //!
-//! That an encoding is no proper prefix of another one (invariant 2 of the parent module) makes this exact: no other key
+//! No encoding is a proper prefix of another one (invariant 2 of the parent module), so this is exact: no other key
 //! begins with `encode(k)`.
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
@@ -22,19 +23,19 @@ use super::{
 /// A range of encoded keys: from `lower` (inclusive; empty for the start) to `upper` (exclusive; `None` for the end).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedRange {
-    /// First bytes inside.
+    /// First bytes inside the range.
     pub lower: KeyBuffer,
-    /// First bytes above.
+    /// First bytes above the range.
     pub upper: Option<KeyBuffer>,
 }
 
 impl EncodedRange {
-    /// The range without keys.
+    /// Returns the range without keys.
     fn empty() -> Self {
         Self { lower: KeyBuffer::new(), upper: Some(KeyBuffer::new()) }
     }
 
-    /// Whether no key can be inside, as for bounds the wrong way round.
+    /// Returns whether no key can be inside, as for reversed bounds.
     pub fn is_empty(&self) -> bool {
         self.upper.as_ref().is_some_and(|upper| upper <= &self.lower)
     }
@@ -63,7 +64,7 @@ fn encoded<K: Key>(key: &impl AsKey<K>) -> KeyBuffer {
     out
 }
 
-/// The lowest byte string above all that begin with `bytes`; `None` where there is none.
+/// Returns the lowest byte string above all that begin with `bytes`; `None` where there is none.
 pub(crate) fn byte_successor(mut bytes: KeyBuffer) -> Option<KeyBuffer> {
     while let Some(last) = bytes.pop() {
         if let Some(next) = last.checked_add(1) {
@@ -88,7 +89,7 @@ pub(crate) fn byte_successor(mut bytes: KeyBuffer) -> Option<KeyBuffer> {
 /// # }
 /// ```
 pub trait KeyRange<K: Key> {
-    /// The range of encodings.
+    /// Returns the range of encodings.
     fn encode(&self) -> EncodedRange;
 }
 
@@ -139,11 +140,11 @@ macro_rules! tuple_prefix {
 
 for_each_tuple_split!(tuple_prefix);
 
-/// Keys that begin with the given leading fields of a tuple.
+/// The keys that begin with the given leading fields of a tuple.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefix<Q>(Q);
 
-/// The range of all keys that begin with `fields`, a tuple as long as the key or shorter.
+/// Returns the range of all keys that begin with `fields`, a tuple as long as the key or shorter.
 pub fn prefix<Q>(fields: Q) -> Prefix<Q> {
     Prefix(fields)
 }

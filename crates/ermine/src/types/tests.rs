@@ -1,8 +1,8 @@
 //! Keys and values against their contract, over random values.
 //!
-//! Goal: the invariants of the parent module hold for every type, and ranges select what a filter over the decoded keys
-//! selects. Method: values drawn from a seeded generator that prefers the borders (0, 1 and 255 as bytes, extremes as
-//! integers, short strings, equal leading fields). The seed is printed; `ERMINE_SEED` sets it.
+//! Goal: the invariants of the parent module hold for every type, and ranges select the same keys as a filter over the
+//! decoded keys. Method: values drawn from a seeded generator that prefers the borders (0, 1 and 255 as bytes, extremes
+//! as integers, short strings, equal leading fields). The seed is printed; `ERMINE_SEED` sets it.
 
 use std::{collections::BTreeMap, fmt::Debug, marker::PhantomData, ops::Bound};
 
@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 use super::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, Value, prefix};
 use crate::error::{Error, Result};
 
-/// Values a property is tried on; Miri runs a thousand times slower.
+/// Number of values that a property is tried on; Miri runs a thousand times slower.
 const ROUNDS: usize = if cfg!(miri) { 20 } else { 2_000 };
 
 /// Marsaglia's xorshift64*.
@@ -140,7 +140,7 @@ fn encoded<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     out
 }
 
-/// Invariants 1 to 3 for one type.
+/// Checks invariants 1 to 3 for one type.
 fn check_key<K: Draw>(random: &mut Random) {
     for _ in 0..ROUNDS {
         let (a, b) = (K::draw(random), K::draw(random));
@@ -168,7 +168,7 @@ fn check_key<K: Draw>(random: &mut Random) {
     }
 }
 
-/// Bytes that decode at all encode to themselves; others are an error that says so.
+/// Checks that bytes that decode at all encode to themselves, and that others return a decoding error.
 fn check_decode<K: Draw>(bytes: &[u8]) {
     let mut input = bytes;
     match K::decode(&mut input) {
@@ -257,7 +257,7 @@ fn ranges_select_what_a_filter_selects() {
     let random = &mut Random::seeded();
     let keys: BTreeMap<Row, ()> =
         (0..ROUNDS / 4).map(|_| ((random.byte(), Draw::draw(random), Draw::draw(random)), ())).collect();
-    // An index entry goes on behind the key; a range must take all of them.
+    // An index entry continues behind the key; a range must include all such entries.
     let entries: BTreeMap<Vec<u8>, Row> = keys
         .keys()
         .flat_map(|key| [&[][..], &[0], &[0xff, 0xff]].map(|tail| ([&encoded(key)[..], tail].concat(), key.clone())))

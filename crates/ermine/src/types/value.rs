@@ -1,14 +1,15 @@
-//! Values: bytes as they are stored, and what a read makes of them.
+//! Values: their stored bytes, and the views and owned values that reads make of them.
 //!
-//! Three families differ in what a read costs: bytes and strings are borrowed, fixed structs are borrowed as references into the
-//! version ([`crate::fixed_value`]), and serde types are decoded ([`crate::serde_value`]).
+//! Three families differ in the cost of a read: bytes and strings are borrowed, fixed structs are borrowed as
+//! references into the version ([`crate::fixed_value`]), and serde types are decoded ([`crate::serde_value`]).
 //!
-//! A value is stored without its length, which the row's version knows. Behind a value of a type that has versions stands one
-//! byte, the number of the type's version under which it was written: so rows of older versions stay readable beside new ones.
-//! Which of the two a table has is its [`Framing`], in the catalog. The catalog has the layout of each version, too ([`Value::layout`]).
+//! A value is stored without its length, which the row's version records. A value of a type that has versions is
+//! followed by one byte, the number of the type's version under which it was written: so rows of older versions stay
+//! readable beside new ones. The table's [`Framing`], in the catalog, says whether its values have that byte. The
+//! catalog has the layout of each version, too ([`Value::layout`]).
 //!
 //! The engine keeps every payload at an address divisible by eight ([`PAYLOAD_ALIGN`]), which a reference to a fixed
-//! struct relies on; a payload elsewhere is answered with an error, not with undefined behaviour.
+//! struct relies on; a payload at another address causes an error, not undefined behaviour.
 
 use serde::{Serialize, de::DeserializeOwned};
 use zerocopy::{Immutable, IntoBytes, KnownLayout, TryFromBytes};
@@ -16,51 +17,53 @@ use zerocopy::{Immutable, IntoBytes, KnownLayout, TryFromBytes};
 use super::type_name;
 use crate::error::{Error, Result};
 
-/// What the address of a stored value is divisible by.
+/// The alignment of a stored value's address.
 pub const PAYLOAD_ALIGN: usize = 8;
 
 /// A form of value `V`, owned or borrowed: `str` for a `String`, `[u8]` for a `Vec<u8>`.
 pub trait AsValue<V: Value> {
-    /// The encoded bytes: the value's own memory where that is possible, else written into `scratch`, which is empty.
+    /// Returns the encoded bytes: the value's own memory where that is possible, else written into `scratch`, which is
+    /// empty.
     fn encode<'a>(&'a self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]>;
 }
 
 /// A value type.
 pub trait Value: AsValue<Self> + Sized + Send + Sync + 'static {
-    /// What a read hands out without copying: a reference into the version for bytes and fixed structs.
+    /// The type that a read returns without copying: a reference into the version for bytes and fixed structs.
     type View<'a>;
 
-    /// The version of the type that is written. Zero: the type has only one, and stored values do not name it.
+    /// The version of the type that is written. Zero: the type has only one version, and stored values do not name it.
     const VERSION: u8 = 0;
 
-    /// Looks at stored bytes of the newest version.
+    /// Returns a view of stored bytes of the newest version.
     fn view(bytes: &[u8]) -> Result<Self::View<'_>>;
 
-    /// An owned value from stored bytes of the newest version.
+    /// Decodes an owned value from stored bytes of the newest version.
     fn decode(bytes: &[u8]) -> Result<Self>;
 
-    /// The name by which the catalog knows the type.
+    /// Returns the name of the type in the catalog.
     fn name() -> String {
         type_name::<Self>()
     }
 
-    /// Describes the bytes of one version: names and types of fields, in their order. `None`: the type does not read that version.
+    /// Describes the bytes of one version: names and types of fields, in their order. Returns `None` if the type does
+    /// not read that version.
     fn layout(version: u8) -> Option<String> {
         (version == Self::VERSION).then(type_name::<Self>)
     }
 
-    /// As [`Value::view`], of bytes that were written under `version`.
+    /// Works as [`Value::view`], for bytes that were written under `version`.
     fn view_version(version: u8, bytes: &[u8]) -> Result<Self::View<'_>> {
         if version == Self::VERSION { Self::view(bytes) } else { Err(no_such_version::<Self>(version)) }
     }
 
-    /// As [`Value::decode`], of bytes that were written under `version`.
+    /// Works as [`Value::decode`], for bytes that were written under `version`.
     fn decode_version(version: u8, bytes: &[u8]) -> Result<Self> {
         if version == Self::VERSION { Self::decode(bytes) } else { Err(no_such_version::<Self>(version)) }
     }
 }
 
-/// The error of a row that was written under a version which `V` does not read.
+/// Returns the error for a row that was written under a version that `V` does not read.
 #[cold]
 pub fn no_such_version<V: Value>(version: u8) -> Error {
     let (name, newest) = (V::name(), V::VERSION);
@@ -69,22 +72,22 @@ pub fn no_such_version<V: Value>(version: u8) -> Error {
     ))
 }
 
-/// Whether the values of a table end in the number of their version.
+/// Whether the values of a table end with the number of their version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Framing {
-    /// They do not: all have the same layout.
+    /// The values have no version number: all have the same layout.
     Bare,
-    /// They do, each in one byte.
+    /// The values end with a version number, each in one byte.
     Versioned,
 }
 
 impl Framing {
     fn is_bare<V: Value>(self) -> bool {
-        // The constant first: for a type without versions nothing is left of the question.
+        // The constant comes first: for a type without versions the whole test is optimized away.
         V::VERSION == 0 || self == Self::Bare
     }
 
-    /// Looks at a stored value.
+    /// Returns a view of a stored value.
     #[inline]
     pub(crate) fn view<V: Value>(self, stored: &[u8]) -> Result<V::View<'_>> {
         if self.is_bare::<V>() {
@@ -94,7 +97,7 @@ impl Framing {
         V::view_version(version, bytes)
     }
 
-    /// An owned value from a stored one.
+    /// Decodes an owned value from a stored one.
     #[inline]
     pub(crate) fn decode<V: Value>(self, stored: &[u8]) -> Result<V> {
         if self.is_bare::<V>() {
@@ -104,7 +107,7 @@ impl Framing {
         V::decode_version(version, bytes)
     }
 
-    /// The bytes to store for a value. Both buffers are overwritten.
+    /// Returns the bytes to store for a value. Both buffers are overwritten.
     #[inline]
     pub(crate) fn encode<'a, V: Value>(
         self,
@@ -232,14 +235,14 @@ macro_rules! integer_value {
 
 integer_value!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 
-/// Makes a struct of a fixed layout a value that is stored as it lies in memory and read without copying.
+/// Makes a struct of a fixed layout a value that is stored as it is in memory and read without copying.
 ///
 /// The type derives `TryFromBytes` (or `FromBytes`), `IntoBytes`, `KnownLayout` and `Immutable` of [`crate::zerocopy`],
-/// which refuse padding and pointers, and needs an alignment of at most eight. [`crate::Transaction::view`] hands out a
+/// which refuse padding and pointers, and needs an alignment of at most eight. [`crate::Transaction::view`] returns a
 /// reference to the struct inside the version.
 ///
-/// The fields are named once more, so that the catalog can keep them: [`crate::Database::table`] refuses rows that were written with
-/// other fields.
+/// The fields are listed again, so that the catalog can keep them: [`crate::Database::table`] refuses rows that were
+/// written with other fields.
 ///
 /// ```
 /// use ermine::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -252,7 +255,7 @@ integer_value!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 /// ermine::fixed_value!(Account { balance_cents: i64, opened: u32, flags: u32 });
 /// ```
 ///
-/// A tuple struct is named with its fields in parentheses, an enum with the numbers of its variants:
+/// A tuple struct is listed with its fields in parentheses, an enum with the numbers of its variants:
 ///
 /// ```
 /// # use ermine::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
@@ -270,9 +273,10 @@ integer_value!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 /// ermine::fixed_value!(enum State { Open = 1, Closed = 2 });
 /// ```
 ///
-/// A struct that changes is another type, as references into old rows would not fit it. To move the rows of a table, open it with the
-/// old struct under its stored name (`fixed_value!(AccountV1 as "Account" { .. })`), copy them into a new table, drop the old one
-/// ([`crate::Database::drop_table`]) and rename the new one ([`crate::Database::rename_table`]).
+/// A changed struct is another type, as references into old rows would not fit it. To move the rows of a table, open it
+/// with the old struct under its stored name (`fixed_value!(AccountV1 as "Account" { .. })`), copy them into a new
+/// table, drop the old one ([`crate::Database::drop_table`]) and rename the new one
+/// ([`crate::Database::rename_table`]).
 ///
 /// An alignment above eight does not compile:
 ///
@@ -288,7 +292,7 @@ integer_value!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 /// # fn main() {}
 /// ```
 ///
-/// Nor does a field that is missing or has another type:
+/// A field that is missing or has another type does not compile, either:
 ///
 /// ```compile_fail,E0027
 /// # use ermine::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -378,9 +382,9 @@ macro_rules! fixed_value {
 /// ermine::serde_value!(Customer);
 /// ```
 ///
-/// The catalog keeps names, order and types of the fields, and [`crate::Database::table`] refuses rows that were written with others. A
-/// type that has changed gets a new version, which is made from the one before. Rows of both are then readable side by
-/// side; a row is written under the new version when it is written anyway:
+/// The catalog keeps names, order and types of the fields, and [`crate::Database::table`] refuses rows that were
+/// written with others. A type that has changed gets a new version, which is made from the previous one. Rows of both
+/// versions are then readable side by side; a row gets the new version when it is next written:
 ///
 /// ```
 /// #[derive(serde::Serialize, serde::Deserialize)]
@@ -397,8 +401,8 @@ macro_rules! fixed_value {
 /// ermine::serde_value!(Customer, version = 2, from = CustomerV1);
 /// ```
 ///
-/// The versions of a type are numbered from 1, which is the version where none is said, to 255. The table is known by the name of the newest
-/// type; `serde_value!(Client as "Customer")` keeps the stored name of a type that was renamed.
+/// The versions of a type are numbered from 1, which is also the default, to 255. The table is known by the name of the
+/// newest type; `serde_value!(Client as "Customer")` keeps the stored name of a type that was renamed.
 #[macro_export]
 macro_rules! serde_value {
     ($type:ident $(as $name:literal)?, version = $version:literal, from = $older:ty $(,)?) => {
@@ -466,13 +470,14 @@ macro_rules! serde_value {
     };
 }
 
-/// The bytes of a fixed struct.
+/// Returns the bytes of a fixed struct.
 #[inline]
 pub fn encode_fixed<T: IntoBytes + Immutable>(value: &T) -> &[u8] {
     value.as_bytes()
 }
 
-/// A reference into stored bytes; fails on a wrong length, a wrong address or a bit pattern the type forbids.
+/// Returns a reference into stored bytes; fails on a wrong length, a wrong address or a bit pattern that the type
+/// forbids.
 #[inline]
 pub fn view_fixed<'a, T>(bytes: &'a [u8], expected: &'static str) -> Result<&'a T>
 where
@@ -481,7 +486,7 @@ where
     T::try_ref_from_bytes(bytes).map_err(|_| Error::Decode { expected })
 }
 
-/// A copy of a fixed struct.
+/// Returns a copy of a fixed struct.
 #[inline]
 pub fn decode_fixed<T: TryFromBytes>(bytes: &[u8], expected: &'static str) -> Result<T> {
     T::try_read_from_bytes(bytes).map_err(|_| Error::Decode { expected })

@@ -1,12 +1,13 @@
 //! Goal: every scheme permits exactly the anomalies it is known to permit, and prevents the others.
 //!
-//! Method: `scripts/anomalies/*.txt` are interleavings as data, each with a verdict a scheme. A script runs on one
+//! Method: `scripts/anomalies/*.txt` are interleavings as data, each with a verdict per scheme. A script runs on one
 //! thread, step by step in the order written, against a fresh database; since nothing in the engine waits for an
-//! application, no step blocks. What committed is then given to a judge that knows only the definition ([`serial`]):
-//! `permits` means that everything committed and *no* serial order that agrees with time explains it, `accepts` that everything committed and
-//! one does, `prevents` that one explains what committed, and that something did.
+//! application, no step blocks. The committed transactions are then given to a judge that has only the definition
+//! ([`serial`]): `permits` means that everything committed and *no* serial order that agrees with time explains it,
+//! `accepts` that everything committed and one does, `prevents` that one explains the transactions that committed, and
+//! that at least one did.
 //!
-//! `ERMINE_SCRIPT=name cargo test --test conformance -- --nocapture` prints what happens in the scripts so named.
+//! `ERMINE_SCRIPT=name cargo test --test conformance -- --nocapture` prints what happens in the scripts with that name.
 
 mod script;
 mod serial;
@@ -134,7 +135,7 @@ impl Store {
         Ok(Self { tables })
     }
 
-    /// Runs one operation of a transaction and says what came of it, in the words of the scripts.
+    /// Runs one operation of a transaction and returns its outcome, in the words of the scripts.
     fn run(&self, txn: &Transaction<'_>, op: &Op) -> Result<String> {
         let found = |found: bool| if found { done() } else { none() };
         let outcome = match op {
@@ -166,7 +167,7 @@ impl Store {
         range.limit.into_iter().fold(scan, Scan::limit).collect()
     }
 
-    /// All rows now; the secondary index must show the same ones.
+    /// Returns all current rows; the secondary index must show the same ones.
     fn state(&self, database: &Database) -> State {
         let txn = database.begin(TxnOptions::read_only()).unwrap();
         let tables = self.tables.iter().map(|(table, index)| {
@@ -183,7 +184,7 @@ impl Store {
 
 /// Plays a script on a fresh database.
 fn play(script: &Script, scheme: Scheme, kind: IndexKind) -> Run {
-    // All transactions of a script are one thread's: none can wait for another.
+    // One thread drives all transactions of a script: none can wait for another.
     let options = Options::default().scheme(scheme).wait_max(Duration::ZERO);
     let database = Database::open_in_memory(options).unwrap();
     let store = Store::create(&database, script, kind).unwrap();
@@ -248,7 +249,7 @@ fn play(script: &Script, scheme: Scheme, kind: IndexKind) -> Run {
     Run { outcomes, ends, state, faults }
 }
 
-/// The judge and the parser against histories that are known.
+/// The judge and the parser against known histories.
 mod judge {
     use super::{
         serial::{Committed, Serial, serial_order},

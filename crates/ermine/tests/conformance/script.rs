@@ -1,6 +1,6 @@
-//! The scripts' language: what `scripts/anomalies/README.md` describes, parsed into tables, steps and verdicts.
+//! The scripts' language, which `scripts/anomalies/README.md` describes, parsed into tables, steps and verdicts.
 //!
-//! Nothing here knows the engine. A mistake in a script is a panic that names file and line.
+//! Nothing here depends on the engine. A mistake in a script is a panic that names file and line.
 
 use std::{collections::BTreeMap, fmt, ops::Bound, path::Path};
 
@@ -32,22 +32,22 @@ pub enum IndexSpec {
     UniqueByValue,
 }
 
-/// One cell of the schedule.
+/// A cell of the schedule.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The column.
+    /// The number of the column.
     pub transaction: usize,
     pub line: usize,
     pub op: Op,
     pub expect: Expect,
 }
 
-/// What a cell says of its outcome.
+/// The outcome that a cell expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// That it succeeds.
+    /// The operation succeeds.
     Done,
-    /// The same under every scheme.
+    /// The outcome is the same under every scheme.
     Is(String),
     /// A name that the verdicts refer to.
     Named(String),
@@ -80,7 +80,7 @@ pub enum Bounds {
     Values(Bound<i64>, Bound<i64>),
 }
 
-/// What one scheme must make of the schedule.
+/// The outcome that a schedule must have under one scheme.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     pub class: Class,
@@ -91,16 +91,16 @@ pub struct Verdict {
 pub enum Class {
     /// Everything commits and no serial order explains it: the anomaly happens.
     Permits,
-    /// A serial order explains what committed, and something did.
+    /// A serial order explains the transactions that committed, and at least one did.
     Prevents,
-    /// Everything commits and a serial order explains it: nothing may be refused.
+    /// Everything commits and a serial order explains it: no operation may be refused.
     Accepts,
 }
 
 #[derive(Clone, Debug)]
 pub enum Claim {
     Commits(usize),
-    /// With the name of the kind, where the script gives one.
+    /// The transaction aborts, with the name of the kind, where the script gives one.
     Aborts(usize, Option<String>),
     /// At least one of them aborts.
     OneAborts(Vec<usize>),
@@ -124,7 +124,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// Every variant of every script in a folder, by name.
+/// Returns every variant of every script in a folder, by name.
 pub fn load(folder: &Path) -> Vec<Script> {
     let files = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
@@ -139,8 +139,8 @@ pub fn load(folder: &Path) -> Vec<Script> {
         .collect()
 }
 
-/// All variants of one script: a line `let WORD = this, that` stands for one script with `this` in place of `WORD` and
-/// one with `that`.
+/// Returns all variants of one script: a line `let WORD = this, that` stands for one script with `this` in place of
+/// `WORD` and one with `that`.
 pub fn parse(name: &str, text: &str) -> Vec<Script> {
     let Some((at, definition)) = text.lines().enumerate().find(|(_, line)| line.starts_with("let ")) else {
         return vec![Parser::new(name).parse(text)];
@@ -164,7 +164,7 @@ pub fn parse(name: &str, text: &str) -> Vec<Script> {
 struct Parser {
     script: Script,
     line: usize,
-    /// The scheme whose verdict an indented line goes on with.
+    /// The scheme whose verdict an indented line continues.
     verdict: Option<String>,
 }
 
@@ -207,7 +207,7 @@ impl Parser {
         self.script
     }
 
-    /// `table NAME [, indexed by value | , unique by value]`
+    /// Parses `table NAME [, indexed by value | , unique by value]`.
     fn table(&mut self, line: &str) {
         let (head, index) = line.split_once(',').map_or((line, ""), |(head, index)| (head, index.trim()));
         let Some(name) = head.strip_prefix("table ") else { self.fail(format!("expected a table, found `{line}`")) };
@@ -220,7 +220,7 @@ impl Parser {
         self.script.tables.push(TableSpec { name: name.trim().to_owned(), rows: Vec::new(), index });
     }
 
-    /// `key = value` under a table.
+    /// Parses `key = value` under a table.
     fn initial(&mut self, line: &str) {
         let row = line.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.trim().parse()));
         let Some((key, Ok(value))) = row else { self.fail(format!("expected `key = value`, found `{line}`")) };
@@ -230,7 +230,7 @@ impl Parser {
         }
     }
 
-    /// A row of the schedule: the names of the transactions first, then one cell or more.
+    /// Parses a row of the schedule: the names of the transactions first, then one cell or more.
     fn row(&mut self, line: &str) {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
         if self.script.transactions.is_empty() {
@@ -285,7 +285,7 @@ impl Parser {
         }
     }
 
-    /// `key`, in the only table, or `table/key`.
+    /// Parses `key`, in the only table, or `table/key`.
     fn key(&self, text: &str) -> (usize, String) {
         match text.split_once('/') {
             Some((table, key)) => (self.table_named(table), key.to_owned()),
@@ -299,7 +299,7 @@ impl Parser {
         found.unwrap_or_else(|| self.fail(format!("no table `{name}`")))
     }
 
-    /// `[table] all | a..c | a..=c | by value 1..=9 | by value 5`, then `[backward] [limit n]`.
+    /// Parses `[table] all | a..c | a..=c | by value 1..=9 | by value 5`, then `[backward] [limit n]`.
     fn range(&self, mut words: &[&str]) -> Range {
         let mut table = 0;
         if let Some(found) = self.script.tables.iter().position(|table| Some(&table.name.as_str()) == words.first()) {
@@ -336,7 +336,7 @@ impl Parser {
         Range { table, bounds, backward, limit }
     }
 
-    /// `scheme class [claim; claim ..]`
+    /// Parses `scheme class [claim; claim ..]`.
     fn verdict(&mut self, line: &str) {
         let (scheme, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim();
@@ -355,7 +355,7 @@ impl Parser {
         self.claims(claims);
     }
 
-    /// `T1 T2 commit; T3 aborts exclusion; T1 or T2 aborts; name = outcome`
+    /// Parses `T1 T2 commit; T3 aborts exclusion; T1 or T2 aborts; name = outcome`.
     fn claims(&mut self, text: &str) {
         let mut claims = Vec::new();
         for claim in text.split(';').map(str::trim).filter(|claim| !claim.is_empty()) {
@@ -388,7 +388,7 @@ impl Parser {
         found.unwrap_or_else(|| self.fail(format!("no transaction `{name}`")))
     }
 
-    /// What a script must have beyond its grammar.
+    /// Checks the rules for scripts that go beyond the grammar.
     fn check(&self) {
         for (transaction, name) in self.script.transactions.iter().enumerate() {
             let mut steps = self.script.steps.iter().filter(|step| step.transaction == transaction);
@@ -409,7 +409,7 @@ impl Parser {
     }
 }
 
-/// `a..c`, `a..=c`, `a..`, `..c`, or a single `a`.
+/// Parses `a..c`, `a..=c`, `a..`, `..c`, or a single `a`.
 fn bounds(text: &str) -> (Bound<&str>, Bound<&str>) {
     let Some((lower, upper)) = text.split_once("..") else { return (Bound::Included(text), Bound::Included(text)) };
     let lower = if lower.is_empty() { Bound::Unbounded } else { Bound::Included(lower) };

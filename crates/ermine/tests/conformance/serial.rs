@@ -2,9 +2,9 @@
 //!
 //! Method: every order of the committed transactions is replayed on a plain map, and every outcome compared, up to the
 //! first one that differs; the rows at the end must be the same too. Scripts have few transactions, so that all orders
-//! can be tried, and the judge needs to know nothing of versions or stamps: it is the definition itself (view
-//! equivalence to a serial execution, the final state included). The order has to agree with time: a transaction that had
-//! committed when another one began comes before it.
+//! can be tried, and the judge does not depend on versions or stamps: it is the definition itself (view equivalence to
+//! a serial execution, the final state included). The order has to agree with time: a transaction that had committed
+//! when another one began precedes it.
 
 use std::{collections::BTreeMap, ops::RangeBounds};
 
@@ -13,7 +13,7 @@ use super::script::{Bounds, IndexSpec, Op, Range, TableSpec};
 /// The rows of every table.
 pub type State = Vec<BTreeMap<String, i64>>;
 
-/// One transaction that committed: what it did and what came back.
+/// One committed transaction: its operations and their outcomes.
 pub type Committed = Vec<(Op, String)>;
 
 /// A database that runs one transaction at a time.
@@ -24,7 +24,7 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// The initial rows of a script.
+    /// Returns a database with the initial rows of a script.
     pub fn new(tables: &[TableSpec]) -> Self {
         Self {
             state: tables.iter().map(|table| table.rows.iter().cloned().collect()).collect(),
@@ -32,7 +32,7 @@ impl Serial {
         }
     }
 
-    /// Runs one operation and says what came of it, in the words of the scripts.
+    /// Runs one operation and returns its outcome, in the words of the scripts.
     pub fn run(&mut self, op: &Op) -> String {
         match op {
             Op::Begin { .. } | Op::Commit | Op::Rollback => done(),
@@ -78,8 +78,8 @@ impl Serial {
     }
 }
 
-/// A serial order (positions in `committed`) that explains every outcome and the rows at the end, if there is one. `before`: whether
-/// the first of two has to come before the second.
+/// Returns a serial order (positions in `committed`) that explains every outcome and the rows at the end, if one
+/// exists. `before` says whether the first of two transactions has to precede the second.
 pub fn serial_order(
     start: &Serial,
     committed: &[Committed],
@@ -116,22 +116,22 @@ pub fn serial_order(
     extend(start, committed, before, end, &mut order).then_some(order)
 }
 
-/// The outcome of a write that happened.
+/// Returns the outcome of a write that happened.
 pub fn done() -> String {
     "done".to_owned()
 }
 
-/// The outcome of a read, update or delete that found nothing.
+/// Returns the outcome of a read, update or delete that found nothing.
 pub fn none() -> String {
     "none".to_owned()
 }
 
-/// The outcome of an insert that met the key.
+/// Returns the outcome of an insert whose key exists.
 pub fn exists() -> String {
     "exists".to_owned()
 }
 
-/// The rows of a scan, in its order.
+/// Returns the rows of a scan as text, in its order.
 pub fn render(rows: &[(String, i64)]) -> String {
     if rows.is_empty() {
         return none();

@@ -1,6 +1,6 @@
-//! What a run of a script came to, held against the script's verdict.
+//! The outcome of a run of a script, compared with the script's verdict.
 //!
-//! Nothing here knows the engine: whoever plays a script fills a [`Run`], in process or over the wire.
+//! Nothing here depends on the engine: the code that plays a script, in process or over the wire, fills a [`Run`].
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -18,18 +18,18 @@ pub enum End {
     Aborted(String),
 }
 
-/// What happened in one run of a script.
+/// The outcomes of one run of a script.
 pub struct Run {
-    /// Of every step, in order: what came of it, or the kind of the abort; `None` where the transaction had aborted before.
+    /// The outcome of every step, in order, or the kind of the abort; `None` where the transaction had aborted before.
     pub outcomes: Vec<Option<Result<String, String>>>,
     pub ends: Vec<End>,
     pub state: State,
-    /// Broken rules noticed on the way.
+    /// Violations of rules that were noticed during the run.
     pub faults: Vec<String>,
 }
 
 impl Run {
-    /// Everything in which the run differs from the script.
+    /// Returns everything in which the run differs from the script.
     pub fn faults(&self, script: &Script, scheme: &str) -> Vec<String> {
         let mut faults = self.faults.clone();
         let named = script.verdicts.get(scheme);
@@ -47,7 +47,8 @@ impl Run {
                     continue;
                 }
             };
-            // Who is locked out by somebody who rolls back later is not there: outcomes are the judge's matter then.
+            // Under `others` a transaction may be missing, locked out by one that rolls back later: then only the judge
+            // decides on outcomes.
             if expected != outcome && named.is_some() {
                 faults.push(format!("line {}: expected {expected}, got {outcome}", step.line));
             }
@@ -92,7 +93,7 @@ impl Run {
         faults
     }
 
-    /// A serial order of what committed that agrees with time, by the transactions' names.
+    /// Returns a serial order of the committed transactions that agrees with time, by their names.
     fn serial_order(&self, script: &Script) -> Option<String> {
         let committed: Vec<_> = (0..self.ends.len()).filter(|&t| self.ends[t] == End::Committed).collect();
         let histories: Vec<Committed> =
@@ -110,7 +111,7 @@ impl Run {
         steps.filter_map(|(step, outcome)| Some((step.op.clone(), outcome.clone()?.ok()?))).collect()
     }
 
-    /// The schedule with what came of every step.
+    /// Returns the schedule with the outcome of every step.
     pub fn trace(&self, script: &Script, scheme: &str) -> String {
         let mut text = format!("  {} under {scheme}\n", script.name);
         for (Step { transaction, line, op, .. }, outcome) in script.steps.iter().zip(&self.outcomes) {

@@ -1,5 +1,5 @@
-//! What tests of crashes share, those of SQL in `ermine-sql` among them: how many points they check, what a crash may leave, and what is told when one
-//! fails.
+//! Shared parts of the crash tests, those of SQL in `ermine-sql` among them: how many points they check, what a crash
+//! may leave, and what is printed when a test fails.
 
 use std::{fs, path::PathBuf};
 
@@ -12,25 +12,25 @@ use fastrand::Rng;
 /// Crash points that the main tests check in the short form.
 pub const POINTS: usize = 150;
 
-/// How many crash points a test checks that checks `otherwise` in the short form.
+/// Returns how many crash points a test checks that checks `otherwise` in the short form.
 pub fn points(otherwise: usize) -> usize {
     let asked = std::env::var("ERMINE_TEST_POINTS").map(|points| points.parse().expect("a number of points"));
     asked.map_or(otherwise, |asked: usize| (asked * otherwise).div_ceil(POINTS))
 }
 
-/// The seed of a workload: `ERMINE_TEST_SEED`, or a new one.
+/// Returns the seed of a workload: `ERMINE_TEST_SEED`, or a new one.
 pub fn seed() -> u64 {
     let seed = std::env::var("ERMINE_TEST_SEED").map(|seed| seed.parse().expect("a number"));
     seed.unwrap_or_else(|_| fastrand::u64(..1 << 48))
 }
 
-/// What may be left after a crash, in the ways that every point is tried.
+/// Returns what a crash may leave behind; every point is tried with each.
 pub fn keeps(rng: &mut Rng) -> [Keep; 6] {
     let random = [(); 3].map(|()| Keep::Random(rng.u64(..1 << 32)));
     [Keep::Nothing, Keep::Everything, Keep::Last, random[0], random[1], random[2]]
 }
 
-/// Says what was being checked when a test fails, and leaves the files as they were found.
+/// When a test fails, prints what was being checked, and saves the files as they were found.
 pub struct Case {
     seed: u64,
     what: String,
@@ -49,7 +49,7 @@ impl Drop for Case {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let to = std::env::temp_dir().join(format!("ermine-crash-{}-{}", self.seed, std::process::id()));
-            // The innermost case is the first to come here.
+            // The innermost case is dropped first.
             if !to.exists() {
                 let left =
                     leave(&self.files, &to).map_or_else(|error| error.to_string(), |()| to.display().to_string());

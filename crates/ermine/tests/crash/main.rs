@@ -1,19 +1,20 @@
-//! Goal: nothing that was acknowledged is ever lost, whatever a crash leaves of the files; and what is left is a first part of
-//! the order of commits, no more and no less.
+//! Goal: nothing that was acknowledged is ever lost, whatever a crash leaves of the files; and the commits that remain
+//! are a prefix of the order of commits, no more and no less.
 //!
-//! Method. A workload runs in a directory that records every operation ([`faulty`]). For each point between two operations,
-//! and for each choice of what of the unsynced is there afterwards, the directory is built as a crash may have left it, and a
-//! database is opened in it. What it holds must be the state after some first commits, all acknowledged ones among them
-//! ([`past`]); then it must work on, and be opened again. Recovery is cut short in the same way, operations fail while the
-//! workload runs, and bits of files at rest are flipped.
+//! Method. A workload runs in a directory that records every operation ([`faulty`]). For each point between two
+//! operations, and for each choice of the unsynced data that survives, the directory is built as a crash may have left
+//! it, and a database is opened in it. Its content must be the state after some first commits, all acknowledged ones
+//! among them ([`past`]); then it must work on, and be opened again. Recovery is cut short in the same way, operations
+//! fail while the workload runs, and bits of files at rest are flipped.
 //!
-//! The long form, a quarter of an hour on two cores: `ERMINE_TEST_POINTS=10000 cargo test -p ermine --test crash -- --nocapture`. The two
-//! main tests check so many crash points each, all of one workload before the next begins; the others check fewer, in
-//! proportion, each of which is several crashes.
+//! The long form takes a quarter of an hour on two cores:
+//! `ERMINE_TEST_POINTS=10000 cargo test -p ermine --test crash -- --nocapture`. Each of the two main tests checks that
+//! number of crash points, all points of one workload before the next begins; the others check fewer, in proportion,
+//! each of which is several crashes.
 //!
-//! `ERMINE_TEST_SEED=n` runs the workload of a failure again, `ERMINE_TEST_SCHEME=name` those of one scheme, `ERMINE_TEST_TRACE=1` prints all its operations. Threads may take
-//! their turns otherwise then: so the files on which recovery failed are left in a directory that the message names, and
-//! `ERMINE_TEST_FILES` opens them.
+//! `ERMINE_TEST_SEED=n` runs the workload of a failure again, `ERMINE_TEST_SCHEME=name` those of one scheme,
+//! `ERMINE_TEST_TRACE=1` prints all its operations. Threads may take their turns in another order then: so the files on
+//! which recovery failed are left in a directory that the message names, and `ERMINE_TEST_FILES` opens them.
 //!
 //! [`faulty`]: ermine::files::faulty
 
@@ -69,14 +70,14 @@ impl Life {
         Self { seed, setting, past, trace }
     }
 
-    /// Opens a database in a directory that a crash has left, and looks at it.
+    /// Opens a database in a directory that a crash has left, and checks its content.
     fn look(&self, directory: &FaultyDirectory, past: &Past, marks: &[u64]) -> (Database, Found) {
         let db = open(directory, &self.setting);
         let found = past.judge(&db, marks).unwrap_or_else(|error| panic!("it cannot be read: {error}"));
         (db, found)
     }
 
-    /// Lets a database that has been recovered work on for a while; gives its whole past.
+    /// Lets a recovered database work on for a while; returns its whole past.
     fn go_on(&self, db: Database, directory: &FaultyDirectory, found: Found, steps: usize, rng: &mut Rng) -> Past {
         let setting = Setting { clients: 1, steps, ..self.setting.clone() };
         let past = self.past.cut(found, directory);
@@ -96,7 +97,8 @@ impl Life {
     }
 }
 
-/// Checks so many crash points of lives: all points of one, in random order, then those of the next.
+/// Checks the crash points of lives, as many as asked for: all points of one life, in random order, then those of the
+/// next.
 fn enumerate(otherwise: usize, clients: usize, mut check: impl FnMut(&Life, usize, Keep, &mut Rng)) {
     let mut left = points(otherwise);
     let began = std::time::Instant::now();
@@ -117,17 +119,17 @@ fn enumerate(otherwise: usize, clients: usize, mut check: impl FnMut(&Life, usiz
     eprintln!("{checked} points in {took:.1?}, {:.0} a second", checked as f64 / took.as_secs_f64());
 }
 
-/// What the first test does at each point.
+/// The check that the first test makes at each point.
 fn recover_and_go_on(life: &Life, at: usize, keep: Keep, rng: &mut Rng) {
     let directory = life.trace.crash(at, keep);
     let _case = life.case(&directory, format!("crash at {at}, {keep:?}"));
     let (db, found) = life.look(&directory, &life.past, life.trace.marks_before(at));
     let past = life.go_on(db, &directory, found, 6, rng);
-    // It was closed in good order.
+    // The database was closed in good order.
     let (db, found) = life.look(&directory, &past, &[]);
     assert_eq!(found, past.whole());
     drop(db);
-    // It might have crashed there, too.
+    // The database might have crashed at any point of this life, too.
     let trace = directory.trace();
     let at = rng.usize(..=trace.operations());
     let keep = keeps(rng)[rng.usize(..6)];
@@ -210,11 +212,12 @@ fn many_lives_end_in_crashes() {
     });
 }
 
-/// Whether the log cannot be trusted any more when this fails. Names are synced for others, too. For room the log waits, and tries again.
+/// Whether a failure of this attempt makes the log untrustworthy. Names are synced for other files, too. If the device
+/// is full, the log waits and tries again.
 fn breaks_the_log(attempt: Attempt<'_>, fault: Fault) -> bool {
     let is_full = matches!(fault, Fault::NoSpace | Fault::Short(_));
     match attempt {
-        // Of a segment that is being made, the sync is tried again, too.
+        // The sync of a segment that is being made is tried again, too.
         _ if is_full => false,
         Attempt::Create(name) | Attempt::Write { name, .. } | Attempt::SetLength { name, .. } | Attempt::Sync(name) => {
             ["log-", "redo-", "pepoch-"].iter().any(|prefix| name.starts_with(prefix))
@@ -233,7 +236,7 @@ fn operations_that_fail_end_all_acknowledgements() {
             _ => Fault::Gone,
         };
         let setting = Setting { clients: rng.usize(1..=2), steps: 150, heavy: rng.bool(), ..life.setting.clone() };
-        // So that mostly something comes after it.
+        // So that in most cases further operations follow it.
         let at = at % 300;
         let directory = FaultyDirectory::new();
         let struck = Arc::new(Mutex::new(None));
@@ -260,7 +263,7 @@ fn operations_that_fail_end_all_acknowledgements() {
         if let Err(error) = ended {
             let is_told = match &error {
                 Error::Poisoned(why) => broken.is_some() && why.contains("(memory)"),
-                // Before anything of the transaction counted; the next one may find room.
+                // The commit failed before anything of the transaction counted; the next one may find room.
                 Error::DiskFull(why) => broken == Some(false) && why.contains("(memory)"),
                 _ => false,
             };
@@ -282,7 +285,7 @@ fn operations_that_fail_end_all_acknowledgements() {
         if fault == Fault::Gone {
             return;
         }
-        // The machine stays: what was read from its cache after a failed sync may not be on the device.
+        // The machine keeps running: data read from its cache after a failed sync may not be on the device.
         let _case = life.case(&directory, format!("{fault:?} at {at}, opened again"));
         let (db, found) = life.look(&directory, &past, trace.marks_before(trace.operations()));
         let from = directory.operations();
@@ -306,8 +309,8 @@ fn operations_that_fail_end_all_acknowledgements() {
 #[test]
 fn a_database_is_opened_any_number_of_times() {
     open_many_times(Scheme::Si, "log-", 16);
-    // A file each time, until one is closed in good order that finds sixteen of them; a checkpoint in the background can leave that one
-    // with fewer.
+    // Each opening adds a file, until a database with sixteen of them is closed in good order; a checkpoint in the
+    // background can leave that one with fewer.
     open_many_times(Scheme::Silo, "redo-", 16 + 25);
 }
 
@@ -318,7 +321,7 @@ fn open_many_times(scheme: Scheme, prefix: &str, files: usize) {
         let db = open(&directory, &setting);
         let table = db.table::<u64, u64>("turns").unwrap();
         db.run(|txn| txn.insert(&table, &turn, &turn)).unwrap();
-        // Most of them crash at once, before a checkpoint can have been made.
+        // Most of the databases crash at once, before a checkpoint can have been made.
         let crashed = directory.trace();
         assert_eq!(db.run(|txn| txn.scan(&table, ..).collect()).unwrap().len() as u64, turn + 1);
         drop(db);
@@ -372,7 +375,7 @@ fn a_flipped_bit_is_found_or_harmless() {
                 assert!(at <= offset, "it is named at or before the damage, at the beginning of a block");
                 found_out[0] += 1;
             }
-            // Its label is not one any more: the file is refused by name.
+            // Its label is no label any more: the file is refused by name.
             Err(Error::Storage(what)) if what.starts_with(&**name) => found_out[0] += 1,
             Err(error) => panic!("{error}"),
             Ok(found) => {

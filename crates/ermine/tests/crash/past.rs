@@ -1,4 +1,4 @@
-//! What has happened to a database, and whether a recovered one agrees with it.
+//! The past of a database, and whether a recovered one agrees with it.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
@@ -12,16 +12,16 @@ use crate::workload::{Opened, group_of, mark_of};
 /// A table, and a key in it.
 pub type RowKey = (usize, u64);
 
-/// A transaction.
+/// A transaction that committed.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub stamp: Stamp,
     pub number: u64,
-    /// What is under each key afterwards.
+    /// The value under each key afterwards.
     pub effects: Vec<(RowKey, Option<Vec<u8>>)>,
 }
 
-/// A table with its indexes was opened, or made.
+/// A table with its indexes that was opened or created.
 #[derive(Clone, Debug)]
 pub struct Creation {
     pub table: usize,
@@ -38,11 +38,11 @@ type Rows = BTreeMap<RowKey, Vec<u8>>;
 #[derive(Clone, Debug, Default)]
 pub struct Past {
     commits: Vec<Commit>,
-    /// The first one of each table.
+    /// The first creation of each table.
     creations: Vec<Creation>,
-    /// After so many commits: the sum of all rows' hashes.
+    /// By number of commits: the sum of the hashes of all rows after them.
     sums: Vec<u64>,
-    /// By number.
+    /// The place of each commit, by its number.
     places: HashMap<u64, usize>,
 }
 
@@ -52,10 +52,10 @@ fn sum_of(row: &RowKey, value: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// What a recovered database was found to have.
+/// The part of the past that a recovered database was found to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The first so many commits.
+    /// Number of commits found, from the first one on.
     pub commits: usize,
     pub tables: usize,
 }
@@ -66,7 +66,7 @@ impl Past {
         commits.chain(self.creations.iter().map(|creation| creation.number)).max().unwrap_or(0)
     }
 
-    /// The stamp of the last commit.
+    /// Returns the stamp of the last commit.
     pub fn settled(&self) -> Option<Stamp> {
         self.commits.last().map(|commit| commit.stamp)
     }
@@ -79,12 +79,12 @@ impl Past {
         self.commits.len()
     }
 
-    /// All of it.
+    /// Returns what is found in a database that has all of the past.
     pub fn whole(&self) -> Found {
         Found { commits: self.commits.len(), tables: self.creations.len() }
     }
 
-    /// The past, and what has happened since.
+    /// Returns the past, followed by what has happened since.
     pub fn and(mut self, commits: Vec<Commit>, creations: Vec<Creation>) -> Self {
         self.commits.extend(commits);
         self.commits.sort_by_key(|commit| commit.stamp);
@@ -111,7 +111,7 @@ impl Past {
         self
     }
 
-    /// The past as it is after a crash that left so much of it. From now on all of that must stay.
+    /// Returns the past as it is after a crash that left the part found. From now on all of that part must stay.
     pub fn cut(&self, found: Found, directory: &FaultyDirectory) -> Self {
         let mut past = Self { commits: self.commits.clone(), creations: self.creations.clone(), ..Self::default() };
         past.commits.truncate(found.commits);
@@ -121,7 +121,7 @@ impl Past {
         past.and(Vec::new(), Vec::new())
     }
 
-    /// The rows after so many commits.
+    /// Returns the rows after the first `commits` commits.
     fn rows_after(&self, commits: usize) -> Rows {
         let mut rows = Rows::new();
         for (row, value) in self.commits[..commits].iter().flat_map(|commit| &commit.effects) {
@@ -133,8 +133,8 @@ impl Past {
         rows
     }
 
-    /// Reads everything that a database holds: it must be the state after some first commits, with those among them that are
-    /// marked as acknowledged, and indexes that say the same as the rows. An error: something could not be read.
+    /// Reads everything that a database holds: it must be the state after some first commits, with those among them
+    /// that are marked as acknowledged, and the indexes must agree with the rows. Fails if something could not be read.
     pub fn judge(&self, db: &Database, marks: &[u64]) -> Result<Found> {
         let tables = db.recovery().tables as usize;
         let mut rows = Rows::new();
@@ -169,7 +169,7 @@ impl Past {
         Ok(Found { commits, tables })
     }
 
-    /// In words, how rows differ from the state that is most like them.
+    /// Describes how rows differ from the state that is most like them.
     fn nearest(&self, rows: &Rows) -> String {
         let differences = |commits: usize| -> Vec<_> {
             let expected = self.rows_after(commits);
@@ -188,7 +188,7 @@ impl Past {
     }
 }
 
-/// The rows of a table, if its indexes agree about them.
+/// Returns the rows of a table, if its indexes agree about them.
 pub fn check_table(db: &Database, table: &Opened) -> Result<Vec<(u64, Vec<u8>)>> {
     let rows = db.run(|txn| txn.scan(&table.rows, ..).collect())?;
     assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0), "keys in order");

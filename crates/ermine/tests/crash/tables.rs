@@ -1,8 +1,8 @@
 //! Tables that are created, filled, renamed and dropped, and crashes in between.
 //!
-//! One client takes random steps, each durable when it returns, and keeps the state of all tables after each. Whatever a crash leaves must be
-//! the state after the last step that was acknowledged, or after the one that was under way: a table is there as a whole, under
-//! one name, or not at all.
+//! One client takes random steps, each durable when it returns, and keeps the state of all tables after each. A crash
+//! must leave the state after the last acknowledged step, or after the step that was in progress: a table exists as a
+//! whole, under one name, or not at all.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ fn table(db: &Database, name: &str) -> Result<Table<u64, Vec<u8>>> {
     Ok(table)
 }
 
-/// One step; the state that it leads to.
+/// Takes one step; returns the state that it leads to.
 fn step(db: &Database, rng: &mut Rng, mut state: State) -> Result<State> {
     let [one, other] = [(); 2].map(|()| format!("table {}", rng.u8(..4)));
     match rng.u8(..10) {
@@ -67,7 +67,7 @@ fn step(db: &Database, rng: &mut Rng, mut state: State) -> Result<State> {
     Ok(state)
 }
 
-/// What a database holds.
+/// Returns the state of a database.
 fn found(db: &Database) -> State {
     let names: BTreeSet<_> = db.tables().into_iter().map(|table| table.name).collect();
     let rows = |name: &String| {
@@ -77,7 +77,7 @@ fn found(db: &Database) -> State {
     names.iter().map(|name| (name.clone(), rows(name))).collect()
 }
 
-/// Tables without rows come and go with the first step of a row: creating is a step by itself.
+/// Tables without rows may appear and disappear with the first step of a row: creating is a step of its own.
 fn is_one_of(found: &State, states: &[State]) -> bool {
     let filled = |state: &State| -> State {
         state.iter().filter(|(_, rows)| !rows.is_empty()).map(|(name, rows)| (name.clone(), rows.clone())).collect()
@@ -118,7 +118,7 @@ fn tables_that_are_dropped_and_renamed_survive_every_crash() {
             let db = open(&crashed, &setting);
             let now = found(&db);
             assert!(is_one_of(&now, possible), "{now:?} is none of {possible:?}");
-            // And on.
+            // The database goes on.
             let mut more = vec![now];
             run(&db, &crashed, &mut rng, 6, &mut more);
             drop(db);

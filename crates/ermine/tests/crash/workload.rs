@@ -1,10 +1,10 @@
-//! What clients do to the database, and the record of it.
+//! The work of clients on the database, and the record of it.
 //!
-//! A few tables with indexes, one of them made in the middle; clients that insert, update, delete, insert again and give up,
-//! in transactions of one row or of hundreds. Every transaction that writes has a number, and leaves it in the ledger, a
-//! table with a row a client: so no two states of the database are equal.
+//! A few tables with indexes, one of them created in the middle; clients that insert, update, delete, insert again and
+//! give up, in transactions of one row or of hundreds. Every transaction that writes has a number, and leaves it in the
+//! ledger, a table with a row per client: so no two states of the database are equal.
 //!
-//! What was acknowledged is noted as a mark in the directory, by the number.
+//! An acknowledged transaction is noted as a mark in the directory, by its number.
 
 use std::{
     collections::BTreeMap,
@@ -25,21 +25,21 @@ use crate::past::{Commit, Creation, Past, RowKey};
 /// Tables by name, in the order of their creation.
 const TABLES: [&str; 4] = ["ledger", "plain", "indexed", "late"];
 pub const LEDGER: usize = 0;
-/// Those from here on have indexes.
+/// Tables from this one on have indexes.
 const INDEXED: usize = 2;
-/// It comes in the middle.
+/// This table is created in the middle.
 const LATE: usize = 3;
 
 /// Keys of a table that are used again and again.
 const KEYS: u64 = 90;
 
-/// How a database is run.
+/// The configuration with which a database is run.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub clients: usize,
     /// Steps of each client.
     pub steps: usize,
-    /// Of 100 transactions, how many wait for the device.
+    /// How many of 100 transactions wait for the device.
     pub durable: u32,
     pub scheme: Scheme,
     pub segment_bytes: u64,
@@ -50,7 +50,7 @@ pub struct Setting {
 impl Setting {
     pub fn random(rng: &mut Rng, clients: usize, steps: usize) -> Self {
         let asked = std::env::var("ERMINE_TEST_SCHEME").map(|name| name.parse().expect("a scheme"));
-        // One family as often as the other.
+        // Each family is as likely as the other.
         let has_versions = rng.bool();
         let schemes: Vec<_> = Scheme::ALL.into_iter().filter(|scheme| scheme.has_versions() == has_versions).collect();
         let scheme = schemes[rng.usize(..schemes.len())];
@@ -79,7 +79,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens a table, or makes it.
+    /// Opens a table, or creates it.
     pub fn open(db: &Database, table: usize) -> Result<Self> {
         let rows = db.table(TABLES[table])?;
         let (mut by_group, mut by_mark) = (None, None);
@@ -95,18 +95,18 @@ fn number_at(value: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(value[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// What a row's entry in the index that is not unique says.
+/// Returns the key of a row's entry in the non-unique index.
 pub fn group_of(value: &[u8]) -> u64 {
     number_at(value, 0)
 }
 
-/// What a row's entry in the unique index says.
+/// Returns the key of a row's entry in the unique index.
 pub fn mark_of(value: &[u8]) -> u64 {
     number_at(value, 8)
 }
 
 fn random_value(rng: &mut Rng, number: u64, filler: usize) -> Vec<u8> {
-    // Now and then a mark that somebody has already.
+    // Now and then a mark that another row may already have.
     let mark = if rng.u8(..8) == 0 { rng.u64(..100) } else { rng.u64(..1 << 40) };
     let mut value = rng.u64(..6).to_le_bytes().to_vec();
     value.extend(mark.to_le_bytes());
@@ -116,20 +116,20 @@ fn random_value(rng: &mut Rng, number: u64, filler: usize) -> Vec<u8> {
     value
 }
 
-/// What a client does next.
+/// The next action of a client.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A transaction of a few rows.
+    /// A transaction on a few rows.
     Few,
-    /// One of many small rows.
+    /// A transaction on many small rows.
     Many,
-    /// One that is too large for a block of the log.
+    /// A transaction that is too large for a block of the log.
     Large,
-    /// One that is given up at the end.
+    /// A transaction that is given up at the end.
     GivenUp,
-    /// One of a value that goes to a file of its own.
+    /// A transaction with a value that gets a file of its own.
     Huge,
-    /// Reads the ledger, and waits until what it has read is durable.
+    /// Reads the ledger, and waits until the rows it has read are durable.
     Read,
     Checkpoint,
 }
@@ -150,7 +150,8 @@ impl Step {
     }
 }
 
-/// Runs clients on a database, which goes on where `past` ends. Says what has happened then; an error: the log broke.
+/// Runs clients on a database, which goes on where `past` ends. Returns what has happened since; an error means that
+/// the log broke.
 pub fn run(db: &Database, directory: &FaultyDirectory, setting: &Setting, seed: u64, past: Past) -> (Past, Result<()>) {
     let mut rng = Rng::with_seed(seed);
     let run = Run {
@@ -164,7 +165,7 @@ pub fn run(db: &Database, directory: &FaultyDirectory, setting: &Setting, seed: 
     let mut first =
         Client { run: &run, name: 0, rng: rng.fork(), last: run.settled, commits: vec![], creations: vec![] };
     let prepared = (0..TABLES.len().min(LATE)).try_for_each(|table| first.open(table));
-    // What was there already is opened, too.
+    // Existing tables are opened, too.
     let prepared = prepared.and_then(|()| if past.tables() > LATE { first.open(LATE) } else { Ok(()) });
     let others: Vec<_> = (1..setting.clients as u64)
         .map(|name| Client { run: &run, name, rng: rng.fork(), last: run.settled, commits: vec![], creations: vec![] })
@@ -193,14 +194,14 @@ pub fn run(db: &Database, directory: &FaultyDirectory, setting: &Setting, seed: 
     (past.and(commits, creations), prepared.and(ended))
 }
 
-/// What the clients share.
+/// State shared by the clients.
 struct Run<'a> {
     db: &'a Database,
     directory: &'a FaultyDirectory,
     setting: &'a Setting,
     tables: RwLock<Vec<Opened>>,
     number: AtomicU64,
-    /// The stamp up to which everything was there before.
+    /// The stamp up to which everything existed before.
     settled: Option<Stamp>,
 }
 
@@ -208,13 +209,13 @@ struct Client<'a> {
     run: &'a Run<'a>,
     name: u64,
     rng: Rng,
-    /// The stamp of its last commit.
+    /// The stamp of the client's last commit.
     last: Option<Stamp>,
     commits: Vec<Commit>,
     creations: Vec<Creation>,
 }
 
-/// What a transaction has done so far: what is under each key that it wrote.
+/// The effects of a transaction so far: the value under each key that it wrote.
 type Effects = BTreeMap<RowKey, Option<Vec<u8>>>;
 
 impl<'a> Client<'a> {
@@ -226,7 +227,7 @@ impl<'a> Client<'a> {
             match Step::random(&mut self.rng, self.run.setting.heavy) {
                 Step::Read => self.read()?,
                 Step::Checkpoint => match self.run.db.checkpoint() {
-                    // A checkpoint that fails is none; the database goes on.
+                    // A failed checkpoint has no effect; the database goes on.
                     Ok(_) | Err(Error::Storage(_) | Error::DiskFull(_)) => {}
                     Err(error) => return Err(error),
                 },
@@ -244,10 +245,10 @@ impl<'a> Client<'a> {
         self.run.tables.read().unwrap().clone()
     }
 
-    /// Opens a table, which may be new then.
+    /// Opens a table, which may be created by this.
     fn open(&mut self, table: usize) -> Result<()> {
         let number = self.run.number.fetch_add(1, SeqCst);
-        // Also if it fails it may have happened.
+        // The table may have been created even if this fails.
         self.creations.push(Creation { table, number, after: self.last, before: None });
         let opened = Opened::open(self.run.db, table)?;
         self.run.directory.mark(number);
@@ -324,7 +325,7 @@ impl<'a> Client<'a> {
                     done(txn.delete(rows, &key), None)?;
                     done(txn.insert(rows, &key, &one).map(|()| true), Some(one))?;
                 }
-                // Away with its secondary keys, and back.
+                // The row's secondary keys are replaced, then restored.
                 _ => {
                     let before = txn.get(rows, &key)?;
                     done(txn.put(rows, &key, &one).map(|()| true), Some(one))?;
@@ -341,7 +342,7 @@ impl<'a> Client<'a> {
         Ok(effects)
     }
 
-    /// What was read by somebody who waits is acknowledged, whoever wrote it.
+    /// Reads that wait for durability acknowledge the rows that they return, whichever client wrote them.
     fn read(&mut self) -> Result<()> {
         let ledger = &self.tables()[LEDGER].rows;
         let txn = self.run.db.begin(TxnOptions::default().durability(Durability::Durable))?;

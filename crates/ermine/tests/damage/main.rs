@@ -1,8 +1,8 @@
-//! Goal: whatever the files of a database hold, opening and using it ends with an error that says something, or works; nothing
-//! panics, and no number in a file makes it take memory that it does not fill.
-//! Method: small databases are changed at random from a printed seed, mostly so that the checksums are right again, and opened
-//! (`mutation.rs`, which the fuzz targets share). `ERMINE_TEST_SEED=n` runs the one change of a failure again, and
-//! `ERMINE_TEST_ROUNDS=n` more of them.
+//! Goal: whatever the files of a database hold, opening and using it works or ends with an error that explains itself;
+//! nothing panics, and no number in a file makes it take memory that it does not fill.
+//! Method: small databases are changed at random from a printed seed, mostly so that the checksums are right again, and
+//! opened (`mutation.rs`, which the fuzz targets share). `ERMINE_TEST_SEED=n` runs the one change of a failure again,
+//! and `ERMINE_TEST_ROUNDS=n` runs n rounds.
 
 mod mutation;
 
@@ -15,26 +15,26 @@ use std::{
 
 use mutation::{Files, Source, change, check, log_of, log_of_records, seeds};
 
-/// Refuses what no small database needs.
+/// An allocator that refuses sizes which no small database needs.
 struct Bounded;
 
 const BYTES_MAX: usize = 512 << 20;
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's, or nothing.
+// SAFETY: every call is passed on to the system's allocator, or returns null.
 unsafe impl GlobalAlloc for Bounded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size() > BYTES_MAX {
             // The process ends with a message that names the size.
             return std::ptr::null_mut();
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: handed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(pointer, layout) };
     }
 }
@@ -54,11 +54,11 @@ fn variable(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// The round that is running, and how many threads have panicked so far, also those of the database.
+/// The round that is running, and how many threads have panicked so far, those of the database included.
 static SEED: AtomicU64 = AtomicU64::new(0);
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts panics, and ends the process when a round takes for ever.
+/// Counts panics, and ends the process if a round does not end.
 fn watch() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -117,14 +117,14 @@ fn damaged_files_are_told_or_do_no_harm() {
     );
 }
 
-/// For a fuzzer to begin with: `FUZZ_SEEDS` is the directory that they are written to.
+/// Writes initial inputs for a fuzzer to the directory `FUZZ_SEEDS`.
 #[test]
 fn seeds_are_written() {
     let Some(directory) = env::var_os("FUZZ_SEEDS") else { return };
     std::fs::create_dir_all(&directory).unwrap();
     for (at, (name, bytes)) in seeds().into_iter().flat_map(|files| files.0).enumerate() {
         if name.starts_with("log-") {
-            // As `log_of` takes them: without what is in front of the first block.
+            // In the form that `log_of` expects: without the bytes in front of the first block.
             std::fs::write(std::path::Path::new(&directory).join(format!("{at}-{name}")), &bytes[16..]).unwrap();
         }
     }

@@ -1,7 +1,9 @@
-//! Files of a database, damaged, and what must come of opening them. Shared by the test `damage` and by the fuzz targets.
+//! Damaged files of a database, and the allowed outcomes of opening them. Shared by the test `damage` and by the fuzz
+//! targets.
 //!
-//! A change that a checksum finds is told at once; what stands behind the checksums is reached by changes after which they are
-//! put right. So this knows the headers of blocks (docs/design/log.md), and nothing else of the format.
+//! A change that a checksum finds is reported at once; code behind the checksums is reached by changes after which the
+//! checksums are corrected. So this code knows the headers of blocks (docs/design/log.md), and nothing else of the
+//! format.
 
 use std::sync::Arc;
 
@@ -14,12 +16,12 @@ use ermine::{
 const HEADER: usize = 32;
 const PAGE: u64 = 4096;
 
-/// Where numbers for changes come from: a generator, or the bytes of a fuzzer.
+/// A source of the numbers for changes: a generator, or the bytes of a fuzzer.
 pub trait Source {
-    /// Any number.
+    /// Returns any number.
     fn number(&mut self) -> u64;
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     fn below(&mut self, bound: usize) -> usize {
         (self.number() % bound as u64) as usize
     }
@@ -49,7 +51,8 @@ fn length_of(_: &u64, value: &str) -> u64 {
     value.len() as u64
 }
 
-/// Small databases: a short log with everything that a log may have; the same behind a checkpoint.
+/// Returns small databases: a short log with every kind of record that a log may have, and the same behind a
+/// checkpoint.
 pub fn seeds() -> Vec<Files> {
     let directory = FaultyDirectory::new();
     let db = Database::open_in(Arc::new(directory.clone()), options()).unwrap();
@@ -62,7 +65,7 @@ pub fn seeds() -> Vec<Files> {
         }
         db.run(|txn| (0..10u64).step_by(3).try_for_each(|key| txn.delete(&rows, &key).map(drop))).unwrap();
         db.run(|txn| txn.put(&rows, &100, &"long".repeat(4000))).unwrap();
-        // Several blocks.
+        // This takes several blocks.
         db.run(|txn| (0..4000u64).try_for_each(|key| txn.put(&numbers, &key, &(key * round)))).unwrap();
     };
     change(1);
@@ -77,12 +80,12 @@ pub fn seeds() -> Vec<Files> {
     seeds
 }
 
-/// The numbers of a file's name in hexadecimal digits.
+/// Returns the numbers in a file's name, in hexadecimal digits.
 fn numbers_of(name: &str) -> Vec<u64> {
     name.split('-').skip(1).filter_map(|part| u64::from_str_radix(part, 16).ok()).collect()
 }
 
-/// The place in the log of the first byte of a file, as far as it has one, and in the low bits the segment.
+/// Returns the place in the log of the first byte of a file, if the file has one, with the segment in the low bits.
 fn base_of(name: &str) -> Option<(u64, u64)> {
     let numbers = numbers_of(name);
     match name.split('-').next()? {
@@ -101,13 +104,13 @@ fn put(bytes: &mut [u8], at: usize, word: u32) {
     bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
 }
 
-/// Where blocks begin in a file: wherever a header says so.
+/// Returns where blocks begin in a file: wherever a header says so.
 fn blocks(bytes: &[u8]) -> Vec<usize> {
     let is_header = |&at: &usize| bytes[at..at + 2] == [0x2e, 0xe1] && word(bytes, at + 16) > 0;
     (0..bytes.len().saturating_sub(HEADER)).step_by(16).filter(is_header).collect()
 }
 
-/// Puts the checksums of the block at `at` right, whatever it says, as far as it lies in the file.
+/// Corrects the checksums of the block at `at`, whatever its header says, as far as the block lies in the file.
 pub fn mend(bytes: &mut [u8], at: usize) {
     let end = (at as u64 + u64::from(word(bytes, at + 16)) * 16).min(bytes.len() as u64) as usize;
     let payload = (at + HEADER).saturating_add(word(bytes, at + 20) as usize);
@@ -121,7 +124,7 @@ pub fn mend(bytes: &mut [u8], at: usize) {
     put(bytes, at + 4, checksum);
 }
 
-/// A number that is likely to be a wrong one.
+/// Returns a number that is likely to be wrong.
 fn odd_number(source: &mut impl Source) -> u64 {
     let any = source.number();
     match source.below(6) {
@@ -142,7 +145,7 @@ fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Descriptors that are well formed now and then.
+/// Returns descriptors that are well formed now and then.
 fn odd_descriptors(source: &mut impl Source, room: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..1 + source.below(5) {
@@ -163,12 +166,12 @@ fn odd_descriptors(source: &mut impl Source, room: usize) -> Vec<u8> {
     out
 }
 
-/// One change.
+/// Makes one change.
 pub fn change(files: &mut Files, source: &mut impl Source) {
     let at = source.below(files.0.len());
     let (name, bytes) = &mut files.0[at];
     if source.below(40) == 0 {
-        // Another name.
+        // Gives the file another name.
         let mut numbers = numbers_of(name);
         if !numbers.is_empty() {
             let which = source.below(numbers.len());
@@ -199,7 +202,7 @@ pub fn change(files: &mut Files, source: &mut impl Source) {
     let block = starts[source.below(starts.len())];
     let end = (block as u64 + u64::from(word(bytes, block + 16)) * 16).min(bytes.len() as u64) as usize;
     if end < block + HEADER {
-        // Cut off.
+        // The block's header is cut off.
         return;
     }
     match source.below(10) {
@@ -225,7 +228,7 @@ pub fn change(files: &mut Files, source: &mut impl Source) {
             }
         }
         6 => {
-            // Another block in its place.
+            // Puts another block in its place.
             let other = starts[source.below(starts.len())];
             let bytes_of = (end - block).min(bytes.len() - other);
             let copy = bytes[other..other + bytes_of].to_vec();
@@ -249,10 +252,10 @@ pub fn change(files: &mut Files, source: &mut impl Source) {
     }
 }
 
-/// Where the first log begins.
+/// The place at which the first log begins.
 const FROM: u64 = 16;
 
-/// A log of one segment that holds these bytes.
+/// Returns a log of one segment that holds these bytes.
 pub fn log_of(bytes: &[u8]) -> Files {
     let end = FROM + (bytes.len() as u64).max(32).next_multiple_of(16);
     let mut file = vec![0; FROM as usize];
@@ -260,7 +263,8 @@ pub fn log_of(bytes: &[u8]) -> Files {
     Files(vec![(format!("log-{:016x}-{FROM:016x}-{end:016x}", 0), file)])
 }
 
-/// A log of one commit block. The bytes are its descriptors and payloads; the first two say where the latter begin.
+/// Returns a log of one commit block. The bytes are its descriptors and payloads; the first two give the place where
+/// the payloads begin.
 pub fn log_of_records(bytes: &[u8]) -> Files {
     let (front, rest) = bytes.split_at(bytes.len().min(2));
     let descriptors = front.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)).min(rest.len());
@@ -276,11 +280,11 @@ pub fn log_of_records(bytes: &[u8]) -> Files {
     log_of(&block)
 }
 
-/// A directory with these files.
+/// Returns a directory with these files.
 fn directory_of(files: &Files) -> Option<FaultyDirectory> {
     let directory = FaultyDirectory::new();
     for (name, bytes) in &files.0 {
-        // Two of one name, or one that is no name.
+        // Fails if two files have one name, or a name is invalid.
         let file = directory.open(name, Open::Create).ok()?;
         file.write_at(0, bytes).unwrap();
     }
@@ -294,7 +298,7 @@ fn tell(error: &Error) {
     assert!(text.len() > 10 && text.len() < 2000, "not a clear error: {text}");
 }
 
-/// Uses what there is of a database. Errors are right; they say something.
+/// Uses as much of a database as possible. Errors are permitted, with a message.
 fn use_it(db: &Database) -> Result<(), Error> {
     let rows = db.table::<u64, String>("rows")?;
     let numbers = db.table::<u64, u64>("numbers")?;
@@ -306,8 +310,8 @@ fn use_it(db: &Database) -> Result<(), Error> {
     db.run(|txn| (0..8).try_for_each(|key| txn.put(&numbers, &(1 << (8 * key)), &key)))
 }
 
-/// Opens the files, looks at them and uses them. Nothing panics; what can be opened once can be opened again. True if it could
-/// be opened.
+/// Opens the files, inspects them and uses the database. Nothing may panic; files that can be opened once can be opened
+/// again. Returns whether they could be opened.
 pub fn check(files: &Files) -> bool {
     let Some(directory) = directory_of(files) else { return false };
     let directory: Arc<dyn Directory> = Arc::new(directory);

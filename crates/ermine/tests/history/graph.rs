@@ -1,20 +1,22 @@
-//! The judge of a history: the direct serialization graph of what committed, and its cycles (Adya 1999, chapter 4).
+//! The judge of a history: the direct serialization graph of the committed transactions, and its cycles (Adya 1999,
+//! chapter 4).
 //!
 //! Method. The versions of a key are ordered by the stamps of their writers; a read names the version it saw by its
 //! value. A read that did *not* see a key (a miss, a scan that passed it by) saw some version that lies outside its
 //! range, a missing row among them; which one follows from the snapshot. The snapshot is not asked of the engine: it is
 //! every place in the order of commits at which all reads of the transaction are true at once, and which agrees with
-//! who had committed before it began. Where several versions remain, the edges drawn are those that follow from any of
-//! them. So no cycle is found where there is none, whatever the engine did; a wrong stamp can only add cycles.
+//! the set of transactions that had committed before it began. Where several versions remain, the edges drawn are those
+//! that follow from any of them. So no cycle is found where there is none, whatever the engine did; a wrong stamp can
+//! only add cycles.
 //!
-//! Where levels mix, the graph is that of Adya 1999, section 5.5: what a transaction has read that asked for less than its scheme
-//! promises draws no rw edge.
+//! Where levels mix, the graph is that of Adya 1999, section 5.5: the reads of a transaction that asked for less than
+//! its scheme promises draw no rw edge.
 //!
-//! Order. A transaction that asked for strict order comes after every one whose commit had returned before it began; one that
-//! asked for session order after those of its session. These are edges as well ([`Kind::Order`]). Most schemes keep to strict order
-//! whatever was asked for.
+//! Order. A transaction that asked for strict order comes after every one whose commit had returned before it began;
+//! one that asked for session order comes after those of its session. These are edges as well ([`Kind::Order`]). Most
+//! schemes keep strict order whichever order was asked for.
 //!
-//! Edges: ww to the next writer of a key; wr from the writer that made what a read saw true; rw to the writer that made
+//! Edges: ww to the next writer of a key; wr from the writer that made a read's result true; rw to the writer that made
 //! it untrue. For a key that was not seen these are the writers that moved it out of the range and into it, so that a
 //! write which changes no scan's result draws no edge.
 
@@ -30,12 +32,13 @@ pub enum Kind {
     WriteWrite,
     WriteRead,
     ReadWrite,
-    /// Of time: from a transaction to the moment at which its commit returned, on to later moments, and to a transaction that began
-    /// after that. A moment is a node behind those of the transactions.
+    /// An edge of time: from a transaction to the moment at which its commit returned, on to later moments, and to a
+    /// transaction that began after that. A moment is a node numbered after those of the transactions.
     Order,
 }
 
-/// `from` precedes `to` in every serial order. Transactions are numbered by their place in the order of commits, from 1.
+/// `from` precedes `to` in every serial order. Transactions are numbered from 1, by their place in the order of
+/// commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Edge {
     pub from: usize,
@@ -57,21 +60,21 @@ impl fmt::Display for Edge {
     }
 }
 
-/// One version of a key: who wrote it (0 for the initial rows), and the value, if it is not a tombstone.
+/// One version of a key: its writer (0 for the initial rows), and the value, if it is not a tombstone.
 #[derive(Clone, Copy, Debug)]
 struct Version {
     writer: usize,
     value: Option<u64>,
 }
 
-/// What a transaction knows of one key.
+/// The implications of a transaction's reads for one key.
 #[derive(Clone, Copy)]
 enum Known<'r> {
-    /// This value.
+    /// The key has this value.
     Is(u64),
-    /// That there is a row.
+    /// The key has a row.
     Present,
-    /// That no entry lies in the range of this read.
+    /// No entry of the key lies in the range of this read.
     Outside(&'r Read),
 }
 
@@ -99,24 +102,25 @@ pub struct History<'h> {
     versions: BTreeMap<(usize, u64), Vec<Version>>,
     scheme: Scheme,
     snapshots: bool,
-    /// Nothing follows from what a scan of a secondary index does not show. Where nothing but read committed is promised,
-    /// a row may move from where a scan has not been yet to where it has.
+    /// Nothing follows from rows that a scan of a secondary index does not show. Where only read committed is promised,
+    /// a row may move from a place ahead of the scan to one behind it.
     pub permit_torn_scans: bool,
-    /// (moment at which a commit had returned, the highest place of a commit that had by then), ascending.
+    /// (moment at which a commit had returned, the highest place of the commits that had returned by then), ascending.
     returned: Vec<(u64, usize)>,
-    /// (moment at which a commit was called, the lowest place of a commit called then or later), ascending.
+    /// (moment at which a commit was called, the lowest place of the commits called then or later), ascending.
     called: Vec<(u64, usize)>,
 }
 
 impl<'h> History<'h> {
-    /// Of transactions under a scheme.
+    /// Returns the history of transactions under a scheme.
     pub fn new(initial: &State, records: impl IntoIterator<Item = &'h Record>, scheme: Scheme) -> Self {
         let snapshots = scheme.reads_snapshot();
         let mut records: Vec<_> = records.into_iter().collect();
         // A transaction that wrote nothing may have the stamp of its beginning, which a writer may have too.
         records.sort_by_key(|record| (record.stamp, !record.writes.is_empty()));
         let writers: Vec<_> = records.iter().filter(|record| !record.writes.is_empty()).collect();
-        // Rows with one version: two that write no row in common may share a stamp, which orders those that depend on each other.
+        // Under single-version schemes two transactions that write no row in common may share a stamp, which orders
+        // dependent ones.
         for pair in writers.windows(2).filter(|_| scheme.has_versions()) {
             assert_ne!(pair[0].stamp, pair[1].stamp, "two commits with one stamp");
         }
@@ -149,7 +153,7 @@ impl<'h> History<'h> {
         Self { records, versions, scheme, snapshots, permit_torn_scans: false, returned, called }
     }
 
-    /// The rows that the commits leave behind, to compare with the database.
+    /// Returns the rows that the commits leave behind, to compare with the database.
     pub fn last_rows(&self, initial: &State) -> State {
         let mut state = initial.clone();
         for (&(table, key), versions) in &self.versions {
@@ -161,7 +165,7 @@ impl<'h> History<'h> {
         state
     }
 
-    /// What a transaction knows, key by key, of the keys that ever change.
+    /// Returns what the reads of a transaction imply, key by key, for the keys that ever change.
     fn knowledge<'r>(&self, record: &'r Record) -> Vec<((usize, u64), Known<'r>)> {
         let mut knowledge = Vec::new();
         for read in &record.reads {
@@ -186,8 +190,8 @@ impl<'h> History<'h> {
         knowledge
     }
 
-    /// The lowest and the highest snapshot (how many commits it shows) at which all reads are true; `None` where a
-    /// transaction has read what no snapshot shows.
+    /// Returns the lowest and the highest snapshot (the number of commits it shows) at which all reads are true; `None`
+    /// if no snapshot shows all that the transaction has read.
     pub fn snapshot(&self, record: &Record) -> Option<(usize, usize)> {
         let finished = self.returned.partition_point(|&(moment, _)| moment < record.begun.0);
         let is_old = record.is_snapshot && self.order(record) != Order::Strict;
@@ -211,7 +215,8 @@ impl<'h> History<'h> {
         (lowest <= highest).then_some((lowest, highest))
     }
 
-    /// All edges of the graph; fails with the transaction that read what nobody committed, or no snapshot shows.
+    /// Returns all edges of the graph; fails with the transaction that read an uncommitted value, or what no snapshot
+    /// shows.
     pub fn edges(&self) -> Result<Vec<Edge>, String> {
         let mut edges = Vec::new();
         for (&(table, key), versions) in &self.versions {
@@ -247,7 +252,7 @@ impl<'h> History<'h> {
                     last += 1;
                 }
                 edges.push(Edge { from: versions[first].writer, to: reader, kind: Kind::WriteRead, table, key });
-                // Who asked for less does not want to come before those who change what it has read.
+                // A transaction that asked for less need not precede those that change the rows it has read.
                 if let Some(next) = versions.get(last + 1)
                     && !record.relaxed
                 {
@@ -261,13 +266,13 @@ impl<'h> History<'h> {
         Ok(edges)
     }
 
-    /// Which order a transaction was promised.
+    /// Returns the order that a transaction was promised.
     fn order(&self, record: &Record) -> Order {
         let may_be_old = record.is_snapshot && self.scheme == Scheme::SiSsi;
         if self.scheme.has_orders() || may_be_old { record.order } else { Order::Strict }
     }
 
-    /// The edges of time, and how many nodes there are with the moments.
+    /// Returns the edges of time, and the number of nodes, moments included.
     fn order_edges(&self) -> (Vec<Edge>, usize) {
         let edge = |from, to| Edge { from, to, kind: Kind::Order, table: 0, key: 0 };
         let mut edges = Vec::new();
@@ -302,7 +307,7 @@ impl<'h> History<'h> {
         (edges, self.records.len() + 1 + ended.len())
     }
 
-    /// The history's cycles, by what they mean.
+    /// Finds the history's cycles, by their meaning.
     pub fn judge(&self) -> Result<Verdict, String> {
         let edges = self.edges()?;
         let (mut all, nodes) = self.order_edges();
@@ -311,7 +316,7 @@ impl<'h> History<'h> {
         let dependency = |edge: &Edge| edge.kind != Kind::ReadWrite;
         let any = |_: &Edge| true;
         let mut verdict = Verdict::default();
-        // Who follows a write, and writes, commits after it.
+        // A transaction that follows a write, and writes, commits after it.
         let writes = |edge: &Edge| !self.records[edge.to - 1].writes.is_empty();
         let effect_first = match self.scheme.has_versions() {
             true => edges.iter().find(|edge| dependency(edge) && edge.from > edge.to && writes(edge)),
@@ -320,13 +325,14 @@ impl<'h> History<'h> {
         verdict.information_flow = effect_first.map(|&edge| graph.closing(edge, dependency).unwrap_or(vec![edge]));
         let anti = edges.iter().filter(|edge| !dependency(edge));
         verdict.single = anti.clone().find_map(|&edge| graph.closing(edge, dependency));
-        // One of a hundred is short enough.
+        // The shortest of a hundred cycles is short enough.
         verdict.cycle = anti.filter_map(|&edge| graph.closing(edge, any)).take(100).min_by_key(Vec::len);
         Ok(verdict)
     }
 
-    /// Whether of two that write, under a scheme with one version a row, the later one in serial order has the lower epoch: then
-    /// who recovers whole epochs may have it without the other. Under timestamp ordering nobody has promised that to a reader.
+    /// Whether of two writers, under a scheme with one version per row, the later one in serial order has the lower
+    /// epoch: then a recovery of whole epochs may have the later one without the other. Timestamp ordering does not
+    /// promise this for a reader.
     fn is_in_later_epoch(&self, edge: &Edge) -> bool {
         const SEQUENCE_BITS: u32 = 25;
         let is_promised = edge.kind != Kind::ReadWrite
@@ -336,7 +342,7 @@ impl<'h> History<'h> {
         is_promised && both_write && from.stamp >> SEQUENCE_BITS > to.stamp >> SEQUENCE_BITS
     }
 
-    /// A cycle with the transactions in it, for a message.
+    /// Describes a cycle and the transactions in it, for a message.
     pub fn explain(&self, cycle: &[Edge]) -> String {
         let mut text = String::new();
         let is_moment = |node: usize| node > self.records.len();
@@ -358,7 +364,7 @@ impl<'h> History<'h> {
     }
 }
 
-/// What was found, the shortest example of each.
+/// The cycles that were found, the shortest example of each kind.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// A cycle without anti-dependencies, or an effect that committed before its cause (G0, G1c): forbidden everywhere.
@@ -371,7 +377,7 @@ pub struct Verdict {
 
 struct Graph<'e> {
     out: Vec<Vec<&'e Edge>>,
-    /// The component that a transaction lies in: cycles never leave theirs.
+    /// The component that a transaction lies in: cycles never leave their component.
     component: Vec<usize>,
 }
 
@@ -385,7 +391,7 @@ impl<'e> Graph<'e> {
         Self { out, component }
     }
 
-    /// The shortest cycle through `edge` whose other edges all pass `allowed`.
+    /// Returns the shortest cycle through `edge` whose other edges all pass `allowed`.
     fn closing(&self, edge: Edge, allowed: impl Fn(&Edge) -> bool) -> Option<Vec<Edge>> {
         let home = self.component[edge.from];
         if self.component[edge.to] != home {
@@ -421,7 +427,7 @@ impl<'e> Graph<'e> {
     }
 }
 
-/// The strongly connected component of every node (Tarjan 1972, without recursion).
+/// Returns the strongly connected component of every node (Tarjan 1972, without recursion).
 fn components(out: &[Vec<&Edge>]) -> Vec<usize> {
     const NEW: usize = usize::MAX;
     let nodes = out.len();

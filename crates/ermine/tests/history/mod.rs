@@ -1,10 +1,10 @@
-//! Random transactions on a small database, recorded so that a judge can look at them afterwards.
+//! Random transactions on a small database, recorded for a judge to check afterwards.
 //!
 //! A history is what every transaction read and wrote, named by values that occur once; [`graph`] judges it. The same
 //! sessions serve the single-threaded tests, which interleave them on purpose, and the tests with threads.
 //!
-//! A value carries the row's group in its top byte, over which a secondary index lies, and a number that no other
-//! write of the history has.
+//! A value carries the row's group in its top byte, over which a secondary index lies, and a number that no other write
+//! of the history has.
 
 pub mod graph;
 
@@ -22,17 +22,17 @@ use fastrand::Rng;
 
 const GROUP_SHIFT: u32 = 56;
 
-/// The value of a row.
+/// Returns the value of a row.
 pub fn value_of(group: u64, number: u64) -> u64 {
     group << GROUP_SHIFT | number
 }
 
-/// The group in a value.
+/// Returns the group in a value.
 pub fn group_of(value: u64) -> u64 {
     value >> GROUP_SHIFT
 }
 
-/// The seed of a test: `ERMINE_TEST_SEED`, or a new one. It is in every message of failure.
+/// Returns the seed of a test: `ERMINE_TEST_SEED`, or a new one. It is in every message of failure.
 pub fn seed() -> u64 {
     match std::env::var("ERMINE_TEST_SEED") {
         Ok(seed) => seed.parse().expect("ERMINE_TEST_SEED is a number"),
@@ -58,20 +58,20 @@ impl Drop for NameSeed {
     }
 }
 
-/// How long a test may take: `ERMINE_TEST_SECONDS`, or `otherwise`.
+/// Returns the time limit of a test: `ERMINE_TEST_SECONDS`, or `otherwise`.
 #[allow(dead_code, reason = "not all test programs that share this ask for it")]
 pub fn seconds(otherwise: f64) -> std::time::Duration {
     let seconds = std::env::var("ERMINE_TEST_SECONDS").map(|seconds| seconds.parse().expect("a number of seconds"));
     std::time::Duration::from_secs_f64(seconds.unwrap_or(otherwise))
 }
 
-/// Any order; mostly the default.
+/// Returns any order; mostly the default.
 pub fn random_order(rng: &mut Rng) -> Option<Order> {
     [None, None, Some(Order::Session), Some(Order::None)][rng.usize(..4)]
 }
 
-/// Transactions that write, that only read, that read safe snapshots, where there are any, and that ask for snapshot isolation
-/// only, in any order.
+/// Returns options of transactions that write, that only read, that read safe snapshots, where the scheme has any, and
+/// that ask for snapshot isolation only, in any order.
 pub fn random_options(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
     let mut options = match rng.u8(..12) {
         0 => TxnOptions::read_only(),
@@ -83,7 +83,7 @@ pub fn random_options(rng: &mut Rng, scheme: Scheme) -> TxnOptions {
     options
 }
 
-/// What a history works on.
+/// The tables and keys that a history works on.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub tables: usize,
@@ -91,18 +91,18 @@ pub struct Shape {
     pub keys: Vec<u64>,
     /// Further keys that are only read, so that the others lie in several leaves.
     pub fillers: Vec<u64>,
-    /// Groups are numbered from 0.
+    /// Number of groups; they are numbered from 0.
     pub groups: u64,
     /// Whether the last table's index is unique.
     pub unique: bool,
     /// The highest number of operations in a transaction.
     pub operations: usize,
     pub thresholds: Thresholds,
-    /// Of the tables and of their indexes.
+    /// The kind of the tables' indexes, primary and secondary.
     pub index: IndexKind,
 }
 
-/// From when on reads are not tracked, or not one by one. Histories are much too short for the usual thresholds.
+/// Thresholds beyond which reads are not tracked, or not one by one. Histories are much too short for the usual values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thresholds {
     pub stale_after: Option<u64>,
@@ -119,7 +119,7 @@ impl Thresholds {
 }
 
 impl Shape {
-    /// A few hot keys; now and then far apart, now and then with a unique index.
+    /// Returns a few hot keys; now and then far apart, now and then with a unique index.
     pub fn random(rng: &mut Rng) -> Self {
         let keys = rng.u64(3..=8);
         let apart = rng.bool();
@@ -135,7 +135,7 @@ impl Shape {
         }
     }
 
-    /// The rows at the start.
+    /// Returns the rows at the start.
     pub fn initial(&self, rng: &mut Rng) -> State {
         let mut number = 0;
         let mut next = |group| {
@@ -169,7 +169,7 @@ pub type State = Vec<BTreeMap<u64, u64>>;
 
 type ByGroup = SecondaryIndex<u64, u64, u64>;
 
-/// The tables of a history in a database, and the clock by which its transactions tell before from after.
+/// The tables of a history in a database, and the clock by which its transactions distinguish before from after.
 pub struct Store {
     pub database: Database,
     tables: Vec<(Table<u64, u64>, ByGroup)>,
@@ -180,11 +180,11 @@ pub struct Store {
     sessions: [ermine::Session; SESSIONS],
 }
 
-/// Sessions of a history; those beyond share one.
+/// Sessions of a history; any beyond share one.
 const SESSIONS: usize = 16;
 
 impl Store {
-    /// `wait_max`: how long a transaction waits for others; zero where all are of one thread.
+    /// `wait_max` limits how long a transaction waits for others; it is zero where one thread drives all of them.
     pub fn create(scheme: Scheme, shape: &Shape, initial: &State, wait_max: Duration) -> Self {
         // So long that a snapshot is handed out again whenever it may be.
         let mut options = Options::default().scheme(scheme).snapshot_interval(Duration::from_secs(3600));
@@ -218,7 +218,8 @@ impl Store {
         Self { database, tables, unique, moments: AtomicU64::new(1), sessions: Default::default() }
     }
 
-    /// What a transaction of these operations touches, if it can be said beforehand: keys, and no unique index.
+    /// Returns what a transaction with these operations declares, if that can be known beforehand: keys, and no unique
+    /// index.
     #[allow(dead_code, reason = "not all test programs that share this declare")]
     pub fn declared(&self, operations: &[Operation]) -> Option<AccessSet> {
         operations.iter().try_fold(AccessSet::new(), |declared, operation| {
@@ -242,7 +243,7 @@ impl Store {
         })
     }
 
-    /// All rows now; every index must show the same ones, in both directions.
+    /// Returns all current rows; every index must show the same ones, in both directions.
     pub fn state(&self) -> State {
         let txn = self.database.begin(TxnOptions::read_only()).unwrap();
         let tables = self.tables.iter().map(|(table, by_group)| {
@@ -259,7 +260,7 @@ impl Store {
     }
 }
 
-/// Judges a history by what `scheme` promises, down to the rows it left behind; says whether it has a cycle.
+/// Judges a history by the promises of `scheme`, down to the rows it left behind; returns whether it has a cycle.
 #[allow(dead_code, reason = "the single-threaded tests ask the graph themselves")]
 pub fn check(scheme: Scheme, initial: &State, committed: &[Record], aborted: &[Record], state: &State) -> bool {
     let snapshots = scheme.reads_snapshot();
@@ -284,7 +285,7 @@ pub fn check(scheme: Scheme, initial: &State, committed: &[Record], aborted: &[R
     verdict.cycle.is_some()
 }
 
-/// Which index a scan walks.
+/// The index that a scan walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
     Primary,
@@ -292,7 +293,7 @@ pub enum Through {
 }
 
 impl Through {
-    /// Where the index has a row: (key, 0), or (group, key).
+    /// Returns the place of a row in the index: (key, 0), or (group, key).
     pub fn entry(self, key: u64, value: u64) -> Entry {
         match self {
             Self::Primary => (key, 0),
@@ -341,12 +342,12 @@ pub enum Operation {
         key: u64,
     },
     Savepoint,
-    /// To the last savepoint, if there is one.
+    /// Rolls back to the last savepoint, if there is one.
     GoBack,
 }
 
 impl Operation {
-    /// Any operation on the keys that change; `number` makes its value unique.
+    /// Returns any operation on the keys that change; `number` makes its value unique.
     pub fn random(rng: &mut Rng, shape: &Shape, read_only: bool, number: u64) -> Self {
         let table = rng.usize(..shape.tables);
         let key = shape.keys[rng.usize(..shape.keys.len())];
@@ -383,23 +384,23 @@ pub enum Outcome {
     Value(Option<u64>),
     Values(Vec<Option<u64>>),
     Rows(Vec<(u64, u64)>),
-    /// Whether a write found what it needs.
+    /// Whether a write found the row, or its absence, that it needs.
     Wrote(bool),
-    /// A savepoint was made, or gone back to.
+    /// A savepoint was made, or rolled back to.
     Marked,
     KeyExists {
-        /// In the unique index, not in the primary one.
+        /// Whether it exists in the unique index, not in the primary one.
         secondary: bool,
     },
     Aborted(AbortKind),
 }
 
-/// What a transaction has learnt of versions that are not its own.
+/// An observation by a transaction of versions that are not its own.
 #[derive(Clone, Debug)]
 pub enum Read {
-    /// All rows between two entries of an index, both included; nothing is said of the keys in `own`.
+    /// All rows between two entries of an index, both included; the read implies nothing for the keys in `own`.
     Range { table: usize, through: Through, lower: Entry, upper: Entry, seen: Vec<(u64, u64)>, own: Vec<u64> },
-    /// That there is a row.
+    /// The key has a row.
     Present { table: usize, key: u64 },
 }
 
@@ -409,36 +410,36 @@ pub type Writes = BTreeMap<(usize, u64), Option<u64>>;
 /// One transaction of a history.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The session, and which of its transactions.
+    /// The session, and the number of the transaction within it.
     pub name: (usize, usize),
-    /// The last moment before it began, and the last one before `begin` had returned.
+    /// The last moment before the transaction began, and the last one before `begin` had returned.
     pub begun: (u64, u64),
-    /// The moments at which `commit` was called and had returned, where it did.
+    /// The moments at which `commit` was called and had returned, if it did.
     pub committed: Option<(u64, u64)>,
-    /// It asked for snapshot isolation only.
+    /// Whether the transaction asked for snapshot isolation only.
     pub relaxed: bool,
-    /// It read a safe snapshot.
+    /// Whether it read a safe snapshot.
     pub is_snapshot: bool,
-    /// What it asked to come after.
+    /// The order that it asked for.
     pub order: Order,
-    /// The place in the order of commits.
+    /// The transaction's place in the order of commits.
     pub stamp: u64,
     pub reads: Vec<Read>,
     pub writes: Writes,
 }
 
-/// A running transaction that records what it does.
+/// A running transaction that records its operations.
 pub struct Session<'s> {
     store: &'s Store,
     txn: Transaction<'s>,
     snapshot: bool,
-    /// With what had been written by then.
+    /// Savepoints, each with the writes up to it.
     savepoints: Vec<(Savepoint, Writes)>,
     pub record: Record,
     pub aborted: Option<Abort>,
-    /// It has seen what cannot be, and must not commit.
+    /// Whether it has seen an impossible state, and must not commit.
     must_fail: bool,
-    /// It has promised to commit.
+    /// Whether it has promised to commit.
     promised: bool,
 }
 
@@ -463,7 +464,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Runs an operation and records what it says about the versions of others.
+    /// Runs an operation and records what it implies for the versions of others.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         let outcome = match self.run(operation) {
             Ok(outcome) => outcome,
@@ -515,8 +516,8 @@ impl<'s> Session<'s> {
                 | &Operation::Put { table, value, .. },
                 Outcome::KeyExists { secondary: true },
             ) => {
-                // Which row it is: asked for at once, so that what was refused is a read like any other. Without a
-                // snapshot it may be gone since, or the scan may meet the value in one row and then in the next.
+                // The row that has the value is read at once, so that the refusal is a read like any other. Without a
+                // snapshot the row may be gone since, or the scan may meet the value in one row and then in the next.
                 let group = group_of(value);
                 let through = Through::ByGroup;
                 let ask = Operation::Scan { table, through, lower: group, upper: group, backward: false, limit: 2 };
@@ -586,7 +587,7 @@ impl<'s> Session<'s> {
         })
     }
 
-    /// Records the rows of a range; those that are its own must be as it wrote them.
+    /// Records the rows of a range; the transaction's own rows must be as it wrote them.
     fn saw(
         &mut self,
         table: usize,
@@ -601,8 +602,8 @@ impl<'s> Session<'s> {
         for (&(_, key), &written) in self.record.writes.range((table, 0)..=(table, u64::MAX)) {
             let shown = seen.iter().find(|row| row.0 == key).map(|row| row.1);
             let expected = written.filter(|&value| inside(key, value));
-            // An entry that a transaction shares leaves with whom it shares it with: another writer of the row, where writers do
-            // not lock, or a snapshot.
+            // An entry that a transaction shares leaves together with the entry's other user: another writer of the
+            // row, under schemes whose writers do not lock, or a snapshot.
             let scheme = self.store.database.scheme();
             let may_miss = !scheme.has_versions() && scheme.has_snapshots() && through == Through::ByGroup;
             if may_miss && shown.is_none() && expected.is_some() {
@@ -617,8 +618,8 @@ impl<'s> Session<'s> {
         self.record.reads.push(Read::Range { table, through, lower, upper, seen, own });
     }
 
-    /// Records a write, and what it says about the versions of others: that there was a row, or none, and that nobody
-    /// else had the value in a unique index.
+    /// Records a write, and what it implies for the versions of others: that there was a row, or none, and that no
+    /// other row had the value in a unique index.
     fn wrote(&mut self, operation: &Operation, table: usize, key: u64, value: Option<u64>) {
         if !self.record.writes.contains_key(&(table, key)) {
             match operation {
@@ -638,7 +639,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Promises to commit, where it can: then its commit must not lose.
+    /// Promises to commit, if possible: then the commit must not lose.
     #[allow(dead_code, reason = "not all test programs that share this ask for it")]
     pub fn promise(&mut self) {
         match self.txn.promise() {
@@ -648,7 +649,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Commits; the stamp is in the record then.
+    /// Commits; afterwards the record has the stamp.
     pub fn commit(mut self) -> (Record, Result<(), Abort>) {
         let called = self.store.moments.fetch_add(1, SeqCst);
         match self.txn.commit() {
@@ -671,7 +672,8 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Fails with an error that is to be true: undoes its writes and commits its reads; the stamp is in the record then.
+    /// Fails with an error that must be true: undoes its writes and commits its reads; afterwards the record has the
+    /// stamp.
     #[allow(dead_code, reason = "not all test programs that share this fail")]
     pub fn fail(mut self) -> (Record, Result<(), Abort>) {
         let called = self.store.moments.fetch_add(1, SeqCst);
@@ -692,7 +694,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Rolls back, by the word or by dropping.
+    /// Rolls back, by a call or by dropping the transaction.
     pub fn rollback(self, dropped: bool) -> Record {
         if dropped {
             drop(self.txn);

@@ -1,8 +1,8 @@
-//! The judge against a naive one: thousands of small random histories, every edge compared.
+//! Compares the judge with a naive one: thousands of small random histories, every edge compared.
 //!
-//! Method. Transactions with random writes commit in order; then each one reads what it would have seen at random
-//! moments, now and then of the past or the future, and now and then overlooks a row. The naive judge draws every edge
-//! by definition, and finds cycles by transitive closure.
+//! Method. Transactions with random writes commit in order; then each one reads the states of random moments,
+//! occasionally of the past or the future, and occasionally overlooks a row. The naive judge draws every edge by
+//! definition, and finds cycles by transitive closure.
 
 mod naive;
 mod random;

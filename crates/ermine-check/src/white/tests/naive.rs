@@ -27,23 +27,23 @@ struct Event {
     row: Row,
 }
 
-/// What a transaction has seen and done so far.
+/// The reads and writes of a transaction so far.
 #[derive(Default)]
 struct Seen {
-    /// When it commits.
+    /// Its commit stamp.
     end: Stamp,
     newest: BTreeMap<Row, Stamp>,
     touched: BTreeSet<Row>,
     written: BTreeSet<Row>,
-    /// The reads since anything else: those of a range are among them.
+    /// The reads since any other operation: those of a range are among them.
     run: BTreeSet<Row>,
 }
 
-/// What it finds.
+/// The edges and anomalies of a history.
 pub(super) struct Naive {
-    /// Edges that must be there.
+    /// Edges that must be in the graph.
     pub(super) needed: BTreeSet<Edge>,
-    /// Edges that may be there: those above, and what follows from them.
+    /// Edges that may be in the graph: those above, and those that follow from them.
     pub(super) allowed: BTreeSet<Edge>,
     /// Rows that a read should have shown.
     pub(super) missed: u64,
@@ -148,7 +148,7 @@ impl Naive {
         for event in events.iter().filter(|event| event.birth && event.stamp >= at) {
             let Some(writer) = event.writer else { continue };
             let read = newest.get(&event.row);
-            // The transaction's own write hides the row; what comes after that write follows from it.
+            // The transaction's own write hides the row; the edges to later changes follow from that write.
             let hidden = written.contains(&event.row);
             if read.is_none_or(|&read| read < event.stamp) && !(hidden && event.stamp < *end) {
                 self.add(me, writer, Kind::PredicateReadWrite, first && read.is_none() && !hidden);
@@ -177,13 +177,14 @@ impl Naive {
         }
     }
 
-    /// Which transactions reach which over edges of these kinds.
+    /// The transitive closure over edges of these kinds.
     pub(super) fn closure(&self, kinds: &[Kind]) -> Vec<Vec<bool>> {
         let edges = self.allowed.iter().filter(|(.., kind)| kinds.contains(kind));
         self.transitive(edges.map(|&(from, to, _)| (from, to)))
     }
 
-    /// Which transactions reach which over dependencies, each followed by an anti-dependency or not (Cerone and Gotsman 2016).
+    /// The transitive closure over dependencies, each optionally followed by an anti-dependency (Cerone and Gotsman
+    /// 2016).
     pub(super) fn closure_apart(&self) -> Vec<Vec<bool>> {
         let (antis, others): (Vec<Edge>, Vec<Edge>) = self.allowed.iter().partition(|(.., kind)| kind.is_anti());
         let followed = others.iter().flat_map(|&(from, over, _)| {
@@ -273,7 +274,7 @@ fn entries(history: &History, versions: &BTreeMap<Row, Vec<Version>>) -> BTreeMa
     entries
 }
 
-/// A history for a message of failure.
+/// Formats a history for a failure message.
 pub(super) fn printed(history: &History) -> String {
     let mut text = String::new();
     for (at, transaction) in history.transactions().enumerate() {

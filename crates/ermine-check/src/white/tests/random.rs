@@ -1,16 +1,16 @@
-//! Random histories over one table with a secondary index, true but for what their shape permits.
+//! Random histories over one table with a secondary index, correct except for the faults that their shape permits.
 
 use fastrand::Rng;
 
 use crate::{Builder, Digest, History, Index, Operation, Outcome, ReadVersion, Stamp, Table};
 
-/// What may happen.
+/// The faults that a history may have.
 pub(super) struct Shape {
-    /// Reads may see any moment, ranges any up to their transaction's end; else that of its beginning.
+    /// Reads may see any moment, ranges any moment up to their transaction's end; otherwise that of its beginning.
     any_moment: bool,
     /// A transaction begins when the one before it has committed.
     serial: bool,
-    /// One row in so many is overlooked by ranges; 0: none.
+    /// One row in this many is overlooked by ranges; 0: none.
     overlook: u32,
 }
 
@@ -52,7 +52,7 @@ fn entry(row: usize, value: Value) -> Option<Vec<u8>> {
     value.map(|(group, _)| vec![b'0' + group, b'a' + row as u8])
 }
 
-/// Who committed what: versions of each row, oldest first.
+/// The committed versions of each row, oldest first.
 struct World {
     versions: Vec<Vec<(Stamp, Value)>>,
     numbers: u64,
@@ -113,7 +113,7 @@ pub(super) fn history(rng: &mut Rng, shape: &Shape) -> History {
     builder.finish(1)
 }
 
-/// One or two values that a transaction gives a row in turn; nothing is deleted twice.
+/// One or two values that a transaction writes to a row in turn; nothing is deleted twice.
 fn writes(rng: &mut Rng, world: &mut World, row: usize, stamp: Stamp) -> Vec<Value> {
     let mut values = Vec::new();
     let mut before = world.value_at(row, stamp);
@@ -136,7 +136,7 @@ fn operations(
     let mut operations = Vec::new();
     let mut own: Vec<Option<Value>> = vec![None; KEYS];
     let writes_row = |row: usize| writes.iter().any(|(own, _)| *own == row);
-    // The future is seen by mistake, but not what the transaction itself is going to write.
+    // The future is seen by mistake, but not the transaction's own later writes.
     let latest = stamp.0 + if rng.u8(..4) == 0 { 20 } else { 0 };
     let mut left: Vec<_> = writes.iter().flat_map(|(row, values)| values.iter().map(|&value| (*row, value))).collect();
     loop {
@@ -175,7 +175,7 @@ fn read(world: &World, own: &[Option<Value>], row: usize, at: Stamp) -> Owned {
     }
 }
 
-/// A range with the reads before it. Some of these are younger than the range, or older, as they may be without a
+/// A range with the reads before it. Some of these are younger than the range, or older, as is possible without a
 /// snapshot.
 fn range(
     rng: &mut Rng,

@@ -1,25 +1,27 @@
-//! The archive of a single-version database: its log for ever, and what of it is complete.
+//! The archive of a single-version database: all of its log, kept permanently, and which parts of it are complete.
 //!
 //! ```text
-//!   redo-GENERATION-SEQUENCE.DEVICE        a file of the log up to where it is whole, when nothing more is written to it
+//!   redo-GENERATION-SEQUENCE.DEVICE        a file of the log up to where it is whole, when it is not written any more
 //!   redo-GENERATION-SEQUENCE.DEVICE.part   one that is being written, as far as it was durable
 //!   history     magic 8 bytes | sum u32 | length u32 | when, in microseconds since 1970 |
-//!               spans: count, first and last epoch of each | generations: count, number and last epoch that counts of each |
+//!               spans: count, first and last epoch of each |
+//!               generations: count, number and last epoch that counts of each |
 //!               files: count, generation, device, sequence, bytes, 1 for a part of each |
 //!               identity of the database 16 bytes, `unlabelled` of it; nothing: an earlier program wrote it
 //! ```
 //!
-//! Numbers behind the length are varints. The files come before the history that names them, which is written under another name, synced and
-//! renamed. A *span* is a stretch of epochs for which the archive's files are complete. Each time that something is archived, everything is that
-//! is in files of the database and needed with its checkpoint: so a span grows from the checkpoint's epoch to the persistent epoch. Where the
-//! checkpoint is behind the end of the last span, the database was open without its archive, and a new span begins.
+//! Numbers after the length are varints. The files are archived before the history that names them, which is written
+//! under another name, synced and renamed. A *span* is a range of epochs for which the archive's files are complete.
+//! Each time the archive is updated, it receives everything that is in files of the database and needed with its
+//! checkpoint: so a span grows from the checkpoint's epoch to the persistent epoch. If the checkpoint is behind the end
+//! of the last span, the database was open without its archive, and a new span begins.
 //!
 //! Invariants
-//! 1. *Archived before freed*: a checkpoint archives the log up to its own epoch, before it begins its walk; it frees only files that have earlier
-//!    epochs alone. What cannot be archived fails the checkpoint, and all files stay.
-//! 2. *What the history names is whole*, and durable.
-//! 3. *One history*: an archive that has a later generation than the database, or more of one than the database has of it, belongs to another
-//!    one and is refused.
+//! 1. *Archived before freed*: a checkpoint archives the log up to its own epoch before it begins its walk; it frees
+//!    only files that have nothing but earlier epochs. If archiving fails, the checkpoint fails, and all files stay.
+//! 2. *The files that the history names are whole*, and durable.
+//! 3. *One history*: an archive that has a later generation than the database, or more of one than the database has,
+//!    belongs to another database and is refused.
 
 use std::{
     collections::BTreeMap,
@@ -54,17 +56,17 @@ const PART: &str = ".part";
 const MAGIC: [u8; 8] = *b"ERMHIST1";
 const HEAD_BYTES: usize = 16;
 
-/// What an archive has.
+/// Contents of an archive.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Contents {
-    /// When it was brought up to date: everything that had been committed by then is there.
+    /// When it was last updated: everything that had been committed by then is in the archive.
     pub(super) micros: u64,
-    /// Stretches of epochs that are complete, in order, each with a gap behind it.
+    /// Ranges of epochs that are complete, in order, each followed by a gap.
     pub(super) spans: Vec<(u64, u64)>,
     pub(super) limits: BTreeMap<u32, u64>,
-    /// How long each file is, and whether that is a part.
+    /// Length of each file, and whether that is only a part of the file.
     files: BTreeMap<LogFile, (u64, bool)>,
-    /// Whose it is; `None`: an earlier program wrote it.
+    /// The database it belongs to; `None`: an earlier program wrote it.
     pub(super) said: Option<Said>,
 }
 
@@ -73,7 +75,7 @@ fn name_of(file: LogFile, is_part: bool) -> String {
 }
 
 impl Contents {
-    /// What the archive in a directory has; nothing where it is empty.
+    /// Reads the contents of the archive in a directory; they are empty if the directory is.
     pub(super) fn read(directory: &dyn Directory) -> Result<Self> {
         if !directory.list().map_err(storage)?.iter().any(|name| name == HISTORY) {
             return Ok(Self::default());
@@ -142,7 +144,7 @@ impl Contents {
         Some(contents)
     }
 
-    /// Adds its files of a generation and later ones.
+    /// Adds the archive's files of a generation and later ones to `history`.
     pub(super) fn add_to(&self, history: &mut History, directory: &Arc<dyn Directory>, generation: u32) {
         for (file, (bytes, is_part)) in self.files.range(LogFile { generation, device: 0, sequence: 0 }..) {
             let name = name_of(*file, *is_part);
@@ -155,7 +157,7 @@ impl Contents {
         UNIX_EPOCH.checked_add(Duration::from_micros(self.micros))
     }
 
-    /// Makes a stretch complete.
+    /// Marks a range of epochs as complete.
     fn extend(&mut self, from: u64, to: u64) {
         match self.spans.last_mut() {
             Some((_, last)) if from <= *last + 1 => *last = to.max(*last),
@@ -171,7 +173,7 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// The one that the options name, for a database whose next generation is `generation`.
+    /// Opens the archive that the options name, for a database whose next generation is `generation`.
     pub(crate) fn open(options: &Options, places: &Places, generation: u32) -> Result<Option<Self>> {
         let to = match (&options.archive, &options.archive_in) {
             (_, Some(to)) => to.clone(),
@@ -207,7 +209,7 @@ impl Archive {
         ))
     }
 
-    /// Brings everything into the archive that is persistent in the files of the database. No file goes meanwhile.
+    /// Archives everything that is persistent in the files of the database. No file is removed meanwhile.
     pub(crate) fn keep(&self, places: &Places, log: &ParallelLog) -> Result<()> {
         let (generation, durable) = (log.generation(), log.waiters.durable() - 1);
         let mut contents = self.contents.lock().expect("no code panics while it archives").clone();
@@ -222,7 +224,7 @@ impl Archive {
                 .extend(pepoch::read(&*places.directory, of, places.said).map_err(storage)?.map(|read| (of, read)));
         }
         if let Some(own) = persistent.get_mut(&generation) {
-            // It may have been read before it was synced. What it says of files was synced before.
+            // The epoch may have been read before it was synced. What the file says of other files was synced before.
             own.epoch = own.epoch.min(durable);
         }
         let mut parts = Vec::new();
@@ -246,7 +248,7 @@ impl Archive {
                 contents.files.insert(file, (bytes, is_part));
             }
         }
-        // Of generations that have files: no later one begins at an epoch that has been said to be complete.
+        // Only generations that have files: no later one begins at an epoch that has been declared complete.
         persistent.retain(|of, _| contents.files.keys().any(|file| file.generation == *of));
         let to = persistent.values().map(|persistent| persistent.epoch).fold(last, u64::max);
         contents.limits.extend(persistent.iter().map(|(of, persistent)| (*of, persistent.epoch)));
@@ -261,8 +263,9 @@ impl Archive {
         Ok(())
     }
 
-    /// The checkpoint of an epoch counts, before whose walk everything of earlier epochs has been archived: so the span reaches to it, though
-    /// nothing may have been logged in the last of them.
+    /// Extends the last span to the epoch of a checkpoint that counts now. Everything of earlier epochs was archived
+    /// before its walk, so the span reaches to that epoch, though nothing may have been logged in the last of the
+    /// earlier ones.
     pub(crate) fn reach(&self, epoch: u64) -> Result<()> {
         let mut contents = self.contents.lock().expect("no code panics while it archives");
         if let Some((_, to)) = contents.spans.last_mut() {
@@ -277,7 +280,7 @@ impl Archive {
     }
 
     fn write(&self, contents: &Contents) -> io::Result<()> {
-        // What it names, first.
+        // The files that it names come first.
         self.to.sync()?;
         self.replace(HISTORY, |file| file.write_at(0, &contents.encode()))?;
         self.to.sync()

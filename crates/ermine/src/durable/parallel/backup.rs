@@ -1,9 +1,11 @@
-//! Backups of an open database of a single-version scheme, and its archive up to now.
+//! Backups of an open database of a single-version scheme, and archiving of its log up to now.
 //!
-//! A backup is the newest checkpoint and the log behind it, up to the persistent epoch when the copy gets there. It has one device, the
-//! directory that it is in, and is a database like any other. Transactions go on meanwhile; checkpoints wait.
+//! A backup is the newest checkpoint and the log after it, up to the persistent epoch when the copy gets there. It has
+//! one device, the directory that it is in, and is a database like any other. Transactions go on meanwhile; checkpoints
+//! wait.
 //!
-//! Invariant: *everything acknowledged is there*. The persistent epoch is read after the log was synced, after the call began.
+//! Invariant: *everything acknowledged is in the backup*. The persistent epoch is read after the log was synced, and
+//! the log is synced after the call began.
 
 use std::time::Instant;
 
@@ -28,7 +30,7 @@ use crate::{
     single::Engine,
 };
 
-/// Bytes of log behind the newest checkpoint from which on a backup makes one first.
+/// Bytes of log after the newest checkpoint from which on a backup makes a new checkpoint first.
 const OLD_BYTES: u64 = 64 << 20;
 
 impl<P: InPlace> Engine<P> {
@@ -66,7 +68,7 @@ impl<P: InPlace> Engine<P> {
         }
     }
 
-    /// Has everything in the archive that is committed.
+    /// Archives everything that is committed.
     pub(crate) fn archive_now(&self) -> Result<()> {
         let (log, checkpoints) = self.log_and_checkpoints()?;
         let Some(archive) = &checkpoints.archive else {
@@ -78,7 +80,7 @@ impl<P: InPlace> Engine<P> {
     }
 }
 
-/// Where an epoch begins among the stamps of commits.
+/// The first commit stamp of an epoch.
 pub(super) fn position(epoch: u64) -> u64 {
     CommitTid::first(epoch).stamp().as_u64()
 }
@@ -98,7 +100,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Makes the checkpoint count in a copy, which has one device, and files of the log numbered from 1.
+    /// Makes the checkpoint count in a copy, which has one device and files of the log numbered from 1.
     pub(super) fn copy_to(&self, filling: &mut Filling<'_>) -> std::io::Result<()> {
         let mut copy = Self { first: vec![1], ..self.clone() };
         copy.files.iter_mut().for_each(|file| file.device = 0);

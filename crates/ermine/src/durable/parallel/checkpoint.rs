@@ -1,18 +1,19 @@
-//! Checkpoints, and with them the end of old files of the log (SiloR 4).
+//! Checkpoints, and with them the removal of old files of the log (SiloR 4).
 //!
-//! A thread a device walks over all tables in the order of their keys and writes what it reads to as many files as there are
-//! processors to read them again, block by block in turn. Transactions go on meanwhile and are not asked: the checkpoint has
-//! parts of some, and the log is replayed on top of it from the epoch in which it began.
+//! One thread per device walks over all tables in key order and writes the rows to as many files as there are
+//! processors to read them again, block by block in turn. Transactions go on meanwhile and do not wait: the checkpoint
+//! has parts of some, and the log is replayed on top of it from the epoch in which it began.
 //!
 //! Invariants
-//! 1. *What was committed before is met*: a transaction of an epoch before the beginning read that epoch while it held its
-//!    locks; so whoever begins the walk after the epoch has gone on finds its records locked, and waits, or written.
-//! 2. *What came later is left out*: rows of the first epoch and later ones are in the log that is replayed, whole.
-//! 3. *Durable before it counts*: all rows, then the log up to the last epoch whose changes the walk may have met, then the
-//!    manifest; nothing older is removed before that.
-//! 4. *Entries are those of the row*: of a table whose indexes the application has opened they come from the value. Of another one they
-//!    are read out of the indexes: such a table cannot be written, so they agree with its rows. One that is opened meanwhile is
-//!    written in later epochs only.
+//! 1. *The walk meets what was committed before*: a transaction of an epoch before the beginning read that epoch while
+//!    it held its locks; so a walk that begins after the epoch has advanced finds its records either locked, and waits,
+//!    or written.
+//! 2. *Later commits are left out*: rows of the first epoch and later ones are in the log that is replayed, whole.
+//! 3. *Durable before it counts*: all rows, then the log up to the last epoch whose changes the walk may have met, then
+//!    the manifest; nothing older is removed before that.
+//! 4. *Entries are those of the row*: for a table whose indexes the application has opened they are computed from the
+//!    value. For any other table they are read from the indexes: such a table cannot be written, so they agree with its
+//!    rows. A table that is opened meanwhile is written only in later epochs.
 
 use std::{
     collections::HashMap,
@@ -58,14 +59,14 @@ use crate::{
 /// Rows that a thread takes at a time.
 const SLICE_ROWS: usize = 1024;
 
-/// When what has been written is synced (SiloR 6.2).
+/// When a checkpoint syncs its files (SiloR 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointSyncs {
     /// Once, at the end.
     AtEnd,
-    /// Once, at the end; the threads sleep so long after each block.
+    /// Once, at the end; the threads sleep for this time after each block.
     Sleeping(Duration),
-    /// Each time a thread has written so many bytes.
+    /// Each time a thread has written this number of bytes.
     Every(u64),
 }
 
@@ -75,7 +76,7 @@ impl Default for CheckpointSyncs {
     }
 }
 
-/// What checkpoints remember from one to the next.
+/// State that checkpoints keep from one to the next.
 pub(crate) struct Checkpoints {
     pub(crate) places: Places,
     pub(super) archive: Option<Archive>,
@@ -83,11 +84,11 @@ pub(crate) struct Checkpoints {
     pub(crate) upkeep: Upkeep,
 }
 
-/// Held by who makes or copies a checkpoint: as long as it is, no file goes.
+/// Locked while a checkpoint is made or copied: no file is removed meanwhile.
 pub(super) struct State {
-    /// Bytes of the newest one; `None`: there is none.
+    /// Bytes of the newest checkpoint; `None`: there is none.
     bytes: Option<u64>,
-    /// Bytes of log that were written when it began; behind that, what recovery has replayed.
+    /// Bytes of log that were written when it began; then the bytes that recovery has replayed.
     begin: u64,
     replayed: u64,
     /// Generations of the log that are replayed.
@@ -95,7 +96,7 @@ pub(super) struct State {
 }
 
 impl Checkpoints {
-    /// After a recovery from a checkpoint of so many bytes, and so many bytes and generations of log.
+    /// State after a recovery from a checkpoint of `bytes`, and `replayed` bytes and `generations` of log.
     pub(crate) fn new(
         places: Places,
         archive: Option<Archive>,
@@ -111,7 +112,7 @@ impl Checkpoints {
         self.state.lock().expect("no code panics while it makes a checkpoint")
     }
 
-    /// Brings the log into the archive, if there is one, where it has been closed.
+    /// Archives the log after it has been closed, if there is an archive.
     pub(crate) fn archive_closed(&self, log: &ParallelLog) {
         let _state = self.lock();
         let kept = self.archive.as_ref().map_or(Ok(()), |archive| archive.keep(&self.places, log));
@@ -122,19 +123,19 @@ impl Checkpoints {
         }
     }
 
-    /// Whether more generations of the log are there than should be, each with files of its own.
+    /// Whether there are more generations of the log than there should be, each with files of its own.
     pub(crate) fn has_many_generations(&self) -> bool {
         const MANY: usize = 16;
         self.lock().generations >= MANY
     }
 
-    /// Bytes of the newest one, where none is being made.
+    /// Bytes of the newest checkpoint; 0 while another is being made.
     #[cfg(not(shuttle))]
     pub(crate) fn bytes(&self) -> u64 {
         self.state.try_lock().map_or(0, |state| state.bytes.unwrap_or(0))
     }
 
-    /// Bytes of log that would be replayed, and of the newest checkpoint.
+    /// Bytes of log that would be replayed, and bytes of the newest checkpoint.
     pub(crate) fn distance(&self, log: &ParallelLog) -> (u64, u64) {
         self.lock().distance(log)
     }
@@ -151,7 +152,7 @@ impl State {
     }
 }
 
-/// One walk.
+/// The walk of one checkpoint.
 struct Walk<'e, P: InPlace> {
     engine: &'e Engine<P>,
     places: &'e Places,
@@ -163,7 +164,7 @@ struct Walk<'e, P: InPlace> {
     slices: Vec<Slices>,
 }
 
-/// What is left of a table, and what only its indexes know.
+/// The unwalked rest of a table, and the entries that only its indexes have.
 #[derive(Default)]
 struct Slices {
     walk: std::sync::Mutex<index::Walk>,
@@ -176,7 +177,7 @@ impl<P: InPlace> Engine<P> {
     pub(crate) fn checkpoint_if_due(&self) -> Result<()> {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return Ok(()) };
         let (distance, bytes) = checkpoints.distance(log);
-        // Of a large database less often, so that what checkpoints write stays in proportion.
+        // A large database gets checkpoints less often, so that what checkpoints write stays in proportion.
         let is_due = distance >= self.options.checkpoint_after.max(2 * bytes)
             || checkpoints.has_many_generations()
             || self.tables.are_drops_due();
@@ -184,7 +185,8 @@ impl<P: InPlace> Engine<P> {
         checkpoints.upkeep.try_one(is_due, frees_room, || self.checkpoint(Pace::Gentle))
     }
 
-    /// Has room in reserve, for the next file of the log and the next checkpoint, once there is something worth it in the log.
+    /// Reserves disk space for the next file of the log and the next checkpoint, once the log has enough in it to be
+    /// worth a checkpoint.
     #[cfg(not(shuttle))]
     pub(crate) fn keep_room(&self) {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return };
@@ -194,13 +196,14 @@ impl<P: InPlace> Engine<P> {
         }
     }
 
-    /// Makes a checkpoint and removes what it makes needless. One at a time; a second caller waits, and makes another.
+    /// Makes a checkpoint and removes the files that it supersedes. One runs at a time; a second caller waits, and
+    /// makes another.
     pub(crate) fn checkpoint(&self, pace: Pace) -> Result<CheckpointReport> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(CheckpointReport::default()) };
         self.make_checkpoint(&mut checkpoints.lock(), pace, false)
     }
 
-    /// As [`Engine::checkpoint`]; `anyway`: also where nothing has happened since the last one.
+    /// Like [`Engine::checkpoint`]; with `anyway`, even if nothing has happened since the last one.
     pub(super) fn make_checkpoint(&self, state: &mut State, pace: Pace, anyway: bool) -> Result<CheckpointReport> {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else {
             return Ok(CheckpointReport::default());
@@ -212,14 +215,14 @@ impl<P: InPlace> Engine<P> {
         // Everything that is committed is in the log's files, or in a buffer: counted before the walk.
         let written = log.written().0;
         if !anyway && state.replayed == 0 && written == state.begin && !log.seats_have_records() {
-            // Nothing has happened since.
+            // Nothing has happened since the last checkpoint.
             lent.done();
             return Ok(CheckpointReport::default());
         }
         self.epochs.clock().advance();
         let epoch = self.epochs.current();
         if let Some(archive) = &checkpoints.archive {
-            // What this checkpoint frees has earlier epochs only.
+            // The files that this checkpoint frees have only earlier epochs.
             log.wait_or_fail(epoch)?;
             archive.keep(places, log)?;
         }
@@ -250,7 +253,7 @@ impl<P: InPlace> Engine<P> {
             identity: places.said.map(|said| said.identity),
         };
         manifest.publish(&*places.directory).map_err(storage)?;
-        // From here on it counts, whatever happens to older ones.
+        // From here on the checkpoint counts, whatever happens to older ones.
         let report = CheckpointReport {
             rows: manifest.files.iter().map(|file| file.rows).sum(),
             bytes: manifest.files.iter().map(|file| file.bytes).sum(),
@@ -267,14 +270,14 @@ impl<P: InPlace> Engine<P> {
     }
 }
 
-/// The names of the tables, each at the place of its number; those that were dropped have none.
+/// The names of the tables, indexed by table number; dropped tables have empty names.
 fn names_by_number<F: Family>(tables: &[Arc<TableParts<F>>]) -> Vec<String> {
     let mut names = vec![String::new(); tables.last().map_or(0, |last| last.id.0 as usize + 1)];
     tables.iter().for_each(|table| names[table.id.0 as usize] = table.name().to_string());
     names
 }
 
-/// Removes the rows of a checkpoint that failed, as far as that can be done: the device may be full of them.
+/// Removes the rows of a checkpoint that failed, as far as possible: they may be filling the device.
 fn remove_unfinished(places: &Places, epoch: u64) {
     for directory in &places.devices {
         let names = directory.list().unwrap_or_default().into_iter();
@@ -283,7 +286,7 @@ fn remove_unfinished(places: &Places, epoch: u64) {
     }
 }
 
-/// Removes what a checkpoint makes needless; says how many files of the log.
+/// Removes the files that a checkpoint supersedes; returns how many of them are files of the log.
 fn remove_older(places: &Places, manifest: &Manifest) -> Result<u64> {
     let mut leftovers = Vec::new();
     for (device, directory) in places.devices.iter().enumerate() {
@@ -314,7 +317,7 @@ fn remove_older(places: &Places, manifest: &Manifest) -> Result<u64> {
 }
 
 impl<P: InPlace> Walk<'_, P> {
-    /// A thread a device; gives the files.
+    /// Walks with one thread per device; returns the files.
     fn run(&self) -> Result<Vec<RowsFile>> {
         let devices = self.places.devices.len();
         let results: Vec<_> = thread::scope(|scope| {
@@ -327,7 +330,7 @@ impl<P: InPlace> Walk<'_, P> {
         Ok(results.into_iter().collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// Writes what one device gets.
+    /// Writes the files of one device.
     fn device(&self, device: usize) -> Result<Vec<RowsFile>> {
         let count = thread::available_parallelism().map_or(1, usize::from).min(64) as u32;
         let numbers = device as u32 * count..(device as u32 + 1) * count;
@@ -353,7 +356,7 @@ impl<P: InPlace> Walk<'_, P> {
         Ok(writer.files.into_iter().map(|file| file.info).collect())
     }
 
-    /// Writes the next rows of a table; says whether there were any.
+    /// Writes the next rows of a table; returns whether there were any.
     fn slice(
         &self,
         table: &TableParts<RecordSlot<P::Control>>,
@@ -405,7 +408,7 @@ impl<P: InPlace> Walk<'_, P> {
     }
 }
 
-/// The entries of every row of a table, where they cannot be found from values (invariant 4).
+/// The entries of every row of a table, if they cannot be computed from values (invariant 4).
 fn stored_entries<C: Control>(table: &TableParts<RecordSlot<C>>, nodes: &Guard<'_>) -> Option<HashMap<RowId, Vec<u8>>> {
     table.check_writable().err()?;
     let mut lengths = HashMap::new();
@@ -427,14 +430,14 @@ fn stored_entries<C: Control>(table: &TableParts<RecordSlot<C>>, nodes: &Guard<'
             }
         }
     }
-    // Opened meanwhile: the indexes may have entries of rows that are not there yet.
+    // If the table has been opened meanwhile, the indexes may have entries of rows that did not exist before.
     table.check_writable().err().map(|_| entries)
 }
 
 /// The files of one device.
 struct Writer {
     files: Vec<RowsWriter>,
-    /// Who gets the next block.
+    /// The file that gets the next block.
     next: usize,
     block: Block,
     unsynced: u64,

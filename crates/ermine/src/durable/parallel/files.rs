@@ -1,4 +1,4 @@
-//! Sorts the files of a database by what they are, and tells the two families of databases apart.
+//! Classifies the files of a database, and distinguishes the two families of databases.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,11 +24,11 @@ use crate::{
     platform::file::{Directory, real::RealDirectory, wary::WaryDirectory},
 };
 
-/// The directories of a database: its own, and one a device (which may be the same).
+/// The directories of a database: its own, and one per device (which may be the same).
 pub(crate) struct Places {
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) devices: Vec<Arc<dyn Directory>>,
-    /// What the database says of itself; `None`: it is new, or an earlier program's.
+    /// Contents of the identity file; `None`: the database is new, or an earlier program's.
     pub(crate) said: Option<Said>,
 }
 
@@ -37,7 +37,7 @@ impl Places {
         Self::with(directory, options, |path| RealDirectory::create(path))
     }
 
-    /// As [`open`](Self::open), for somebody who only looks: no directory is made.
+    /// Like [`open`](Self::open), for reading only: no directory is created.
     pub(crate) fn open_to_look(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self> {
         Self::with(directory, options, |path| RealDirectory::open(path))
     }
@@ -61,7 +61,7 @@ impl Places {
     }
 }
 
-/// A family of databases, by what its rows are.
+/// A family of databases, by the kind of their rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Family {
     Versions,
@@ -100,10 +100,10 @@ pub(crate) fn check_family(directory: &dyn Directory, names: &[String], scheme: 
     )))
 }
 
-/// What a file of a checkpoint is, by its name.
+/// The role of a checkpoint's file, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
-    /// Of the checkpoint that began in that epoch; its number.
+    /// Rows of the checkpoint that began in this epoch; the number of the file.
     Rows(u64, u32),
     Manifest(u64),
     /// A manifest that does not count yet.
@@ -137,7 +137,7 @@ pub(crate) fn is_in_place(names: &[String]) -> bool {
     names.iter().any(|name| Family::of_file(name) == Some(Family::InPlace))
 }
 
-/// Fails for a directory that only single-version schemes can do something with.
+/// Fails for a directory that only single-version schemes can use.
 pub(crate) fn refuse_in_place(directory: &dyn Directory, names: &[String]) -> Result<()> {
     if is_in_place(names) {
         let path = directory.path();
@@ -148,34 +148,34 @@ pub(crate) fn refuse_in_place(directory: &dyn Directory, names: &[String]) -> Re
     Ok(())
 }
 
-/// A file of the log that is read.
+/// A file of the log that is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Redo {
     pub(super) device: usize,
     pub(super) name: FileName,
-    /// Up to where it must be whole.
+    /// The offset up to which it must be whole.
     pub(super) whole: u64,
     /// The greatest epoch that counts.
     pub(super) limit: u64,
 }
 
-/// What there is.
+/// The files of a database.
 #[derive(Default)]
 pub(super) struct Found {
     /// The files of the log that count, newest first.
     pub(super) redo: Vec<Redo>,
     /// The newest checkpoint.
     pub(super) manifest: Option<Manifest>,
-    /// The persistent epochs of generations, as far as there is one.
+    /// The persistent epochs of generations that have one.
     pub(super) persistent: BTreeMap<u32, Persistent>,
-    /// The greatest number of a generation, and of an epoch that was persistent.
+    /// The highest number of a generation, and the highest epoch that was persistent.
     pub(super) generation: u32,
     pub(super) epoch: u64,
-    /// Files that do not count, with their device; none: in the database's own directory.
+    /// Files that do not count, with their device; `None`: in the database's own directory.
     pub(super) leftovers: Vec<(Option<usize>, String)>,
 }
 
-/// Looks at all names.
+/// Classifies all files by their names.
 pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
     let names = places.directory.list().map_err(storage)?;
     check_family(&*places.directory, &names, scheme)?;
@@ -232,7 +232,8 @@ pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
             }
         }
     }
-    // That of the newest one stays until there is a later one: it is missed otherwise (`check_newest`).
+    // The file of the newest generation stays until there is a later one: otherwise `check_newest` would report it
+    // missing.
     let is_unused = |generation: &&u32| !used.contains(*generation) && Some(**generation) != newest_noted(places);
     for generation in found.persistent.keys().chain(&unread).filter(is_unused) {
         found.leftovers.push((None, pepoch::name_of(*generation)));
@@ -256,8 +257,9 @@ pub(crate) fn newest_manifest(
     epochs.max().map(|epoch| Manifest::read(directory, epoch, said)).transpose()
 }
 
-/// Up to where a file of the log must be whole. Of the newest one its generation's persistent epoch says so, of another one the file
-/// after it; if that is damaged, or missing, it is found out there.
+/// The offset up to which a file of the log must be whole. For the newest file, the file with its generation's
+/// persistent epoch records it; for any other file, the file after it does. If that file is damaged or missing, the
+/// check of that file reports it.
 pub(crate) fn whole_to(places: &Places, device: usize, name: FileName, persistent: &Persistent) -> Result<u64> {
     let reach = persistent.reach.get(device).copied().unwrap_or_default();
     if name.sequence >= reach.sequence {
@@ -271,12 +273,13 @@ pub(crate) fn whole_to(places: &Places, device: usize, name: FileName, persisten
     }
 }
 
-/// The generation that was noted as the newest one with a commit that was acknowledged.
+/// The generation that was noted as the newest one with an acknowledged commit.
 fn newest_noted(places: &Places) -> Option<u32> {
     u32::try_from(places.said?.newest.checked_sub(1)?).ok()
 }
 
-/// The generation is there that was noted as the newest, unless a checkpoint of a later one has it all.
+/// Fails if the generation that was noted as the newest is missing, unless a checkpoint of a later generation covers
+/// all of it.
 fn check_newest(places: &Places, found: &Found) -> Result<()> {
     let newest = newest_noted(places).filter(|newest| !found.persistent.contains_key(newest));
     let Some(newest) = newest else { return Ok(()) };
@@ -286,7 +289,7 @@ fn check_newest(places: &Places, found: &Found) -> Result<()> {
     Err(Error::Corrupt { file: pepoch::name_of(newest), offset: 0, what: "it is missing, or was cut".into() })
 }
 
-/// Every file is there that was whole, from the first that is needed on.
+/// Fails if a file that was whole is missing, from the first needed file on.
 fn check_complete(places: &Places, found: &Found) -> Result<()> {
     let (generation, first) =
         found.manifest.as_ref().map_or((0, &[][..]), |manifest| (manifest.generation, &manifest.first));
@@ -307,14 +310,14 @@ fn check_complete(places: &Places, found: &Found) -> Result<()> {
     Ok(())
 }
 
-/// Removes files that do not count. What stands of the log goes before what says that it counts.
+/// Removes files that do not count. Files of the log are removed before the files that say that they count.
 pub(super) fn remove(places: &Places, leftovers: &[(Option<usize>, String)]) -> Result<()> {
     let of_devices = leftovers.iter().filter_map(|(device, name)| Some((&places.devices[(*device)?], name)));
     let own = leftovers.iter().filter(|(device, _)| device.is_none()).map(|(_, name)| (&places.directory, name));
     for files in [of_devices.collect::<Vec<_>>(), own.collect()] {
         for (directory, name) in &files {
             match directory.remove(name) {
-                // Used up meanwhile: a manifest that was unfinished.
+                // Already used up: an unfinished manifest.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 removed => removed.map_err(storage)?,
             }

@@ -1,12 +1,13 @@
-//! The log of a single-version database as a set of files, wherever they lie: in an open database, a backup or an archive.
+//! The log of a single-version database as a set of files, wherever they lie: in an open database, a backup or an
+//! archive.
 //!
-//! Files are named by generation, device and sequence ([`LogFile`]). A copy of a log has one device, whatever its source had: the files of each
-//! generation are numbered anew, one device's behind the other's, and their heads are made anew. Records name no file, and have no order
-//! across files, so they are copied as they are.
+//! Files are named by generation, device and sequence ([`LogFile`]). A copy of a log has one device, whatever its
+//! source had: the files of each generation are renumbered, device after device, and their heads are rewritten. Records
+//! name no file, and have no order across files, so they are copied as they are.
 //!
-//! Invariant: a set of files is *complete* from an epoch e to an epoch f if every record of an epoch from e to f that counts stands in one
-//! of them. An open database is complete from its checkpoint's epoch to its persistent epoch, and so is what is copied of it when no file goes
-//! meanwhile.
+//! Invariant: a set of files is *complete* from an epoch e to an epoch f if every record of an epoch from e to f that
+//! counts is stored in one of them. An open database is complete from its checkpoint's epoch to its persistent epoch,
+//! and so is a copy of it if no file is removed meanwhile.
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
@@ -36,12 +37,12 @@ pub(super) struct LogFile {
     pub(super) sequence: u32,
 }
 
-/// Where it lies.
+/// The place where a file of a log lies.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) directory: Arc<dyn Directory>,
     pub(super) name: String,
-    /// Up to where it is whole.
+    /// The offset up to which it is whole.
     pub(super) bytes: u64,
     pub(super) is_archived: bool,
 }
@@ -54,10 +55,10 @@ pub(super) struct History {
     pub(super) limits: BTreeMap<u32, u64>,
 }
 
-/// What a file of a log holds, as far as it counts.
+/// The contents of a file of a log, as far as they count.
 #[derive(Default)]
 pub(super) struct Contents {
-    /// The least and the greatest epoch of a record.
+    /// The lowest and the highest epoch of a record.
     pub(super) epochs: Option<(u64, u64)>,
     pub(super) notes: Vec<Note>,
 }
@@ -74,7 +75,7 @@ impl History {
         history
     }
 
-    /// Adds a file whose records count up to the epoch `limit`; of two copies the longer one stays.
+    /// Adds a file whose records count up to the epoch `limit`; of two copies the longer one is kept.
     pub(super) fn add(&mut self, file: LogFile, place: Place, limit: u64) {
         let of_generation = self.limits.entry(file.generation).or_default();
         *of_generation = limit.max(*of_generation);
@@ -88,7 +89,8 @@ impl History {
         self.files.values().map(|place| place.bytes).sum()
     }
 
-    /// Copies the files, so that the copy is a log of one device in which records of later epochs than `until` do not count.
+    /// Copies the files such that the copy is a log of one device in which records of later epochs than `until` do not
+    /// count.
     pub(super) fn copy_to(&self, filling: &mut Filling<'_>, until: u64) -> io::Result<()> {
         let identity = filling.said().map(|said| said.identity);
         let mut last: BTreeMap<u32, Reach> = BTreeMap::new();
@@ -126,8 +128,8 @@ impl LogFile {
 }
 
 impl Place {
-    /// Goes through the records of a file of the database that says this of itself, all of which must be whole; `limit`: the last epoch that
-    /// counts.
+    /// Reads the records of a file, all of which must be whole. `limit` is the last epoch that counts; `said` is the
+    /// identity of the database that the file belongs to.
     pub(super) fn read(&self, limit: u64, said: Option<Said>) -> Result<Contents> {
         let mut contents = Contents::default();
         if self.bytes <= FILE_HEAD_BYTES as u64 {

@@ -9,9 +9,9 @@
 //!                       tables: count, name of each | when the last epoch had ended, in microseconds since 1970
 //! ```
 //!
-//! EPOCH is the one in which the checkpoint began; numbers of the manifest's second half are varints. A block's sum is over all
-//! that follows it in the block. The manifest is made under another name and renamed when it is synced, so one with its name is
-//! whole, or damaged.
+//! EPOCH is the epoch in which the checkpoint began; numbers of the manifest's second half are varints. A block's
+//! checksum covers everything that follows it in the block. The manifest is written under another name and renamed when
+//! it is synced, so a file with its name is either whole or damaged.
 
 use std::{io, sync::Arc};
 
@@ -35,15 +35,15 @@ const MANIFEST_MAGIC: [u8; 8] = *b"ERMMANI1";
 const HEAD_BYTES: usize = 24;
 const BLOCK_HEAD_BYTES: usize = 12;
 const MANIFEST_HEAD_BYTES: usize = 16;
-/// Bytes of a manifest, at most: with the names of a million tables, more than there are addresses for.
+/// Maximum length of a manifest: with the names of a million tables, more than there are addresses for.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of rows from which on a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
-/// In the count of rows: they are compressed.
+/// Bit in the count of rows that says that the rows are compressed.
 const COMPRESSED: u32 = 1 << 31;
-/// Bytes of the rows of a block, at most: the last one may be as long as a row can be.
+/// Maximum bytes of the rows of a block: the last row may be as long as a row can be.
 const UNPACKED_BYTES_MAX: usize = BLOCK_BYTES + 2 * crate::MAX_VALUE_BYTES;
-// Of a block, length and count have room: each row has several bytes.
+// Length and count of a block do not overflow: each row has several bytes.
 const _: () = assert!(UNPACKED_BYTES_MAX < COMPRESSED as usize);
 
 /// A file of rows.
@@ -54,28 +54,30 @@ pub(crate) struct RowsFile {
     pub(crate) rows: u64,
 }
 
-/// What a checkpoint is of.
+/// The manifest of a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Manifest {
     /// Rows of this epoch and later ones are in the log only.
     pub(crate) epoch: u64,
     /// The last epoch whose changes the walk may have met.
     pub(crate) last_epoch: u64,
-    /// The generation of the log, and the first of its files that is needed, by device. Of earlier ones none is.
+    /// The generation of the log, and the first needed one of its files, by device. No file of an earlier generation is
+    /// needed.
     pub(crate) generation: u32,
     pub(crate) first: Vec<u32>,
-    /// By number.
+    /// Files of rows, by number.
     pub(crate) files: Vec<RowsFile>,
-    /// For people.
+    /// Names of the tables, for people.
     pub(crate) tables: Vec<String>,
-    /// A moment at which the last epoch had ended, in microseconds since 1970; zero: not known, by an earlier version.
+    /// A moment at which the last epoch had ended, in microseconds since 1970; zero: an earlier version wrote it.
     pub(crate) micros: u64,
-    /// Of the database, over which its sums and those of its files go; `None`: an earlier program wrote it.
+    /// Identity of the database, which the checksums of the manifest and of its files cover; `None`: an earlier program
+    /// wrote it.
     pub(crate) identity: Option<Identity>,
 }
 
 impl Manifest {
-    /// Whether a file of the log is replayed on top of it.
+    /// Whether a file of the log is replayed on top of this checkpoint.
     pub(super) fn needs(&self, device: usize, name: FileName) -> bool {
         let first = self.first.get(device).copied().unwrap_or(1);
         name.generation > self.generation || name.generation == self.generation && name.sequence >= first
@@ -155,7 +157,7 @@ impl Manifest {
             .ok_or_else(|| damaged("it is no whole manifest of this database"))
     }
 
-    /// Makes it count: durable when this returns.
+    /// Makes the checkpoint count; it is durable when this returns.
     pub(super) fn publish(&self, directory: &dyn Directory) -> io::Result<()> {
         let (name, unfinished) = (Role::Manifest(self.epoch).name(), Role::Unfinished(self.epoch).name());
         if directory.list()?.contains(&unfinished) {
@@ -179,7 +181,7 @@ fn head(epoch: u64, number: u32, of: Option<Identity>) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// Rows that are put together.
+/// Rows that are being collected for a block.
 #[derive(Default)]
 pub(super) struct Block {
     bytes: Vec<u8>,
@@ -210,11 +212,11 @@ pub(super) struct RowsWriter {
     file: Arc<dyn File>,
     pub(super) info: RowsFile,
     pub(super) is_synced: bool,
-    /// Where blocks are compressed.
+    /// Buffer for compressed blocks, if blocks are compressed.
     packed: Option<Vec<u8>>,
 }
 
-/// Completes the head of a block that has room for it in front.
+/// Completes the head of a block, for which the block has room in front.
 fn seal(block: &mut [u8], count: u32) {
     let length = (block.len() - BLOCK_HEAD_BYTES) as u32;
     block[..4].copy_from_slice(&length.to_le_bytes());
@@ -223,7 +225,7 @@ fn seal(block: &mut [u8], count: u32) {
     block[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Compresses the rows of a block, and leaves room for a head in front; whether that made it shorter.
+/// Compresses the rows of a block, with room for a head in front; returns whether that made them shorter.
 fn pack(rows: &[u8], packed: &mut Vec<u8>) -> bool {
     const FRONT_BYTES: usize = BLOCK_HEAD_BYTES + 4;
     packed.resize(FRONT_BYTES + lz4_flex::block::get_maximum_output_size(rows.len()), 0);
@@ -233,9 +235,9 @@ fn pack(rows: &[u8], packed: &mut Vec<u8>) -> bool {
     packed.len() < BLOCK_HEAD_BYTES + rows.len()
 }
 
-/// The rows of a block that was compressed; `None`: these bytes are none.
+/// The rows of a compressed block; `None`: these bytes are not one.
 fn unpack<'a>(packed: &[u8], rows: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-    /// A byte never becomes more than so many.
+    /// Maximum number of bytes that one compressed byte can expand to.
     const RATIO_MAX: usize = 255;
     let (length, packed) = packed.split_first_chunk()?;
     let length = u32::from_le_bytes(*length) as usize;
@@ -261,7 +263,7 @@ impl RowsWriter {
         Ok(Self { file, info, is_synced: false, packed: compresses.then(Vec::new) })
     }
 
-    /// Writes the block, which is empty then; gives its length.
+    /// Writes the block and empties it; returns its length.
     pub(super) fn write(&mut self, block: &mut Block) -> io::Result<u64> {
         let Block { bytes, rows } = block;
         let is_packed = self.packed.as_mut().is_some_and(|packed| pack(&bytes[BLOCK_HEAD_BYTES..], packed));
@@ -289,7 +291,7 @@ impl RowsWriter {
     }
 }
 
-/// Shows every row of a file with its TID; says how many blocks it has.
+/// Passes every row of a file with its TID to `visit`; returns the number of blocks.
 pub(super) fn read_rows(
     places: &Places,
     manifest: &Manifest,
@@ -358,7 +360,7 @@ mod tests {
             assert_eq!(is_shorter, length > 1, "{length}");
             let packed = &packed[BLOCK_HEAD_BYTES..];
             assert_eq!(unpack(packed, &mut rows), Some(&text[..]));
-            // The sum of a block is checked before; whatever has the right one does no harm.
+            // The checksum of a block is verified earlier; damaged bytes that pass it do no harm.
             for _ in 0..300 {
                 let mut damaged = packed.to_vec();
                 damaged[random.usize(..packed.len())] ^= 1 << random.u8(..8);
@@ -367,7 +369,7 @@ mod tests {
                 assert_eq!(unpack(&packed[..random.usize(..packed.len())], &mut rows), None);
             }
         }
-        // More rows than so few bytes can become.
+        // More rows than these few bytes can expand to.
         assert_eq!(unpack(&[255, 255, 255, 1, 0, 0], &mut Vec::new()), None);
         assert!(!pack(&(0..999).map(|_| random.u8(..)).collect::<Vec<_>>(), &mut packed), "noise stays as it is");
     }
@@ -380,7 +382,7 @@ mod tests {
         let manifest = Manifest { epoch: 300, last_epoch: 301, generation: 4, first, files, tables, micros, identity };
         let bytes = manifest.encode();
         assert_eq!(Manifest::decode(&bytes, identity), Some(manifest));
-        // It is of that database, and no other one's.
+        // It belongs to this database and to no other.
         for of in [None, Some(Identity::draw())] {
             assert_eq!(Manifest::decode(&bytes, of), None);
         }

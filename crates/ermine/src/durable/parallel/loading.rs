@@ -1,11 +1,12 @@
-//! Tables that come up: many threads put in what they read, and the largest TID wins.
+//! Tables under construction: many threads insert the rows that they read, and the greatest TID wins.
 //!
 //! Invariants
-//! 1. *Of a row the greatest TID counts*, whoever comes first: it is compared under the lock of the record's word. A deletion is
-//!    a record without a row, and stays with its TID until everything has been read; then its key is taken out.
-//! 2. The entries of a row in secondary indexes are those that came with what counts. They are put into the indexes at the
-//!    end, sorted.
-//! 3. Nobody reads payloads before the end: a block that a payload has outgrown is freed at once.
+//! 1. *Of a row the greatest TID counts*, whichever thread comes first: TIDs are compared under the lock of the
+//!    record's word. A deletion is a record without a row, and stays with its TID until everything has been read; then
+//!    its key is removed.
+//! 2. The entries of a row in secondary indexes are those that came with the version that counts. They are inserted
+//!    into the indexes at the end, sorted.
+//! 3. Payloads are not read before the end: a block that a payload has outgrown is freed at once.
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
@@ -30,7 +31,7 @@ use crate::{
     table::{Secondary, TableParts},
 };
 
-/// All tables.
+/// All tables under construction.
 pub(super) struct Loading<C: Control> {
     tables: RwLock<BTreeMap<TableId, Arc<Growing<C>>>>,
     pub(super) nodes: Arc<EpochManager>,
@@ -38,16 +39,16 @@ pub(super) struct Loading<C: Control> {
     budget: Arc<Budget>,
 }
 
-/// A table that comes up. Its name is not known yet.
+/// A table under construction. Its name is not known yet.
 pub(super) struct Growing<C: Control> {
     rows: RowArray<RecordSlot<C>>,
-    /// In order, of whatever kind it will be.
+    /// A B+-tree for now, whatever kind the index will be.
     primary: Index,
-    /// By row, in so many parts that threads do not meet.
+    /// By row, in enough parts that threads rarely contend.
     entries: [Mutex<HashMap<RowId, Box<[u8]>>>; 64],
 }
 
-/// What a thread needs to itself.
+/// Private state of a loading thread.
 pub(super) struct Hand<C: Control> {
     arena: Arena,
     row_ids: BTreeMap<TableId, RowIds>,
@@ -56,7 +57,7 @@ pub(super) struct Hand<C: Control> {
 }
 
 impl<C: Control> Loading<C> {
-    /// Tables that count in `budget`.
+    /// Creates an empty set of tables, whose memory is charged to `budget`.
     pub(super) fn new(budget: &Arc<Budget>) -> Self {
         let nodes = EpochManager::counted_by("transactions", budget.clone());
         Self { tables: RwLock::default(), nodes, memory: Pool::new(budget.clone()), budget: budget.clone() }
@@ -82,7 +83,7 @@ impl<C: Control> Loading<C> {
         Ok(table)
     }
 
-    /// Puts in what a transaction left.
+    /// Applies a row that a transaction left.
     pub(super) fn apply(&self, hand: &mut Hand<C>, nodes: &Guard<'_>, tid: CommitTid, row: &Row<'_>) -> Result<()> {
         let Hand { arena, row_ids, tables, budget } = hand;
         arena.provide(RecordPtr::<C>::bytes_for(row.value.map_or(0, <[u8]>::len)), Need::Shrink)?;
@@ -94,7 +95,7 @@ impl<C: Control> Loading<C> {
         table.apply(arena, row_ids.entry(row.table).or_default(), nodes, tid, row)
     }
 
-    /// The tables as the catalog names them, the catalog first.
+    /// Finishes the tables as the catalog names them, the catalog first.
     pub(super) fn finish(self, options: &Options) -> Result<Loaded<C>> {
         let catalog = self.table(CATALOG)?;
         let mut tables = std::mem::take(&mut *self.tables.write().expect("no code panics while it holds the tables"));
@@ -107,7 +108,7 @@ impl<C: Control> Loading<C> {
             let table = tables.remove(&entry.id).map_or_else(|| self.table(entry.id), Ok)?;
             to_do.push((entry, table));
         }
-        // Those that were made here; nobody else has them.
+        // Drops the references to tables that were created here; there are no others.
         drop(std::mem::take(&mut *self.tables.write().expect("no code panics while it holds the tables")));
         if let Some(unknown) = tables.keys().find(|id| !dropped.contains(**id)) {
             return Err(Error::Storage(format!(
@@ -133,16 +134,16 @@ impl<C: Control> Loading<C> {
     }
 }
 
-/// What came up.
+/// Tables that have been loaded.
 pub(super) struct Loaded<C: Control> {
-    /// The catalog first; each with the number of its rows.
+    /// The catalog first; each with its number of rows.
     pub(super) tables: Vec<(TableParts<RecordSlot<C>>, u64)>,
     pub(super) dropped: DroppedTables,
-    /// Of how many of those the files have rows.
+    /// Number of dropped tables of which the files still have rows.
     pub(super) dropped_behind: usize,
 }
 
-/// Calls `work` with each number below `count`, on all processors; the results in order, or the first error.
+/// Calls `work` with each number below `count`, on all processors; returns the results in order, or the first error.
 pub(super) fn side_by_side<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
@@ -155,7 +156,7 @@ pub(super) fn side_by_side<T: Send>(count: usize, work: impl Fn(usize) -> Result
             }
             let result = work(at);
             if result.is_err() {
-                // Nobody need begin anything more.
+                // No thread needs to begin anything more.
                 next.store(count, Ordering::Relaxed);
             }
             results.lock().expect("no code panics while it holds the results").push((at, result));
@@ -192,7 +193,7 @@ impl<C: Control> Growing<C> {
         if let Some(value) = row.value
             && let Some(outgrown) = record.store(arena, value)
         {
-            // SAFETY: only who has locked the record looks into it (invariant 3).
+            // SAFETY: only the thread that has locked the record accesses it (invariant 3).
             unsafe { outgrown.destroy(arena) };
         }
         let mut entries = self.entries[id.0 as usize % 64].lock().expect("no code panics while it holds the entries");
@@ -206,7 +207,7 @@ impl<C: Control> Growing<C> {
         Ok(())
     }
 
-    /// The record of a key, which is made when there is none.
+    /// The record of a key; creates it if there is none.
     fn find(
         &self,
         arena: &mut Arena,
@@ -225,7 +226,7 @@ impl<C: Control> Growing<C> {
             Insert::Done(_) => Ok((id, record)),
             Insert::Exists(existing, _) => {
                 self.rows.slot(id).set(None);
-                // SAFETY: no key leads to it: nobody has found it.
+                // SAFETY: no key leads to the record: no other thread has found it.
                 unsafe { record.destroy(arena) };
                 row_ids.give(id);
                 Ok(there(existing))
@@ -233,7 +234,7 @@ impl<C: Control> Growing<C> {
         }
     }
 
-    /// Shows every key with its row, in order.
+    /// Passes every key with its row to `visit`, in order.
     fn for_each_key(&self, nodes: &Guard<'_>, mut visit: impl FnMut(&[u8], RowId) -> Result<()>) -> Result<()> {
         let mut batch = Batch::default();
         let mut walk = Walk::default();
@@ -243,7 +244,7 @@ impl<C: Control> Growing<C> {
         Ok(())
     }
 
-    /// The keys in an index of another kind.
+    /// Builds an index of another kind from the keys.
     fn keys_as(&self, kind: IndexKind, participant: &Participant) -> Result<Index> {
         let mut keys = Vec::new();
         self.for_each_key(&participant.enter(), |key, row| {
@@ -257,7 +258,7 @@ impl<C: Control> Growing<C> {
         self.rows.slot(row).record().expect("a row is there before its key")
     }
 
-    /// What the catalog's rows say.
+    /// Reads the catalog from its rows.
     fn read_catalog(&self, nodes: &Arc<EpochManager>) -> Result<Catalog> {
         let participant = nodes.join_as("recovery");
         let nodes = participant.enter();
@@ -279,12 +280,13 @@ impl<C: Control> Growing<C> {
     fn clear(self, memory: &Arc<Pool>) {
         let mut arena = memory.arena();
         for record in (0..self.rows.count()).filter_map(|row| self.rows.slot(RowId(row)).record()) {
-            // SAFETY: the threads that read have ended, and the table goes with this.
+            // SAFETY: the threads that read have ended, and the table is dropped here.
             unsafe { record.destroy(&mut arena) };
         }
     }
 
-    /// Everything has been read: takes out the keys without a row, and builds the secondary indexes.
+    /// Finishes the table when everything has been read: removes the keys without a row, and builds the secondary
+    /// indexes.
     fn finish(
         self,
         entry: &TableEntry,
@@ -319,7 +321,7 @@ impl<C: Control> Growing<C> {
                 let none = crate::ids::Stamp::ZERO;
                 self.primary.remove_if(&nodes, &key, row, none, none, || true);
                 self.rows.slot(row).set(None);
-                // SAFETY: nobody reads rows yet, and no key leads to it any more.
+                // SAFETY: no thread reads rows yet, and no key leads to the record any more.
                 unsafe { record.destroy(&mut arena) };
             }
         }

@@ -1,19 +1,19 @@
-//! What makes a database out of the files of single-version schemes (SiloR 4, 5).
+//! Makes a database out of the files of single-version schemes (SiloR 4, 5).
 //!
-//! Everything is in memory; files serve recovery alone. They say of a row what it was left as by a transaction, and of two that
-//! say something of one row the one with the greater TID counts. So nothing has an order, and all processors read at once.
+//! Everything is in memory; files serve only recovery. They record the state in which a transaction left a row; of two
+//! states of one row the one with the greater TID counts. So records need no order, and all processors read at once.
 //!
-//! | file | what |
+//! | module | contents |
 //! |---|---|
-//! | `files` | sorts the files of a directory by what they are; which family they belong to |
+//! | `files` | classifies the files of a directory, and the family that they belong to |
 //! | `image` | the files of a checkpoint |
 //! | `checkpoint` | walks over all tables while transactions go on |
-//! | `loading` | tables that come up: the largest TID wins |
-//! | `recovery` | the whole, from the names of files to a database |
+//! | `loading` | tables under construction: the greatest TID wins |
+//! | `recovery` | turns the files of a directory into a database |
 //! | `history` | the log as a set of files, in a database, a backup or an archive |
-//! | `archive` | the log for ever |
+//! | `archive` | the log, kept permanently |
 //! | `backup`, `restore` | copies of an open database, and databases as of a moment |
-//! | `verify` | looks at every byte of a database that is not open |
+//! | `verify` | checks every byte of a database that is not open |
 
 pub(crate) mod archive;
 mod backup;

@@ -1,17 +1,19 @@
-//! From the files of a directory to a database: the same way after a crash and after a clean stop (SiloR 5).
+//! Turns the files of a directory into a database: the same way after a crash and after a clean stop (SiloR 5).
 //!
-//! Names give the files; the manifest says what is the checkpoint, persistent epochs what of the log counts. All processors read
-//! them: the checkpoint first, then the log, newest first, so that most of what has been overwritten is never put in. Then the
-//! catalog's rows say what the tables are.
+//! File names identify the files; the manifest says which checkpoint counts, and persistent epochs say which part of
+//! the log counts. All processors read the files: the checkpoint first, then the log, newest first, so that most of
+//! what has been overwritten is never inserted. Then the catalog's rows describe the tables.
 //!
 //! Invariants
-//! 1. *Nothing unsaid counts*: records above the persistent epoch of their generation are ignored, now and for ever: a new
-//!    generation writes files of its own, and its epochs begin above all that have been seen.
-//! 2. *Nothing said is missing*: what a persistent epoch says to be whole is whole, or recovery stops with an error instead of
-//!    leaving out what was acknowledged. Behind that, the first record that is not whole ends a file.
-//! 3. *What is served is durable*: where only the process died the device may lag behind what recovery reads, by the last
-//!    persistent epoch; that is written again and synced before anybody builds on it. What it speaks of was synced before it.
-//! 4. *Recovery changes nothing else* but to remove files that do not count, so that it can itself be cut short anywhere.
+//! 1. *Nothing beyond the persistent epoch counts*: records above the persistent epoch of their generation are ignored,
+//!    now and always: a new generation writes files of its own, and its epochs begin above all that have been seen.
+//! 2. *Nothing within it is missing*: what a persistent epoch declares whole is whole, or recovery stops with an error
+//!    instead of leaving out what was acknowledged. After that, the first record that is not whole ends a file.
+//! 3. *What is served is durable*: if only the process died, the device may lag behind what recovery reads, by the last
+//!    persistent epoch; that is written again and synced before anything builds on it. The records that it covers were
+//!    synced before it.
+//! 4. *Recovery changes nothing else* except that it removes files that do not count, so that it can itself be
+//!    interrupted anywhere.
 
 use std::{sync::Arc, time::Instant};
 
@@ -46,41 +48,41 @@ use crate::{
     table::TableParts,
 };
 
-/// A database as it came up.
+/// A recovered database.
 pub(crate) struct Recovered<C: Control> {
     /// In order of their numbers, the catalog first.
     pub(crate) tables: Vec<TableParts<RecordSlot<C>>>,
     pub(crate) dropped: DroppedTables,
-    /// Of how many of those the files have rows.
+    /// Number of dropped tables of which the files still have rows.
     pub(crate) dropped_behind: usize,
     pub(crate) nodes: Arc<EpochManager>,
     pub(crate) memory: Arc<Pool>,
     pub(crate) places: Places,
-    /// Whose the files are; `None`: nothing says so, and none will be written.
+    /// The identity of the files' database; `None`: the files have none, and none will be written.
     pub(crate) identity: Option<Arc<IdentityFile>>,
     /// The generation that begins, and its first epoch.
     pub(crate) generation: u32,
     pub(crate) epoch: u64,
-    /// Bytes of the checkpoint, and generations of the log that were replayed.
+    /// Bytes of the checkpoint, and number of generations of the log that were replayed.
     pub(crate) checkpoint_bytes: Option<u64>,
     pub(crate) generations: usize,
     pub(crate) summary: Recovery,
 }
 
-/// What was read of a file of the log.
+/// Results of replaying a file of the log.
 #[derive(Default)]
 pub(super) struct Replayed {
     /// Records that count and are not in the checkpoint.
     transactions: u64,
-    /// All of them.
+    /// All records.
     pub(super) records: u64,
-    /// Where the last one ends.
+    /// End of the last record.
     pub(super) end: u64,
-    /// The greatest epoch that was seen, also of what does not count.
+    /// The greatest epoch seen, including records that do not count.
     last_epoch: u64,
 }
 
-/// Brings up what a directory holds.
+/// Recovers the database in a directory.
 pub(crate) fn recover<C: Control>(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -137,14 +139,15 @@ pub(crate) fn recover<C: Control>(
     let identity = match places.said {
         Some(said) => {
             let identity = open_identity(&*places.directory)?;
-            // Recovery may have found what was not noted any more: from now on it is seen, and would be missed.
+            // Recovery may have found a generation that was not noted yet: from now on its commits are visible, and
+            // would be missed.
             let newest = found.redo.iter().map(|redo| redo.name.generation).max();
             if let Some(newest) = newest.filter(|newest| u64::from(*newest) >= said.newest) {
                 identity.note(u64::from(newest) + 1, found.epoch).map_err(storage)?;
             }
             Some(Arc::new(identity))
         }
-        // Nothing is going to be written.
+        // Nothing will be written.
         None if options.durability == Durability::None => None,
         None => {
             let is_new = found.generation == 0 && found.manifest.is_none();
@@ -169,7 +172,8 @@ pub(crate) fn recover<C: Control>(
     })
 }
 
-/// Shows every row of a file of the log that counts with its TID, but for what is in the checkpoint: epochs below `from`.
+/// Passes every row that counts in a file of the log, with its TID, to `visit`, except those that the checkpoint has:
+/// epochs below `from`.
 pub(super) fn replay(
     places: &Places,
     redo: &Redo,
@@ -216,8 +220,8 @@ pub(super) fn replay(
     Ok(replayed)
 }
 
-/// Makes durable what was read (invariant 3): the newest generation may have said more than it made sure of, and the manifest
-/// may not have its name yet for good.
+/// Makes durable what was read (invariant 3): the newest generation may have noted a persistent epoch that was not
+/// synced, and the rename of the manifest may not be durable yet.
 fn make_sure(places: &Places, found: &Found) -> Result<()> {
     if let Some(manifest) = found.manifest.as_ref().filter(|_| !found.leftovers.is_empty()) {
         manifest.publish(&*places.directory).map_err(storage)?;

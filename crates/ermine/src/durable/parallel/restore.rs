@@ -1,12 +1,14 @@
-//! A single-version database as of a moment: a backup, the archived log behind it, and the last epoch that counts.
+//! Restores a single-version database as of a moment: a backup, the archived log after it, and the last epoch that
+//! counts.
 //!
-//! Epochs are in serial order, so a state is the end of an epoch: the cut is made in the copy's persistent epochs. All records that are
-//! brought are read first, so that nothing is said to be restored that is not whole.
+//! Epochs are in serial order, so a state is the end of an epoch: the cut is made in the copy's persistent epochs. All
+//! records that are copied are read first, so that a restore with damaged records is never reported as successful.
 //!
 //! Invariants
 //! 1. *Not inside the checkpoint*: it may have met changes up to its last epoch, so the cut keeps all of them.
-//! 2. *Nothing is skipped*: the backup is complete from its checkpoint on, and the archive from the first epoch of a span on that
-//!    begins before the backup ends. A file that either names and that is missing, short or damaged before the cut is an error.
+//! 2. *Nothing is skipped*: the backup is complete from its checkpoint on, and the archive from the first epoch of a
+//!    span that begins before the backup ends. A file that either of them names and that is missing, short or damaged
+//!    before the cut is an error.
 
 use std::{
     sync::Arc,
@@ -43,14 +45,14 @@ pub(in super::super) fn restore(
 ) -> Result<RestoreReport> {
     let began = Instant::now();
     let places = Places::open_to_look(backup, &Options::default())?;
-    // Under any scheme of the family.
+    // Any scheme of the family will do.
     let found = find(&places, Scheme::Silo)?;
     let mut history = History::of(&places, &found);
     let mut log = Log { from: found.epoch, to: found.epoch, archived: None };
     let mut said = places.said;
     if let Some(directory) = archive {
         let contents = archive::Contents::read(&**directory)?;
-        // An earlier program's backup does not know what its database has been called since.
+        // A backup by an earlier program does not have the identity that its database got later.
         said = said.or(contents.said);
         if let (Some(own), Some(archived)) = (said, contents.said)
             && own.identity != archived.identity
@@ -81,7 +83,7 @@ pub(in super::super) fn restore(
     let cut = log.cut(&found, &notes, until)?;
     let first = found.manifest.as_ref().map_or(0, |manifest| manifest.epoch);
     for (file, contents) in read {
-        // What has nothing to say between the checkpoint and the cut is left out.
+        // A file with no record between the checkpoint and the cut is left out.
         if contents.epochs.is_none_or(|(least, greatest)| least > cut || greatest < first) {
             history.files.remove(&file);
         }
@@ -111,18 +113,18 @@ pub(in super::super) fn restore(
     })
 }
 
-/// The epochs that there are.
+/// The epochs that are available.
 struct Log {
-    /// The last one of the backup.
+    /// The last epoch of the backup.
     from: u64,
-    /// The last one.
+    /// The last epoch of all.
     to: u64,
-    /// When the archive was brought up to date.
+    /// When the archive was last updated.
     archived: Option<SystemTime>,
 }
 
 impl Log {
-    /// Goes on behind the backup with what an archive has.
+    /// Extends the log of the backup with that of an archive.
     fn go_on(&mut self, contents: &archive::Contents, until: Until, path: &str) -> Result<()> {
         let reaches = |span: &&(u64, u64)| span.0 <= self.from + 1 && span.1 >= self.from;
         let is_enough = matches!(until, Until::Lsn(stamp) if epoch_of(stamp) <= self.from);
@@ -138,7 +140,7 @@ impl Log {
         let asks_for_later = match until {
             Until::End => true,
             Until::Lsn(stamp) => epoch_of(stamp) > self.to,
-            // The notes say so.
+            // The notes decide that.
             Until::Time(_) => false,
         };
         match later {

@@ -1,12 +1,12 @@
-//! Looks at every byte that counts of a database of a single-version scheme, and changes nothing.
+//! Checks every byte that counts of a database of a single-version scheme, and changes nothing.
 //!
-//! It is a recovery that writes nothing: the same code reads the files and builds the tables. But it goes on with the next file where
-//! one is damaged, and looks also at what a recovery can do without:
+//! It is a recovery that writes nothing: the same code reads the files and builds the tables. But it continues with the
+//! next file if one is damaged, and it also checks what a recovery can do without:
 //! 1. both slots of a persistent epoch are whole;
 //! 2. persistent epochs of later generations are not before those of earlier ones;
 //! 3. each row has an entry in every index of its table.
 //!
-//! Files that do not count are left out: the next opening removes them.
+//! Files that do not count are left out: they are removed when the database is opened next.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -37,7 +37,7 @@ use crate::{
     table::TableParts,
 };
 
-/// Verifies the database in a directory that is of this family, and that nobody uses meanwhile.
+/// Verifies the database in a directory that is of this family and not in use meanwhile.
 pub(in super::super) fn verify(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -45,7 +45,7 @@ pub(in super::super) fn verify(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<()> {
     let places = Places::open_to_look(directory, options)?;
-    // Under any scheme of the family.
+    // Any scheme of the family will do.
     let found = match find(&places, Scheme::Silo) {
         Ok(found) => found,
         Err(error) => {
@@ -58,7 +58,7 @@ pub(in super::super) fn verify(
     Check { places, found, loading: Loading::new(&Arc::new(Budget::unlimited())), verification, progress }.run()
 }
 
-/// One run.
+/// One run of the verification.
 struct Check<'v> {
     places: Places,
     found: Found,
@@ -93,7 +93,7 @@ impl Check<'_> {
         self.check_tables()
     }
 
-    /// The persistent epochs of generations of which files of the log are needed.
+    /// Checks the persistent epochs of generations that have needed files of the log.
     fn check_epochs(&mut self) -> Result<()> {
         let used: BTreeSet<_> = self.found.redo.iter().map(|redo| redo.name.generation).collect();
         let mut last = 0;
@@ -140,7 +140,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Puts into the tables what `read` shows; `None`: the file is damaged, which has been told.
+    /// Loads the rows that `read` passes on into the tables; `None`: the file is damaged, which has been reported.
     fn load<T>(
         &mut self,
         read: impl FnOnce(&Places, &mut dyn FnMut(CommitTid, &Row<'_>) -> Result<()>) -> Result<T>,
@@ -163,7 +163,7 @@ impl Check<'_> {
         (self.progress)(Progress { step: "reading", done: self.verification.bytes, total });
     }
 
-    /// The catalog can be read, every row is of a table that it has, and every row has its entries.
+    /// Checks that the catalog can be read, every row belongs to a table that it has, and every row has its entries.
     fn check_tables(self) -> Result<()> {
         let Self { loading, verification, .. } = self;
         let nodes = loading.nodes.clone();

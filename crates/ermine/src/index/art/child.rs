@@ -1,13 +1,14 @@
-//! What a node's slot holds, in one word: nothing, a node below, or a leaf, which is a key's row with what is left of the key.
+//! The content of a node's slot, in one word: nothing, a node below, or a leaf, which is a key's row with the rest of
+//! the key.
 //!
 //! ```text
 //!  0                                        nothing
 //!  pointer                        | 00      a node
-//!  row (44) | two bytes | length (2) | 01   a short leaf: at most two bytes are left of the key behind its slot
+//!  row (44) | two bytes | length (2) | 01   a short leaf: the key has at most two more bytes behind its slot
 //!  pointer                        | 10      a long leaf: the whole key and its row (`LongKey`)
 //! ```
 //!
-//! Nodes compare the whole prefix on the way down, so a short leaf's key is known without another look at memory.
+//! A descent compares the whole prefix of each node, so a short leaf's key is known without another memory access.
 
 use super::{KeyPath, key::LongKey, node::Header, version::Torn};
 use crate::{epoch::Guard, ids::RowId};
@@ -27,7 +28,7 @@ const ROW_MAX: u64 = u64::MAX >> ROW_SHIFT;
 /// Bytes of a key that fit beside its row.
 const SHORT: usize = 2;
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Copy)]
 pub(super) enum Child {
     Nothing,
@@ -46,7 +47,7 @@ impl ShortLeaf {
         RowId(self.0 as u64 >> ROW_SHIFT)
     }
 
-    /// The bytes, and how many of them count.
+    /// Returns the bytes, and how many of them count.
     #[inline]
     fn rest(self) -> ([u8; SHORT], usize) {
         (((self.0 >> BYTES_SHIFT) as u16).to_be_bytes(), self.0 >> LENGTH_SHIFT & 0b11)
@@ -60,7 +61,7 @@ impl ShortLeaf {
 }
 
 impl Child {
-    /// A leaf for `key` in a slot that lies `depth` bytes deep in it.
+    /// Creates a leaf for `key` in a slot that lies `depth` bytes deep in it.
     pub(super) fn leaf(key: &[u8], depth: usize, row: RowId, guard: &Guard<'_>) -> Self {
         Self::short(&key[depth..], row).unwrap_or_else(|| Self::Long(LongKey::allocate(key, row, guard)))
     }
@@ -101,7 +102,7 @@ impl Child {
         }
     }
 
-    /// The row, if this is the leaf of `key`; the slot lies `depth` bytes deep in it.
+    /// Returns the row, if this is the leaf of `key`; the slot lies `depth` bytes deep in it.
     #[inline]
     pub(super) fn row_of(self, key: &[u8], depth: usize, still: &impl Fn() -> bool) -> Result<Option<RowId>, Torn> {
         match self {
@@ -114,7 +115,7 @@ impl Child {
         }
     }
 
-    /// Writes a leaf's key behind the path to its slot; gives its row. `None`: it is no leaf.
+    /// Appends the rest of a leaf's key to the path to its slot; returns its row. `None`: it is not a leaf.
     #[inline]
     pub(super) fn complete(self, key: &mut KeyPath, still: &impl Fn() -> bool) -> Result<Option<RowId>, Torn> {
         match self {
@@ -133,12 +134,13 @@ impl Child {
         }
     }
 
-    /// The leaf in a slot that lies elsewhere, `depth` bytes deep in its `key`. The node it stands in is locked.
+    /// Returns the leaf as it must be in another slot, `depth` bytes deep in its `key`. The node that holds the leaf is
+    /// locked.
     pub(super) fn moved(self, key: &[u8], depth: usize, row: RowId, guard: &Guard<'_>) -> Self {
         match self {
             Self::Long(long) => match Self::short(&key[depth..], row) {
                 Some(short) => {
-                    // SAFETY: the caller puts the other one in its place, under the lock.
+                    // SAFETY: the caller replaces the leaf by the short one, under the lock.
                     unsafe { LongKey::retire(long.as_ptr(), guard) };
                     short
                 }
@@ -148,23 +150,22 @@ impl Child {
         }
     }
 
-    /// Frees what a leaf that was taken out has outside of its slot, once no reader can have it.
+    /// Frees the memory outside of its slot of a leaf that was removed, once no reader can have it.
     ///
     /// # Safety
-    /// It has just been taken out of a locked node.
+    /// The leaf has just been removed from a locked node.
     pub(super) unsafe fn retire(self, guard: &Guard<'_>) {
         if let Self::Long(long) = self {
-            // SAFETY: says the caller.
+            // SAFETY: promised by the caller.
             unsafe { LongKey::retire(long.as_ptr(), guard) };
         }
     }
 }
 
-/// The key and the row of a long leaf, if its node is what it was.
+/// Returns the key and the row of a long leaf, if its node is unchanged.
 #[inline]
 fn long_leaf<'g>(long: NonNull<LongKey>, still: &impl Fn() -> bool) -> Result<(&'g [u8], RowId), Torn> {
-    // SAFETY: a slot of the node that `still` is about held it. The lifetime is cut to that of the guard by everybody who calls
-    // this.
+    // SAFETY: a slot of the node that `still` checks held it. Every caller cuts the lifetime to that of the guard.
     unsafe { LongKey::read(long.as_ptr(), still) }
 }
 

@@ -1,10 +1,10 @@
-//! What a tree takes of memory.
+//! Memory usage of a tree.
 
 use super::{Art, Child, Footprint, Hold, NodeRef, Synchronization, Torn};
 use crate::epoch::Guard;
 
 impl<S: Synchronization> Art<S> {
-    /// Walks the whole tree. A node that goes meanwhile is not counted, nor what takes its place.
+    /// Walks the whole tree. A node that is removed meanwhile is not counted, nor is its replacement.
     pub(crate) fn footprint(&self, guard: &Guard<'_>) -> Footprint {
         S::reading(&self.latch, || {
             let mut sum = Footprint::default();
@@ -25,7 +25,7 @@ impl<S: Synchronization> Art<S> {
     }
 }
 
-/// Measures one node, and adds those below it to the others; `None`: it is dead.
+/// Measures one node, and adds its children to `others`; `None`: it is dead.
 fn measure<'g, S: Synchronization>(
     node: NodeRef<'g>,
     _tree: &Art<S>,
@@ -42,7 +42,7 @@ fn measure<'g, S: Synchronization>(
                 if !hold.is_still() {
                     return Err(Torn);
                 }
-                // SAFETY: node.rs, invariant 4: the node still was what it was when it named this child.
+                // SAFETY: node.rs, invariant 4: the node was unchanged after it named this child.
                 others.push(unsafe { NodeRef::new(child) });
             }
         }

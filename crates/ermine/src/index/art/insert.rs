@@ -1,7 +1,7 @@
-//! Insertion of a key that is not there yet.
+//! Insertion of a key that is not in the tree yet.
 //!
-//! The node that covers the key has room for it, or is replaced by a larger one; or a node with two children takes the place of
-//! a leaf, or of a node whose prefix the key does not share.
+//! The node that covers the key has room for it, or is replaced by a larger one; or a node with two children takes the
+//! place of a leaf, or of a node whose prefix the key does not share.
 
 use super::{
     Art, At, Child, Edge, Hold, Insert, Inserted, KeyPath, LeafPtr, NodeRef, Place, Size, Step, Synchronization, Torn,
@@ -30,7 +30,8 @@ impl<S: Synchronization> Art<S> {
         let at = self.try_descend(guard, key)?;
         let Place::Slot { edge, child, depth } = at.place else { return split_prefix(guard, at, key, row) };
         if let Some(existing) = child.row_of(key, depth, &at.still())? {
-            // Those who looked before the key came in raised the stamp before its insert locked the node, or fail.
+            // Transactions that looked before the key was inserted raised the stamp before the insert locked the node,
+            // or fail.
             let looked = at.node.header().coverage.last_looked();
             believed(at.node, &at.hold)?;
             return Ok(Insert::Exists(existing, looked));
@@ -58,7 +59,7 @@ fn lock_parent<S: Synchronization>(parent: Option<Step<'_, S>>) -> Result<(NodeR
     Ok((node, Edge::Byte(byte), hold.lock().ok_or(Torn)?))
 }
 
-/// Puts a larger node, with the key, in the place of one that is full.
+/// Replaces a node that is full by a larger one, with the key.
 fn grow<S: Synchronization>(
     guard: &Guard<'_>,
     at: At<'_, S>,
@@ -75,12 +76,12 @@ fn grow<S: Synchronization>(
     parent.put(slot, larger.as_child());
     inserted.split = Some((LeafPtr::of(&larger.header().coverage), inserted.after));
     lock.mark_dead();
-    // SAFETY: dead when the lock goes, and the parent names the larger one.
+    // SAFETY: dead when the lock is released, and the parent names the larger node.
     unsafe { node.retire(guard) };
     Ok(Insert::Done(inserted))
 }
 
-/// A node of another size with all that a locked one has, which the caller puts in its place.
+/// Creates a node of another size with all the content of a locked one, which the caller then replaces by it.
 pub(super) fn replacement<'g>(
     node: NodeRef<'g>,
     size: Size,
@@ -96,7 +97,7 @@ pub(super) fn replacement<'g>(
     other
 }
 
-/// Puts a node in the place of a leaf that shares the key's beginning, with both below it.
+/// Replaces a leaf that shares the key's beginning by a node, with both below it.
 fn branch<S: Synchronization>(
     guard: &Guard<'_>,
     at: At<'_, S>,
@@ -133,7 +134,7 @@ fn branch<S: Synchronization>(
     Ok(Insert::Done(inserted))
 }
 
-/// Puts a node in the place of one whose prefix the key shares only in part, with that one and the key below it.
+/// Replaces a node whose prefix the key shares only in part by a new node, with the old one and the key below it.
 fn split_prefix<S: Synchronization>(guard: &Guard<'_>, at: At<'_, S>, key: &[u8], row: RowId) -> Result<Insert, Torn> {
     let Place::Apart(shared) = at.place else { unreachable!("the caller has looked") };
     let mut prefix = KeyPath::new();

@@ -1,38 +1,38 @@
 //! The adaptive radix tree: an ordered index whose lookups compare a key byte by byte instead of with other keys.
 //!
-//! Nodes grow and shrink with the number of their children (`node.rs`), paths without branches are compressed into prefixes,
-//! and a key that is alone behind a branch is a leaf at once (`child.rs`). Prefixes are kept whole, so what a lookup has
-//! passed is equal; only a leaf's rest is left to compare. How readers and writers are kept apart is a parameter
-//! (`synchronization.rs`); the engine uses the optimistic way.
+//! Nodes grow and shrink with the number of their children (`node.rs`), paths without branches are compressed into
+//! prefixes, and a key that is alone behind a branch is a leaf at once (`child.rs`). Prefixes are kept whole, so the
+//! bytes that a lookup has passed are equal; only a leaf's rest must still be compared. The synchronization of readers
+//! and writers is a parameter (`synchronization.rs`); the engine uses the optimistic one.
 //!
-//! One file a verb: [`get`], [`insert`], [`remove`], [`scan`], [`footprint`]. Start with
+//! One file per operation: [`get`], [`insert`], [`remove`], [`scan`], [`footprint`]. Start with
 //! [`descend`](Art::try_descend) below.
 //!
 //! ```text
-//!  root (Node256, for ever)
+//!  root (Node256, permanent)
 //!    'a' -> node, prefix "cc"   end -> leaf "acc"
 //!             'e' -> leaf "acce" + "pt"
 //!             'o' -> node, prefix "un"
 //!                      't' -> leaf ..
 //! ```
 //!
-//! A node *covers* the keys whose descents end at it: those that part from its prefix, that end with it, and that go on with a
-//! byte behind which there is no node. So every node is what the other kinds call a leaf, with versions and stamps, and a key
-//! that is missing is missing in the node that covers it.
+//! A node *covers* the keys whose descents end at it: those that diverge within its prefix, that end with it, and that
+//! continue with a byte behind which there is no node. So every node is a leaf in the sense of the other kinds, with
+//! versions and stamps, and a key that is missing is missing in the node that covers it.
 //!
 //! Invariants, besides those of every index:
-//! 1. What a node covers changes only under its lock. Where a part of it goes to another node (a leaf gives way to a node, a
-//!    prefix is split, a node is replaced by a larger one to take a key), the phantom version changes: there is an insert in it
-//!    anyway. The new node begins with the old one's stamps.
-//! 2. Where a node goes without an insert (it is replaced by a smaller one, or its only child or its parent takes its range),
-//!    it names its absorber, which has its stamps: no observation is void.
-//! 3. A node's prefix and the slot that leads to it change only under its lock and its parent's. So who finds the parent as it
-//!    was after taking the child's version has the child at the right depth.
-//! 4. Locks are taken from the root downwards, none of them waiting.
+//! 1. The set of keys that a node covers changes only under its lock. If a part of it goes to another node (a leaf is
+//!    replaced by a node, a prefix is split, a node is replaced by a larger one to take a key), the phantom version
+//!    changes: these changes always include an insert. The new node begins with the old one's stamps.
+//! 2. If a node is removed without an insert (it is replaced by a smaller one, or its only child or its parent takes
+//!    its range), it names its absorber, which takes over its stamps: no observation becomes void.
+//! 3. A node's prefix and the slot that leads to it change only under its lock and its parent's. So a reader that finds
+//!    the parent unchanged after taking the child's version has the child at the right depth.
+//! 4. Locks are taken from the root downwards, none of them by waiting.
 //! 5. Every node but the root has at least two children or ends; the root has no prefix, and is never replaced.
 //!
-//! References: Leis et al., "The Adaptive Radix Tree" (ICDE 2013); Leis et al., "The ART of Practical Synchronization" (DaMoN
-//! 2016); Leis et al., "Scaling HTM-Supported Database Transactions to Many Cores", V.B.
+//! References: Leis et al., "The Adaptive Radix Tree" (ICDE 2013); Leis et al., "The ART of Practical Synchronization"
+//! (DaMoN 2016); Leis et al., "Scaling HTM-Supported Database Transactions to Many Cores", V.B.
 
 mod child;
 mod footprint;
@@ -63,7 +63,7 @@ use crate::{epoch::Guard, ids::Stamp};
 use smallvec::SmallVec;
 use std::ptr::NonNull;
 
-/// The bytes on the way to a node or a leaf.
+/// The bytes on the path to a node or a leaf.
 type KeyPath = SmallVec<[u8; 64]>;
 
 /// An adaptive radix tree that is synchronized by `S`.
@@ -72,15 +72,16 @@ pub(crate) struct Art<S: Synchronization = Optimistic> {
     latch: S::Latch,
 }
 
-// SAFETY: the tree is shared by means of atomics, or of what `S` asks of its users; what it points to belongs to it alone.
+// SAFETY: the tree is shared by means of atomics, or under the rules that `S` imposes on its users; the tree alone owns
+// what it points to.
 unsafe impl<S: Synchronization> Send for Art<S> {}
 // SAFETY: as above.
 unsafe impl<S: Synchronization> Sync for Art<S> {}
 
-/// How a key goes on behind a node's path.
+/// How a key continues behind a node's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Edge {
-    /// Not at all.
+    /// It ends there.
     End,
     Byte(u8),
 }
@@ -97,7 +98,7 @@ struct At<'g, S: Synchronization> {
     parent: Option<Step<'g, S>>,
     node: NodeRef<'g>,
     hold: S::Hold<'g>,
-    /// How many bytes of the key lead to the node's slot.
+    /// The number of the key's bytes that lead to the node's slot.
     depth: usize,
     place: Place,
 }
@@ -109,27 +110,28 @@ impl<S: Synchronization> At<'_, S> {
     }
 }
 
-/// What a node has for a key that it covers.
+/// The place in a node for a key that it covers.
 #[derive(Clone, Copy)]
 enum Place {
-    /// The prefix goes on otherwise after so many bytes.
+    /// The prefix diverges from the key after this many bytes.
     Apart(usize),
-    /// The slot for the key, and nothing in it or a leaf; so deep in the key are the bytes behind it.
+    /// The slot for the key, which is empty or holds a leaf; the bytes behind the slot begin `depth` bytes deep in the
+    /// key.
     Slot { edge: Edge, child: Child, depth: usize },
 }
 
 impl<S: Synchronization> Art<S> {
-    /// An empty tree.
+    /// Creates an empty tree.
     pub(crate) fn new() -> Self {
         let root = NodeRef::allocate_uncounted(Size::Full, LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO);
         let Child::Node(root) = root.as_child() else { unreachable!("a node is a node") };
         Self { root, latch: S::Latch::default() }
     }
 
-    /// The root and a hold on it.
+    /// Returns the root and a hold on it.
     #[inline]
     fn observe_root<'g>(&self, _guard: &'g Guard<'_>) -> (NodeRef<'g>, S::Hold<'g>) {
-        // SAFETY: the root lives as long as the tree, whose nodes nobody has longer than a guard and the tree.
+        // SAFETY: the root lives as long as the tree, and no reference to its nodes outlives a guard or the tree.
         let root = unsafe { NodeRef::new(self.root) };
         (root, S::observe(&root.header().coverage.version).expect("the root never dies"))
     }
@@ -145,7 +147,7 @@ impl<S: Synchronization> Art<S> {
         if !parent.is_still() {
             return Err(Torn);
         }
-        // SAFETY: node.rs, invariant 4: the parent still was what it was when it named this child.
+        // SAFETY: node.rs, invariant 4: the parent was unchanged after it named this child.
         let node = unsafe { NodeRef::new(child) };
         let hold = S::observe(&node.header().coverage.version).ok_or(Torn)?;
         // Invariant 3: the child was at this depth when it was observed.
@@ -182,7 +184,7 @@ impl<S: Synchronization> Art<S> {
     }
 }
 
-/// The observation of a node, if everything read from it since belongs together.
+/// Returns the observation of a node, if everything read from it since is consistent.
 #[inline]
 fn believed<'g>(node: NodeRef<'g>, hold: &impl Hold<'g>) -> Result<LeafSeen, Torn> {
     let coverage = &node.header().coverage;
@@ -197,7 +199,7 @@ impl<S: Synchronization> Drop for Art<S> {
     fn drop(&mut self) {
         let mut below = vec![self.root];
         while let Some(node) = below.pop() {
-            // SAFETY: nobody else has the tree, and it is not used again.
+            // SAFETY: no other thread has the tree, and it is not used again.
             unsafe { NodeRef::new(node).free(&mut below) };
         }
     }

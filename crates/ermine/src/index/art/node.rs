@@ -8,16 +8,17 @@
 //!  Node256  header | children by byte                           2112
 //! ```
 //!
-//! A node stands at the end of a path: the bytes from the root to its slot, then its *prefix*, which all keys below it have in
-//! common. Behind the path, a key goes on with a byte, which names a child, or is at its *end*, which has a slot of its own:
-//! so keys may be prefixes of one another.
+//! A node is at the end of a path: the bytes from the root to its slot, then its *prefix*, which all keys below it have
+//! in common. Behind the path, a key continues with a byte, which names a child, or is at its *end*, which has a slot
+//! of its own: so keys may be prefixes of one another.
 //!
 //! Invariants:
 //! 1. Every racy field is an atomic word; size, and so the kind in the shape, never changes.
-//! 2. Counts and places are in bounds in any shape or index word ever stored: nothing computed from them is out of bounds.
+//! 2. Counts and places are in bounds in any shape or index word ever stored: nothing computed from them is out of
+//!    bounds.
 //! 3. A node is retired after it was marked dead, and marked dead under its lock after nothing in the tree led to it.
-//! 4. Whoever has a [`NodeRef`] has it under a guard, from a node that was still what it was when it named this one (or
-//!    holds the lock that keeps it in the tree).
+//! 4. A thread that has a [`NodeRef`] obtained it under a guard, from a node that was unchanged after it named this one
+//!    (or holds the lock that keeps it in the tree).
 
 use super::{
     Edge, KeyPath,
@@ -43,7 +44,7 @@ pub(super) enum Size {
 }
 
 impl Size {
-    /// Bytes that a node of this size takes of the general allocator.
+    /// Bytes that a node of this size takes from the general allocator.
     fn heap_bytes(self) -> usize {
         match self {
             Self::Four => node_bytes::<Node4>(),
@@ -53,7 +54,7 @@ impl Size {
         }
     }
 
-    /// How many children have room.
+    /// Returns the number of children that the node has room for.
     pub(super) fn room(self) -> usize {
         match self {
             Self::Four => 4,
@@ -63,7 +64,7 @@ impl Size {
         }
     }
 
-    /// The next larger one, if there is one.
+    /// Returns the next larger size, if there is one.
     pub(super) fn larger(self) -> Self {
         match self {
             Self::Four => Self::Sixteen,
@@ -72,7 +73,8 @@ impl Size {
         }
     }
 
-    /// What a node with so many children should have become: not at the first one below, where it would soon grow again.
+    /// Returns the size that a node with `count` children should have after a removal: it does not shrink at the first
+    /// removal below its size, where it would soon grow again.
     pub(super) fn shrunk(self, count: usize) -> Self {
         match self {
             Self::Sixteen if count <= 3 => Self::Four,
@@ -123,18 +125,18 @@ impl Shape {
     }
 }
 
-/// What every node begins with.
+/// The fields that every node begins with.
 #[repr(C)]
 pub(super) struct Header {
     pub(super) coverage: Coverage,
     shape: AtomicU64,
-    /// The prefix, left-aligned, if it has at most eight bytes; else where it lies.
+    /// The prefix, left-aligned, if it has at most eight bytes; else a pointer to it.
     prefix: AtomicPtr<LongKey>,
     /// The leaf of the key that ends here.
     end: AtomicPtr<Header>,
 }
 
-/// Up to four or sixteen children, in the order of their bytes, which lie eight to a word.
+/// Up to four or sixteen children, in the order of their bytes, which are stored eight to a word.
 #[repr(C, align(64))]
 struct Sorted<const WORDS: usize, const N: usize, const UNUSED: usize> {
     header: Header,
@@ -173,11 +175,11 @@ const _: () = {
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = LOW_BITS << 7;
 
-/// Which of the first `count` bytes of a word is `byte`.
+/// Returns which of the first `count` bytes of a word is `byte`.
 #[inline]
 fn find_byte(word: u64, byte: u8, count: usize) -> Option<usize> {
     let other = word ^ (u64::from(byte) * LOW_BITS);
-    // The lowest mark is right; above it there may be wrong ones.
+    // The lowest mark is right; marks above it may be wrong.
     let marks = other.wrapping_sub(LOW_BITS) & !other & HIGH_BITS;
     let at = marks.trailing_zeros() as usize / 8;
     (at < count).then_some(at)
@@ -207,7 +209,7 @@ impl Header {
         Shape(self.shape.load(Ordering::Relaxed))
     }
 
-    /// The leaf of the key that ends here.
+    /// Returns the leaf of the key that ends here.
     #[inline]
     pub(super) fn end(&self) -> Child {
         Child::from_word(self.end.load(Ordering::Relaxed))
@@ -243,7 +245,7 @@ impl<const WORDS: usize, const N: usize, const UNUSED: usize> Sorted<WORDS, N, U
         byte_at(self.bytes[at / 8].load(Ordering::Relaxed), at % 8)
     }
 
-    /// The first child whose byte is not below.
+    /// Returns the index of the first child whose byte is not below `byte`.
     fn first_from(&self, byte: u16, count: usize) -> usize {
         (0..count).find(|&at| u16::from(self.byte(at)) >= byte).unwrap_or(count)
     }
@@ -254,7 +256,7 @@ impl<const WORDS: usize, const N: usize, const UNUSED: usize> Sorted<WORDS, N, U
         word.store(word.load(Ordering::Relaxed) & !(0xff << shift) | u64::from(byte) << shift, Ordering::Relaxed);
     }
 
-    /// For lock holders only; there must be room.
+    /// Adds a child, for which there must be room. For lock holders only.
     fn add(&self, byte: u8, child: *mut Header, count: usize) {
         let place = self.first_from(byte.into(), count);
         for at in (place..count).rev() {
@@ -265,7 +267,7 @@ impl<const WORDS: usize, const N: usize, const UNUSED: usize> Sorted<WORDS, N, U
         self.children[place].store(child, Ordering::Relaxed);
     }
 
-    /// For lock holders only.
+    /// Removes the child at `place`. For lock holders only.
     fn remove(&self, place: usize, count: usize) {
         for at in place + 1..count {
             self.set_byte(at - 1, self.byte(at));
@@ -300,13 +302,13 @@ impl<'g> NodeRef<'g> {
         Self(node, PhantomData)
     }
 
-    /// A node without children that nobody else has.
+    /// Creates a node without children, owned by the caller.
     pub(super) fn allocate(size: Size, phantom: LeafVersion, gap: Stamp, removed: Stamp, guard: &Guard<'_>) -> Self {
         guard.allocated(size.heap_bytes());
         Self::allocate_uncounted(size, phantom, gap, removed)
     }
 
-    /// As [`NodeRef::allocate`], for the root, which goes with the index.
+    /// As [`NodeRef::allocate`], for the root, which lives as long as the index.
     pub(super) fn allocate_uncounted(size: Size, phantom: LeafVersion, gap: Stamp, removed: Stamp) -> Self {
         let header = Header::new(size, phantom, gap, removed);
         let node: *mut Header = match size {
@@ -335,14 +337,14 @@ impl<'g> NodeRef<'g> {
     /// The node has the size that `T` is for.
     #[inline]
     unsafe fn body<T>(self) -> &'g T {
-        // SAFETY: invariant 4, and the size, says the caller.
+        // SAFETY: invariant 4; the caller promises the size.
         unsafe { self.0.cast().as_ref() }
     }
 
     #[inline]
     fn four(self) -> &'g Node4 {
         debug_assert_eq!(self.header().shape().size(), Size::Four);
-        // SAFETY: callers have looked at the size, which never changes (invariant 1).
+        // SAFETY: callers have checked the size, which never changes (invariant 1).
         unsafe { self.body() }
     }
 
@@ -367,13 +369,13 @@ impl<'g> NodeRef<'g> {
         unsafe { self.body() }
     }
 
-    /// Starts loading what a lookup needs whatever the size.
+    /// Starts loading the part of a node that a lookup needs whatever the size.
     #[inline(always)]
     pub(super) fn prefetch(node: NonNull<Header>) {
         prefetch::lines(node.as_ptr().cast_const().cast(), 2);
     }
 
-    /// The slot of the child with this byte, if there is one.
+    /// Returns the slot of the child with this byte, if there is one.
     #[inline]
     fn slot(self, byte: u8) -> Option<&'g AtomicPtr<Header>> {
         let shape = self.header().shape();
@@ -385,14 +387,14 @@ impl<'g> NodeRef<'g> {
         }
     }
 
-    /// What a key that goes on with `byte` leads to.
+    /// Returns the child for a key that continues with `byte`.
     #[inline]
     pub(super) fn child(self, byte: u8) -> Child {
-        // Relaxed: whoever follows it has seen the version that its store was released with.
+        // Relaxed: a reader that follows it has seen the version that its store was released with.
         self.slot(byte).map_or(Child::Nothing, |slot| Child::from_word(slot.load(Ordering::Relaxed)))
     }
 
-    /// What a key leads to that ends here or goes on.
+    /// Returns the child for a key that ends here or continues.
     #[inline]
     pub(super) fn at(self, edge: Edge) -> Child {
         match edge {
@@ -401,7 +403,7 @@ impl<'g> NodeRef<'g> {
         }
     }
 
-    /// The first child whose byte is at least `from`.
+    /// Returns the first child whose byte is at least `from`.
     pub(super) fn next(self, from: u16) -> Option<(u8, Child)> {
         let shape = self.header().shape();
         let found = |byte: u8, child: &AtomicPtr<Header>| Some((byte, Child::from_word(child.load(Ordering::Relaxed))));
@@ -418,7 +420,7 @@ impl<'g> NodeRef<'g> {
         }
     }
 
-    /// The last child whose byte is below `below`.
+    /// Returns the last child whose byte is below `below`.
     pub(super) fn previous(self, below: u16) -> Option<(u8, Child)> {
         let shape = self.header().shape();
         let found = |byte: u8, child: &AtomicPtr<Header>| Some((byte, Child::from_word(child.load(Ordering::Relaxed))));
@@ -442,7 +444,7 @@ impl<'g> NodeRef<'g> {
         }
     }
 
-    /// All children with their bytes, in order.
+    /// Returns all children with their bytes, in order.
     pub(super) fn children(self) -> impl Iterator<Item = (u8, Child)> {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -452,7 +454,7 @@ impl<'g> NodeRef<'g> {
         })
     }
 
-    /// How many bytes of `rest` the prefix has at its beginning too, and how long it is.
+    /// Returns how many bytes the prefix and `rest` have in common at their beginning, and how long the prefix is.
     #[inline]
     pub(super) fn match_prefix(self, rest: &[u8], still: &impl Fn() -> bool) -> Result<(usize, usize), Torn> {
         let length = self.header().shape().prefix_length();
@@ -467,7 +469,7 @@ impl<'g> NodeRef<'g> {
         Ok((equal.min(length).min(rest.len()), length))
     }
 
-    /// Writes the prefix behind a path.
+    /// Appends the prefix to a path.
     pub(super) fn write_prefix(self, path: &mut KeyPath, still: &impl Fn() -> bool) -> Result<(), Torn> {
         let length = self.header().shape().prefix_length();
         let prefix = self.header().prefix.load(Ordering::Relaxed);
@@ -479,7 +481,7 @@ impl<'g> NodeRef<'g> {
         Ok(())
     }
 
-    /// The bytes that the node takes, and those of its prefix and its leaves outside of it.
+    /// Returns the bytes that the node takes, and those of its prefix and its leaves outside of it.
     pub(super) fn measure(self, still: &impl Fn() -> bool) -> Result<(usize, usize), Torn> {
         let shape = self.header().shape();
         let mut outside = 0;
@@ -497,15 +499,15 @@ impl<'g> NodeRef<'g> {
     }
 }
 
-/// For lock holders only, and for those who alone have the node.
+/// For lock holders only, and for exclusive owners of the node.
 impl NodeRef<'_> {
-    /// Gives a slot, which must have room, something else to hold.
+    /// Stores another child in a slot, for which there must be room.
     pub(super) fn put(self, edge: Edge, child: Child) {
         let (header, word) = (self.header(), child.into_word());
         let Edge::Byte(byte) = edge else { return header.end.store(word, Ordering::Relaxed) };
         let shape = header.shape();
         if let Some(slot) = self.slot(byte) {
-            // In a full node every byte has a slot; whether it counts shows in what it holds.
+            // In a full node every byte has a slot; it counts if it holds a child.
             let before = slot.load(Ordering::Relaxed);
             slot.store(word, Ordering::Relaxed);
             if !before.is_null() {
@@ -529,7 +531,7 @@ impl NodeRef<'_> {
         header.set_shape(Shape::new(shape.size(), shape.count() + 1, shape.prefix_length()));
     }
 
-    /// Takes out what a slot holds.
+    /// Removes the child of a slot.
     pub(super) fn take(self, edge: Edge) {
         let header = self.header();
         let Edge::Byte(byte) = edge else { return header.end.store(ptr::null_mut(), Ordering::Relaxed) };
@@ -551,7 +553,7 @@ impl NodeRef<'_> {
         header.set_shape(Shape::new(shape.size(), count - 1, shape.prefix_length()));
     }
 
-    /// Makes this prefix the node's, which has none.
+    /// Sets the prefix of a node that has none.
     pub(super) fn set_prefix(self, prefix: &[u8], guard: &Guard<'_>) {
         let header = self.header();
         let word = if prefix.len() > HEAD {
@@ -564,11 +566,11 @@ impl NodeRef<'_> {
         header.set_shape(Shape::new(shape.size(), shape.count(), prefix.len()));
     }
 
-    /// Gives up the prefix.
+    /// Removes the prefix, and frees it once no reader can have it.
     pub(super) fn retire_prefix(self, guard: &Guard<'_>) {
         let (header, shape) = (self.header(), self.header().shape());
         if shape.prefix_length() > HEAD {
-            // SAFETY: taken out of the node below, under the lock.
+            // SAFETY: removed from the node below, under the lock.
             unsafe { LongKey::retire(header.prefix.load(Ordering::Relaxed), guard) };
         }
         header.set_shape(Shape::new(shape.size(), shape.count(), 0));
@@ -588,7 +590,7 @@ impl NodeRef<'_> {
     /// Frees a dead node, but nothing that it points to, once no reader can have it.
     ///
     /// # Safety
-    /// The node is dead, or is when the lock goes, and the caller is the one who killed it.
+    /// The node is dead, or will be when the lock is released, and the caller is the thread that marked it dead.
     pub(super) unsafe fn retire(self, guard: &Guard<'_>) {
         let free: unsafe fn(NonNull<u8>) -> usize = match self.header().shape().size() {
             Size::Four => free_box::<Node4>,
@@ -600,16 +602,16 @@ impl NodeRef<'_> {
         unsafe { guard.retire(self.0.cast(), free) };
     }
 
-    /// Frees a node and everything outside of it but the nodes below, which it gives back.
+    /// Frees a node and everything outside of it but the nodes below, which are added to `below`.
     ///
     /// # Safety
-    /// Nobody else has the tree, and the node is not used again.
+    /// No other thread has the tree, and the node is not used again.
     pub(super) unsafe fn free(self, below: &mut Vec<NonNull<Header>>) {
         let shape = self.header().shape();
         for child in self.children().map(|(_, child)| child).chain([self.header().end()]) {
             match child {
                 Child::Node(node) => below.push(node),
-                // SAFETY: a long key belongs to one slot in one tree, which nobody else has.
+                // SAFETY: a long key belongs to one slot in one tree, which no other thread has.
                 Child::Long(long) => unsafe {
                     LongKey::free(long.cast());
                 },
@@ -625,7 +627,7 @@ impl NodeRef<'_> {
             }
         }
         let node = self.0.cast();
-        // SAFETY: says the caller; the node is of that size.
+        // SAFETY: promised by the caller; the node is of that size.
         unsafe {
             match shape.size() {
                 Size::Four => free_box::<Node4>(node),
@@ -638,33 +640,33 @@ impl NodeRef<'_> {
 }
 
 /// # Safety
-/// `node` is a `T` that was allocated as a box, and nobody else has it.
+/// `node` is a `T` that was allocated as a box, and no other thread has it.
 unsafe fn free_box<T>(node: NonNull<u8>) -> usize {
-    // SAFETY: says the caller.
+    // SAFETY: promised by the caller.
     drop(unsafe { Box::from_raw(node.cast::<T>().as_ptr()) });
     node_bytes::<T>()
 }
 
-/// Bytes that a node takes of the general allocator.
+/// Bytes that a node takes from the general allocator.
 const fn node_bytes<T>() -> usize {
     heap_bytes(size_of::<T>() + align_of::<T>())
 }
 
-/// A prefix that does not fit into its word, if the node is what it was.
+/// Returns a prefix that does not fit into its word, if the node is unchanged.
 #[inline]
 fn long_prefix<'g>(prefix: *mut LongKey, still: &impl Fn() -> bool) -> Result<&'g [u8], Torn> {
-    // SAFETY: the shape said that this is a pointer, and it belonged to the same version. The lifetime is cut to that of the
-    // guard by everybody who calls this.
+    // SAFETY: the shape said that this is a pointer, and it belonged to the same version. Every caller cuts the
+    // lifetime to that of the guard.
     unsafe { LongKey::read(prefix, still) }.map(|(prefix, _)| prefix)
 }
 
-/// Where in a node a key goes on whose path is the node's.
+/// How a key whose path is the node's continues in the node.
 impl Edge {
     pub(super) fn of(key: &[u8], depth: usize) -> Self {
         key.get(depth).map_or(Self::End, |&byte| Self::Byte(byte))
     }
 
-    /// How many bytes of a key the edge takes.
+    /// Returns the number of the key's bytes that the edge covers.
     pub(super) fn length(self) -> usize {
         match self {
             Self::End => 0,
@@ -678,7 +680,7 @@ mod tests {
     use super::*;
     use crate::epoch::EpochManager;
 
-    /// A node with these children, taken in an order that is not theirs.
+    /// Builds a node with these children, inserted in an order that is not that of their bytes.
     fn filled(size: Size, bytes: &[u8]) -> NodeRef<'static> {
         let participant = EpochManager::new("test").join();
         let guard = participant.enter();
@@ -707,7 +709,7 @@ mod tests {
                 node.take(Edge::Byte(byte));
             }
             assert!(node.children().map(|(byte, _)| byte).eq(bytes.iter().copied().step_by(2)));
-            // SAFETY: nobody else has it.
+            // SAFETY: no other thread has it.
             unsafe { node.free(&mut Vec::new()) };
         }
     }

@@ -1,7 +1,7 @@
-//! Removal of a key that nobody can see any more, and what becomes of the node that it leaves.
+//! Removal of a key that no transaction can see any more, and shrinking of the node that it was in.
 //!
-//! A node with few children left is replaced by a smaller one; one with a single child goes, and its parent holds what it held.
-//! Who has its range then is its absorber: no observation is void.
+//! A node with few children left is replaced by a smaller one; a node with a single child is removed, and its parent
+//! holds that child. The node that has the range afterwards is the absorber: no observation becomes void.
 
 use super::{
     Art, At, Child, Edge, Hold, KeyPath, NodeRef, Place, Size, Step, Synchronization, Torn, believed,
@@ -13,13 +13,13 @@ use crate::{
     sync::Spin,
 };
 
-/// What a removal does to the node.
+/// The effect of a removal on the node.
 enum Plan {
-    /// It stays.
+    /// The node stays.
     Stay,
-    /// A smaller one takes its place.
+    /// A smaller node replaces it.
     Shrink(Size),
-    /// The only other thing that it holds takes its place.
+    /// Its only other child replaces it.
     Collapse,
 }
 
@@ -90,7 +90,7 @@ impl<S: Synchronization> Art<S> {
         }
         node.header().coverage.raise(gap, removed, &lock);
         node.take(edge);
-        // SAFETY: just taken out, under the lock.
+        // SAFETY: just removed, under the lock.
         unsafe { leaf.retire(guard) };
         let Some((parent, slot, parent_lock)) = parent else { return Ok(true) };
         match (plan, other) {
@@ -124,13 +124,13 @@ impl<S: Synchronization> Art<S> {
             _ => unreachable!("the node stays or is replaced"),
         }
         lock.mark_dead();
-        // SAFETY: dead when the lock goes, and the parent names what has taken its place.
+        // SAFETY: dead when the lock is released, and the parent names the replacement.
         unsafe { node.retire(guard) };
         Ok(true)
     }
 }
 
-/// What becomes of a node that loses what an edge leads to.
+/// Decides what happens to a node that loses the child of an edge.
 fn plan<S: Synchronization>(at: &At<'_, S>, edge: Edge) -> Plan {
     if at.parent.is_none() {
         return Plan::Stay;
@@ -147,7 +147,7 @@ fn plan<S: Synchronization>(at: &At<'_, S>, edge: Edge) -> Plan {
     }
 }
 
-/// What a locked node holds beside what an edge leads to.
+/// Returns the only child of a locked node besides that of an edge.
 fn only_other(node: NodeRef<'_>, edge: Edge) -> (Edge, Child) {
     let children = node.children().map(|(byte, child)| (Edge::Byte(byte), child));
     let mut all = children.chain([(Edge::End, node.header().end())]);
@@ -155,7 +155,7 @@ fn only_other(node: NodeRef<'_>, edge: Edge) -> (Edge, Child) {
     other.expect("every node but the root has two (invariant 5)")
 }
 
-/// Writes the prefix of a locked node behind a path.
+/// Appends the prefix of a locked node to a path.
 fn write_prefix(node: NodeRef<'_>, path: &mut KeyPath) {
     node.write_prefix(path, &|| true).expect("nothing changes under the lock");
 }

@@ -1,10 +1,10 @@
-//! Range scans, a stretch of a node at a time, both ways.
+//! Range scans, a stretch of a node at a time, in both directions.
 //!
-//! A cursor stands at a [`Cut`] between two keys. Each step descends to the node that covers the keys on the cut's far side and
-//! hands out the leaves there, up to the next child that is a node, whose near side is the next cut; behind the last one it is
-//! the far side of the node. So what a step hands out was there at one moment, the steps' stretches lie side by side without
-//! gaps, and each is vouched for by the node that covered it: whatever happens to the tree between two steps, no key of the
-//! range can come in unnoticed.
+//! A cursor is at a [`Cut`] between two keys. Each step descends to the node that covers the keys on the cut's far side
+//! and returns the leaves there, up to the next child that is a node, whose near side is the next cut; behind the last
+//! child the next cut is the far side of the node. So the entries of a step all existed at one moment, the steps'
+//! stretches are adjacent without gaps, and each stretch is covered by the observation of one node: whatever happens to
+//! the tree between two steps, no key can enter the range unnoticed.
 
 use super::{Art, Batch, Child, Direction, Hold, KeyPath, LeafSeen, NodeRef, Synchronization, Torn, believed};
 use crate::{epoch::Guard, ids::RowId};
@@ -15,15 +15,15 @@ use std::ops::Bound;
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Cut {
     bytes: SmallVec<[u8; 36]>,
-    /// Behind all keys that begin with the bytes; otherwise before the key that is the bytes.
+    /// The cut is behind all keys that begin with the bytes; otherwise it is before the key that equals the bytes.
     behind: bool,
 }
 
-/// A scan on its way.
+/// A scan in progress.
 pub(crate) struct Cursor<'g, S: Synchronization> {
     tree: &'g Art<S>,
     guard: &'g Guard<'g>,
-    /// Where it stands; `None`: at the end.
+    /// The cursor's position; `None`: at the end.
     at: Option<Cut>,
     limit: Cut,
     direction: Direction,
@@ -33,18 +33,18 @@ pub(crate) struct Cursor<'g, S: Synchronization> {
 struct Standing<'g, S: Synchronization> {
     node: NodeRef<'g>,
     hold: S::Hold<'g>,
-    /// The bytes that lead to the node, prefix included; so many lead to its slot.
+    /// The bytes that lead to the node, prefix included; the first `slot` of them lead to its slot.
     path: KeyPath,
     slot: usize,
     place: Place,
 }
 
-/// Where a cut lies among what a node holds.
+/// The position of a cut among the children of a node.
 #[derive(Clone, Copy)]
 enum Place {
     Front,
     Before(u8),
-    /// Among the keys that go on with this byte.
+    /// Among the keys that continue with this byte.
     Inside(u8),
     Behind(u8),
     Back,
@@ -81,7 +81,7 @@ impl Cut {
         }
     }
 
-    /// Whether a key lies above.
+    /// Whether a key lies above the cut.
     #[inline]
     fn is_below(&self, key: &[u8]) -> bool {
         if self.behind { *key > *self.bytes && !key.starts_with(&self.bytes) } else { *key >= *self.bytes }
@@ -91,7 +91,8 @@ impl Cut {
     fn reaches(&self, upper: &Self) -> bool {
         match (self.behind, upper.behind) {
             (false, false) => self.bytes >= upper.bytes,
-            // Behind a prefix there is nothing before a key that is not above all that begin with it.
+            // Between a cut behind a prefix and an upper cut before a key, there is nothing unless that key is above
+            // all that begin with the prefix.
             (true, false) => !self.is_below(&upper.bytes),
             (false, true) => upper.is_below(&self.bytes),
             (true, true) => upper.bytes.starts_with(&self.bytes) || upper.is_below(&self.bytes),
@@ -151,7 +152,7 @@ impl<S: Synchronization> Cursor<'_, S> {
     fn try_stand(&self, at: &Cut) -> Result<Standing<'_, S>, Torn> {
         let (mut node, mut hold) = self.tree.observe_root(self.guard);
         let mut path = KeyPath::new();
-        // What leads on: the cut's bytes, or, off its way, one of the sides of the nodes below.
+        // The descent follows the cut's bytes, or, once it has left them, one side of the nodes below.
         let mut side = None;
         loop {
             let slot = path.len();
@@ -180,7 +181,7 @@ impl<S: Synchronization> Cursor<'_, S> {
         }
     }
 
-    /// Hands out what the node has above the cut, up to the next node below it; gives the next cut.
+    /// Hands out the node's entries above the cut, up to the next node below it; returns the next cut.
     fn forward(&self, at: &Cut, standing: &Standing<'_, S>, batch: &mut Batch, at_most: usize) -> Result<Cut, Torn> {
         let Standing { node, hold, path, slot, place } = standing;
         let still = || hold.is_still();
@@ -242,7 +243,7 @@ impl<S: Synchronization> Cursor<'_, S> {
         Ok(Cut::before(&path[..*slot]))
     }
 
-    /// Takes an entry into the batch if it is in the range; gives the next cut where that is not the node's affair.
+    /// Adds an entry to the batch if it is in the range; returns the next cut if the step ends at this entry.
     fn hand_out(&self, at: &Cut, key: &[u8], row: RowId, batch: &mut Batch, at_most: usize) -> Option<Cut> {
         let (lower, upper) = match self.direction {
             Direction::Forward => (at, &self.limit),
@@ -267,7 +268,7 @@ impl<S: Synchronization> Cursor<'_, S> {
     }
 }
 
-/// Where a cut lies in a node that its bytes lead to: the path's first `slot` bytes are the cut's.
+/// Returns the position of a cut in a node that its bytes lead to: the path's first `slot` bytes are the cut's.
 fn place(at: &Cut, path: &[u8], slot: usize) -> Place {
     let (rest, prefix) = (&at.bytes[slot.min(at.bytes.len())..], &path[slot..]);
     let shared = super::key::common_prefix(rest, prefix);

@@ -1,15 +1,15 @@
-//! How a tree keeps its readers and writers apart: one tree, four ways (HTM paper, V.B and figure 11).
+//! Synchronization of a tree's readers and writers: one tree, four strategies (HTM paper, V.B and figure 11).
 //!
 //! | strategy | a reader of a node | a writer |
 //! |---|---|---|
-//! | [`Optimistic`] | takes the version, writes nothing, looks again | locks what it changes; what the engine uses |
-//! | [`Coupled`] | counts itself in and out, the child before it leaves the parent | waits until nobody else is counted |
-//! | [`Coarse`] | has the tree's latch, which hardware transactions elide | the same |
+//! | [`Optimistic`] | takes the version, writes nothing, checks again | locks what it changes; used by the engine |
+//! | [`Coupled`] | counts itself in and out, the child before it leaves the parent | waits until no other is counted |
+//! | [`Coarse`] | holds the tree's latch, which hardware transactions elide | the same |
 //! | [`Unsynchronized`] | nothing | must be alone: for the reference line of the figure |
 //!
-//! The algorithms are written once, in terms of a [`Hold`] on each node: what was read counts if the hold [is
-//! still](Hold::is_still) good, and becomes a lock by [`Hold::lock`]. A strategy whose holds cannot fail says so in
-//! constants, and the checks are compiled away.
+//! The algorithms are written once, in terms of a [`Hold`] on each node: a read counts if the hold
+//! [is still](Hold::is_still) good, and [`Hold::lock`] turns the hold into a lock. A strategy whose holds cannot fail
+//! says so in constants, and the checks are compiled away.
 
 use super::version::{Locked, Seen, Shared, Version};
 use crate::{
@@ -17,30 +17,30 @@ use crate::{
     sync::elided::{ElidedLatch, Elision, ElisionCounts},
 };
 
-/// A way to keep readers and writers apart.
+/// A strategy that synchronizes readers and writers.
 pub(crate) trait Synchronization: 'static {
-    /// What the tree as a whole has.
+    /// The latch of the tree as a whole.
     type Latch: Default + Send + Sync;
-    /// What a reader has of a node.
+    /// A reader's hold on a node.
     type Hold<'n>: Hold<'n>;
 
-    /// Does something that changes nothing.
+    /// Runs an operation that changes nothing.
     fn reading<R>(latch: &Self::Latch, work: impl FnOnce() -> R) -> R;
-    /// Does something that changes the tree.
+    /// Runs an operation that changes the tree.
     fn writing<R>(latch: &Self::Latch, work: impl FnOnce() -> R) -> R;
     /// Begins to read a node; `None`: it is dead.
     fn observe(version: &Version) -> Option<Self::Hold<'_>>;
-    /// Locks a node as it is, without waiting.
+    /// Locks a node in its current state, without waiting.
     fn try_lock(version: &Version) -> Option<Locked<'_>>;
 }
 
-/// A reader's claim to a node.
+/// A reader's hold on a node.
 pub(crate) trait Hold<'n> {
-    /// Whether what was read meanwhile belongs together.
+    /// Whether everything read since the hold began is consistent.
     fn is_still(&self) -> bool;
-    /// The version that was read.
+    /// Returns the version that was read.
     fn seen(&self) -> Seen;
-    /// Locks the node, if it is what it was, without waiting.
+    /// Locks the node, if it is unchanged, without waiting.
     fn lock(self) -> Option<Locked<'n>>;
 }
 
@@ -135,7 +135,7 @@ impl<'n> Hold<'n> for Shared<'n> {
 /// One latch around every operation.
 pub(crate) struct Coarse;
 
-/// Nothing: whoever uses the tree sees to it that nobody writes beside others.
+/// No synchronization: the user of the tree makes sure that no write runs beside another operation.
 pub(crate) struct Unsynchronized;
 
 /// A node that cannot change while it is read.

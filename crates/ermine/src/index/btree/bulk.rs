@@ -12,9 +12,9 @@ use crate::{
 };
 use std::ptr;
 
-/// Entries a leaf: nine tenths, so that the first inserts after loading do not split every leaf.
+/// Entries per leaf: nine tenths, so that the first inserts after loading do not split every leaf.
 const LEAF_FILL: usize = LEAF_KEYS * 9 / 10;
-/// Children an inner node.
+/// Children per inner node.
 const INNER_FILL: usize = INNER_KEYS * 9 / 10;
 
 /// The nodes of one level, each with the separator to its left (the first one's is not used).
@@ -24,7 +24,7 @@ impl BTree {
     /// Builds an index from entries in strictly ascending order of their keys.
     ///
     /// # Panics
-    /// If they are not.
+    /// If the keys are not in strictly ascending order.
     pub(in crate::index) fn bulk_load<K: AsRef<[u8]>>(
         guard: &Guard<'_>,
         entries: impl IntoIterator<Item = (K, RowId)>,
@@ -59,14 +59,14 @@ impl BTree {
     }
 }
 
-/// Fills a leaf and links it to the one before.
+/// Fills a leaf and links it to the previous one.
 fn add_leaf(guard: &Guard<'_>, leaves: &mut Level, entries: &Entries, boundary: Vec<u8>) {
-    // SAFETY: fresh from the box; the index that is being built owns it.
+    // SAFETY: fresh from the box; the index under construction owns it.
     let leaf: &Leaf = unsafe { &*Box::into_raw(Leaf::new(super::LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO)) };
     guard.allocated(Leaf::BYTES);
     leaf.keys.fill(entries, 0..entries.len(), guard);
     if let Some(&(_, previous)) = leaves.last() {
-        // SAFETY: made by this function, and nobody else has it yet.
+        // SAFETY: created by this function, and no other thread has it yet.
         let previous = unsafe { &*previous.cast_const().cast::<Leaf>() };
         previous.upper.set(&boundary, guard);
         link_right(previous, leaf);
@@ -74,7 +74,7 @@ fn add_leaf(guard: &Guard<'_>, leaves: &mut Level, entries: &Entries, boundary: 
     leaves.push((boundary, ptr::from_ref(leaf).cast_mut().cast()));
 }
 
-/// Makes a parent.
+/// Creates a parent.
 fn add_inner(guard: &Guard<'_>, children: &[(Vec<u8>, NodePtr)]) -> (Vec<u8>, NodePtr) {
     let inner = Inner::new();
     let mut separators = Entries::with_room_for(children.len());

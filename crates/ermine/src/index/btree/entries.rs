@@ -4,7 +4,7 @@ use super::key::{LongKey, Word};
 use crate::ids::RowId;
 use std::{ops::Range, ptr};
 
-/// Keys with their rows (in an inner node: separators, rows unused), in order. The bytes lie anyhow.
+/// Keys with their rows (in an inner node: separators, rows unused), in order. The bytes are in any order.
 pub(super) struct Entries {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
@@ -13,7 +13,7 @@ pub(super) struct Entries {
 struct Entry {
     key: Range<usize>,
     row: RowId,
-    /// Where the key lies outside the node already; null if nowhere.
+    /// The key's existing allocation outside of the node; null if there is none.
     long: *mut LongKey,
 }
 
@@ -30,7 +30,7 @@ impl Entries {
         self.insert(self.len(), key, row, long);
     }
 
-    /// Takes an entry as it stands in a node.
+    /// Adds an entry as it is stored in a node.
     pub(super) fn push_short(&mut self, prefix: &[u8], head: u64, word: Word) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(prefix);

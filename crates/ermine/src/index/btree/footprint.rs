@@ -1,4 +1,4 @@
-//! What a tree takes of memory.
+//! Memory usage of a tree.
 
 use super::{
     BTree, Footprint,
@@ -19,10 +19,10 @@ impl BTree {
     }
 }
 
-/// Measures a node and what is below it; a child that changes is measured again.
+/// Measures a node and everything below it; a child that changes is measured again.
 fn measure(node: NodePtr, level: usize, guard: &Guard<'_>) -> Result<Footprint, Torn> {
     loop {
-        // SAFETY: the root, or the child of a node that was believed: a node of the tree, kept by the guard.
+        // SAFETY: the root, or the child of a node whose read was validated: a node of the tree, kept by the guard.
         let seen = unsafe { &*node }.observe().ok_or(Torn)?;
         // SAFETY: as above.
         let measured = unsafe { measure_once(node, seen, level, guard) };

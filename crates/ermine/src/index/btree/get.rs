@@ -1,4 +1,4 @@
-//! Point lookup, at once or in two steps with other lookups in between.
+//! Point lookup, in one step, or in two steps with other lookups in between.
 
 use super::{
     At, BTree, Lookup,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::epoch::Guard;
 
-/// A lookup on its way: it knows the parent of its leaf, and the leaf is being loaded from memory.
+/// A lookup in progress: it has the parent of its leaf, and the leaf is being loaded from memory.
 pub(crate) struct Approach<'g>(Option<Parent<'g>>);
 
 struct Parent<'g> {
@@ -17,7 +17,8 @@ struct Parent<'g> {
 }
 
 impl BTree {
-    /// The row of `key`, and the observation that it is there or is not. Writes nothing shared, allocates nothing.
+    /// Returns the row of `key`, and the observation that the key exists or does not. Writes nothing shared, allocates
+    /// nothing.
     #[inline]
     pub(in crate::index) fn get(&self, guard: &Guard<'_>, key: &[u8]) -> Lookup {
         loop {
@@ -32,7 +33,7 @@ impl BTree {
         self.try_descend(guard, Target::At(key), |_| Ok(()))?.lookup(key)
     }
 
-    /// Goes as far as the parent of the leaf that `key` belongs to. For [`BTree::arrive`], after other keys have been
+    /// Descends to the parent of the leaf that `key` belongs to. For [`BTree::arrive`], after other keys have been
     /// approached.
     #[inline]
     pub(in crate::index) fn approach<'g>(&'g self, guard: &'g Guard<'_>, key: &[u8]) -> Approach<'g> {
@@ -64,7 +65,7 @@ impl BTree {
 impl Parent<'_> {
     #[inline]
     fn try_arrive(self, key: &[u8]) -> Result<Lookup, Torn> {
-        // SAFETY: the parent was what it was when it named this child: a leaf of the tree, kept by the guard.
+        // SAFETY: the parent was unchanged after it named this child: a leaf of the tree, kept by the guard.
         let leaf: &Leaf = unsafe { &*self.leaf.cast_const().cast() };
         let seen = leaf.version().observe().ok_or(Torn)?;
         // As in a descent: the leaf was responsible for the key when its version was taken.

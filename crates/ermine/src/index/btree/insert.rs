@@ -1,4 +1,4 @@
-//! Insertion of a key that is not there yet.
+//! Insertion of a key that is not in the tree yet.
 
 use super::{
     At, BTree, Insert, Inserted,
@@ -11,7 +11,7 @@ use crate::{epoch::Guard, ids::RowId};
 use std::ptr;
 
 impl BTree {
-    /// Inserts `key` unless it is there.
+    /// Inserts `key` unless it exists.
     pub(in crate::index) fn insert_if_absent(&self, guard: &Guard<'_>, key: &[u8], row: RowId) -> Insert {
         assert!(key.len() <= KEY_LENGTH_MAX, "a key of {} bytes is too long for the index", key.len());
         assert_row_fits(row);
@@ -25,7 +25,7 @@ impl BTree {
     fn try_insert(&self, guard: &Guard<'_>, key: &[u8], row: RowId) -> Result<Insert, Torn> {
         let mut parent = None;
         let at = self.try_descend(guard, Target::At(key), |step| {
-            // Full nodes are split on the way down, so that a node that is split finds room in its parent.
+            // Full nodes are split during the descent, so that a node that is split finds room in its parent.
             if step.inner.separators.is_full() {
                 self.split_inner(guard, parent, step)?;
                 return Err(Torn);
@@ -36,7 +36,8 @@ impl BTree {
         let place = at.leaf.keys.find(key, &at.still())?;
         if place.exact {
             let existing = at.leaf.keys.row(place.index, &at.still())?;
-            // Those who looked before the key came in raised the stamp before its insert locked the leaf, or fail.
+            // Transactions that looked before the key was inserted raised the stamp before the insert locked the leaf,
+            // or fail.
             let looked = at.leaf.coverage.last_looked();
             at.believed()?;
             return Ok(Insert::Exists(existing, looked));

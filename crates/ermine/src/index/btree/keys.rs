@@ -1,7 +1,7 @@
 //! The sorted keys of one node, as arrays of machine words that may be read while they are written.
 //!
-//! Readers check with `still` that the node is what it was before they follow a pointer from it, and once more before
-//! they believe what they found. Writers hold the node's lock; the methods for them say so.
+//! Readers check with `still` that the node is unchanged before they follow a pointer from it, and once more before
+//! they use the result. Writers hold the node's lock; the methods for them say so.
 //!
 //! ```text
 //!  shape   count . prefix length . appends
@@ -14,8 +14,8 @@
 //! 1. The first `count` keys are in strictly ascending order, and all begin with the prefix.
 //! 2. `count` never exceeds `N`, in any shape ever stored: no index computed from a shape is out of bounds.
 //!
-//! How much is cut off (`prefix_for`) is no more than lets the longest key fit into its head: a shorter prefix is less
-//! often violated by a key that comes later, and short keys need none at all.
+//! The prefix that is cut off (`prefix_for`) is no longer than needed to fit the longest key into its head: a shorter
+//! prefix is less often violated by a key that is inserted later, and short keys need none at all.
 
 use super::{
     batch::Short,
@@ -31,9 +31,10 @@ use crate::{
 };
 use std::{cmp, ops::Range};
 
-/// How near to the end an insert counts as appended: threads that draw ascending keys arrive a little out of order.
+/// How near to the end an insert counts as appended: threads that draw ascending keys insert them a little out of
+/// order.
 const APPEND_SLACK: usize = 4;
-/// So many appends in a row make a leaf split at its end.
+/// Consecutive appends after which a leaf is split at its end.
 const APPENDS_MIN: u64 = 16;
 
 /// Sizes of a node's contents, in one word.
@@ -62,10 +63,10 @@ impl Shape {
     }
 }
 
-/// Where a key is or would be.
+/// The position of a key, or the one where it would be inserted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// Of the first key that is not smaller.
+    /// The index of the first key that is not smaller.
     pub(super) index: usize,
     pub(super) exact: bool,
     /// Whether the key begins with the node's prefix.
@@ -105,7 +106,7 @@ impl<const N: usize> Keys<N> {
         self.count() == N
     }
 
-    /// Whether the last inserts all came near the end.
+    /// Whether the last inserts were all near the end.
     pub(super) fn is_appended_to(&self, index: usize) -> bool {
         let shape = self.shape();
         shape.appends() >= APPENDS_MIN && index + APPEND_SLACK >= shape.count()
@@ -162,7 +163,8 @@ impl<const N: usize> Keys<N> {
         })
     }
 
-    /// Branch-free: the branches of a search for a random key are mispredicted half the time.
+    /// Returns the first index whose head is not below `head`. Branch-free: the branches of a search for a random key
+    /// are mispredicted half the time.
     #[inline]
     fn first_head_not_below(&self, head: u64, count: usize) -> usize {
         let (mut base, mut size) = (0, count);
@@ -175,7 +177,7 @@ impl<const N: usize> Keys<N> {
         base + usize::from(size == 1 && self.head(base) < head)
     }
 
-    /// `index` is the first with this head; mostly it is the only one.
+    /// `index` is the first with this head; usually it is the only one.
     #[inline]
     fn find_among_equal_heads(
         &self,
@@ -220,7 +222,7 @@ impl<const N: usize> Keys<N> {
         }
     }
 
-    /// The row of an entry.
+    /// Returns the row of an entry.
     #[inline]
     pub(super) fn row(&self, index: usize, still: &impl Fn() -> bool) -> Result<RowId, Torn> {
         let word = self.word(index);
@@ -231,7 +233,7 @@ impl<const N: usize> Keys<N> {
         unsafe { LongKey::read(word.long_pointer(), still) }.map(|(_, row)| row)
     }
 
-    /// Hands the entries to `visit`, as (prefix, head, word, long key if it is one).
+    /// Passes the entries to `visit`, as (prefix, head, word, long key if it is one).
     #[inline]
     pub(super) fn visit(
         &self,
@@ -256,7 +258,7 @@ impl<const N: usize> Keys<N> {
         Ok(())
     }
 
-    /// Bytes that the entries and the prefix take outside the node.
+    /// Returns the bytes that the entries and the prefix take outside the node.
     pub(super) fn bytes_outside(&self, still: &impl Fn() -> bool) -> Result<usize, Torn> {
         let shape = self.shape();
         let prefix = self.prefix.load(Ordering::Relaxed);
@@ -278,11 +280,11 @@ impl<const N: usize> Keys<N> {
         }
     }
 
-    /// From the beginning to the end of the heads.
+    /// Bytes from the beginning to the end of the heads.
     pub(super) const HEAD_BYTES: usize = 16 + 8 * N;
 }
 
-/// For lock holders only, and for those who alone have the node.
+/// For lock holders only, and for exclusive owners of the node.
 impl<const N: usize> Keys<N> {
     /// Finds `key`.
     pub(super) fn find_locked(&self, key: &[u8]) -> Place {
@@ -305,7 +307,7 @@ impl<const N: usize> Keys<N> {
         self.set_shape(Shape::new(count + 1, length, appends));
     }
 
-    /// Takes an entry out; the caller retires its long key.
+    /// Removes an entry; the caller retires its long key.
     pub(super) fn remove(&self, index: usize) {
         let shape = self.shape();
         shift_down(&self.heads, index, shape.count());
@@ -324,10 +326,11 @@ impl<const N: usize> Keys<N> {
         entries
     }
 
-    /// Replaces all entries, cutting as long a prefix as is useful. Long keys that are needed no more are freed when no reader has them.
+    /// Replaces all entries, cutting off as long a prefix as is useful. Long keys that are no longer needed are freed
+    /// when no reader has them.
     pub(super) fn fill(&self, entries: &Entries, range: Range<usize>, guard: &Guard<'_>) {
         let mut discard = |long: *mut LongKey| {
-            // SAFETY: what is discarded below is taken out of the node, whose lock the caller holds.
+            // SAFETY: the keys discarded below are removed from the node, whose lock the caller holds.
             unsafe { LongKey::retire(long, guard) }
         };
         self.discard_prefix(&mut discard);
@@ -361,13 +364,13 @@ impl<const N: usize> Keys<N> {
         self.set_shape(Shape::new(count, length, 0));
     }
 
-    /// Carries on with the appends counted in a node that this one was split from.
+    /// Continues the count of appends of a node that this one was split from.
     pub(super) fn expect_appends(&self) {
         let shape = self.shape();
         self.set_shape(Shape::new(shape.count(), shape.prefix_length(), Shape::APPENDS_MAX));
     }
 
-    /// Gives up the prefix, and with it all entries.
+    /// Removes the prefix, and with it all entries.
     pub(super) fn discard_prefix(&self, discard: &mut impl FnMut(*mut LongKey)) {
         if self.shape().prefix_length() > HEAD {
             discard(std::ptr::with_exposed_provenance_mut(self.prefix.load(Ordering::Relaxed) as usize));
@@ -375,7 +378,7 @@ impl<const N: usize> Keys<N> {
         self.set_shape(Shape::new(0, 0, 0));
     }
 
-    /// Gives up everything that is allocated outside the node.
+    /// Removes everything that is allocated outside the node.
     pub(super) fn discard_all(&self, discard: &mut impl FnMut(*mut LongKey)) {
         for word in (0..self.count()).map(|index| self.word(index)).filter(|word| word.is_long()) {
             discard(word.long_pointer());
@@ -394,7 +397,7 @@ impl<const N: usize> Keys<N> {
     }
 }
 
-/// The prefix to cut from these keys.
+/// Returns the length of the prefix to cut off these keys.
 fn prefix_for(entries: &Entries, range: Range<usize>) -> usize {
     let longest = range.clone().map(|index| entries.key(index).len()).max().unwrap_or(0);
     if longest <= HEAD {
@@ -406,7 +409,7 @@ fn prefix_for(entries: &Entries, range: Range<usize>) -> usize {
 
 #[inline]
 pub(super) fn long_bytes<'n>(word: Word, still: &impl Fn() -> bool) -> Result<&'n [u8], Torn> {
-    // SAFETY: the word of a long key of this node. The lifetime is cut to that of the guard by everybody who calls this.
+    // SAFETY: the word of a long key of this node. Every caller cuts the lifetime to that of the guard.
     unsafe { LongKey::read(word.long_pointer(), still) }.map(|(key, _)| key)
 }
 
@@ -416,14 +419,14 @@ fn long_prefix<'n>(prefix: u64, still: &impl Fn() -> bool) -> Result<&'n [u8], T
     unsafe { LongKey::read(std::ptr::with_exposed_provenance(prefix as usize), still) }.map(|(prefix, _)| prefix)
 }
 
-/// Moves the items from `from` one up. For lock holders only.
+/// Moves the items from `from` on one place up. For lock holders only.
 pub(super) fn shift_up(items: &[AtomicU64], from: usize, count: usize) {
     for index in (from..count).rev() {
         items[index + 1].store(items[index].load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
-/// Moves the items above `onto` one down. For lock holders only.
+/// Moves the items above `onto` one place down. For lock holders only.
 pub(super) fn shift_down(items: &[AtomicU64], onto: usize, count: usize) {
     for index in onto + 1..count {
         items[index - 1].store(items[index].load(Ordering::Relaxed), Ordering::Relaxed);

@@ -1,21 +1,22 @@
 //! The B+-tree, with optimistic lock coupling.
 //!
-//! Readers write nothing that others can see: they take a node's version, read, and check the version again
-//! (`version.rs`). Writers lock the one to four nodes they change. Leaves are wide, with word-sized key heads from which the
-//! common prefix is cut (`keys.rs`, `key.rs`), and linked both ways.
+//! Readers write nothing shared: they take a node's version, read, and check the version again (`version.rs`). Writers
+//! lock the one to four nodes they change. Leaves are wide, with word-sized key heads from which the common prefix is
+//! cut (`keys.rs`, `key.rs`), and linked both ways.
 //!
-//! One file a verb: [`get`], [`insert`] with [`split`], [`remove`] with [`unlink`], [`scan`], [`bulk`], [`footprint`]. Start
-//! with [`descend`](BTree::try_descend) below.
+//! One file per operation: [`get`], [`insert`] with [`split`], [`remove`] with [`unlink`], [`scan`], [`bulk`],
+//! [`footprint`]. Start with [`descend`](BTree::try_descend) below.
 //!
-//! What makes a descent right: a node's range only ever shrinks by its own split, which changes its version; everything
-//! else (absorbing a neighbour's range) makes it grow. So when the child's version was taken while the parent was still
-//! what it was when it named the child, and the parent was responsible for the key then, the child is now.
+//! Why a descent is correct: a node's range shrinks only by its own split, which changes its version; every other
+//! change (absorbing a neighbour's range) makes it grow. So if the parent was unchanged from naming the child until the
+//! child's version was taken, and the parent was responsible for the key then, the child is responsible for it now.
 //!
-//! Invariant, besides those of every index: unlinking an empty leaf and giving a node another prefix void no observation.
+//! Invariant, besides those of every index: neither unlinking an empty leaf nor giving a node another prefix voids an
+//! observation.
 //!
-//! Tried and rejected: see docs/decisions/0001-index.md. References: Leis et al., "The ART of Practical Synchronization"
-//! (DaMoN 2016); Mao et al., "Cache Craftiness for Fast Multicore Key-Value Storage" (EuroSys 2012); Graefe, "Modern
-//! B-Tree Techniques" (2011), 3.5 and 3.6.
+//! Tried and rejected: see docs/decisions/0001-index.md. References: Leis et al., "The ART of Practical
+//! Synchronization" (DaMoN 2016); Mao et al., "Cache Craftiness for Fast Multicore Key-Value Storage" (EuroSys 2012);
+//! Graefe, "Modern B-Tree Techniques" (2011), 3.5 and 3.6.
 
 mod bulk;
 mod entries;
@@ -44,7 +45,7 @@ use crate::{
 };
 use std::ptr::NonNull;
 
-/// Nodes are aligned to 64 bytes: the root word keeps the height of the tree in the bits below.
+/// Nodes are aligned to 64 bytes: the root word stores the height of the tree in the bits below.
 const LEVEL_MASK: usize = 63;
 
 /// An ordered concurrent map from key bytes to rows.
@@ -53,18 +54,18 @@ pub(crate) struct BTree {
     root: AtomicPtr<Version>,
 }
 
-// SAFETY: the tree is shared by means of atomics; what it points to belongs to it alone.
+// SAFETY: the tree is shared by means of atomics; the tree alone owns what it points to.
 unsafe impl Send for BTree {}
 // SAFETY: as above.
 unsafe impl Sync for BTree {}
 
-/// A leaf and its version on the way of a reader or writer.
+/// A leaf and its version, at the end of the descent of a reader or writer.
 struct At<'g> {
     leaf: &'g Leaf,
     seen: Seen,
 }
 
-/// An inner node on that way, and the child that it continued with.
+/// An inner node on that descent, and the child that it continued with.
 #[derive(Clone, Copy)]
 struct Step<'g> {
     inner: &'g Inner,
@@ -74,7 +75,7 @@ struct Step<'g> {
 }
 
 impl BTree {
-    /// An empty index.
+    /// Creates an empty index.
     pub(super) fn new() -> Self {
         Self::from_root(Box::into_raw(Leaf::new(LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO)).cast(), 0)
     }
@@ -83,7 +84,7 @@ impl BTree {
         Self { root: AtomicPtr::new(tag(root, level)) }
     }
 
-    /// Descends to the leaf that is responsible for `target`, calling `pass` for each inner node on the way.
+    /// Descends to the leaf that is responsible for `target`, calling `pass` for each inner node on the path.
     #[inline]
     fn try_descend<'g>(
         &self,
@@ -96,8 +97,8 @@ impl BTree {
         Ok(At { leaf: unsafe { &*node.cast_const().cast() }, seen })
     }
 
-    /// As [`BTree::try_descend`], but not below level `floor`; gives the node and its level, which is lower only where the
-    /// whole tree is.
+    /// As [`BTree::try_descend`], but not below level `floor`; returns the node and its level, which is lower than
+    /// `floor` only if the whole tree is.
     #[inline]
     fn try_descend_to<'g>(
         &self,
@@ -128,7 +129,7 @@ impl BTree {
             if !inner.version.is_still(seen) {
                 return Err(Torn);
             }
-            // SAFETY: the node still was what it was, so it named this child: a node of the tree, kept by the guard.
+            // SAFETY: the node was unchanged, so it named this child: a node of the tree, kept by the guard.
             let child_seen = unsafe { &*child }.observe().ok_or(Torn)?;
             if !inner.version.is_still(seen) {
                 return Err(Torn);
@@ -152,7 +153,7 @@ impl At<'_> {
         || self.leaf.version().is_still(self.seen)
     }
 
-    /// The observation, if everything read from the leaf since belongs together.
+    /// Returns the observation, if everything read from the leaf since is consistent.
     #[inline]
     fn believed(&self) -> Result<LeafSeen, Torn> {
         let removed = self.leaf.coverage.removed();
@@ -175,9 +176,9 @@ fn untag(root: NodePtr) -> (NodePtr, usize) {
 
 impl Drop for BTree {
     fn drop(&mut self) {
-        // Relaxed: whoever drops it has it alone.
+        // Relaxed: the thread that drops the tree has it alone.
         let (root, level) = untag(self.root.load(Ordering::Relaxed));
-        // SAFETY: nobody else has the tree, and it is not used again.
+        // SAFETY: no other thread has the tree, and it is not used again.
         unsafe { free_tree(root, level) };
     }
 }
@@ -185,15 +186,15 @@ impl Drop for BTree {
 /// Frees a node and everything below it.
 ///
 /// # Safety
-/// `node` is a node of this level in a tree that nobody else has.
+/// `node` is a node of this level in a tree that no other thread has.
 unsafe fn free_tree(node: NodePtr, level: usize) {
-    // SAFETY: long keys belong to one place in one tree, which nobody else has.
+    // SAFETY: long keys belong to one place in one tree, which no other thread has.
     let mut discard = |long: *mut LongKey| unsafe {
         LongKey::free(NonNull::new(long).expect("allocated").cast());
     };
     let this = NonNull::new(node).expect("children are nodes").cast::<u8>();
     if level == 0 {
-        // SAFETY: a leaf, says the caller.
+        // SAFETY: the caller promises that it is a leaf.
         let leaf = unsafe { this.cast::<Leaf>().as_ref() };
         leaf.keys.discard_all(&mut discard);
         leaf.upper.discard(&mut discard);
@@ -201,7 +202,7 @@ unsafe fn free_tree(node: NodePtr, level: usize) {
         unsafe { Leaf::free(this) };
         return;
     }
-    // SAFETY: an inner node, says the caller.
+    // SAFETY: the caller promises that it is an inner node.
     let inner = unsafe { this.cast::<Inner>().as_ref() };
     for child in inner.children() {
         // SAFETY: children belong to one parent and are one level below it.

@@ -9,13 +9,13 @@
 //! Invariants:
 //! 1. Every field is an atomic word; the [`Version`] is the first in both kinds, so that a pointer to a node can be
 //!    taken for one to its version before the kind is known.
-//! 2. While the tree is at rest, leaves are linked in key order both ways, and a leaf's upper fence is where the range of
-//!    the next begins. Who holds the lock of a leaf, and only they, may change its `next`, its fence, and the `prev` of
-//!    the leaf that `next` names.
+//! 2. While the tree is at rest, leaves are linked in key order both ways, and a leaf's upper fence is where the range
+//!    of the next begins. Only the holder of a leaf's lock may change its `next`, its fence, and the `prev` of the leaf
+//!    that `next` names.
 //! 3. Among live leaves, the lower end of a leaf's range never rises: a split leaves the lower part where it was.
 //! 4. A node is retired after it was marked dead, and marked dead under its lock after nothing in the tree led to it.
-//! 5. Every byte of a node is part of an atomic, none is padding: so a pointer made from a shared reference may be used to
-//!    free the node once nobody else has it.
+//! 5. Every byte of a node is part of an atomic, none is padding: so a pointer made from a shared reference may be used
+//!    to free the node once no other thread has it.
 
 use super::{
     entries::Entries,
@@ -36,14 +36,14 @@ pub(super) const LEAF_KEYS: usize = 58;
 /// Inner nodes are 1.5 KiB.
 pub(super) const INNER_KEYS: usize = 62;
 
-/// Either kind of node, by its first field.
+/// A node of either kind, by its first field.
 pub(super) type NodePtr = *mut Version;
 
 #[repr(C, align(64))]
 pub(super) struct Leaf {
     pub(super) coverage: Coverage,
     pub(super) keys: Keys<LEAF_KEYS>,
-    /// Where the range ends.
+    /// The end of the leaf's range.
     pub(super) upper: Fence,
     pub(super) next: AtomicPtr<Leaf>,
     pub(super) prev: AtomicPtr<Leaf>,
@@ -68,19 +68,19 @@ const _: () = {
     assert!(std::mem::offset_of!(Inner, version) == 0);
 };
 
-/// Which leaf a descent is after.
+/// The leaf that a descent looks for.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'k> {
-    /// The one whose range has this key.
+    /// The leaf whose range contains this key.
     At(&'k [u8]),
-    /// The one whose range has the keys just below this one.
+    /// The leaf whose range contains the keys just below this one.
     Below(&'k [u8]),
-    /// The rightmost.
+    /// The rightmost leaf.
     Last,
 }
 
 impl Leaf {
-    /// Bytes that a leaf takes of the general allocator: more for its alignment.
+    /// Bytes that a leaf takes from the general allocator: more than its size, because of its alignment.
     pub(super) const BYTES: usize = heap_bytes(size_of::<Self>() + 64);
 
     pub(super) fn new(phantom: LeafVersion, gap: Stamp, removed: Stamp) -> Box<Self> {
@@ -99,7 +99,8 @@ impl Leaf {
         &self.coverage.version
     }
 
-    /// Starts loading all of it: a lookup needs the heads, then one line of words, and two latencies are twice one.
+    /// Starts loading the whole leaf: a lookup needs the heads, then one line of words, and two latencies in sequence
+    /// take twice as long as one.
     #[inline(always)]
     pub(super) fn prefetch(this: *const Self) {
         prefetch::lines(this.cast(), size_of::<Self>() / 64);
@@ -108,9 +109,9 @@ impl Leaf {
     /// Frees the leaf, but nothing that it points to.
     ///
     /// # Safety
-    /// `this` is a leaf that nobody else has.
+    /// `this` is a leaf that no other thread has.
     pub(super) unsafe fn free(this: NonNull<u8>) -> usize {
-        // SAFETY: says the caller; leaves are allocated as boxes.
+        // SAFETY: promised by the caller; leaves are allocated as boxes.
         drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
         Self::BYTES
     }
@@ -118,7 +119,7 @@ impl Leaf {
     /// Frees an empty dead leaf once no reader can have it.
     ///
     /// # Safety
-    /// The leaf is dead, and the caller is the one who killed it.
+    /// The leaf is dead, and the caller is the thread that marked it dead.
     pub(super) unsafe fn retire(&self, guard: &Guard<'_>) {
         debug_assert_eq!(self.keys.count(), 0);
         // SAFETY: invariant 4 of node.rs.
@@ -127,7 +128,7 @@ impl Leaf {
 }
 
 impl Inner {
-    /// As of a leaf.
+    /// As for a leaf.
     pub(super) const BYTES: usize = heap_bytes(size_of::<Self>() + 64);
 
     pub(super) fn new() -> Box<Self> {
@@ -139,7 +140,7 @@ impl Inner {
         })
     }
 
-    /// Which child a descent goes to.
+    /// Returns the index of the child that a descent continues with.
     #[inline]
     pub(super) fn child_index(&self, target: Target<'_>, seen: Seen) -> Result<usize, Torn> {
         let still = || self.version.is_still(seen);
@@ -155,11 +156,11 @@ impl Inner {
 
     #[inline]
     pub(super) fn child(&self, index: usize) -> NodePtr {
-        // Relaxed: whoever follows it has seen the version that its store was released with.
+        // Relaxed: a reader that follows it has seen the version that its store was released with.
         self.children[index].load(Ordering::Relaxed)
     }
 
-    /// Starts loading what a descent needs: heads and children, rarely words.
+    /// Starts loading the parts that a descent needs: heads and children, rarely words.
     #[inline(always)]
     pub(super) fn prefetch(this: *const Self) {
         prefetch::lines(this.cast(), (size_of::<Version>() + Keys::<INNER_KEYS>::HEAD_BYTES).div_ceil(64));
@@ -167,7 +168,7 @@ impl Inner {
         prefetch::lines(this.cast::<u8>().wrapping_add(children), (size_of::<Self>() - children) / 64);
     }
 
-    /// All children. For lock holders only.
+    /// Returns all children. For lock holders only.
     pub(super) fn children(&self) -> Vec<NodePtr> {
         (0..=self.separators.count()).map(|index| self.child(index)).collect()
     }
@@ -190,14 +191,13 @@ impl Inner {
         self.set_child(place.index + 1, child);
     }
 
-    /// Takes a child out; the one to the left, or if there is none the one to the right, gets its range. For lock holders
-    /// only.
+    /// Removes a child; its left neighbour, or if there is none its right one, gets its range. For lock holders only.
     pub(super) fn remove_child(&self, index: usize, guard: &Guard<'_>) {
         let count = self.separators.count();
         let separator = index.saturating_sub(1);
         let word = self.separators.word(separator);
         if word.is_long() {
-            // SAFETY: the next line takes it out of the node, under the lock.
+            // SAFETY: the next line removes it from the node, under the lock.
             unsafe { LongKey::retire(word.long_pointer(), guard) };
         }
         self.separators.remove(separator);
@@ -226,26 +226,26 @@ impl Inner {
     /// Frees the node, but nothing that it points to.
     ///
     /// # Safety
-    /// `this` is an inner node that nobody else has.
+    /// `this` is an inner node that no other thread has.
     pub(super) unsafe fn free(this: NonNull<u8>) -> usize {
-        // SAFETY: says the caller; inner nodes are allocated as boxes.
+        // SAFETY: promised by the caller; inner nodes are allocated as boxes.
         drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
         Self::BYTES
     }
 
-    /// Frees a dead node, and what its keys have outside of it, once no reader can have it.
+    /// Frees a dead node, and the memory of its keys outside of it, once no reader can have it.
     ///
     /// # Safety
-    /// The node is dead, and the caller is the one who killed it.
+    /// The node is dead, and the caller is the thread that marked it dead.
     pub(super) unsafe fn retire(&self, guard: &Guard<'_>) {
-        // SAFETY: invariant 4; with the node its keys are out of the tree.
+        // SAFETY: invariant 4; the node's keys leave the tree together with it.
         self.separators.discard_all(&mut |long| unsafe { LongKey::retire(long, guard) });
         // SAFETY: invariant 4.
         unsafe { guard.retire(NonNull::from(self).cast(), |this| Self::free(this)) };
     }
 }
 
-/// Where the range of a leaf ends: a whole key as head and word, or infinity.
+/// The upper fence of a leaf: a whole key as head and word, or infinity.
 #[repr(C)]
 pub(super) struct Fence {
     head: AtomicU64,
@@ -253,7 +253,7 @@ pub(super) struct Fence {
 }
 
 impl Fence {
-    /// No key has such an extent.
+    /// Not the extent of any key.
     const INFINITY: Word = Word(u64::MAX);
 
     fn new() -> Self {
@@ -269,7 +269,7 @@ impl Fence {
         Ok(self.compare(key, still)? != cmp::Ordering::Greater)
     }
 
-    /// Whether `key` lies behind the range's end or is it.
+    /// Whether the range ends before `key`.
     pub(super) fn is_below(&self, key: &[u8], still: &impl Fn() -> bool) -> Result<bool, Torn> {
         Ok(self.compare(key, still)? == cmp::Ordering::Less)
     }
@@ -295,7 +295,7 @@ impl Fence {
         Ok(if word.is_long() { LongKey::footprint(long_bytes(word, still)?.len()) } else { 0 })
     }
 
-    /// For lock holders only. What was there must have been moved or discarded.
+    /// Sets the fence. For lock holders only. The previous fence must have been moved or discarded.
     pub(super) fn set(&self, key: &[u8], guard: &Guard<'_>) {
         let short = key.len() <= HEAD;
         let word = if short { Word::short(key, RowId(0)) } else { Word::long(LongKey::allocate(key, RowId(0), guard)) };
@@ -310,7 +310,7 @@ impl Fence {
         other.word.store(Self::INFINITY.0, Ordering::Relaxed);
     }
 
-    /// Gives up what is allocated outside the node. For lock holders only.
+    /// Discards the fence's allocation outside the node. For lock holders only.
     pub(super) fn discard(&self, discard: &mut impl FnMut(*mut LongKey)) {
         if self.word().is_long() {
             discard(self.word().long_pointer());

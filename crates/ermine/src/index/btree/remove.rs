@@ -1,4 +1,4 @@
-//! Removal of a key that nobody can see any more.
+//! Removal of a key that no transaction can see any more.
 
 use super::{
     At, BTree,
@@ -57,7 +57,7 @@ impl BTree {
         let word = leaf.keys.word(place.index);
         leaf.keys.remove(place.index);
         if word.is_long() {
-            // SAFETY: just taken out of the leaf, under the lock.
+            // SAFETY: just removed from the leaf, under the lock.
             unsafe { LongKey::retire(word.long_pointer(), guard) };
         }
         let emptied = leaf.keys.count() == 0;

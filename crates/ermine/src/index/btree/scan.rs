@@ -1,9 +1,10 @@
-//! Range scans, a leaf at a time, both ways.
+//! Range scans, a leaf at a time, in both directions.
 //!
-//! A cursor keeps what is left of its range and where it expects to go on: the next (or previous) leaf as the last one named
-//! it while it was believed. Live leaves never lose the lower end of their range (node.rs, invariant 3), so a forward scan
-//! may go on in the next leaf whatever has happened to it, as long as it lives. A backward scan also checks that the
-//! previous leaf still leads to the one it comes from. In any other case the cursor descends again for what is left.
+//! A cursor keeps the rest of its range and the place where it expects to continue: the next (or previous) leaf as the
+//! last one named it in a validated read. Live leaves never lose the lower end of their range (node.rs, invariant 3),
+//! so a forward scan may continue in the next leaf whatever has happened to it, as long as it is live. A backward scan
+//! also checks that the previous leaf still leads to the one it comes from. In any other case the cursor descends again
+//! for the rest of its range.
 
 use super::{
     At, BTree, Direction, LeafSeen,
@@ -17,18 +18,18 @@ use std::{ops::Bound, ptr};
 
 type Limit = Bound<SmallVec<[u8; 36]>>;
 
-/// A scan on its way.
+/// A scan in progress.
 pub(crate) struct Cursor<'g> {
     index: &'g BTree,
     guard: &'g Guard<'g>,
-    /// What is left of the range.
+    /// The rest of the range.
     lower: Limit,
     upper: Limit,
     direction: Direction,
     place: Place<'g>,
 }
 
-/// Where a cursor goes on.
+/// The place where a cursor continues.
 #[derive(Clone, Copy)]
 enum Place<'g> {
     Descend,
@@ -73,7 +74,8 @@ impl<'g> Cursor<'g> {
         }
     }
 
-    /// After something has changed under the cursor: a live leaf can be read again, anything else must be looked for.
+    /// Decides how to continue after a change under the cursor: a live leaf can be read again; otherwise the cursor
+    /// descends again.
     fn recover(&mut self) {
         self.place = match self.place {
             Place::Here(leaf) if leaf.version().observe().is_some() => Place::Here(leaf),
@@ -113,7 +115,7 @@ impl<'g> Cursor<'g> {
         } else if finished {
             Place::End
         } else {
-            // SAFETY: named by a leaf that was believed, so it was in the chain; the guard keeps it.
+            // SAFETY: named by a leaf whose read was validated, so it was in the chain; the guard keeps it.
             unsafe { next.as_ref() }.map_or(Place::End, Place::Here)
         };
         if !batch.is_empty() {
@@ -170,7 +172,7 @@ impl<'g> Cursor<'g> {
         Ok(Some(seen))
     }
 
-    /// Which entries of the leaf are in the range: from, to, of how many.
+    /// Returns which entries of the leaf are in the range: from, to, of how many.
     fn limits(&self, at: &At<'_>) -> Result<(usize, usize, usize), Torn> {
         let keys = &at.leaf.keys;
         let still = at.still();
@@ -191,7 +193,7 @@ impl<'g> Cursor<'g> {
             }
             Bound::Excluded(key) => keys.find(key, &still)?.index,
         };
-        // The bounds may be crossed, and the count may be another node version's.
+        // The bounds may be crossed, and the count may be that of another node version.
         let end = end.min(count);
         Ok((start.min(end), end, count))
     }
@@ -204,7 +206,7 @@ fn fill(at: &At<'_>, batch: &mut Batch, indexes: impl Iterator<Item = usize>) ->
     })
 }
 
-/// Leaves of a range what lies behind `key`.
+/// Reduces a range to its part behind `key`.
 fn advance(limit: &mut Limit, key: &[u8]) {
     match limit {
         Bound::Excluded(old) | Bound::Included(old) => {

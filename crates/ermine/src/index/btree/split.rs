@@ -1,7 +1,7 @@
 //! Splitting of full nodes.
 //!
-//! The left half stays where it was; the right half is new, and reachable only once the parent names it. A leaf into which
-//! keys were appended for a while is split at its end, so that ascending keys leave full leaves behind.
+//! The left half stays where it was; the right half is new, and reachable only once the parent names it. A leaf to
+//! which keys were appended for a while is split at its end, so that ascending keys leave full leaves behind.
 
 use super::{
     At, BTree, Inserted, LeafPtr, Step,
@@ -65,7 +65,7 @@ impl BTree {
         let _lock = left.version.lock(step.seen).ok_or(Torn)?;
         let entries = left.separators.gather();
         let children = left.children();
-        // The separator in the middle moves up. At the right end little moves: ascending keys come there.
+        // The separator in the middle moves up. At the right end few entries move: ascending keys are inserted there.
         let middle = if step.index == entries.len() { INNER_KEYS - INNER_KEYS / 8 } else { INNER_KEYS / 2 };
         let (separator, _, long) = entries.get(middle);
         if !long.is_null() {
@@ -83,7 +83,7 @@ impl BTree {
         Ok(())
     }
 
-    /// Makes `right` known above, beside `left`: in the parent, which the caller has locked, or in a new root.
+    /// Adds `right` beside `left` on the level above: in the parent, which the caller has locked, or in a new root.
     fn add_child(
         &self,
         guard: &Guard<'_>,
@@ -107,12 +107,13 @@ impl BTree {
 fn lock_parent<'g>(parent: Option<Step<'g>>) -> Result<Option<Locked<'g>>, Torn> {
     match parent {
         Some(step) => Ok(Some(step.inner.version.lock(step.seen).ok_or(Torn)?)),
-        // The node is the root, and stays it as long as its version is what it was: the root is replaced under its lock.
+        // The node is the root, and remains the root as long as its version is unchanged: the root is replaced under
+        // its lock.
         None => Ok(None),
     }
 }
 
-/// Puts `right` between `left`, which the caller has locked, and the next leaf.
+/// Links `right` between `left`, which the caller has locked, and the next leaf.
 pub(super) fn link_right(left: &Leaf, right: &Leaf) {
     let next = left.next.load(Ordering::Relaxed);
     right.next.store(next, Ordering::Relaxed);
@@ -126,7 +127,7 @@ pub(super) fn link_right(left: &Leaf, right: &Leaf) {
     }
 }
 
-/// The shortest key above `below` and not above `above`.
+/// Returns the shortest key above `below` and not above `above`.
 pub(super) fn separator<'k>(below: &[u8], above: &'k [u8]) -> &'k [u8] {
     debug_assert!(below < above);
     &above[..=common_prefix(below, above)]
@@ -141,7 +142,7 @@ mod tests {
         index::{Insert, btree::node::LEAF_KEYS},
     };
 
-    /// 58 bytes, of which only the last ones differ.
+    /// Returns a key of 58 bytes, of which only the last ones differ.
     fn key(n: u64) -> Vec<u8> {
         let mut key = vec![b'x'; 50];
         key.extend(format!("{n:08}").bytes());

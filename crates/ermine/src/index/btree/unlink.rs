@@ -1,8 +1,9 @@
-//! Taking empty leaves out of the tree (free at empty).
+//! Removing empty leaves from the tree (free at empty).
 //!
-//! The empty leaf's range goes to the neighbour that descents find once the leaf's parent has lost it: the leaf to the left,
-//! unless the leaf is the first child of the lowest ancestor that has others. Ancestors that have no other child go with
-//! it. The neighbour takes the stamps; the dead leaf says who it was, so that observations of it can be validated there.
+//! The empty leaf's range goes to the neighbour that descents find once the leaf's parent has lost it: the leaf to the
+//! left, unless the leaf is the first child of the lowest ancestor that has others. Ancestors that have no other child
+//! are removed with it. The neighbour takes the stamps; the dead leaf names the neighbour, so that observations of the
+//! leaf can be validated there.
 
 use super::{
     At, BTree, Step,
@@ -29,7 +30,8 @@ impl BTree {
         }
     }
 
-    /// Takes the locks, from the top down and then sideways, none of them waiting: whoever waited could deadlock.
+    /// Takes the locks, from the top down and then sideways, none of them by waiting: a thread that waited could
+    /// deadlock.
     fn try_unlink(&self, guard: &Guard<'_>, key: &[u8]) -> Result<(), Torn> {
         let mut path = SmallVec::<[Step<'_>; LEVELS]>::new();
         let At { leaf: empty, seen } = self.try_descend(guard, Target::At(key), |step| {
@@ -63,7 +65,7 @@ impl BTree {
             let (Some(prev), Some(lock)) = (prev, &prev_lock) else { unreachable!("there is a child to the left") };
             empty.coverage.hand_over(&empty_lock, &prev.coverage, lock.phantoms().0);
             prev.upper.discard(&mut |long| {
-                // SAFETY: taken out of the leaf, under its lock.
+                // SAFETY: removed from the leaf, under its lock.
                 unsafe { LongKey::retire(long, guard) }
             });
             prev.upper.take(&empty.upper);
@@ -77,12 +79,12 @@ impl BTree {
         self.detach(guard, &path, &mut path_locks);
         empty_lock.mark_dead();
         let mut retire = |long: *mut LongKey| {
-            // SAFETY: taken out of the leaf, under its lock.
+            // SAFETY: removed from the leaf, under its lock.
             unsafe { LongKey::retire(long, guard) }
         };
         empty.keys.discard_prefix(&mut retire);
         empty.upper.discard(&mut retire);
-        // SAFETY: dead when the lock goes, and nothing leads to it.
+        // SAFETY: dead when the lock is released, and nothing leads to it.
         unsafe { empty.retire(guard) };
         let is_alone = path[0].inner.separators.count() == 0;
         drop((prev_lock, empty_lock, path_locks));
@@ -92,21 +94,22 @@ impl BTree {
         Ok(())
     }
 
-    /// Takes the child on the path out of the path's first node, and kills the nodes below it, all of them locked.
+    /// Removes the child on the path from the path's first node, and marks the nodes below it dead, all of them locked.
     fn detach(&self, guard: &Guard<'_>, path: &[Step<'_>], locks: &mut [Locked<'_>]) {
         path[0].inner.remove_child(path[0].index, guard);
         for (step, lock) in path.iter().zip(&mut *locks).skip(1) {
             lock.mark_dead();
-            // SAFETY: dead when the lock goes, and nothing leads to it.
+            // SAFETY: dead when the lock is released, and nothing leads to it.
             unsafe { step.inner.retire(guard) };
         }
     }
 
-    /// A root with a single child gives way to it, and so does that one if it has a single child: it may have lost the others before. For callers
-    /// without a lock: it waits for that of the root.
+    /// Replaces a root with a single child by that child, and repeats this if that child has a single child, too: it
+    /// may have lost the others before. For callers without a lock: it waits for the lock of the root.
     ///
-    /// Of a thread that makes a node the root and one that takes the second last child from it, one sees the other: the first looks at the
-    /// children under the node's lock afterwards, the second gives up that lock before it looks for the root.
+    /// Consider a thread that makes a node the root and one that removes the second last child from it. One of the two
+    /// sees the other: the first checks the children under the node's lock afterwards, the second releases that lock
+    /// before it checks for the root.
     fn lower_root(&self, guard: &Guard<'_>) {
         let mut spin = Spin::default();
         loop {
@@ -114,7 +117,8 @@ impl BTree {
             if level == 0 {
                 return;
             }
-            // SAFETY: a node of an inner level that was the root a moment ago; the guard keeps it if it has been retired since.
+            // SAFETY: a node of an inner level that was the root a moment ago; the guard keeps it if it has been
+            // retired since.
             let inner = unsafe { &*root.cast_const().cast::<Inner>() };
             let Some(mut lock) = inner.version.try_lock() else {
                 spin.wait();
@@ -131,13 +135,13 @@ impl BTree {
             }
             self.set_root(inner.child(0), level - 1);
             lock.mark_dead();
-            // SAFETY: dead when the lock goes, and nothing leads to it.
+            // SAFETY: dead when the lock is released, and nothing leads to it.
             unsafe { inner.retire(guard) };
         }
     }
 }
 
-/// Takes `empty` out of the chain. It and `prev` are locked.
+/// Unlinks `empty` from the chain. It and `prev` are locked.
 fn unlink(prev: Option<&Leaf>, empty: &Leaf) {
     let next = empty.next.load(Ordering::Relaxed);
     if let Some(prev) = prev {
@@ -158,7 +162,7 @@ mod tests {
         index::Insert,
     };
 
-    /// The last key is left alone in its part of the tree before the rest of the tree goes.
+    /// The last key is left alone in its part of the tree before the rest of the tree is removed.
     #[test]
     fn a_tree_of_one_leaf_has_no_level_above_it() {
         let count = if cfg!(miri) { 3000 } else { 300_000_u64 };

@@ -1,16 +1,16 @@
-//! What a bucket holds: its keys, in no order, the first eight of them in the bucket itself.
+//! Buckets: the keys of a bucket are in no order, and the first eight of them are in the bucket itself.
 //!
 //! ```text
-//!  bucket   coverage | shape | heads, words of 8 entries | more ->  block: heads, words of 8 entries | more -> ..
+//!  bucket   coverage | shape | heads, words of 8 entries | more -> block: heads, words of 8 entries | more -> ..
 //! ```
 //!
-//! An entry is a head and a [`Word`], as in a leaf of the B+-tree: of a key of at most eight bytes, the head is the whole key; of a
-//! longer one it is the hash, and the key lies outside.
+//! An entry is a head and a [`Word`], as in a leaf of the B+-tree: for a key of at most eight bytes, the head is the
+//! whole key; for a longer one it is the hash, and the key is stored outside.
 //!
 //! Invariants:
-//! 1. Every racy field is an atomic word. The number of entries says how many blocks there are: those who find both under one
-//!    version find no block missing.
-//! 2. A block is retired after it was taken off its bucket, under the lock.
+//! 1. Every racy field is an atomic word. The number of entries determines the number of blocks: a reader that finds
+//!    both under one version finds no block missing.
+//! 2. A block is retired after it was removed from its bucket, under the lock.
 
 use super::{Coverage, Guard, HEAD, KeyHash, LeafVersion, LongKey, RowId, Stamp, Torn, Word, head_of};
 use crate::{
@@ -29,12 +29,12 @@ pub(super) const BLOCK: usize = 8;
 /// A leaf of the index.
 pub(super) struct Bucket {
     pub(super) coverage: Coverage,
-    /// How many entries there are, and above them the level: how many bits of the hash the bucket goes by.
+    /// The number of entries, and above it the level: how many bits of the hash the bucket uses.
     shape: AtomicU64,
     block: Block,
 }
 
-/// Some entries, and where there are more.
+/// Some entries, and a pointer to the next block.
 struct Block {
     heads: [AtomicU64; BLOCK],
     words: [AtomicU64; BLOCK],
@@ -48,7 +48,7 @@ pub(super) struct Entry {
     word: Word,
 }
 
-/// What is looked for: a key as an entry would have it.
+/// The key of a lookup, in the form that an entry would have.
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'k> {
     key: &'k [u8],
@@ -81,40 +81,40 @@ impl Entry {
         self.head.to_be_bytes()
     }
 
-    /// Hands out key and row, if the bucket is what it was.
+    /// Passes key and row to `visit`, if the bucket is unchanged.
     pub(super) fn visit(self, still: &impl Fn() -> bool, visit: impl FnOnce(&[u8], RowId)) -> Result<(), Torn> {
         if self.word.is_long() {
             let (key, row) = long_entry(self.word, still)?;
             visit(key, row);
         } else {
-            // Of another moment's word the length may be anything.
+            // In a word read at another moment, the length may be anything.
             let length = self.word.short_length().min(HEAD);
             visit(&self.short_key()[..length], self.word.short_row());
         }
         Ok(())
     }
 
-    /// Frees what lies outside of the bucket once no reader can have it.
+    /// Frees the entry's memory outside of the bucket once no reader can have it.
     ///
     /// # Safety
-    /// It has just been taken out of a locked bucket.
+    /// The entry has just been removed from a locked bucket.
     pub(super) unsafe fn retire(self, guard: &Guard<'_>) {
         if self.word.is_long() {
-            // SAFETY: says the caller.
+            // SAFETY: promised by the caller.
             unsafe { LongKey::retire(self.word.long_pointer(), guard) };
         }
     }
 }
 
-/// The key and row of a long entry, if its bucket is what it was.
+/// Returns the key and row of a long entry, if its bucket is unchanged.
 #[inline]
 fn long_entry<'g>(word: Word, still: &impl Fn() -> bool) -> Result<(&'g [u8], RowId), Torn> {
-    // SAFETY: the word of a long entry of that bucket. The lifetime is cut to that of the guard by everybody who calls this.
+    // SAFETY: the word of a long entry of that bucket. Every caller cuts the lifetime to that of the guard.
     unsafe { LongKey::read(word.long_pointer(), still) }
 }
 
 impl Block {
-    /// Bytes that one takes of the general allocator.
+    /// Bytes that a block takes from the general allocator.
     const BYTES: usize = heap_bytes(size_of::<Self>());
 
     fn new() -> Self {
@@ -137,9 +137,9 @@ impl Block {
     }
 
     /// # Safety
-    /// `this` is a block that nobody else has.
+    /// `this` is a block that no other thread has.
     unsafe fn free(this: NonNull<u8>) -> usize {
-        // SAFETY: says the caller; blocks are allocated as boxes.
+        // SAFETY: promised by the caller; blocks are allocated as boxes.
         drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
         Self::BYTES
     }
@@ -151,7 +151,7 @@ impl Bucket {
         Self { coverage: Coverage::new(phantom, gap, removed), shape, block: Block::new() }
     }
 
-    /// How many bits of the hash it goes by.
+    /// Returns the number of bits of the hash that the bucket uses.
     #[inline]
     pub(super) fn level(&self) -> u32 {
         (self.shape.load(Ordering::Relaxed) >> 32) as u32
@@ -166,18 +166,18 @@ impl Bucket {
         self.shape.store(u64::from(level) << 32 | count as u64, Ordering::Relaxed);
     }
 
-    /// The block behind another one, if the bucket is what it was when it had more entries than up to that one.
+    /// Returns the block behind another one, if the bucket is unchanged since it had more entries than up to that one.
     #[inline]
     fn more<'b>(block: &'b Block, still: &impl Fn() -> bool) -> Result<&'b Block, Torn> {
         let more = block.more.load(Ordering::Relaxed);
         if !still() {
             return Err(Torn);
         }
-        // SAFETY: the bucket still was what it was, so there was a block (invariant 1), which the guard keeps (invariant 2).
+        // SAFETY: the bucket was unchanged, so there was a block (invariant 1), which the guard keeps (invariant 2).
         Ok(unsafe { &*more })
     }
 
-    /// Where a key is, and its row.
+    /// Returns the index of a key, and its row.
     #[inline]
     pub(super) fn find(&self, sought: Sought<'_>, still: &impl Fn() -> bool) -> Result<Option<(usize, RowId)>, Torn> {
         let count = self.count();
@@ -207,7 +207,7 @@ impl Bucket {
         }
     }
 
-    /// Hands out all entries.
+    /// Visits all entries.
     pub(super) fn visit(
         &self,
         still: &impl Fn() -> bool,
@@ -226,17 +226,18 @@ impl Bucket {
     }
 }
 
-/// For lock holders only, and for those who alone have the bucket.
+/// For lock holders only, and for exclusive owners of the bucket.
 impl Bucket {
-    /// The block that has an entry.
+    /// Returns the block that holds an entry.
     fn block_of(&self, at: usize) -> &Block {
         (0..at / BLOCK).fold(&self.block, |block, _| {
-            // SAFETY: nothing changes under the lock, and so many entries have so many blocks (invariant 1).
+            // SAFETY: nothing changes under the lock, and the number of entries implies that these blocks exist
+            // (invariant 1).
             unsafe { &*block.more.load(Ordering::Relaxed) }
         })
     }
 
-    /// Adds an entry; says whether the bucket had been full.
+    /// Adds an entry; returns whether the bucket was full.
     pub(super) fn push(&self, entry: Entry, guard: &Guard<'_>) -> bool {
         let count = self.count();
         if count > 0 && count.is_multiple_of(BLOCK) {
@@ -249,7 +250,7 @@ impl Bucket {
         count >= BLOCK
     }
 
-    /// Takes out an entry, for which the last one moves.
+    /// Removes an entry; the last one takes its place.
     pub(super) fn swap_remove(&self, at: usize, guard: &Guard<'_>) -> Entry {
         let last = self.count() - 1;
         let moved = self.block_of(last).entry(last % BLOCK);
@@ -260,7 +261,7 @@ impl Bucket {
         removed
     }
 
-    /// Takes out the entries that do not belong to the bucket any more when it goes by one more bit of the hash.
+    /// Raises the level by one bit of the hash; removes and returns the entries that no longer belong to the bucket.
     pub(super) fn raise_level(&self, guard: &Guard<'_>) -> SmallVec<[Entry; 2 * BLOCK]> {
         let level = self.level();
         let mut leaving = SmallVec::new();
@@ -279,20 +280,20 @@ impl Bucket {
         leaving
     }
 
-    /// Forgets the entries from `count` on, and the blocks that only they needed.
+    /// Removes the entries from `count` on, and the blocks that only they needed.
     fn truncate(&self, count: usize, guard: &Guard<'_>) {
         let last = self.block_of(count.saturating_sub(1));
         let mut more = last.more.swap(ptr::null_mut(), Ordering::Relaxed);
         self.set_shape(count, self.level());
         while let Some(block) = NonNull::new(more) {
-            // SAFETY: the block was the bucket's, and is kept until the guard goes.
+            // SAFETY: the block was the bucket's, and is kept until the guard is dropped.
             more = unsafe { block.as_ref() }.more.load(Ordering::Relaxed);
             // SAFETY: invariant 2.
             unsafe { guard.retire(block.cast(), |block| Block::free(block)) };
         }
     }
 
-    /// Bytes outside of the bucket: of blocks, and of keys.
+    /// Returns the bytes outside of the bucket: of blocks, and of keys.
     pub(super) fn bytes_outside(&self, still: &impl Fn() -> bool) -> Result<(usize, usize), Torn> {
         let mut keys = 0;
         self.visit(still, |entry| {
@@ -310,7 +311,7 @@ impl Drop for Bucket {
         self.visit(&|| true, |entry| {
             if entry.word.is_long() {
                 let long = NonNull::new(entry.word.long_pointer()).expect("a long key lies somewhere");
-                // SAFETY: nobody else has the bucket, and a long key belongs to one entry.
+                // SAFETY: no other thread has the bucket, and a long key belongs to one entry.
                 unsafe {
                     LongKey::free(long.cast());
                 }

@@ -1,4 +1,4 @@
-//! What an index takes of memory.
+//! Memory usage of an index.
 
 use super::{Bucket, Footprint, Guard, Hash, Ordering};
 

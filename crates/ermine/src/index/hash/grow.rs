@@ -4,9 +4,9 @@ use super::{Bucket, Guard, Hash, Ordering};
 use crate::sync::Spin;
 
 impl Hash {
-    /// Adds a bucket, unless somebody else is about to.
+    /// Adds a bucket, unless another thread is about to.
     pub(super) fn grow(&self, guard: &Guard<'_>) {
-        // Acquire pairs with the Release store below: the last one to grow is done.
+        // Acquire pairs with the Release store below: the previous growth is complete.
         if self.growing.swap(1, Ordering::Acquire) == 1 {
             return;
         }
@@ -21,18 +21,18 @@ impl Hash {
                 None => spin.wait(),
             }
         };
-        // A part of the range leaves (invariant 1).
+        // A part of the range leaves the bucket (invariant 1).
         lock.bump_phantom();
         let (gap, removed) = bucket.coverage.stamps(&lock);
         let new = Bucket::new(level + 1, lock.phantoms().1, gap, removed);
         for entry in bucket.raise_level(guard) {
             new.push(entry, guard);
         }
-        // They come in chunks of ever more, and with a word that says whether they are there.
+        // Buckets are allocated in chunks of increasing size, each with a word that says whether it exists.
         guard.allocated(size_of::<Bucket>() + 8);
         let at = self.buckets.push(new);
         assert_eq!(at as u64, count, "buckets are added one at a time");
-        // Release pairs with the Acquire load of `try_find`: the bucket is there.
+        // Release pairs with the Acquire load of `try_find`: the bucket exists.
         self.count.store(count + 1, Ordering::Release);
         drop(lock);
         self.growing.store(0, Ordering::Release);

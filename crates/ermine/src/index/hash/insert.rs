@@ -1,4 +1,4 @@
-//! Insertion of a key that is not there yet.
+//! Insertion of a key that is not in the index yet.
 
 use super::{Guard, Hash, Insert, Inserted, KEY_LENGTH_MAX, KeyHash, RowId, Torn, assert_row_fits, bucket::Sought};
 
@@ -19,7 +19,7 @@ impl Hash {
         }
     }
 
-    /// Also says whether the key came into a full bucket.
+    /// Also returns whether the key was inserted into a full bucket.
     fn try_insert(
         &self,
         guard: &Guard<'_>,
@@ -30,7 +30,8 @@ impl Hash {
         let at = self.try_find(hash)?;
         let coverage = &at.bucket.coverage;
         if let Some((_, existing)) = at.bucket.find(sought, &at.still())? {
-            // Those who looked before the key came in raised the stamp before its insert locked the bucket, or fail.
+            // Transactions that looked before the key was inserted raised the stamp before the insert locked the
+            // bucket, or fail.
             let looked = coverage.last_looked();
             at.believed()?;
             return Ok((Insert::Exists(existing, looked), false));

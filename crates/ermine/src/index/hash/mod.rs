@@ -1,26 +1,27 @@
-//! The hash index: finds keys, and knows no order among them.
+//! The hash index: finds keys, and maintains no order among them.
 //!
-//! Linear hashing (Litwin, VLDB 1980): there are between 2^l and 2^(l+1) buckets; a key belongs to the bucket that the last
-//! l + 1 bits of its hash number, or the last l where there is no such bucket yet. The index grows by one bucket at a time,
-//! which takes half of the keys of one other, whenever an insert finds its bucket full: nobody ever waits for more than that
-//! one bucket. Buckets never move and never go.
+//! Linear hashing (Litwin, VLDB 1980): there are between 2^l and 2^(l+1) buckets; a key belongs to the bucket that the
+//! last l + 1 bits of its hash number, or the last l where there is no such bucket yet. The index grows by one bucket
+//! at a time, which takes half of the keys of one other, whenever an insert finds its bucket full: no thread ever waits
+//! for more than that one bucket. Buckets never move and are never removed.
 //!
-//! Readers write nothing that others can see. A bucket is a leaf, with versions and stamps; it says itself how many bits of
-//! the hash it goes by, so whoever came by an old number of buckets notices under the bucket's version.
+//! Readers write nothing shared. A bucket is a leaf, with versions and stamps; it records how many bits of the hash it
+//! uses, so a thread that found it by an old number of buckets detects that under the bucket's version.
 //!
-//! One file a verb: [`get`], [`insert`] with [`grow`], [`remove`], [`walk`], [`footprint`]; `bucket.rs` has what a bucket holds.
+//! One file per operation: [`get`], [`insert`] with [`grow`], [`remove`], [`walk`], [`footprint`]; `bucket.rs` has the
+//! content of a bucket.
 //!
 //! Invariants, besides those of every index:
-//! 1. A bucket's level and contents change only under its lock. When the level rises, a part of the range leaves: the phantom
-//!    version changes, and the new bucket begins with the old one's stamps.
-//! 2. The number of buckets is published before the bucket that was split is unlocked: who finds a bucket that does not have
-//!    a key's range any more finds the one that has it in the next try.
+//! 1. A bucket's level and contents change only under its lock. When the level rises, a part of the range leaves the
+//!    bucket: the phantom version changes, and the new bucket begins with the old one's stamps.
+//! 2. The number of buckets is published before the bucket that was split is unlocked: a thread that finds a bucket
+//!    that no longer has a key's range finds the bucket that has it in the next attempt.
 //! 3. One thread at a time makes the index grow; it holds one bucket's lock.
-//! 4. In the order of hashes read backwards, a bucket's range is one stretch, and splitting cuts it in two (Shalev and Shavit,
-//!    "Split-Ordered Lists", JACM 2006). A walk in that order meets each key once, whatever is split meanwhile.
+//! 4. In the order of hashes read backwards, a bucket's range is one stretch, and splitting cuts it in two (Shalev and
+//!    Shavit, "Split-Ordered Lists", JACM 2006). A walk in that order meets each key once, whatever is split meanwhile.
 //!
-//! An observation is void when its bucket is split, also by an insert into another one: it is rare (once a bucket in a
-//! doubling), and the leaf set is looked through again then.
+//! An observation becomes void when its bucket is split, also by an insert into another one: that is rare (once per
+//! bucket in a doubling), and the leaf set is checked again then.
 
 mod bucket;
 mod footprint;
@@ -49,9 +50,9 @@ const FIRST_BUCKETS: u64 = 8;
 /// A concurrent map from key bytes to rows, without order.
 pub(crate) struct Hash {
     buckets: boxcar::Vec<Bucket>,
-    /// How many of them there are for everybody.
+    /// The number of buckets that all threads use.
     count: AtomicU64,
-    /// 1 while somebody makes the index grow.
+    /// 1 while a thread makes the index grow.
     growing: AtomicU64,
 }
 
@@ -59,14 +60,14 @@ pub(crate) struct Hash {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct KeyHash(u64);
 
-/// A bucket on the way of a reader or writer.
+/// A bucket, as a reader or writer found it.
 struct At<'h> {
     bucket: &'h Bucket,
     seen: Seen,
 }
 
 impl Hash {
-    /// An empty index.
+    /// Creates an empty index.
     pub(crate) fn new() -> Self {
         let level = FIRST_BUCKETS.ilog2();
         let first = || Bucket::new(level, LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO);
@@ -81,10 +82,10 @@ impl Hash {
         self.buckets.get(number as usize).expect("a bucket is there before it is counted")
     }
 
-    /// The bucket that a hash belongs to.
+    /// Returns the bucket that a hash belongs to.
     #[inline]
     fn try_find(&self, hash: KeyHash) -> Result<At<'_>, Torn> {
-        // Acquire pairs with the Release store of `grow`: the buckets that are counted are there.
+        // Acquire pairs with the Release store of `grow`: all buckets below the count exist.
         let number = hash.bucket_among(self.count.load(Ordering::Acquire));
         let bucket = self.bucket(number);
         let seen = bucket.coverage.version.observe().expect("buckets do not die");
@@ -97,7 +98,7 @@ impl At<'_> {
         || self.bucket.coverage.version.is_still(self.seen)
     }
 
-    /// The observation, if everything read from the bucket since belongs together.
+    /// Returns the observation, if everything read from the bucket since is consistent.
     #[inline]
     fn believed(&self) -> Result<LeafSeen, Torn> {
         let coverage = &self.bucket.coverage;
@@ -127,7 +128,7 @@ impl KeyHash {
         self.0 & ((1 << bits) - 1)
     }
 
-    /// The number of its bucket when there are `count`.
+    /// Returns the number of the hash's bucket when there are `count`.
     #[inline]
     fn bucket_among(self, count: u64) -> u64 {
         let level = count.ilog2();
@@ -136,7 +137,7 @@ impl KeyHash {
     }
 }
 
-/// Both halves of a product: every bit of the result depends on every bit of the factors.
+/// Combines both halves of a product: every bit of the result depends on every bit of the factors.
 #[inline]
 fn folded(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);

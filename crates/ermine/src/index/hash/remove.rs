@@ -1,4 +1,4 @@
-//! Removal of a key that nobody can see any more.
+//! Removal of a key that no transaction can see any more.
 
 use super::{Guard, Hash, KeyHash, RowId, Stamp, Torn, bucket::Sought};
 
@@ -44,7 +44,7 @@ impl Hash {
         }
         at.bucket.coverage.raise(gap, removed, &lock);
         let entry = at.bucket.swap_remove(place, guard);
-        // SAFETY: just taken out, under the lock.
+        // SAFETY: just removed, under the lock.
         unsafe { entry.retire(guard) };
         Ok(true)
     }

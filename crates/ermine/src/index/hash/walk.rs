@@ -3,8 +3,9 @@
 use super::{Batch, Guard, Hash, KeyHash, Torn};
 
 impl Hash {
-    /// Adds at least `at_least` entries to the batch, those of whole buckets, from a place in the order on; gives the place where
-    /// to go on. What comes or goes meanwhile may be met or not; what is there throughout is met once.
+    /// Adds at least `at_least` entries to the batch, those of whole buckets, from a place in the order on; returns the
+    /// place where to continue. Entries inserted or removed meanwhile may be met or not; an entry that exists
+    /// throughout is met once.
     pub(crate) fn walk(&self, _guard: &Guard<'_>, from: u64, batch: &mut Batch, at_least: usize) -> Option<u64> {
         let mut next = Some(from);
         while let Some(from) = next

@@ -1,8 +1,8 @@
-//! The current epoch of a database: one number that every commit reads, and that one thread raises now and then.
+//! The current epoch of a database: one number that every commit reads, and that one thread raises at intervals.
 
 use crate::sync::{AtomicU64, Ordering, total_order};
 
-/// The number. On a cache line of its own: read by every commit.
+/// The epoch number. On a cache line of its own: every commit reads it.
 #[repr(align(128))]
 pub(crate) struct EpochClock(AtomicU64);
 
@@ -11,16 +11,16 @@ impl EpochClock {
         Self(AtomicU64::new(epoch))
     }
 
-    /// The current epoch.
+    /// Returns the current epoch.
     #[inline]
     pub(crate) fn current(&self) -> u64 {
         total_order();
-        // SeqCst: between the locks of a commit before it and the loads of read words after it (`single::commit`); between a
-        // seat's announcement and the look of the loggers at the seats (`seats`).
+        // SeqCst: between the locks of a commit before it and the loads of read words after it (`single::commit`);
+        // between a seat's announcement and the loggers' visit of the seats (`seats`).
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Goes on to the next epoch; gives the one that ends.
+    /// Advances to the next epoch; returns the one that ends.
     pub(crate) fn advance(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }

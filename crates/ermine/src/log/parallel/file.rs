@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   head     magic 8 bytes | generation u32 | device u32 | sequence u32 | crc u32 | length of the file before u64
-//!   records  one behind the other, of several workers, in no order; zeros behind the last
+//!   records  one after the other, of several workers, in no order; zeros behind the last
 //! ```
 //!
-//! A generation is one time that the database was open. The head is in the same write as the first records. Where a file must be
-//! whole up to is said by the file after it, and of the last one by the persistent epoch ([`super::pepoch`]); what is behind
-//! may be torn. The sum in the head is over everything else in it, and then over the identity of the database: a head of another
-//! database is none here.
+//! A generation is one period in which the database was open. The head is in the same write as the first records. How
+//! far a file must be whole is recorded in the next file, and for the last file with the persistent epoch
+//! ([`super::pepoch`]); the bytes behind that may be torn. The checksum in the head is over everything else in it, and
+//! then over the identity of the database: a head of another database is not accepted.
 
 use std::{io, sync::Arc};
 
@@ -24,7 +24,7 @@ const MAGIC: [u8; 8] = *b"ERMREDO1";
 /// Bytes of the head.
 pub(crate) const FILE_HEAD_BYTES: usize = 32;
 
-/// Which file of a device.
+/// The name of a file among those of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub(crate) struct FileName {
     pub(crate) generation: u32,
@@ -51,12 +51,13 @@ impl std::fmt::Display for FileName {
 pub(crate) struct FileHead {
     pub(crate) name: FileName,
     pub(crate) device: u32,
-    /// Up to where the file before it is whole.
+    /// The length up to which the previous file is whole.
     pub(crate) before: u64,
 }
 
 impl FileHead {
-    /// As it stands in a file of the database with that identity; `None`: of one of an earlier program.
+    /// Encodes the head for a file of the database with that identity; `None`: of a database of an earlier version of
+    /// the program.
     pub(crate) fn bytes(&self, of: Option<Identity>) -> [u8; FILE_HEAD_BYTES] {
         let mut bytes = [0; FILE_HEAD_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -70,7 +71,7 @@ impl FileHead {
         bytes
     }
 
-    /// `None`: these bytes are no head, or one of another database.
+    /// Decodes a head; `None`: these bytes are not a head, or belong to another database.
     pub(crate) fn read(bytes: &[u8; FILE_HEAD_BYTES], said: Option<Said>) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let name = FileName { generation: word(8), sequence: word(16) };
@@ -83,14 +84,14 @@ impl FileHead {
     }
 }
 
-/// Goes through the records of a file.
+/// Iterates over the records of a file.
 pub(crate) struct Records {
     file: Arc<dyn File>,
     length: u64,
-    /// Where the next record begins.
+    /// The position of the next record.
     at: u64,
     buffer: Vec<u8>,
-    /// What of the file is in the buffer.
+    /// The position in the file of the buffer's first byte.
     from: u64,
 }
 
@@ -98,7 +99,8 @@ impl Records {
     /// Bytes read at a time.
     const READ_BYTES: usize = 1 << 20;
 
-    /// Opens a file of the database that says this of itself; `None` in place of the head: it has none that is whole and the database's.
+    /// Opens a file of the database with that identity file; `None` in place of the head: no whole head of this
+    /// database was found.
     pub(crate) fn open(
         directory: &dyn Directory,
         name: FileName,
@@ -107,7 +109,7 @@ impl Records {
         Self::of(directory.open(&name.to_string(), Open::Read)?, said)
     }
 
-    /// As [`Records::open`], of a file that may have another name.
+    /// As [`Records::open`], for a file that may have another name.
     pub(crate) fn of(file: Arc<dyn File>, said: Option<Said>) -> io::Result<(Option<FileHead>, Self)> {
         let length = file.length()?;
         let mut records = Self { file, length, at: 0, buffer: Vec::new(), from: 0 };
@@ -116,12 +118,12 @@ impl Records {
         Ok((head, records))
     }
 
-    /// Where the next record begins, or would.
+    /// Returns the position where the next record begins, or would begin.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next record: its TID and its rows. `None`: there is none that is whole.
+    /// Returns the next record: its TID and its rows. `None`: there is none that is whole.
     pub(crate) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
         let Some(bytes) = self.bytes(self.at, HEAD_BYTES)? else { return Ok(None) };
         let head = Head::read(bytes.try_into().expect("as many as were asked for"));
@@ -139,7 +141,7 @@ impl Records {
         Ok(Some((head.tid, rows)))
     }
 
-    /// Bytes of the file, if it has so many.
+    /// Returns `count` bytes of the file at `at`, if it has that many.
     fn bytes(&mut self, at: u64, count: usize) -> io::Result<Option<&[u8]>> {
         if self.length.saturating_sub(at) < count as u64 {
             return Ok(None);
@@ -173,7 +175,7 @@ mod tests {
         let said = Said::of_new(7);
         let (old, own) = (head.bytes(None), head.bytes(Some(said.identity)));
         assert_eq!((FileHead::read(&old, None), FileHead::read(&own, Some(said))), (Some(head), Some(head)));
-        // Another database's, and an old one where none can be.
+        // The head of another database, and an old head where none can be.
         for (bytes, said) in [(own, None), (own, Some(Said::of_new(7))), (old, Some(said))] {
             assert_eq!(FileHead::read(&bytes, said), None);
         }

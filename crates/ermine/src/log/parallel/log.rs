@@ -1,4 +1,4 @@
-//! The log as workers and checkpoints use it.
+//! The log's interface to workers and checkpoints.
 
 use std::{
     sync::{Arc, OnceLock, atomic::AtomicBool},
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) struct ParallelLog {
     pub(super) seats: Seats,
     pub(super) epochs: Arc<EpochClock>,
-    /// Those who wait for an epoch; durable is what is below the number there.
+    /// Waiters for epochs; epochs below the number in it are durable.
     pub(crate) waiters: Waiters,
     pub(super) directory: Arc<dyn Directory>,
     pub(crate) room: Room,
@@ -37,7 +37,7 @@ pub(crate) struct ParallelLog {
     pub(super) stop: AtomicBool,
     /// Files of this generation, oldest first.
     files: Mutex<Vec<LogFile>>,
-    /// The greatest epoch in which an index entry has left that belonged to a committed row.
+    /// The greatest epoch in which an index entry that belonged to a committed row was removed.
     gap_epoch: AtomicU64,
     bytes: AtomicU64,
     flushes: AtomicU64,
@@ -45,16 +45,16 @@ pub(crate) struct ParallelLog {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Where a log goes on.
+/// The state from which a log continues.
 pub(crate) struct Start {
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) devices: Vec<Arc<dyn Directory>>,
-    /// A new one.
+    /// The number of a new generation.
     pub(crate) generation: u32,
     pub(crate) file_bytes: u64,
     pub(crate) buffer_bytes: u64,
     pub(crate) interval: Duration,
-    /// Whose the files are.
+    /// The identity of the database that the files belong to.
     pub(crate) identity: Arc<IdentityFile>,
 }
 
@@ -67,7 +67,7 @@ struct LogFile {
 }
 
 impl ParallelLog {
-    /// A log whose first epoch is the current one, with its loggers.
+    /// Starts a log whose first epoch is the current one, with its loggers.
     pub(crate) fn start(epochs: Arc<EpochClock>, start: Start) -> Result<Arc<Self>> {
         let Start { directory, devices, generation, file_bytes, buffer_bytes, interval, identity } = start;
         let log = Arc::new(Self {
@@ -97,23 +97,23 @@ impl ParallelLog {
         Ok(log)
     }
 
-    /// Makes everything durable and ends the loggers. Nobody commits any more.
+    /// Makes everything durable and ends the loggers. No transaction commits any more.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.wake_logger();
         let thread = self.thread.lock().expect("no code panics while it holds the thread").take();
         if let Some(thread) = thread {
-            // A panic has been printed; there is nothing to save.
+            // A panic has been printed already; there is nothing to save.
             let _ = thread.join();
         }
     }
 
-    /// A seat for a new worker.
+    /// Returns a seat for a new worker.
     pub(crate) fn join(&self) -> Arc<Seat> {
         self.seats.join()
     }
 
-    /// Makes room for a record of so many bytes; waits while the devices are behind. The caller holds nothing.
+    /// Makes room for a record of `bytes` bytes; waits while the devices are behind. The caller holds nothing.
     pub(crate) fn make_room(&self, seat: &Seat, bytes: usize) -> Result<()> {
         self.check()?;
         while !self.seats.make_room(seat, bytes) {
@@ -125,18 +125,19 @@ impl ParallelLog {
         Ok(())
     }
 
-    /// Has room in reserve for the next file and the one after it, each with what may have to be written before a file is seen to be full.
+    /// Keeps room in reserve for the next file and the one after it, each with the bytes that may have to be written
+    /// before a file is seen to be full.
     pub(crate) fn keep_room(&self) {
         let bytes = self.file_bytes + self.seats.limit();
         self.room.keep(bytes, bytes, bytes);
     }
 
-    /// Whether it is to end: then nothing waits for room.
+    /// Whether the log is being stopped: then nothing waits for room.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Bytes of a file.
+    /// Returns the size of a file in bytes.
     #[cfg(not(shuttle))]
     pub(crate) fn file_bytes(&self) -> u64 {
         self.file_bytes
@@ -157,20 +158,21 @@ impl ParallelLog {
         Ok(())
     }
 
-    /// The worker of that seat is about to commit.
+    /// Announces that the worker of that seat is about to commit.
     pub(crate) fn announce(&self, seat: &Seat) {
         seat.announce(&self.epochs);
     }
 
-    /// An index entry is about to leave that belonged to a row as of `epoch`. Whoever does not find it depends on that.
+    /// Notes that an index entry that belonged to a row as of `epoch` is about to be removed. A transaction that does
+    /// not find the entry depends on that.
     pub(crate) fn entry_leaves(&self, epoch: u64) {
-        // SeqCst: before the change of the leaf, after which `gap_epoch` is asked for.
+        // SeqCst: before the change of the leaf, after which `gap_epoch` is read.
         if self.gap_epoch.load(Ordering::SeqCst) < epoch {
             self.gap_epoch.fetch_max(epoch, Ordering::SeqCst);
         }
     }
 
-    /// No entry that somebody has missed has left in a later epoch.
+    /// Returns an epoch such that no entry that a transaction may have missed was removed in a later one.
     pub(crate) fn gap_epoch(&self) -> u64 {
         self.gap_epoch.load(Ordering::SeqCst)
     }
@@ -189,7 +191,7 @@ impl ParallelLog {
                 if !done && is_listed {
                     self.wake_logger();
                 }
-                // After the first look the thread is in the list.
+                // After the first call the thread is in the list.
                 is_listed = true;
                 done
             });
@@ -202,7 +204,7 @@ impl ParallelLog {
         self.wait(self.epochs.current())
     }
 
-    /// Makes the leading logger look at who waits.
+    /// Makes the leading logger check for waiters.
     pub(crate) fn wake_logger(&self) {
         if self.waiters.is_flusher_resting() || self.stop.load(Ordering::SeqCst) {
             let thread = self.thread.lock().expect("no code panics while it holds the thread");
@@ -219,7 +221,7 @@ impl ParallelLog {
         Error::Poisoned(self.failure.get().cloned().unwrap_or_else(|| "it was closed".into()))
     }
 
-    /// The log is broken for good.
+    /// Marks the log as permanently broken.
     pub(super) fn fail(&self, why: &str) {
         if self.failure.set(why.into()).is_ok() {
             ::log::error!(
@@ -229,12 +231,12 @@ impl ParallelLog {
         self.waiters.wake_all();
     }
 
-    /// The generation that is being written.
+    /// Returns the generation that is being written.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// A device has synced records up to `last_epoch`.
+    /// Notes that a device has synced records up to `last_epoch`.
     pub(super) fn note_file(&self, device: u32, reach: Reach, last_epoch: u64) {
         let name = FileName { generation: self.generation, sequence: reach.sequence };
         let mut files = self.files.lock().expect("no code panics while it holds the list");
@@ -244,7 +246,7 @@ impl ParallelLog {
         }
     }
 
-    /// By device: of this generation, the first file that has a record of `epoch` or later, or may get one.
+    /// Returns, by device, the first file of this generation that has a record of `epoch` or later, or may get one.
     pub(crate) fn first_needed(&self, epoch: u64) -> Vec<u32> {
         let files = self.files.lock().expect("no code panics while it holds the list");
         let of = |device| files.iter().filter(move |file| file.device == device);
@@ -255,13 +257,13 @@ impl ParallelLog {
         (0..self.devices.len() as u32).map(first).collect()
     }
 
-    /// Files before these, by device, are removed.
+    /// Forgets the files before these, by device: they are removed.
     pub(crate) fn forget_before(&self, first: &[u32]) {
         let mut files = self.files.lock().expect("no code panics while it holds the list");
         files.retain(|file| file.name.sequence >= first[file.device as usize]);
     }
 
-    /// Whether something has been committed that is in no file yet.
+    /// Whether a committed record is in no file yet.
     pub(crate) fn seats_have_records(&self) -> bool {
         self.seats.has_records()
     }
@@ -275,7 +277,7 @@ impl ParallelLog {
         self.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes written so far, and how often the persistent epoch was.
+    /// Returns the number of bytes written so far, and of writes of the persistent epoch.
     pub(crate) fn written(&self) -> (u64, u64) {
         (self.bytes.load(Ordering::Relaxed), self.flushes.load(Ordering::Relaxed))
     }

@@ -1,17 +1,19 @@
-//! The loggers: a thread a device, the first of which also leads the rounds and keeps the persistent epoch.
+//! The loggers: one thread per device, the first of which also leads the rounds and maintains the persistent epoch.
 //!
-//! A round: go on to the next epoch -> collect what the workers have ([`super::seats`]) -> every logger writes what is its
-//! device's, and syncs -> write the persistent epoch, sync -> publish it and wake who waits. So an epoch is a round long, as
-//! long as the devices need and at least [`Options::epoch_interval`](crate::Options::epoch_interval); while nobody waits,
-//! commits gather for some milliseconds, and while nobody commits there are no rounds.
+//! A round: advance to the next epoch -> collect the workers' buffers ([`super::seats`]) -> every logger writes the
+//! buffers of its device, and syncs -> write the persistent epoch, sync -> publish it and wake the waiters. So an epoch
+//! lasts one round, which takes as long as the devices need and at least
+//! [`Options::epoch_interval`](crate::Options::epoch_interval); while no thread waits, commits gather for some
+//! milliseconds, and while no transaction commits there are no rounds.
 //!
 //! Invariants
-//! 1. *Durable before it is said*: epochs up to e are published when every record of them has been synced on its device, and
-//!    after that the persistent epoch e. Where no record has been written since it was last said, there is nothing to say.
-//! 2. *Once broken, always broken*: after an operation that failed nothing is written and nothing becomes durable any more. The
-//!    threads end, also with a panic of their own, and all who wait are told.
-//! 3. *Buffers come back when they are written*, not when they are synced: a slow sync stops nobody as long as there are others
-//!    (SiloR 3.4).
+//! 1. *Durable before published*: epochs up to e are published when every record of them has been synced on its device,
+//!    and after that the persistent epoch e. If no record has been written since the last persistent epoch, there is
+//!    nothing to write.
+//! 2. *Once broken, always broken*: after an operation has failed, nothing is written and nothing becomes durable any
+//!    more. The threads end, also with a panic of their own, and all waiters are notified.
+//! 3. *Buffers are reused when they are written*, not when they are synced: a slow sync stops no worker as long as
+//!    there are other buffers (SiloR 3.4).
 
 use std::{
     io,
@@ -29,20 +31,20 @@ use super::{
 };
 use crate::platform::file::{Directory, File, Open};
 
-/// How long commits gather while nobody waits for one.
+/// How long commits gather while no thread waits for one.
 const GATHER: Duration = Duration::from_millis(10);
 /// Smaller buffers are written together.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// The thread that leads.
+/// The leading logger.
 pub(super) struct Leader {
     log: Arc<ParallelLog>,
     first: Device,
     others: Vec<Helper>,
     file: Option<PersistentFile>,
-    /// Whether it has been noted that there is this generation.
+    /// Whether the existence of this generation has been noted.
     is_noted: bool,
-    /// What the file says, or would.
+    /// The content of the file, or its next content before the file is created.
     said: Persistent,
     /// The greatest epoch of a record that was written.
     written: u64,
@@ -56,18 +58,18 @@ struct Helper {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a logger writes to.
+/// The device that a logger writes to.
 pub(super) struct Device {
     log: Arc<ParallelLog>,
     directory: Arc<dyn Directory>,
     number: u32,
     file: Option<Arc<dyn File>>,
     reach: Reach,
-    /// Small buffers, one behind the other.
+    /// Small buffers, joined into one write.
     together: Vec<u8>,
 }
 
-/// A logger that panics leaves a log that is broken, not one that is waited for.
+/// Marks the log as broken when a logger panics, so that no thread waits for it.
 struct BrokenByPanic(Arc<ParallelLog>);
 
 impl Drop for BrokenByPanic {
@@ -95,7 +97,7 @@ impl Leader {
         Ok(Self { log, first, others, file: None, is_noted: false, said, written: epoch, last_round: None })
     }
 
-    /// Leads until told to stop, and then once more for what is left.
+    /// Leads until told to stop, and then makes one more round for the rest.
     pub(super) fn run(mut self) {
         let broken = BrokenByPanic(self.log.clone());
         if let Err(error) = self.lead() {
@@ -117,19 +119,20 @@ impl Leader {
                 self.rest()?;
             }
         }
-        // Nobody commits any more.
+        // No transaction commits any more.
         self.round()?;
         let said = self.said.clone();
         self.file.as_mut().map_or(Ok(()), |file| file.write(&said))
     }
 
-    /// Until the epoch has lasted, or workers may wait for room. Not parked: each commit that comes to wait would wake it.
+    /// Waits until the epoch has lasted, or workers may wait for room. Not parked: each commit that begins to wait
+    /// would wake it.
     fn pause(time: Duration) {
         const STEP: Duration = Duration::from_micros(500);
         thread::sleep(time.min(STEP));
     }
 
-    /// Until somebody waits, or what has gathered is due.
+    /// Waits until there is a waiter, or the gathered commits are due.
     fn rest(&mut self) -> io::Result<()> {
         if self.log.waiters.begin_rest() && !self.log.stop.load(Ordering::SeqCst) {
             thread::park_timeout(GATHER);
@@ -143,13 +146,13 @@ impl Leader {
         self.last_round = Some(Instant::now());
         self.log.epochs.advance();
         let (least, mut taken) = self.log.seats.collect(&self.log.epochs);
-        // After the look at the seats: epochs below `least` have ended.
+        // After the visit of the seats: epochs below `least` have ended.
         let note = Note::now(least - 1);
         if taken.iter().any(|buffers| !buffers.is_empty()) {
             self.make_file()?;
             let epochs = taken.iter().flatten().map(|buffer| buffer.last_epoch);
             self.written = epochs.fold(self.written, u64::max);
-            // One device that writes anyway gets the note.
+            // One of the devices that write in this round gets the note.
             let noted = taken.iter().position(|buffers| !buffers.is_empty());
             let note_of = |device| (noted == Some(device)).then_some(note);
             let others = taken.split_off(1).into_iter();
@@ -169,7 +172,7 @@ impl Leader {
             self.said.epoch = persistent;
             self.file.as_mut().expect("there is one as soon as there are records").write(&self.said)?;
             if !self.is_noted {
-                // From now on the files of this generation cannot be missing.
+                // From now on, missing files of this generation are detected.
                 self.log.identity.note(u64::from(self.log.generation) + 1, persistent)?;
                 self.is_noted = true;
             }
@@ -179,7 +182,7 @@ impl Leader {
         Ok(())
     }
 
-    /// Before the first record of the generation.
+    /// Creates the file of the persistent epoch, before the first record of the generation.
     fn make_file(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             let (log, said) = (&self.log, &self.said);
@@ -215,7 +218,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // Its channel ends, and then the thread.
+        // Its channel closes, which ends the thread.
         self.work = mpsc::channel().0;
         if let Some(thread) = self.thread.take() {
             // A panic has been printed, and the log is broken.
@@ -225,7 +228,7 @@ impl Drop for Helper {
 }
 
 impl Device {
-    /// Writes buffers and a note of the time, and makes them durable; gives how far the log is whole then.
+    /// Writes buffers and a note of the time, and makes them durable; returns how far the log is whole then.
     fn write(&mut self, buffers: Vec<Buffer>, note: Option<Note>) -> io::Result<Reach> {
         if buffers.is_empty() {
             return Ok(self.reach);
@@ -275,7 +278,7 @@ impl Device {
         self.file.as_ref().ok_or_else(ended)
     }
 
-    /// Goes on in another file; the one before is whole and synced.
+    /// Continues in another file; the previous one is whole and synced.
     fn next_file(&mut self) -> io::Result<()> {
         let before = self.reach.bytes;
         let sequence = self.reach.sequence.checked_add(1);
@@ -290,7 +293,7 @@ impl Device {
                 // The space is taken before commits need it.
                 let taken = file.set_length(log.file_bytes);
                 if taken.is_err() {
-                    // Where it stays, the next attempt fails for good.
+                    // If the file stayed, the next attempt would fail permanently.
                     let _ = directory.remove(&called);
                 }
                 taken.map(|()| file)
@@ -298,7 +301,7 @@ impl Device {
         )?;
         self.directory.sync()?;
         if sequence > 1 {
-            // At once: without it, no transaction may begin what needs one more file.
+            // At once: without it, no transaction that needs one more file may begin.
             self.log.keep_room();
         }
         self.file = Some(file);

@@ -1,7 +1,8 @@
-//! Workers, the collection of a round, and the persistent epoch under the model checker: a transaction whose epoch is reported
-//! persistent has its record in what was synced.
+//! Workers, the collection of a round, and the persistent epoch under the model checker: a transaction whose epoch is
+//! reported persistent has its record among those that were synced.
 //!
-//! Workers take the steps of `single::journal` and `single::commit`, the collector those of `logger`, with a list for the files.
+//! Workers take the steps of `single::journal` and `single::commit`, the collector those of `logger`, with a list for
+//! the files.
 
 use std::sync::{Arc, Mutex as StdMutex};
 
@@ -12,7 +13,7 @@ use super::{
     seats::{BUFFER_BYTES, Seat, Seats},
 };
 
-/// Where an epoch begins.
+/// The first epoch.
 const FIRST: u64 = 5;
 
 struct Model {
@@ -28,7 +29,7 @@ impl Model {
         Arc::new(Self { epochs, seats: Seats::new(1, 1 << 30), synced: StdMutex::default() })
     }
 
-    /// A commit; gives its epoch.
+    /// Commits; returns the epoch of the commit.
     fn commit(&self, seat: &Seat, bytes: usize) -> u64 {
         assert!(self.seats.make_room(seat, bytes));
         seat.announce(&self.epochs);
@@ -38,7 +39,7 @@ impl Model {
         epoch
     }
 
-    /// A round; gives the epoch that is persistent then.
+    /// Runs a round; returns the epoch that is persistent then.
     fn round(&self) -> u64 {
         self.epochs.advance();
         let (least, taken) = self.seats.collect(&self.epochs);
@@ -49,7 +50,7 @@ impl Model {
         least - 1
     }
 
-    /// So many records of an epoch are synced.
+    /// Checks that all records of the persistent epochs are synced.
     fn check(&self, persistent: u64, synced: &[u8], commits: &[(u64, usize)]) {
         for epoch in FIRST..=persistent {
             let there = synced.iter().filter(|of| u64::from(**of) == epoch).count();
@@ -78,7 +79,7 @@ fn what_is_persistent_has_been_synced() {
                 let (model, seat) = (model.clone(), model.seats.join());
                 thread::spawn(move || {
                     if worker == 0 {
-                        // Others than the logger let epochs go on, too.
+                        // Other threads than the logger advance epochs, too.
                         model.epochs.advance();
                     }
                     (model.commit(&seat, 1), 1)

@@ -1,4 +1,4 @@
-//! The parallel log (SiloR 3): what single-version schemes write, in no order but that of epochs.
+//! The parallel log (SiloR 3): the log of the single-version schemes, ordered only by epochs.
 //!
 //! ```text
 //!   worker  draft -> room -> lock, read the epoch, choose the TID -> append to its own buffer
@@ -10,19 +10,19 @@
 //! | file | what |
 //! |---|---|
 //! | `epoch` | the current epoch |
-//! | `seats` | who is committing, and the buffers |
+//! | `seats` | the workers that are committing, and their buffers |
 //! | `record` | the format of a transaction |
 //! | `file` | the files of the log, and reading them |
 //! | `pepoch` | the persistent epoch |
 //! | `logger` | the threads |
 //!
-//! The log knows bytes, TIDs as numbers and epochs; it knows nothing of records, indexes or schemes.
+//! The log deals with bytes, TIDs as numbers and epochs; it has no notion of records, indexes or schemes.
 //!
-//! Invariants (those of the parts are with the parts)
-//! 1. The durable log is whole up to the persistent epoch: every record of an epoch up to it is in a file and synced. The
-//!    epochs of transactions that depend on each other are in the order of the dependency (`single::commit`); so what was
-//!    acknowledged rests on nothing that can be lost.
-//! 2. Nothing above the persistent epoch of its generation ever counts.
+//! Invariants (each part documents its own)
+//! 1. The durable log is whole up to the persistent epoch: every record of an epoch up to it is in a file and synced.
+//!    The epochs of transactions that depend on each other are in the order of the dependency (`single::commit`); so an
+//!    acknowledged transaction depends on nothing that can be lost.
+//! 2. A record above the persistent epoch of its generation never counts.
 
 pub(crate) mod epoch;
 pub(crate) mod seats;

@@ -5,15 +5,17 @@
 //!          sequence of its newest file u32, zero u32, up to where it is whole u64
 //! ```
 //!
-//! Two slots, 4096 bytes apart, are written in turn; the whole one with the greater serial counts, so a torn write leaves the
-//! other. The sum is over everything else in the slot, and then over generation and identity of the database ([`Of`]): a slot of
-//! another database or generation is none here. A slot says also how far the files of the log are whole: what is damaged there was not torn by a crash.
+//! Two slots, 4096 bytes apart, are written in turn; the whole one with the greater serial counts, so a torn write
+//! leaves the other. The checksum is over everything else in the slot, and then over generation and identity of the
+//! database ([`Of`]): a slot of another database or generation is not accepted. A slot also records how far the files
+//! of the log are whole: damage in that part was not caused by a torn write.
 //!
 //! Invariants
-//! 1. *Written last*: what a slot says of the log was synced before the slot was written.
-//! 2. *There before the log*: the file and its name are durable before the generation's first file of the log is made.
-//! 3. A generation's records of greater epochs than its persistent one never count, whatever later generations write: the
-//!    epoch of a generation that has ended does not change any more.
+//! 1. *Written last*: the state of the log that a slot records was synced before the slot was written.
+//! 2. *Created before the log*: the file and its name are durable before the generation's first file of the log is
+//!    made.
+//! 3. A generation's records of greater epochs than its persistent one never count, whatever later generations write:
+//!    the epoch of a generation that has ended no longer changes.
 
 use std::{io, sync::Arc};
 
@@ -31,22 +33,22 @@ const SLOT_DISTANCE: u64 = 4096;
 const SLOT_HEAD_BYTES: usize = 32;
 const DEVICE_BYTES: usize = 16;
 
-/// Devices that a database can have.
+/// Maximum number of devices of a database.
 pub(crate) const DEVICES_MAX: usize = 16;
 
 const SLOT_BYTES_MAX: usize = SLOT_HEAD_BYTES + DEVICES_MAX * DEVICE_BYTES;
-// A slot is in one sector.
+// A slot fits one sector.
 const _: () = assert!(SLOT_BYTES_MAX <= 512);
 
 /// How far the log of one device is whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reach {
-    /// Of its newest file; 0: it has none.
+    /// Number of its newest file; 0: it has none.
     pub(crate) sequence: u32,
     pub(crate) bytes: u64,
 }
 
-/// What is persistent.
+/// The persistent state of a generation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Persistent {
     pub(crate) epoch: u64,
@@ -58,27 +60,27 @@ pub(crate) fn name_of(generation: u32) -> String {
     format!("{PREFIX}{generation:08x}")
 }
 
-/// Of which generation a file of that name is.
+/// Returns the generation that a file of that name belongs to.
 pub(crate) fn generation_of(name: &str) -> Option<u32> {
     let generation = u32::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()?;
     (name_of(generation) == name).then_some(generation)
 }
 
-/// Whose a file is.
+/// The generation and database that a file belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Of {
     pub(crate) generation: u32,
-    /// `None`: of a database of an earlier program, whose sums are over the slot alone.
+    /// `None`: a database of an earlier version of the program, whose checksums are over the slot alone.
     pub(crate) identity: Option<Identity>,
 }
 
 impl Of {
-    /// Of a generation of the database that says this of itself.
+    /// For a generation of the database with that identity file.
     pub(crate) fn new(generation: u32, said: Option<Said>) -> Self {
         Self { generation, identity: said.map(|said| said.identity) }
     }
 
-    /// Those that a file of a generation may be of.
+    /// Returns all owners that a file of a generation may have.
     fn possible(generation: u32, said: Option<Said>) -> impl Iterator<Item = Self> {
         let is_old = said.is_none_or(|said| u64::from(generation) < said.unlabelled);
         let own = said.map(|_| Self::new(generation, said));
@@ -134,14 +136,14 @@ pub(crate) struct PersistentFile {
 }
 
 impl PersistentFile {
-    /// Makes the file of a generation, durably, in which nothing is persistent above `persistent`.
+    /// Creates the file of a generation, durably, in which nothing is persistent above `persistent`.
     pub(crate) fn create(directory: &dyn Directory, of: Of, persistent: &Persistent) -> io::Result<Self> {
         let name = name_of(of.generation);
         let file = directory.open(&name, Open::Create)?;
         let mut made = Self { file, of, serial: 0 };
         let written = made.write_both(persistent);
         if written.as_ref().is_err_and(is_full) {
-            // Tried again by the caller.
+            // The caller tries again.
             let _ = directory.remove(&name);
         }
         written?;
@@ -149,7 +151,7 @@ impl PersistentFile {
         Ok(made)
     }
 
-    /// The file of a generation that has ended, in a copy of its log.
+    /// Writes the file of a generation that has ended, in a copy of its log.
     pub(crate) fn fill(file: Arc<dyn File>, of: Of, persistent: &Persistent) -> io::Result<()> {
         Self { file, of, serial: 0 }.write_both(persistent)
     }
@@ -161,15 +163,15 @@ impl PersistentFile {
         self.file.sync()
     }
 
-    /// Writes both, so that damage to one of them at rest does no harm.
+    /// Writes both slots, so that later damage to one of them does no harm.
     pub(crate) fn write_both(&mut self, persistent: &Persistent) -> io::Result<()> {
         self.write(persistent)?;
         self.write(persistent)
     }
 }
 
-/// What a file says to the database that says this of itself; `None`: no slot of it is whole and the database's, or it has been cut and may
-/// have said more.
+/// Reads the file of a generation of the database with that identity file; `None`: no slot of it is whole and of this
+/// database, or the file has been cut and may have recorded a later state.
 pub(crate) fn read(directory: &dyn Directory, generation: u32, said: Option<Said>) -> io::Result<Option<Persistent>> {
     let file = directory.open(&name_of(generation), Open::Read)?;
     if file.length()? < SLOT_DISTANCE + SLOT_HEAD_BYTES as u64 {
@@ -178,7 +180,8 @@ pub(crate) fn read(directory: &dyn Directory, generation: u32, said: Option<Said
     Ok(newest(&*file, generation, said)?.map(|(_, _, persistent)| persistent))
 }
 
-/// Makes durable what [`read`] gives: where only the process died, or a sync has failed, the device may lag behind.
+/// Makes the state durable that [`read`] returns: if only the process died, or a sync failed, the device may lag
+/// behind.
 pub(crate) fn make_sure(directory: &dyn Directory, generation: u32, said: Option<Said>) -> io::Result<()> {
     let file = directory.open(&name_of(generation), Open::Write)?;
     if let Some((of, serial, persistent)) = newest(&*file, generation, said)? {
@@ -188,8 +191,8 @@ pub(crate) fn make_sure(directory: &dyn Directory, generation: u32, said: Option
     Ok(())
 }
 
-/// Where slots stand that are not whole. Once the generation has a file of the log both are: each lies in one sector, which no crash
-/// tears.
+/// Positions of the slots that are not whole. Once the generation has a file of the log both are: each lies in one
+/// sector, which no crash tears.
 pub(crate) fn damaged_slots(directory: &dyn Directory, generation: u32, said: Option<Said>) -> io::Result<Vec<u64>> {
     let file = directory.open(&name_of(generation), Open::Read)?;
     let mut damaged = vec![0, SLOT_DISTANCE];
@@ -211,7 +214,7 @@ fn newest(file: &dyn File, generation: u32, said: Option<Said>) -> io::Result<Op
     Ok(None)
 }
 
-/// Both slots with their serials; `None`: that one is not whole, or of another file.
+/// Returns both slots with their serials; `None`: that one is not whole, or of another file.
 fn slots(file: &dyn File, of: Of) -> io::Result<[Option<(u64, Persistent)>; 2]> {
     let mut slots = [None, None];
     for (number, slot) in (0..).zip(&mut slots) {
@@ -243,7 +246,7 @@ mod tests {
         directory.flip(&name_of(3), 20, 0).unwrap();
         assert_eq!(read(&directory, 3).unwrap(), Some(say(5)));
         make_sure(&directory, 3, said).unwrap();
-        // Not to another database, and not as another generation's.
+        // Not accepted for another database, or as another generation's.
         directory.rename(&name_of(3), &name_of(4)).unwrap();
         assert_eq!(read(&directory, 4).unwrap(), None);
         directory.rename(&name_of(4), &name_of(3)).unwrap();
@@ -253,7 +256,7 @@ mod tests {
         let whole = directory.trace().crash(0, Keep::Everything);
         directory.flip(&name_of(3), SLOT_DISTANCE + 40, 7).unwrap();
         assert_eq!(read(&directory, 3).unwrap(), None);
-        // Cut, it could have said more in the slot that is missing.
+        // A file that was cut could have recorded more in the slot that is missing.
         for bytes in [SLOT_DISTANCE + 31, SLOT_DISTANCE, 31, 0] {
             whole.cut(&name_of(3), bytes).unwrap();
             assert_eq!(read(&whole, 3).unwrap(), None, "{bytes}");

@@ -1,17 +1,17 @@
-//! A transaction in the parallel log: its TID, and what it has left under each key that it wrote.
+//! A transaction in the parallel log: its TID, and the row that it left under each key that it wrote.
 //!
 //! ```text
 //!   record   length of the rows u32 | crc u32 | TID u64 | rows
 //!   row      tag (0: no row, 1: a row) | table | key | value | count of entries | entries
 //!   entry    index | secondary key
-//!   note     in place of rows, with TID 0: tag 2 | epoch u64 | microseconds since 1970 u64. All transactions of that epoch and of
-//!            earlier ones had ended by then
+//!   note     in place of rows, with TID 0: tag 2 | epoch u64 | microseconds since 1970 u64. All transactions of that
+//!            epoch and of earlier ones had ended by then
 //! ```
 //!
-//! Numbers of the head are little-endian; all others are LEB128 varints, and bytes have their length in front. The sum is
-//! CRC-32C over rows, TID and length in this order, so that all but its end is known before the TID is. A row without value has
-//! neither value nor entries. A record says all that is to be known of a row: of two the one with the greater TID counts, and the
-//! other for nothing (SiloR 5.2).
+//! Numbers of the head are little-endian; all others are LEB128 varints, and bytes have their length in front. The
+//! checksum is CRC-32C over rows, TID and length in this order, so that only its end must be computed once the TID is
+//! known. A row without value has neither value nor entries. A record describes a row completely: of two records the
+//! one with the greater TID counts, and the other is ignored (SiloR 5.2).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,7 +23,7 @@ use crate::{
 /// Bytes before the rows.
 pub(crate) const HEAD_BYTES: usize = 16;
 
-/// The longest record.
+/// Upper bound of a record's length.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << 31;
 
 /// A record that waits for its TID.
@@ -33,7 +33,7 @@ pub(crate) struct Draft {
     crc: u32,
 }
 
-/// What a transaction left under a key.
+/// The state that a transaction left under a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) table: TableId,
@@ -44,24 +44,24 @@ pub(crate) struct Row<'a> {
     pub(crate) entries: Entries<'a>,
 }
 
-/// A note of the time, which stands in the log as a record: the epoch had ended at that moment.
+/// A note of the time, which is stored in the log as a record: the epoch had ended at that time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Note {
     pub(crate) epoch: u64,
-    /// Since 1970.
+    /// Microseconds since 1970.
     pub(crate) micros: u64,
 }
 
 impl Note {
     const TAG: u8 = 2;
 
-    /// Says that an epoch has ended by now.
+    /// Returns a note that the epoch has ended by now.
     pub(crate) fn now(epoch: u64) -> Self {
         let micros = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         Self { epoch, micros }
     }
 
-    /// Appends the record.
+    /// Appends the note as a record.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut rows = vec![Self::TAG];
         [self.epoch, self.micros].iter().for_each(|number| rows.extend(number.to_le_bytes()));
@@ -70,7 +70,7 @@ impl Note {
         draft.write(0, out);
     }
 
-    /// The note that a record of that TID is, if it is one.
+    /// Decodes the record of that TID as a note, if it is one.
     pub(crate) fn read(tid: u64, rows: &[u8]) -> Option<Self> {
         let (&tag, numbers) = rows.split_first()?;
         let (epoch, micros) = numbers.split_first_chunk()?;
@@ -84,7 +84,7 @@ impl Note {
     }
 }
 
-/// The entries of a row, in bytes.
+/// The encoded entries of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Entries<'a>(pub(crate) &'a [u8]);
 
@@ -117,7 +117,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Takes a row off the front; `None`: these bytes are none.
+    /// Removes a row from the front; `None`: these bytes are not a row.
     pub(crate) fn take(input: &mut &'a [u8]) -> Option<Self> {
         let (&tag, rest) = input.split_first().filter(|(tag, _)| **tag <= 1)?;
         *input = rest;
@@ -133,7 +133,7 @@ impl<'a> Row<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    /// The index and the secondary key; `None`: these bytes are no entry.
+    /// The index and the secondary key; `None`: these bytes are not an entry.
     type Item = Option<(u16, &'a [u8])>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -150,7 +150,7 @@ impl<'a> Iterator for Entries<'a> {
 }
 
 impl Draft {
-    /// Begins anew; what a very large one needed is given back.
+    /// Begins a new draft; frees the memory that a very large one needed.
     pub(crate) fn begin(&mut self) {
         self.rows.clear();
         self.rows.shrink_to(1 << 20);
@@ -160,7 +160,7 @@ impl Draft {
         row.write(&mut self.rows);
     }
 
-    /// It is complete but for the TID; gives the length of the record. `None`: it is too long.
+    /// Completes the draft except for the TID; returns the length of the record. `None`: it is too long.
     pub(crate) fn seal(&mut self) -> Option<usize> {
         self.crc = crc32c::crc32c(&self.rows);
         (self.rows.len() <= RECORD_BYTES_MAX - HEAD_BYTES).then(|| HEAD_BYTES + self.rows.len())
@@ -194,9 +194,9 @@ impl Head {
         Self { length: word(0), crc: word(4), tid: u64::from(word(8)) | u64::from(word(12)) << 32 }
     }
 
-    /// Whether these are the rows that it belongs to.
+    /// Whether these rows belong to this head.
     pub(crate) fn fits(&self, rows: &[u8]) -> bool {
-        // No transaction is without rows: zeros are no record.
+        // No transaction is without rows: zeros are not a record.
         self.length > 0 && self.crc == finish(crc32c::crc32c(rows), self.tid, self.length)
     }
 }

@@ -1,34 +1,38 @@
-//! Where workers and loggers meet: a seat a worker, with the epoch in which it is committing and the buffer that it fills.
+//! The meeting point of workers and loggers: one seat per worker, with the epoch in which the worker is committing and
+//! the buffer that it fills.
 //!
 //! ```text
 //!   worker                                        logger
 //!   room in the buffer (may wait)                 E := current epoch
 //!   committing := current epoch                   least := min(E, committing of all seats)
-//!   lock records, read the epoch: e               take what is in the buffers of all seats,
+//!   lock records, read the epoch: e               take the content of the buffers of all seats,
 //!   append the record                             then all buffers that were handed over
-//!   committing := nobody                          write, sync: epochs below `least` are durable
+//!   committing := none                            write, sync: epochs below `least` are durable
 //! ```
 //!
-//! SiloR has workers advertise an epoch of theirs all the time (3.5). A worker here is a leased context that may rest for long,
-//! and must not hold back an epoch meanwhile; so it advertises one only while it commits.
+//! In SiloR, workers advertise an epoch of theirs all the time (3.5). A worker here is a leased context that may be
+//! idle for long, and must not hold back an epoch meanwhile; so it advertises one only while it commits.
 //!
 //! Invariants
-//! 1. *What is below `least` has been taken*, by this collection or one before. Take a record of epoch e that is not: its
-//!    commit read e after it had announced itself, at an epoch of at most e. Where the look at its seat saw the announcement,
-//!    `least` is at most e. Where it came after the withdrawal, the record was in the buffer before, and the buffer is taken
-//!    later. Where it came before the announcement, E was read before the look, and the commit read its epoch after the
-//!    announcement; all four are sequentially consistent, so e is at least E, and E at least `least`.
-//! 2. *A buffer is always in a seat or among those handed over*: it is moved under the seat's lock, and seats are looked
-//!    through first.
-//! 3. *Nobody waits for room who holds anything*: room is made before the announcement and before any record is locked.
-//! 4. *Memory is bounded*: what has been handed over and not been written is no more than the limit and one buffer a worker.
+//! 1. *Every record below `least` has been taken*, by this collection or an earlier one. Consider a record of epoch e
+//!    that has not been taken: its commit read e after announcing itself, at an epoch of at most e. If the collection's
+//!    visit of the seat saw the announcement, `least` is at most e. If the visit came after the withdrawal, the record
+//!    was in the buffer before, and the buffer is taken later. If the visit came before the announcement, E was read
+//!    before the visit, and the commit read its epoch after the announcement; all four are sequentially consistent, so
+//!    e is at least E, and E at least `least`.
+//! 2. *A buffer is always in a seat or among those handed over*: it is moved under the seat's lock, and seats are
+//!    visited first.
+//! 3. *No worker that waits for room holds anything*: room is made before the announcement and before any record is
+//!    locked.
+//! 4. *Memory is bounded*: buffers handed over and not yet written have no more bytes than the limit and one buffer per
+//!    worker.
 
 use std::sync::Arc;
 
 use super::epoch::EpochClock;
 use crate::sync::{AppendList, AtomicU64, Mutex, Ordering, fence, total_order};
 
-/// Records on their way to a file.
+/// Records that have not been written to a file yet.
 #[derive(Default, Debug)]
 pub(crate) struct Buffer {
     pub(crate) bytes: Vec<u8>,
@@ -36,13 +40,13 @@ pub(crate) struct Buffer {
     pub(crate) last_epoch: u64,
 }
 
-/// A worker's place.
+/// A worker's seat.
 #[repr(align(128))]
 pub(crate) struct Seat {
-    /// The epoch at or before which the record will be that the worker is about to append.
+    /// Lower bound of the epoch of the record that the worker is about to append.
     committing: AtomicU64,
     buffer: Mutex<Buffer>,
-    /// Whose logger takes its buffers.
+    /// The device whose logger takes the seat's buffers.
     device: usize,
 }
 
@@ -51,30 +55,30 @@ pub(crate) struct Seats {
     seats: AppendList<Arc<Seat>>,
     /// By device.
     handed_over: Box<[Mutex<Vec<Buffer>>]>,
-    /// Bytes of those that have not been written yet.
+    /// Bytes handed over or collected that have not been written yet.
     waiting_bytes: AtomicU64,
-    /// Empty ones.
+    /// Empty buffers.
     spare: Mutex<Vec<Vec<u8>>>,
     limit: u64,
 }
 
-/// Nobody commits.
+/// The worker is not committing.
 const NOBODY: u64 = u64::MAX;
 
-/// Bytes of a buffer (SiloR 3.4).
+/// Size of a buffer in bytes (SiloR 3.4).
 pub(crate) const BUFFER_BYTES: usize = 512 << 10;
 
 impl Seat {
-    /// The worker is about to commit. Before it reads the epoch for its record.
+    /// Announces that the worker is about to commit, before it reads the epoch for its record.
     pub(crate) fn announce(&self, epochs: &EpochClock) {
         // SeqCst: invariant 1, before the commit's load of the epoch.
         self.committing.store(epochs.current(), Ordering::SeqCst);
         total_order();
     }
 
-    /// The record is in the buffer, or will never be.
+    /// Withdraws the announcement: the record is in the buffer, or will never be.
     pub(crate) fn withdraw(&self) {
-        // Release: pairs with `committing`; who sees it finds the record in the buffer.
+        // Release: pairs with `committing`; a logger that sees it finds the record in the buffer.
         self.committing.store(NOBODY, Ordering::Release);
     }
 
@@ -84,7 +88,7 @@ impl Seat {
         self.committing.load(Ordering::SeqCst)
     }
 
-    /// Puts a record of `epoch` into the buffer, where there is room.
+    /// Appends a record of `epoch` to the buffer, which has room.
     pub(crate) fn append(&self, epoch: u64, write: impl FnOnce(&mut Vec<u8>)) {
         let mut buffer = self.buffer.lock().expect("no code panics while it holds a buffer");
         buffer.last_epoch = buffer.last_epoch.max(epoch);
@@ -93,7 +97,7 @@ impl Seat {
 }
 
 impl Seats {
-    /// Nobody yet; buffers of `limit` bytes altogether may wait to be written.
+    /// Creates an empty list of seats; buffers of `limit` bytes altogether may wait to be written.
     pub(crate) fn new(devices: usize, limit: u64) -> Self {
         Self {
             seats: AppendList::new(),
@@ -104,7 +108,7 @@ impl Seats {
         }
     }
 
-    /// A seat for a new worker.
+    /// Returns a seat for a new worker.
     pub(crate) fn join(&self) -> Arc<Seat> {
         let mut joined = None;
         self.seats.push_with(|number| {
@@ -112,17 +116,18 @@ impl Seats {
             let (committing, buffer) = (AtomicU64::new(NOBODY), Mutex::new(Buffer::default()));
             joined.insert(Arc::new(Seat { committing, buffer, device })).clone()
         });
-        // A collection that does not see the seat has read the epoch before whoever sits here reads it: pairs with the fence there.
+        // A collection that does not see the seat has read the epoch before this seat's worker reads it: pairs with the
+        // fence there.
         fence(Ordering::SeqCst);
         joined.expect("the list asks once")
     }
 
-    /// Bytes that may wait to be written, all together.
+    /// Returns the total number of bytes that may wait to be written.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Makes room for a record; false: not now, the device is behind.
+    /// Makes room for a record; false if the device is behind and the worker must wait.
     pub(crate) fn make_room(&self, seat: &Seat, bytes: usize) -> bool {
         let mut buffer = seat.buffer.lock().expect("no code panics while it holds a buffer");
         let used = buffer.bytes.len();
@@ -138,18 +143,18 @@ impl Seats {
         if buffer.bytes.capacity() == 0 {
             buffer.bytes = self.spare.lock().expect("no code panics while it holds the list").pop().unwrap_or_default();
         }
-        // At once: not while the worker has locked records.
+        // Reserved now, and not while the worker has locked records.
         let wanted = if cfg!(loom) { bytes } else { bytes.max(BUFFER_BYTES - buffer.bytes.len()) };
         buffer.bytes.reserve(wanted);
         true
     }
 
-    /// Whether as much waits to be written as may.
+    /// Whether the bytes waiting to be written have reached the limit.
     fn is_full(&self) -> bool {
         self.waiting_bytes.load(Ordering::Relaxed) >= self.limit
     }
 
-    /// Whether so much waits that the loggers should begin.
+    /// Whether enough bytes wait that the loggers should begin.
     pub(crate) fn is_pressed(&self) -> bool {
         self.waiting_bytes.load(Ordering::Relaxed) >= self.limit / 4
     }
@@ -164,7 +169,7 @@ impl Seats {
         found
     }
 
-    /// Takes all buffers, by device; every record of an epoch below the one that is given has been taken.
+    /// Takes all buffers, by device; every record of an epoch below the one that is returned has been taken.
     pub(crate) fn collect(&self, epochs: &EpochClock) -> (u64, Vec<Vec<Buffer>>) {
         let mut least = epochs.current();
         // Pairs with the fence in `join`.
@@ -178,7 +183,7 @@ impl Seats {
             let mut buffer = seat.buffer.lock().expect("no code panics while it holds a buffer");
             if !buffer.bytes.is_empty() {
                 self.waiting_bytes.fetch_add(buffer.bytes.len() as u64, Ordering::Relaxed);
-                // Another one in its place: the worker may have made room for a record that comes yet.
+                // Another buffer takes its place: the worker may have made room for a record that it has yet to append.
                 let spare = self.spare.lock().expect("no code panics while it holds the list").pop();
                 let bytes = spare.unwrap_or_else(|| Vec::with_capacity(if cfg!(loom) { 0 } else { BUFFER_BYTES }));
                 taken[seat.device].push(std::mem::replace(&mut *buffer, Buffer { bytes, last_epoch: 0 }));
@@ -192,7 +197,7 @@ impl Seats {
         (least, taken)
     }
 
-    /// A buffer has been written.
+    /// Reuses a buffer that has been written.
     pub(crate) fn written(&self, buffer: Buffer) {
         let Buffer { mut bytes, .. } = buffer;
         self.waiting_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);

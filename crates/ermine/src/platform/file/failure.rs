@@ -1,9 +1,9 @@
-//! Errors of files that say what was tried, and where.
+//! Errors of files that name the operation and the path.
 
 use std::{error::Error, fmt, io};
 
-/// An error of the system with the operation and the path it belongs to. The kind of the [`io::Error`] around it is that
-/// of its source.
+/// An error of the system with the operation and the path it belongs to. The kind of the [`io::Error`] around it is
+/// that of its source.
 #[derive(Debug)]
 struct Failure {
     operation: &'static str,
@@ -23,12 +23,12 @@ impl Error for Failure {
     }
 }
 
-/// For `map_err`: puts what was tried, and where, in front of what the system said.
+/// For `map_err`: puts the operation and the path in front of the system's message.
 pub(super) fn during(operation: &'static str, path: impl fmt::Display) -> impl FnOnce(io::Error) -> io::Error {
     move |source| io::Error::new(source.kind(), Failure { operation, path: path.to_string(), source })
 }
 
-/// Refuses what is not the name of a file in a flat directory.
+/// Rejects strings that are not the name of a file in a flat directory.
 pub(super) fn check_name(name: &str) -> io::Result<()> {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));

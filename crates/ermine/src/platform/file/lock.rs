@@ -1,10 +1,10 @@
 //! One process at a time in a database directory.
 //!
-//! The lock is the system's, on the directory itself and on a file `LOCK` in it. The one on the directory counts also when somebody has
-//! removed the file: a second file of that name would be another one, with a lock of its own. The one on the file counts
-//! where the file system locks no directories (NFS), and towards earlier releases; the file stays when the lock goes.
-//! The system lets go of the locks when their holder dies, so nothing has to be cleared away after a crash. What the file says serves
-//! messages only.
+//! The lock is the system's, on the directory itself and on a file `LOCK` in it. The lock on the directory holds even
+//! if a user has removed the file: a second file of that name would be a different file, with a lock of its own. The
+//! lock on the file is needed where the file system cannot lock directories (NFS), and for earlier releases; the file
+//! stays when the lock is released. The system releases the locks when their holder dies, so nothing has to be cleaned
+//! up after a crash. The content of the file is used in messages only.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -23,12 +23,12 @@ pub(crate) const NAME: &str = "LOCK";
 #[must_use = "the lock goes with this value"]
 pub struct Lock {
     file: File,
-    /// `None`: the file system locks no directories.
+    /// `None`: the file system cannot lock directories.
     directory: Option<File>,
 }
 
 impl Lock {
-    /// Takes the lock of `directory`, or says who has it: an error of the kind [`ResourceBusy`](io::ErrorKind).
+    /// Takes the lock of `directory`, or reports its holder: an error of the kind [`ResourceBusy`](io::ErrorKind).
     pub(super) fn take(directory: &Path) -> io::Result<Self> {
         let path = directory.join(NAME);
         let own = lock_directory(directory)?;
@@ -46,7 +46,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// As [`take`](Self::take), without a signature; `None` where there is no file to lock, and so nobody who has.
+    /// As [`take`](Self::take), without a signature; `None` if there is no file to lock, and so no holder.
     pub(super) fn take_to_look(directory: &Path) -> io::Result<Option<Self>> {
         let path = directory.join(NAME);
         let own = lock_directory(directory)?;
@@ -58,7 +58,7 @@ impl Lock {
         Ok(Some(Self { file, directory: own }))
     }
 
-    /// Writes who holds the lock.
+    /// Writes the identity of the lock's holder.
     fn sign(&self) -> io::Result<()> {
         let program = std::env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).map_or("?".into(), |name| name.to_string_lossy());
@@ -69,15 +69,15 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Only for messages: a name that stays would be told in the moment before the next holder has signed.
+        // Only for messages: a name that stays would be reported in the moment before the next holder has signed.
         let _ = self.file.set_len(0);
-        // As closing the files does, but also where a child process has inherited them.
+        // As closing the files does, but also effective if a child process has inherited them.
         let _ = self.file.unlock();
         let _ = self.directory.as_ref().map(File::unlock);
     }
 }
 
-/// Takes the system's lock on a directory, where the file system has one.
+/// Takes the system's lock on a directory, if the file system supports that.
 fn lock_directory(directory: &Path) -> io::Result<Option<File>> {
     let own = File::open(directory).map_err(during("open directory", directory.display()))?;
     match own.try_lock() {
@@ -87,12 +87,12 @@ fn lock_directory(directory: &Path) -> io::Result<Option<File>> {
                 File::open(directory.join(NAME)).map_or_else(|_| holder(None), |mut file| holder(Some(&mut file)));
             Err(in_use(directory, &holder))
         }
-        // The lock on the file is all that can be had.
+        // Only the lock on the file is available.
         Err(TryLockError::Error(_)) => Ok(None),
     }
 }
 
-/// Takes the system's lock on the file, or says who has it.
+/// Takes the system's lock on the file, or reports its holder.
 fn lock(file: &mut File, directory: &Path) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -106,7 +106,7 @@ fn in_use(directory: &Path, holder: &str) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, message)
 }
 
-/// Who signed. There may be nobody: the lock is taken a moment before the signature is written.
+/// Returns the holder that signed. There may be none: the lock is taken a moment before the signature is written.
 fn holder(file: Option<&mut File>) -> String {
     let mut text = String::new();
     let read = file.map(|file| file.rewind().and_then(|()| file.take(1024).read_to_string(&mut text)));

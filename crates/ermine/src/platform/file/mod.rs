@@ -1,15 +1,15 @@
 //! Files of a database: the few operations that the log, checkpoints and recovery need.
 //!
-//! A database lives in one flat directory. What it does there goes through [`Directory`] and [`File`], of which there
-//! are three: [`real`], the operating system's; [`faulty`], which loses, tears and breaks what a real device may, for
-//! tests of recovery; and [`overlay`], through which a database is read that must not change.
+//! A database lives in one flat directory. All its accesses go through [`Directory`] and [`File`], which have three
+//! implementations: [`real`], the operating system's files; [`faulty`], which loses, tears and breaks data as a real
+//! device may, for tests of recovery; and [`overlay`], for reading a database that must not change.
 //!
-//! What may be relied on, and nothing else:
-//! 1. What was written before a [`File::sync`] that succeeded is there after a crash; what was not may be there in any
-//!    part, sector by sector.
-//! 2. A name that was created, renamed or removed before a [`Directory::sync`] that succeeded is so after a crash; other
-//!    changes of names may be lost, each for itself.
-//! 3. After a sync that failed nothing is known of what was written since the last one that succeeded.
+//! Callers may rely on these guarantees, and no others:
+//! 1. Data that was written before a successful [`File::sync`] exists after a crash; any part of the other data may
+//!    exist, sector by sector.
+//! 2. The creation, renaming or removal of a name before a successful [`Directory::sync`] survives a crash; other
+//!    changes of names may be lost, independently of each other.
+//! 3. After a failed sync, the state of all data written since the last successful one is unknown.
 
 mod failure;
 pub mod faulty;
@@ -21,8 +21,8 @@ pub(crate) mod wary;
 
 use std::{fmt, io, path::Path, sync::Arc};
 
-/// Writes what stands in a file between two places once more: after a sync that failed the system takes it for written, and
-/// only what is written again is made durable by the next one.
+/// Writes the content of a file between two places once more: after a failed sync the system takes it for written, and
+/// the next sync makes durable only data that is written again.
 #[cfg(not(loom))]
 pub(crate) fn write_again(file: &dyn File, mut from: u64, end: u64) -> io::Result<()> {
     const BYTES: u64 = 1 << 20;
@@ -42,40 +42,40 @@ pub(crate) fn write_again(file: &dyn File, mut from: u64, end: u64) -> io::Resul
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// It exists, and is only read.
+    /// The file exists, and is only read.
     Read,
-    /// It exists, and is read and written.
+    /// The file exists, and is read and written.
     Write,
-    /// It is made, empty; one of that name that exists is an error.
+    /// The file is created, empty; it is an error if the name exists.
     Create,
 }
 
-/// One directory.
+/// A directory of files.
 pub trait Directory: fmt::Debug + Send + Sync {
-    /// The names of all files in it, in no order.
+    /// Returns the names of all files in it, in no particular order.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Opens a file.
     fn open(&self, name: &str, how: Open) -> io::Result<Arc<dyn File>>;
-    /// Gives a file another name; one that has that name already is replaced.
+    /// Renames a file; a file that already has the new name is replaced.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file; who has it open may go on reading it.
+    /// Removes a file; threads that have it open may continue to read it.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
     fn sync(&self) -> io::Result<()>;
-    /// Where it is, for messages.
+    /// Returns the directory's path, for messages.
     fn path(&self) -> String;
-    /// Where the system has it, if it is the system's.
+    /// Returns the directory's path in the file system, if it is a directory of the system.
     fn location(&self) -> Option<&Path> {
         None
     }
 }
 
-/// One open file. Several threads may use it at once.
+/// An open file. Several threads may use it at once.
 pub trait File: fmt::Debug + Send + Sync {
     /// Writes all of `bytes` at `offset`; the file grows as needed. After an error any part may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// As [`File::write_at`], of two pieces, the second right behind the first; in one request to the device where the system
-    /// can.
+    /// As [`File::write_at`], for two pieces, the second right behind the first; in one request to the device where the
+    /// system supports that.
     fn write_both_at(&self, offset: u64, first: &[u8], second: &[u8]) -> io::Result<()> {
         for (offset, bytes) in [(offset, first), (offset + first.len() as u64, second)] {
             if !bytes.is_empty() {
@@ -86,15 +86,15 @@ pub trait File: fmt::Debug + Send + Sync {
     }
     /// Reads up to `into.len()` bytes at `offset`; fewer only where the file ends.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
-    /// As [`File::read_at`], past what the system keeps of the file where it can: what was written since the last sync that
-    /// failed may not be seen.
+    /// As [`File::read_at`], bypassing the system's cache where possible: data written since the last sync that failed
+    /// may not be seen.
     fn read_past_cache_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.read_at(offset, into)
     }
     /// Makes content and length durable.
     fn sync(&self) -> io::Result<()>;
-    /// Its length in bytes.
+    /// Returns the file's length in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// Cuts it, or lets it grow by zeros, and takes the space on the device where the system can.
+    /// Cuts the file, or extends it by zeros, and allocates the space on the device where the system supports that.
     fn set_length(&self, bytes: u64) -> io::Result<()>;
 }

@@ -1,7 +1,7 @@
-//! A directory that is looked at through a database that is opened in it, and does not change.
+//! A directory in which a database can be opened for inspection, without changing the directory.
 //!
-//! Files are read where they are. What is written, made, renamed or removed stays in memory and goes with this. So a database can be
-//! recovered and read as it would be, by programs that check what it holds, and the files are as they were.
+//! Files are read where they are. All writes, creations, renames and removals stay in memory and are dropped with the
+//! overlay. So a program that checks a database can recover and read it, and the files remain as they were.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,11 +17,11 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct OverlayDirectory {
     below: Arc<dyn Directory>,
-    /// By name what differs from below; `None`: it is not there any more.
+    /// Differences to the directory below, by name; `None`: the file was removed.
     names: Mutex<BTreeMap<String, Option<Arc<OverlayFile>>>>,
 }
 
-/// A file that was opened to be written, or made.
+/// A file that was opened for writing, or created.
 #[derive(Debug)]
 struct OverlayFile {
     content: Mutex<Content>,
@@ -29,7 +29,7 @@ struct OverlayFile {
 
 #[derive(Debug)]
 struct Content {
-    /// The file below, and how much of it shows.
+    /// The file below, and the length of its visible part.
     below: Option<(Arc<dyn File>, u64)>,
     /// Pages that were written, by their numbers.
     pages: HashMap<u64, Box<[u8]>>,
@@ -37,7 +37,7 @@ struct Content {
 }
 
 impl OverlayDirectory {
-    /// In front of `below`, of which nothing changes.
+    /// Creates an overlay over `below`, which stays unchanged.
     pub fn new(below: Arc<dyn Directory>) -> Self {
         Self { below, names: Mutex::default() }
     }
@@ -46,7 +46,7 @@ impl OverlayDirectory {
         self.names.lock().expect("no code panics while it holds the names")
     }
 
-    /// The file under a name, with a copy of its own from now on.
+    /// Returns the file of a name, with a copy of its own from now on.
     fn own(&self, name: &str) -> io::Result<Arc<OverlayFile>> {
         match self.names().get(name) {
             Some(Some(file)) => return Ok(file.clone()),
@@ -121,7 +121,7 @@ impl OverlayFile {
 }
 
 impl Content {
-    /// What the file below shows of a page, zeros where it does not.
+    /// Returns a page of the visible part of the file below, with zeros behind that part.
     fn page_below(&self, page: u64) -> io::Result<Box<[u8]>> {
         let mut bytes = vec![0; PAGE_BYTES as usize].into_boxed_slice();
         if let Some((file, shown)) = &self.below {
@@ -143,7 +143,7 @@ impl Content {
     }
 }
 
-/// The pages that a range lies in: number, the place in it, bytes.
+/// Splits a range into pages: page number, the place in it, bytes.
 fn pages(offset: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     let end = offset + bytes as u64;
     let first = offset / PAGE_BYTES;

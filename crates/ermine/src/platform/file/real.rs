@@ -2,13 +2,15 @@
 //!
 //! 1. A file is synced with `fdatasync`, which on Linux covers its length too: that is metadata without which the data
 //!    could not be read back.
-//! 2. A file that grows takes its space on the device at once where the system can, so that a full device is met when
-//!    a log file is prepared and not when a commit is on its way.
-//! 3. The path is made absolute when the directory is opened: a process that changes its own later goes on here.
-//! 4. Whole pages from or to whole pages of memory go past the page cache, where the system has that (Linux: `O_DIRECT`): the
-//!    log is not read again soon, and copying it would cost as much as writing or reading it (docs/benchmarks.md).
-//! 5. Directories and files are made for their owner alone.
-//! 6. Every error says which operation failed on which path, and keeps the kind and the words of the system's.
+//! 2. A file that grows allocates its space on the device at once where the system supports that, so that a full device
+//!    is detected when a log file is prepared and not while a commit is in flight.
+//! 3. The path is made absolute when the directory is opened: it stays valid if the process changes its working
+//!    directory later.
+//! 4. Whole pages from or to whole pages of memory bypass the page cache, where the system supports that (Linux:
+//!    `O_DIRECT`): the log is not read again soon, and copying it would cost as much as writing or reading it
+//!    (docs/benchmarks.md).
+//! 5. Directories and files are created with permissions for their owner alone.
+//! 6. Every error names the operation and the path, and keeps the kind and the message of the system's error.
 
 use std::{
     fs::{self, OpenOptions},
@@ -25,7 +27,7 @@ use super::{
     failure::{check_name, during},
 };
 
-/// Permissions of the directories and files that are made.
+/// Permissions of the directories and files that are created.
 const DIRECTORY_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
 
@@ -50,14 +52,15 @@ impl RealDirectory {
         opened.map_err(during("open directory", path.display()))
     }
 
-    /// Opens a directory, and makes it first where it does not exist. Its parent must exist. It is there after a crash.
+    /// Opens a directory, and creates it first if it does not exist. Its parent must exist. The directory survives a
+    /// crash.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         match fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(during("create directory", path.display())(error));
             }
-            // One that exists may have been made just before a crash of its maker: its name is synced as well.
+            // An existing directory may have been created just before a crash: its name is synced as well.
             _ => {}
         }
         let directory = Self::open(path)?;
@@ -68,17 +71,17 @@ impl RealDirectory {
         Ok(directory)
     }
 
-    /// Takes the directory for this process, for as long as the lock lives.
+    /// Locks the directory for this process, as long as the lock lives.
     pub fn lock(&self) -> io::Result<Lock> {
         Lock::take(&self.path)
     }
 
-    /// As [`lock`](Self::lock), for somebody who only looks: leaves no trace. `None`: nobody ever locked it.
+    /// As [`lock`](Self::lock), for a process that only reads: leaves no trace. `None`: the directory was never locked.
     pub(crate) fn lock_to_look(&self) -> io::Result<Option<Lock>> {
         Lock::take_to_look(&self.path)
     }
 
-    /// The directory's permissions, if others than its owner have any.
+    /// Returns the directory's permissions, if users other than its owner have any.
     pub(crate) fn open_to_others(&self) -> Option<u32> {
         let mode = self.handle.metadata().ok()?.permissions().mode() & 0o777;
         Some(mode).filter(|mode| mode & 0o077 != 0)
@@ -96,7 +99,7 @@ impl Directory for RealDirectory {
             let mut names = Vec::new();
             for entry in fs::read_dir(&self.path)? {
                 let entry = entry?;
-                // A name that is no text is none of ours.
+                // A name that is not UTF-8 is not a file of the database.
                 if !entry.file_type()?.is_dir()
                     && let Ok(name) = entry.file_name().into_string()
                 {
@@ -144,7 +147,8 @@ impl Directory for RealDirectory {
     }
 }
 
-/// Gives a file that nobody writes to a second name in another directory. Not everywhere possible: says whether it was.
+/// Gives a file that is no longer written a second name in another directory. Not always possible: returns whether it
+/// was.
 pub(crate) fn link(from: &dyn Directory, to: &dyn Directory, name: &str) -> bool {
     let places = from.location().zip(to.location());
     places.is_some_and(|(from, to)| fs::hard_link(from.join(name), to.join(name)).is_ok())
@@ -154,16 +158,16 @@ pub(crate) fn link(from: &dyn Directory, to: &dyn Directory, name: &str) -> bool
 #[derive(Debug)]
 struct RealFile {
     file: fs::File,
-    /// The same file past the page cache, opened with the first access that can go that way.
+    /// The same file without the page cache, opened at the first access that can use it.
     direct: OnceLock<Option<fs::File>>,
     writable: bool,
-    /// What it was called when it was opened.
+    /// The file's path when it was opened.
     path: PathBuf,
 }
 
 impl RealFile {
-    /// What an access goes through that the device can do as it is: whole pages from or to whole pages. `None`: not this one, or the
-    /// system or file system has no such way.
+    /// Returns the handle for an access that the device can do directly: whole pages from or to whole pages. `None`:
+    /// not possible for this access, or not supported by the system or file system.
     fn direct(&self, offset: u64, bytes: &[u8]) -> Option<&fs::File> {
         let is_whole = is_whole(bytes) && offset.is_multiple_of(PAGE as u64);
         if is_whole { self.direct.get_or_init(|| open_direct(&self.file, self.writable)).as_ref() } else { None }
@@ -177,19 +181,19 @@ fn is_whole(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(PAGE) && bytes.len().is_multiple_of(PAGE)
 }
 
-/// Writes some of two pieces, in one request; says how much.
+/// Writes part of two pieces, in one request; returns the number of bytes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn write_some_of_both(file: &fs::File, offset: u64, first: &[u8], second: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::pwritev(file, &[io::IoSlice::new(first), io::IoSlice::new(second)], offset)?)
 }
 
-/// Writes none: one request for both cannot be had.
+/// Writes nothing: a single request for both is not supported.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn write_some_of_both(_: &fs::File, _: u64, _: &[u8], _: &[u8]) -> io::Result<usize> {
     Ok(0)
 }
 
-/// Opens a file once more, past the page cache. Not by its path: that may have become another file's.
+/// Opens a file once more, without the page cache. Not by its path: that may have become another file's.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn open_direct(file: &fs::File, writable: bool) -> Option<fs::File> {
     use std::os::fd::AsRawFd;
@@ -202,7 +206,7 @@ fn open_direct(file: &fs::File, writable: bool) -> Option<fs::File> {
         .ok()
 }
 
-/// No such way.
+/// Not supported.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn open_direct(_: &fs::File, _: bool) -> Option<fs::File> {
     None
@@ -220,7 +224,7 @@ impl File for RealFile {
             Some(file) if !second.is_empty() => write_some_of_both(file, offset, first, second),
             _ => Ok(0),
         };
-        // Not this way: piece by piece. What has failed is not tried again.
+        // Written piece by piece instead. A request that has failed is not tried again.
         let is_refused = |error: &io::Error| {
             use io::ErrorKind::{Interrupted, InvalidInput, Unsupported};
             matches!(error.kind(), Interrupted | InvalidInput | Unsupported)
@@ -257,13 +261,13 @@ impl File for RealFile {
         } else if self.writable {
             self.direct(offset, into)
         } else {
-            // There may be many such files, which are read once: they cost one descriptor each.
+            // There may be many such files, which are read once: keeping these handles would cost one descriptor each.
             once = open_direct(&self.file, false);
             once.as_ref()
         };
         let mut read = 0;
         if let Some(file) = direct {
-            // What does not come this way, for whatever reason, comes the other, and fails there if it must.
+            // Any part that cannot be read directly is read the ordinary way, and fails there if it must.
             while read < into.len() && read.is_multiple_of(PAGE) {
                 match file.read_at(&mut into[read..], offset + read as u64) {
                     Ok(more) if more > 0 => read += more,
@@ -291,7 +295,7 @@ impl File for RealFile {
     }
 }
 
-/// Lets a file grow by zeros that have their place on the device.
+/// Extends a file by zeros whose space on the device is allocated.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn grow(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
     use rustix::{
@@ -300,13 +304,13 @@ fn grow(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
     };
     match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), from, to - from)) {
         Ok(()) => Ok(()),
-        // A file system that cannot reserve space.
+        // A file system that cannot allocate space.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(to),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Lets a file grow by zeros.
+/// Extends a file by zeros.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn grow(file: &fs::File, _: u64, to: u64) -> io::Result<()> {
     file.set_len(to)
@@ -373,7 +377,7 @@ mod tests {
         let scratch = Scratch::new("both");
         let file = RealDirectory::open(&scratch.0).unwrap().open("a", Open::Create).unwrap();
         let pages = Box::new(Pages(std::array::from_fn(|at| (at / 64) as u8)));
-        // Whole pages, which may go past the page cache in one request, and others.
+        // Whole pages, which may bypass the page cache in one request, and others.
         for (offset, first, second) in
             [(0, 0..2 * PAGE, 0..PAGE), (PAGE, 0..0, PAGE..3 * PAGE), (7, 5..70, 100..PAGE), (PAGE, 64..PAGE, 0..0)]
         {
@@ -398,7 +402,7 @@ mod tests {
         assert_eq!(file.read_at((1 << 20) - 4, &mut into).unwrap(), 4);
         assert_eq!(into, [0; 4]);
         let blocks = fs::metadata(scratch.0.join("a")).unwrap().blocks();
-        // Not every file system can.
+        // Not every file system supports that.
         println!("{blocks} blocks of 512 bytes");
         file.set_length(2).unwrap();
         file.set_length(4).unwrap();

@@ -1,8 +1,8 @@
-//! A directory whose names are trusted no more once they could not be synced.
+//! A directory whose names are no longer trusted once a sync of them has failed.
 //!
-//! Several threads make files at the same time, and each syncs the names when its own is there. A sync that fails may lose
-//! all of them, also those of others, and no later one brings them back. So after the first failure every sync fails: whoever
-//! has made a file and does not know yet that its name is lost finds out.
+//! Several threads create files at the same time, and each syncs the names when its own exists. A sync that fails may
+//! lose all names, also those of other threads, and no later sync restores them. So after the first failure every sync
+//! fails: a thread that has created a file whose name may be lost is informed of that.
 
 use std::{
     io,
@@ -11,16 +11,16 @@ use std::{
 
 use super::{Directory, File, Open};
 
-/// A directory that remembers.
+/// A directory that remembers a failed sync.
 #[derive(Debug)]
 pub(crate) struct WaryDirectory {
     inner: Arc<dyn Directory>,
-    /// Why names could not be synced. Held while they are, so that nobody's sync succeeds behind one that fails.
+    /// Why names could not be synced. Locked during syncs, so that no thread's sync succeeds after one that fails.
     failure: Mutex<Option<(io::ErrorKind, String)>>,
 }
 
 impl WaryDirectory {
-    /// Trusts `inner` for the time being.
+    /// Wraps `inner`, whose names are trusted until a sync fails.
     pub(crate) fn new(inner: Arc<dyn Directory>) -> Self {
         Self { inner, failure: Mutex::new(None) }
     }

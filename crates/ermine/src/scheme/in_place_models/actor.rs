@@ -1,4 +1,4 @@
-//! One transaction of a model, and what has to be so when all have ended.
+//! One transaction of a model, and the assertions that hold when all have ended.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ pub(super) const PLACE: Place = Place { table: TableId(0), at: 0, length: 0 };
 
 /// The epoch in which a model begins.
 const FIRST: u64 = 5;
-/// What every row has then.
+/// The value of every row then.
 const INITIAL: u8 = 0;
 
 pub(super) const A: usize = 0;
@@ -38,7 +38,7 @@ pub(super) const C: usize = 2;
 
 /// A scheme in a model.
 pub(super) trait Modelled: InPlace {
-    /// Whether whoever has been let at a row keeps those away who conflict, until it ends.
+    /// Whether a transaction that has been admitted to a row excludes conflicting ones until it ends.
     const EXCLUDES: bool;
 }
 
@@ -69,12 +69,12 @@ pub(super) struct Rows<P: Modelled> {
     pub(super) shared: P::Shared,
     pub(super) epochs: EpochClock,
     pub(super) records: [RecordPtr<P::Control>; 3],
-    /// One a row. An access that is not ordered after the last one fails the model.
+    /// One per row. An access that is not ordered after the last one fails the model.
     guarded: [UnsafeCell<()>; 3],
     pool: Arc<Pool>,
 }
 
-// SAFETY: the cells hold nothing; loom says who is at one at the same time.
+// SAFETY: the cells hold nothing; loom detects concurrent accesses to one.
 unsafe impl<P: Modelled> Sync for Rows<P> {}
 // SAFETY: as above.
 unsafe impl<P: Modelled> Send for Rows<P> {}
@@ -95,7 +95,7 @@ impl<P: Modelled> Rows<P> {
         Arc::new(Self { shared, epochs: EpochClock::starting_at(FIRST), records, guarded, pool })
     }
 
-    /// A transaction has been let at a row.
+    /// Notes that a transaction has been admitted to a row.
     fn touch(&self, row: usize, writes: bool) {
         match (P::EXCLUDES, writes) {
             (false, _) => {}
@@ -104,22 +104,22 @@ impl<P: Modelled> Rows<P> {
         }
     }
 
-    /// What a row has when all have ended.
+    /// Returns the value of a row when all transactions have ended.
     fn value(&self, row: usize) -> u8 {
         let mut copies = Copies::default();
         self.records[row].copy_locked(&mut copies).bytes(&())[0]
     }
 }
 
-/// What a committed transaction did.
+/// The reads and writes of a committed transaction.
 pub(super) struct History {
-    /// What it has written to each of its rows.
+    /// The value that it has written to each of its rows.
     value: u8,
-    /// Of one that wrote.
+    /// The TID of a transaction that wrote.
     tid: Option<CommitTid>,
-    /// Its timestamp, where there are any.
+    /// The transaction's timestamp, if the scheme has timestamps.
     stamp: Stamp,
-    /// Rows, and the values there.
+    /// Rows, and the values read.
     read: Vec<(usize, u8)>,
     wrote: Vec<usize>,
 }
@@ -133,12 +133,12 @@ pub(super) struct Actor<P: Modelled> {
     value: u8,
     last_tid: CommitTid,
     read: Vec<(usize, u8)>,
-    /// Rows.
+    /// The rows to write.
     writes: Vec<usize>,
 }
 
 impl<P: Modelled> Actor<P> {
-    /// A worker whose transaction has not begun yet. It will write `value`.
+    /// Creates a worker whose transaction has not begun yet. It will write `value`.
     pub(super) fn new(rows: &Arc<Rows<P>>, value: u8) -> Self {
         let actor = Self {
             rows: Arc::clone(rows),
@@ -150,7 +150,7 @@ impl<P: Modelled> Actor<P> {
             read: Vec::new(),
             writes: Vec::new(),
         };
-        // An earlier transaction, so that what the scheme shares knows the worker.
+        // Runs an earlier transaction, so that the scheme's shared state includes the worker.
         actor.begin().end()
     }
 
@@ -159,18 +159,18 @@ impl<P: Modelled> Actor<P> {
         self
     }
 
-    /// Ends without having done anything.
+    /// Ends a transaction that has done nothing.
     pub(super) fn end(mut self) -> Self {
         P::end(&self.rows.shared, &mut self.state, false);
         self
     }
 
-    /// Two that have begun, the older one first. They write 1 and 2.
+    /// Creates two transactions that have begun, the older one first. They write 1 and 2.
     pub(super) fn two(rows: &Arc<Rows<P>>) -> [Self; 2] {
         [1, 2].map(|value| Self::new(rows, value).begin())
     }
 
-    /// Says what it will touch, to a scheme that asks for that.
+    /// Declares what the transaction will touch, if the scheme requires it.
     fn declare(&mut self, reads: &[usize], writes: &[usize]) {
         if P::DECLARES {
             let record = |&row: &usize| self.rows.records[row];
@@ -180,7 +180,7 @@ impl<P: Modelled> Actor<P> {
         }
     }
 
-    /// Every row is a partition.
+    /// Calls `reach`; every row is a partition.
     fn reach(&mut self, row: usize) -> Result<(), Conflict> {
         P::reach(&self.rows.shared, &mut self.state, Reach::Partition(row as u64), PLACE)
     }
@@ -214,7 +214,7 @@ impl<P: Modelled> Actor<P> {
         self.go_on(reads, writes)
     }
 
-    /// The same, of one that has read or declared something already.
+    /// Continues as `run` does, after the transaction has read or declared something.
     pub(super) fn go_on(mut self, reads: &[usize], writes: &[usize]) -> Option<History> {
         match self.read_and_write(reads, writes) {
             Ok(()) => self.commit(),
@@ -256,13 +256,13 @@ impl<P: Modelled> Actor<P> {
         Some(History { value: self.value, tid, stamp, read: self.read, wrote: self.writes })
     }
 
-    /// Claims what it would write, then gives up.
+    /// Claims the rows that it would write, then rolls back.
     pub(super) fn give_up(mut self, writes: &[usize]) -> Option<History> {
         self.read_and_write(&[], writes).ok();
         self.abort()
     }
 
-    /// Aborts; there is no history of that.
+    /// Aborts; there is no history.
     pub(super) fn abort(mut self) -> Option<History> {
         P::end(&self.rows.shared, &mut self.state, false);
         None
@@ -275,7 +275,7 @@ pub(super) fn assert_serializable<P: Modelled>(rows: &Rows<P>, ended: &[Option<H
     let mut precedes = vec![vec![false; count]; count];
     let committed = || ended.iter().enumerate().filter_map(|(at, history)| Some((at, history.as_ref()?)));
     for row in [A, B, C] {
-        // Who wrote it, in the order of TIDs: the first value is nobody's.
+        // The writers of the row, in the order of TIDs: the first value has no writer.
         let mut writers: Vec<_> = committed().filter(|(_, history)| history.wrote.contains(&row)).collect();
         writers.sort_by_key(|(_, history)| history.tid);
         let values: Vec<_> = [INITIAL].into_iter().chain(writers.iter().map(|(_, history)| history.value)).collect();

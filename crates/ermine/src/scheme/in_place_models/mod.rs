@@ -1,20 +1,23 @@
 //! The single-version schemes under the model checker: the real schemes, over the real records.
 //!
-//! An [`Actor`] is one transaction, in the steps of `single` and in their order: it reads, claims what it will write, and at its
-//! end locks the words of that in the order of their addresses, reads the epoch and chooses its TID, lets the scheme look at what
-//! was read, puts the values in, unlocks, and lets the scheme give up what it holds. There these steps are methods of a whole
-//! engine (`single/commit.rs`), so they are written again here; index, log and garbage are left out.
+//! An [`Actor`] is one transaction, in the steps of `single` and in their order: it reads, claims the rows that it will
+//! write, and at its end locks their words in the order of their addresses, reads the epoch and chooses its TID, lets
+//! the scheme certify its reads, stores the values, unlocks, and lets the scheme release its resources. In the engine
+//! these steps are methods of a whole engine (`single/commit.rs`), so they are written again here; index, log and
+//! garbage are left out.
 //!
-//! Every transaction writes a value of its own. When all have ended, the dependency graph of those that committed is built from the
-//! values that each read and the TIDs that each gave to what it wrote. A model fails if
-//! - a value was read that nobody has committed, or the graph has a cycle;
+//! Every transaction writes a value of its own. When all have ended, the dependency graph of those that committed is
+//! built from the values that each read and the TIDs that each gave to its writes. A model fails if
+//! - a value was read that no transaction has committed, or the graph has a cycle;
 //! - epochs are not in the order of the graph; under `sto` and `tso`: timestamps;
-//! - where a scheme keeps transactions from each other: two that conflict were at a row at the same time;
-//! - somebody waits for ever, which reaches loom's limit of steps.
+//! - where a scheme excludes conflicting transactions: two that conflict were at a row at the same time;
+//! - a transaction waits for ever, which reaches loom's limit of steps.
 //!
-//! Who committed is compared with what the scheme allows. Preemptions are bounded: by 3 to 5, as far as takes less than seconds.
+//! The set of committed transactions is compared with the sets that the scheme allows. Preemptions are bounded: by 3 to
+//! 5, as far as takes less than seconds.
 //!
-//! loom takes sequentially consistent accesses for acquire and release; `sync::total_order` stands beside those that need more.
+//! loom takes sequentially consistent accesses for acquire and release; `sync::total_order` is next to those that need
+//! more.
 
 mod actor;
 
@@ -41,7 +44,7 @@ use crate::rows::in_place::TidWord;
 /// The sets of committed transactions that a model met.
 type Outcomes = BTreeSet<Vec<bool>>;
 
-/// Checks a model and gives what it came to.
+/// Checks a model and returns the set of its results.
 fn explore<T: Ord + Send + 'static>(preemptions: usize, model: impl Fn() -> T + Send + Sync + 'static) -> BTreeSet<T> {
     let met = Arc::new(Mutex::new(BTreeSet::new()));
     let mut builder = loom::model::Builder::new();
@@ -54,7 +57,7 @@ fn explore<T: Ord + Send + 'static>(preemptions: usize, model: impl Fn() -> T + 
     Arc::into_inner(met).unwrap().into_inner().unwrap()
 }
 
-/// The same of transactions: who has committed.
+/// Checks a model of transactions and returns which of them committed.
 fn outcomes<P: Modelled>(
     preemptions: usize,
     model: impl Fn(&Arc<Rows<P>>) -> Vec<Option<History>> + Send + Sync + 'static,
@@ -67,7 +70,7 @@ fn outcomes<P: Modelled>(
     })
 }
 
-/// Two run beside each other: what each reads and writes. The first one is older.
+/// Runs two transactions concurrently, with these reads and writes each. The first one is older.
 fn two<P: Modelled>(preemptions: usize, one: [&'static [usize]; 2], other: [&'static [usize]; 2]) -> Outcomes {
     outcomes::<P>(preemptions, move |rows| {
         let [first, second] = Actor::two(rows);
@@ -87,32 +90,32 @@ fn assert_met<const N: usize>(met: &Outcomes, expected: [[bool; 2]; N]) {
     assert_eq!(*met, expected.map(Vec::from).into());
 }
 
-/// Asserts that these outcomes were met of three, and no others.
+/// Asserts that these outcomes of three transactions were met, and no others.
 fn assert_met_of_three<const N: usize>(met: &Outcomes, expected: [[bool; 3]; N]) {
     assert_eq!(*met, expected.map(Vec::from).into());
 }
 
-/// Each reads what the other writes.
+/// Each transaction reads the row that the other one writes.
 fn write_skew<P: Modelled>() -> Outcomes {
     two::<P>(5, [&[A], &[B]], [&[B], &[A]])
 }
 
-/// Each reads a row and writes it.
+/// Each transaction reads a row and writes it.
 fn lost_update<P: Modelled>() -> Outcomes {
     two::<P>(5, [&[A], &[A]], [&[A], &[A]])
 }
 
-/// The older one reads two rows that the other writes.
+/// The older transaction reads two rows that the other one writes.
 fn older_reader<P: Modelled>() -> Outcomes {
     two::<P>(5, [&[A, B], &[]], [&[], &[A, B]])
 }
 
-/// The older one writes two rows that the other reads.
+/// The older transaction writes two rows that the other one reads.
 fn older_writer<P: Modelled>() -> Outcomes {
     two::<P>(5, [&[], &[A, B]], [&[A, B], &[]])
 }
 
-/// One writes what the other reads who writes, while the epoch is advanced.
+/// One transaction writes a row that the other one, which writes too, has read, while the epoch is advanced.
 fn epochs<P: Modelled>() -> Outcomes {
     outcomes::<P>(3, |rows| {
         let [reader, writer] = Actor::two(rows);
@@ -127,7 +130,8 @@ fn epochs<P: Modelled>() -> Outcomes {
     })
 }
 
-/// Two begin beside each other; the reader has another transaction before, so that it may have the first timestamp and the third.
+/// Two transactions begin concurrently; the reader's worker runs another one before, so that it may have the first
+/// timestamp and the third.
 fn begun_beside<P: Modelled>() -> Outcomes {
     outcomes::<P>(4, |rows| {
         let [one, other] = [1, 2].map(|value| Actor::new(rows, value));
@@ -137,7 +141,7 @@ fn begun_beside<P: Modelled>() -> Outcomes {
     })
 }
 
-/// The older one is about to write what the other reads, and gives up.
+/// The older transaction is about to write a row that the other one reads, and rolls back.
 fn older_gives_up<P: Modelled>() -> Outcomes {
     outcomes::<P>(3, |rows| {
         let [one, other] = Actor::two(rows);
@@ -147,8 +151,8 @@ fn older_gives_up<P: Modelled>() -> Outcomes {
     })
 }
 
-/// A row that was deleted is taken out of its table, as by `single::removal`, while a transaction finds that it is not there: that
-/// one sees that the record is gone, or is seen by who takes it out.
+/// A deleted row is removed from its table, as by `single::removal`, while a transaction finds that there is no row:
+/// the transaction sees that the record is gone, or the removal sees the transaction.
 fn removal<P: Modelled>() -> BTreeSet<[bool; 2]> {
     explore(5, || {
         let rows = Rows::<P>::new();
@@ -188,19 +192,19 @@ fn loom_silo_lost_update() {
     assert_met(&lost_update::<Silo>(), [BOTH, FIRST_ONLY, SECOND_ONLY]);
 }
 
-/// Who only writes always commits.
+/// A transaction that only writes always commits.
 #[test]
 fn loom_silo_torn_pair() {
     assert_met(&older_reader::<Silo>(), [BOTH, SECOND_ONLY]);
 }
 
-/// What T2 has read T1 overwrites, or the other way round: their epochs are in that order (`single::commit`).
+/// T1 overwrites a row that T2 has read, or the other way round: their epochs are in that order (`single::commit`).
 #[test]
 fn loom_silo_epochs() {
     assert_met(&epochs::<Silo>(), [BOTH, SECOND_ONLY]);
 }
 
-/// Each of three has read a row and writes what the next one has read: not all of them commit.
+/// Each of three transactions has read a row and writes the row that the next one has read: not all of them commit.
 #[test]
 fn loom_silo_cycle_of_three() {
     let met = outcomes::<Silo>(5, |rows| {
@@ -216,7 +220,7 @@ fn loom_silo_cycle_of_three() {
     assert!(met.len() > 3 && !met.contains(&vec![true; 3]), "{met:?}");
 }
 
-/// The younger one never aborts: it waits.
+/// The younger transaction never aborts: it waits.
 #[test]
 fn loom_sto_write_skew() {
     assert_met(&write_skew::<Sto<Wide>>(), [BOTH, SECOND_ONLY]);
@@ -227,19 +231,20 @@ fn loom_sto_lost_update() {
     assert_met(&lost_update::<Sto<Wide>>(), [BOTH, SECOND_ONLY]);
 }
 
-/// Who has been overtaken by a younger writer comes too late.
+/// A reader that a younger writer has overtaken comes too late.
 #[test]
 fn loom_sto_older_reader() {
     assert_met(&older_reader::<Sto<Wide>>(), [BOTH, SECOND_ONLY]);
 }
 
-/// An older writer is refused where a younger one has read, and is waited for where it was first: nothing of it is missed.
+/// An older writer is refused where a younger transaction has read, and is waited for where it was first: no write of
+/// it is missed.
 #[test]
 fn loom_sto_older_writer() {
     assert_met(&older_writer::<Sto<Wide>>(), [BOTH, SECOND_ONLY]);
 }
 
-/// The dirty bit is on when the reader comes: it waits for the outcome, and has it.
+/// The dirty bit is on when the reader arrives: it waits for the outcome, and sees it.
 #[test]
 fn loom_sto_waits_for_the_outcome() {
     let met = outcomes::<Sto<Wide>>(5, |rows| {
@@ -256,7 +261,7 @@ fn loom_sto_older_gives_up() {
     assert_met(&older_gives_up::<Sto<Wide>>(), [SECOND_ONLY]);
 }
 
-/// Two that write a row one after the other, and the youngest reads it: nobody waits for a younger one.
+/// Two transactions write a row one after the other, and the youngest reads it: no transaction waits for a younger one.
 #[test]
 fn loom_sto_queue_of_three() {
     let met = outcomes::<Sto<Wide>>(3, |rows| {
@@ -299,7 +304,8 @@ fn loom_tso_older_writer() {
     assert_met(&older_writer::<Tso<Stamped>>(), [BOTH, FIRST_ONLY, SECOND_ONLY]);
 }
 
-/// Whoever takes a timestamp for safe, or finds that its transaction has ended, has everything that one wrote.
+/// A transaction that takes a timestamp for safe, or finds that its transaction has ended, sees everything that this
+/// one wrote.
 #[test]
 fn loom_tso_safe_timestamp() {
     assert_met(&begun_beside::<Tso<Stamped>>(), [BOTH, FIRST_ONLY, SECOND_ONLY]);
@@ -345,25 +351,25 @@ fn loom_2pl_nowait_epochs() {
     assert_met(&epochs::<TwoPhase<NoWait>>(), [BOTH, FIRST_ONLY, SECOND_ONLY]);
 }
 
-/// The older one waits, and so commits.
+/// The older transaction waits, and so commits.
 #[test]
 fn loom_2pl_waitdie_write_skew() {
     assert_met(&write_skew::<TwoPhase<WaitDie>>(), [BOTH, FIRST_ONLY]);
 }
 
-/// Both may share the lock and want it alone.
+/// Both transactions may share the lock and want to upgrade it.
 #[test]
 fn loom_2pl_waitdie_lost_update() {
     assert_met(&lost_update::<TwoPhase<WaitDie>>(), [BOTH, FIRST_ONLY]);
 }
 
-/// Two lock the same rows in opposite orders.
+/// Two transactions lock the same rows in opposite orders.
 #[test]
 fn loom_2pl_waitdie_crossing() {
     assert_met(&two::<TwoPhase<WaitDie>>(5, [&[], &[A, B]], [&[], &[B, A]]), [BOTH, FIRST_ONLY]);
 }
 
-/// One holds the lock, and is the youngest; two queue for it beside each other.
+/// The youngest transaction holds the lock; two queue for it concurrently.
 fn queue_of_three(first: [&'static [usize]; 2], second: [&'static [usize]; 2]) -> Outcomes {
     outcomes::<TwoPhase<WaitDie>>(3, move |rows| {
         let [one, other, mut holder] = [1, 2, 3].map(|value| Actor::new(rows, value).begin());
@@ -375,20 +381,21 @@ fn queue_of_three(first: [&'static [usize]; 2], second: [&'static [usize]; 2]) -
     })
 }
 
-/// The lock is handed on to one that wants it alone, and from that one to the other; the younger dies behind the older.
+/// The lock is handed on to a request for exclusive mode, and from it to the other one; the younger dies behind the
+/// older.
 #[test]
 fn loom_2pl_waitdie_lock_is_handed_on() {
     let met = queue_of_three([&[A], &[]], [&[], &[A]]);
     assert_met_of_three(&met, [[true; 3], [true, false, true]]);
 }
 
-/// The lock is handed on to all that share it.
+/// The lock is handed on to all requests that share it.
 #[test]
 fn loom_2pl_waitdie_lock_is_handed_on_to_both() {
     assert_met_of_three(&queue_of_three([&[A], &[]], [&[A], &[]]), [[true; 3]]);
 }
 
-/// One of two that share a lock waits to have it alone, and the oldest waits behind them.
+/// One of two transactions that share a lock waits to upgrade it, and the oldest waits behind them.
 #[test]
 fn loom_2pl_waitdie_upgrade_before_a_waiter() {
     let met = outcomes::<TwoPhase<WaitDie>>(3, |rows| {
@@ -413,14 +420,15 @@ fn loom_2pl_wdl_write_skew() {
     assert_met(&write_skew::<TwoPhase<WaitDepthLimited>>(), [BOTH, FIRST_ONLY, SECOND_ONLY, NONE]);
 }
 
-/// Of two that would wait for each other one sees it, or both do.
+/// Of two transactions that would wait for each other one detects that, or both do.
 #[test]
 fn loom_2pl_wdl_crossing() {
     let met = two::<TwoPhase<WaitDepthLimited>>(4, [&[], &[A, B]], [&[], &[B, A]]);
     assert_met(&met, [BOTH, FIRST_ONLY, SECOND_ONLY, NONE]);
 }
 
-/// One holds a lock that another wants, and waits for a third who does not end before: it gives way, whoever comes first.
+/// One transaction holds a lock that another one requests, and waits for a third one that does not end before: it gives
+/// way, in every order.
 #[test]
 fn loom_2pl_wdl_depth() {
     let met = outcomes::<TwoPhase<WaitDepthLimited>>(4, |rows| {
@@ -435,14 +443,14 @@ fn loom_2pl_wdl_depth() {
     assert_met_of_three(&met, [[true, false, true]]);
 }
 
-/// Nobody aborts: who meets another is blocked, and let run when that one has ended.
+/// No transaction aborts: one that meets another is blocked, and runs when that one has ended.
 #[test]
 fn loom_vll_crossing() {
     assert_met(&two::<Vll>(5, [&[A], &[B]], [&[B], &[A]]), [BOTH]);
     assert_met(&two::<Vll>(5, [&[A, B], &[]], [&[], &[B, A]]), [BOTH]);
 }
 
-/// The one in the middle meets both others; whoever comes last may run beside the first.
+/// The transaction in the middle meets both others; the last one may run concurrently with the first.
 fn vll_three_in_the_queue(reads: &'static [usize], writes: &'static [usize]) {
     let met = outcomes::<Vll>(3, move |rows| {
         let [one, middle, other] = [1, 2, 3].map(|value| Actor::new(rows, value).begin());
@@ -463,7 +471,7 @@ fn loom_vll_reader_in_the_middle() {
     vll_three_in_the_queue(&[A, B], &[]);
 }
 
-/// One has declared nothing: it runs alone.
+/// One transaction has declared nothing: it runs alone.
 #[test]
 fn loom_vll_everything() {
     let met = outcomes::<Vll>(3, |rows| {
@@ -481,13 +489,13 @@ fn loom_serial_begun_beside() {
     assert_met(&begun_beside::<Serial>(), [BOTH]);
 }
 
-/// Each takes the whole database after its first partition: of two that share it and want that, one aborts.
+/// Each transaction takes the whole database after its first partition: if both share it and want that, one aborts.
 #[test]
 fn loom_partitioned_crossing() {
     assert_met(&two::<Partitioned>(5, [&[], &[A, B]], [&[], &[B, A]]), [BOTH, FIRST_ONLY, SECOND_ONLY]);
 }
 
-/// One stays in its partition, the other takes the whole database for a second one.
+/// One transaction stays in its partition, the other takes the whole database for a second one.
 #[test]
 fn loom_partitioned_database() {
     assert_met(&two::<Partitioned>(5, [&[], &[A, B]], [&[B], &[]]), [BOTH]);

@@ -1,14 +1,14 @@
-//! The bytes of a file, shared between the many states of a disk that one trace gives rise to.
+//! The bytes of a file, shared between the many states of a disk that one trace produces.
 //!
-//! 1. A clone copies nothing; a write copies the chunks that it touches, where they are shared.
-//! 2. Chunks that were never written are not there, and read as zeros.
+//! 1. A clone copies nothing; a write copies the chunks that it touches, if they are shared.
+//! 2. Chunks that were never written do not exist, and read as zeros.
 //! 3. Everything behind the length is zero.
 
 use std::sync::Arc;
 
-/// What a device writes whole or not at all.
+/// The unit that a device writes completely or not at all.
 pub(super) const SECTOR: u64 = 512;
-/// What is copied at a time.
+/// The unit of copying.
 const CHUNK: usize = 4096;
 
 type Chunk = Arc<[u8; CHUNK]>;
@@ -19,7 +19,7 @@ pub(super) struct Content {
     length: u64,
 }
 
-/// The parts of the range of `bytes` bytes at `offset`, chunk by chunk: which chunk, where in it, where in the range.
+/// Splits the range of `bytes` bytes at `offset` by chunks: which chunk, where in it, where in the range.
 fn parts(offset: u64, bytes: usize) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -37,7 +37,7 @@ impl Content {
         self.length
     }
 
-    /// Fills `into` from `offset` as far as the file goes; says how far that was.
+    /// Fills `into` from `offset` up to the end of the file; returns the number of bytes filled.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> usize {
         let bytes = self.length.saturating_sub(offset).min(into.len() as u64) as usize;
         for (chunk, at, part) in parts(offset, bytes) {

@@ -1,15 +1,15 @@
-//! What is left after a crash: of all that a [`Disk`] leaves open, one choice.
+//! The state after a crash: one choice among all states that a [`Disk`] allows.
 //!
-//! What a journalling file system with a page cache can leave, and nothing else:
-//! 1. The unsynced changes of names that are there are the first so many, in their order.
-//! 2. A file's length is as it was at some moment since its last sync, for each file by itself.
-//! 3. Each sector of a file is as it was at some moment since the last sync, for each sector by itself: the cache writes
-//!    sectors back whole, when it likes.
-//! 4. A sector is older than a cut of the file exactly if the length is: what was cut off never comes back, and what was
-//!    written after a cut is not on the device before it.
-//! 5. What a failed sync left behind (invariant 2 of `disk.rs`) may be there or not without any order.
+//! The states that a journalling file system with a page cache can leave, and no others:
+//! 1. The unsynced changes of names that survive are a prefix of all, in their order.
+//! 2. A file's length is as it was at some moment since its last sync, independently for each file.
+//! 3. Each sector of a file is as it was at some moment since the last sync, independently for each sector: the cache
+//!    writes sectors back whole, at any time.
+//! 4. A sector is older than a cut of the file exactly if the length is: bytes that were cut off never reappear, and
+//!    bytes that were written after a cut are not on the device before it.
+//! 5. Changes left behind by a failed sync (invariant 2 of `disk.rs`) may survive or not, in any order.
 //!
-//! The operation under way at the crash counts as one more change that is not synced.
+//! The operation in progress at the crash counts as one more change that is not synced.
 
 use std::{collections::BTreeMap, iter};
 
@@ -19,20 +19,20 @@ use super::{
     trace::Operation,
 };
 
-/// What of the unsynced is there after a crash.
+/// Which unsynced changes survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
     Nothing,
     /// Everything, as if only the process had died.
     Everything,
-    /// Of each file only the last write, and all lengths and names: the last write overtook the others.
+    /// The last write of each file only, and all lengths and names: the last write overtook the others.
     Last,
-    /// What the seed says, the operation under way among it.
+    /// A random choice by the seed, including the operation in progress.
     Random(u64),
 }
 
-/// The names and files that are there after a crash at operation `at`, which finds the disk like this.
+/// Returns the names and files that exist after a crash at operation `at`, with the disk in this state.
 pub(super) fn after_crash(disk: &Disk, trace: &[Operation], at: usize, keep: Keep) -> (Names, Vec<Content>) {
     let mut chance = Chance(match keep {
         Keep::Random(seed) => seed ^ (at as u64).wrapping_mul(0xd1b5_4a32_d192_ed03),
@@ -45,7 +45,7 @@ pub(super) fn after_crash(disk: &Disk, trace: &[Operation], at: usize, keep: Kee
     let mut names = names_after(disk, trace, under_way, keep, &mut chance);
     let mut files = Vec::with_capacity(names.len());
     for file in names.values_mut() {
-        // A file whose creation is under way is not on the disk yet; it is empty.
+        // A file whose creation is in progress is not on the disk yet; it is empty.
         let content = disk.files.get(file.0).map(|platter| {
             let changes_it = |number: &usize| trace[*number].changed_file() == Some(*file);
             Choice { platter, trace, under_way: under_way.filter(changes_it), keep, chance: &mut chance }.content()
@@ -56,7 +56,7 @@ pub(super) fn after_crash(disk: &Disk, trace: &[Operation], at: usize, keep: Kee
     (names, files)
 }
 
-/// Points 1 and 5.
+/// Chooses the names: points 1 and 5.
 fn names_after(disk: &Disk, trace: &[Operation], under_way: Option<usize>, keep: Keep, chance: &mut Chance) -> Names {
     let last = under_way.filter(|number| trace[*number].changes_names());
     let last = last.map(|operation| Edit { operation, standing: Standing::Pending });
@@ -89,11 +89,11 @@ fn names_after(disk: &Disk, trace: &[Operation], under_way: Option<usize>, keep:
     names
 }
 
-/// What is to be decided about one file.
+/// The state needed to choose the content of one file.
 struct Choice<'a> {
     platter: &'a Platter,
     trace: &'a [Operation],
-    /// The operation under way, if it changes this file.
+    /// The operation in progress, if it changes this file.
     under_way: Option<usize>,
     keep: Keep,
     chance: &'a mut Chance,
@@ -102,11 +102,11 @@ struct Choice<'a> {
 /// A moment in the life of a file: how many of its changes have happened.
 type Moment = usize;
 
-/// A change that takes something away.
+/// A change that shortens the file.
 struct Cut {
-    /// The file before it is as it was at this moment, and after it at the next.
+    /// The file before the cut is that of this moment, and the file after it that of the next.
     change: Moment,
-    /// What is left.
+    /// The length after the cut.
     length: u64,
 }
 
@@ -156,7 +156,7 @@ impl Choice<'_> {
         content
     }
 
-    /// Point 2.
+    /// Chooses the moment of the length: point 2.
     fn length_moment(&mut self, now: Moment) -> Moment {
         let floor = self.platter.length_floor;
         match self.keep {
@@ -167,7 +167,7 @@ impl Choice<'_> {
         }
     }
 
-    /// A sector after these changes.
+    /// Returns a sector after these changes.
     fn sector(&self, sector: u64, changes: &[&Operation]) -> [u8; SECTOR as usize] {
         let start = sector * SECTOR;
         let mut bytes = [0; SECTOR as usize];
@@ -191,7 +191,7 @@ impl Choice<'_> {
     }
 }
 
-/// The length of a file at each moment, and the changes that cut it.
+/// Returns the length of a file at each moment, and the changes that cut it.
 fn lengths(before: u64, changes: &[&Operation]) -> (Vec<u64>, Vec<Cut>) {
     let (mut lengths, mut cuts) = (vec![before], Vec::new());
     for (change, operation) in changes.iter().enumerate() {
@@ -235,18 +235,18 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to `most`.
+    /// Returns a number from 0 to `most`.
     fn up_to(&mut self, most: usize) -> usize {
         (self.next() % (most as u64 + 1)) as usize
     }
 
-    /// True so many times in 256.
+    /// Returns true with a probability of `often` / 256.
     fn happens(&mut self, often: u64) -> bool {
         self.next() % 256 < often
     }
 
-    /// How often the newest of a file survives, in 256: for each file another, so that there are crashes that lose one
-    /// sector and crashes that keep one.
+    /// Returns how often the newest state of a file survives, in 256: different for each file, so that there are
+    /// crashes that lose one sector and crashes that keep one.
     fn often(&mut self) -> u64 {
         [4, 64, 128, 192, 252][self.up_to(4)]
     }
@@ -273,12 +273,12 @@ mod tests {
         Some(bytes)
     }
 
-    /// What may be left of a file after `at` operations.
+    /// Returns the possible states of a file after `at` operations.
     fn outcomes<T: Ord>(trace: &Trace, at: usize, look: impl Fn(&FaultyDirectory) -> T) -> BTreeSet<T> {
         (0..500).map(|seed| look(&trace.crash(at, Keep::Random(seed)))).collect()
     }
 
-    /// A directory with the file `a`: durable zeros.
+    /// Creates a directory with the file `a`: durable zeros.
     fn with_zeros(sectors: usize) -> (FaultyDirectory, std::sync::Arc<dyn File>) {
         let directory = FaultyDirectory::new();
         let file = directory.open("a", Open::Create).unwrap();
@@ -287,7 +287,7 @@ mod tests {
         (directory, file)
     }
 
-    /// One byte of each sector.
+    /// Returns one byte of each sector.
     fn sectors(directory: &FaultyDirectory) -> Vec<u8> {
         content(directory, "a").unwrap().chunks(SIZE).map(|sector| sector[0]).collect()
     }
@@ -373,7 +373,7 @@ mod tests {
         file.sync().unwrap();
         let trace = directory.trace();
         assert_eq!(outcomes(&trace, 7, look), BTreeSet::from([vec![0]]));
-        // With all lengths there, nothing from before the last cut is.
+        // If all lengths survive, nothing from before the last cut does.
         let (directory, file) = with_zeros(1);
         file.set_length(10).unwrap();
         file.write_at(0, &[1; SIZE]).unwrap();
@@ -490,10 +490,11 @@ mod tests {
 
     const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-    /// Everything that a file was since its last sync, and at it.
+    /// All contents of a file since its last sync, including that at the sync.
     type Past = Vec<Vec<u8>>;
 
-    /// Random operations; with their trace comes, before each and after the last, the past of every file that ever was.
+    /// Runs random operations; returns their trace and, before each operation and after the last, the past of every
+    /// file that ever existed.
     fn workload(random: &mut fastrand::Rng, operations: usize) -> (Trace, Vec<Vec<Past>>) {
         let directory = FaultyDirectory::new();
         let mut names: BTreeMap<&str, (usize, std::sync::Arc<dyn File>)> = BTreeMap::new();
@@ -543,8 +544,8 @@ mod tests {
         (directory.trace(), pasts)
     }
 
-    /// Every choice leaves lengths and sectors that a file had since its last sync, so that of a file that had no change
-    /// since, all is left. Told from the whole history of contents, and so independent of the code above.
+    /// Every choice leaves lengths and sectors that a file had since its last sync, so a file without a change since
+    /// then is left completely. Checked against the whole history of contents, and so independent of the code above.
     #[test]
     fn nothing_is_left_that_never_was() {
         let seed = fastrand::u64(..);
@@ -578,7 +579,7 @@ mod tests {
                 .all(|(number, sector)| past.iter().any(|moment| had(moment, number * SIZE, sector)))
     }
 
-    /// Goal: tests of recovery can afford many crashes. No time is asserted; it is printed.
+    /// Goal: tests of recovery can afford many crashes. The time is printed, not asserted.
     #[test]
     fn many_crashes_are_built() {
         let directory = FaultyDirectory::new();

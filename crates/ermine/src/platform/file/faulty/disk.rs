@@ -1,15 +1,15 @@
-//! What is on the disk: what is surely there, and what may be.
+//! The state of the disk: the changes that are certain, and those that are uncertain.
 //!
-//! A [`Disk`] is the state after the first so many operations of a trace. It takes one operation more with
-//! [`advance`](Disk::advance); `crash.rs` then decides what of the uncertain is there.
+//! A [`Disk`] is the state after the first operations of a trace. [`advance`](Disk::advance) adds one more operation;
+//! `crash.rs` then decides which of the uncertain changes survive.
 //!
-//! 1. A file's `durable` content holds what every crash leaves; `changes` come on top, in order, and each may be there or
+//! 1. A file's `durable` content survives every crash; `changes` are applied on top, in order, and each may survive or
 //!    not within the limits of invariant 2 and `crash.rs`.
-//! 2. After a sync that failed, `changes` is never emptied again. What a later sync makes durable is noted as floors: a
-//!    sector, or the length, is at least as new as its floor. What was only written before the failure gets none,
-//!    because the system takes it for clean.
-//! 3. Changes of names stand in order in `edits`, and are folded into `names` by a sync, unless one before it failed; each
-//!    carries the number of its file, so that it makes sense without those before it.
+//! 2. After a sync that failed, `changes` is never emptied again. The changes that a later sync makes durable are noted
+//!    as floors: a sector, or the length, is at least as new as its floor. Data that was written only before the
+//!    failure gets no floor, because the system takes it for clean.
+//! 3. Changes of names are kept in order in `edits`, and are folded into `names` by a sync, unless one before it
+//!    failed; each carries the number of its file, so that it makes sense without those before it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,11 +21,11 @@ use super::{
     trace::Operation,
 };
 
-/// One file for ever, whatever it is called.
+/// The permanent identity of a file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileNumber(pub(super) usize);
 
-/// Which file stands under a name.
+/// The file of each name.
 pub(super) type Names = BTreeMap<String, FileNumber>;
 
 #[derive(Clone, Default)]
@@ -49,7 +49,7 @@ pub(super) enum Standing {
     Pending,
     /// A sync failed.
     Doubtful,
-    /// Synced, but behind a doubtful one.
+    /// Synced, but after a doubtful edit.
     Sure,
 }
 
@@ -57,24 +57,24 @@ pub(super) enum Standing {
 #[derive(Clone, Default)]
 pub(super) struct Platter {
     pub(super) durable: Content,
-    /// The operations in the trace that changed the file since.
+    /// The operations in the trace that changed the file since its last sync.
     pub(super) changes: Vec<usize>,
-    /// How many of the changes no later sync will write.
+    /// The number of changes that no later sync will write.
     clean: usize,
-    /// Invariant 2: how many of the changes a sector surely has.
+    /// Invariant 2: the number of changes that a sector certainly includes.
     pub(super) sector_floors: HashMap<u64, usize>,
-    /// Invariant 2: how many of the changes the length surely has.
+    /// Invariant 2: the number of changes that the length certainly includes.
     pub(super) length_floor: usize,
 }
 
 impl Disk {
-    /// The disk of a machine that was switched off in good order.
+    /// Returns the disk of a machine that was shut down properly.
     pub(super) fn at_rest<'a>(files: impl IntoIterator<Item = &'a Content>, names: Names) -> Self {
         let at_rest = |content: &Content| Platter { durable: content.clone(), ..Platter::default() };
         Self { files: files.into_iter().map(at_rest).collect(), names, edits: Vec::new() }
     }
 
-    /// Takes in the operation `number` of the trace.
+    /// Applies operation `number` of the trace.
     pub(super) fn advance(&mut self, trace: &[Operation], number: usize) {
         let operation = &trace[number];
         match operation {
@@ -110,7 +110,7 @@ impl Disk {
 
 impl Platter {
     fn sync(&mut self, trace: &[Operation], succeeded: bool) {
-        // Without a failure before it there is nothing clean that is not durable.
+        // Without an earlier failure, all clean changes are durable.
         if succeeded && self.clean == 0 {
             for change in self.changes.drain(..) {
                 trace[change].change(&mut self.durable);
@@ -126,14 +126,14 @@ impl Platter {
 }
 
 impl Operation {
-    /// Does to the names what it does.
+    /// Applies the operation to the names.
     pub(super) fn edit(&self, names: &mut Names) {
         match self {
             Self::Create { name, file } => {
                 names.insert(name.clone(), *file);
             }
             Self::Rename { to, file, .. } => {
-                // Whatever it is called: a rename before this one may have been lost.
+                // Under any name: a rename before this one may have been lost.
                 names.retain(|_, named| named != file);
                 names.insert(to.clone(), *file);
             }
@@ -144,7 +144,7 @@ impl Operation {
         }
     }
 
-    /// Does to the content of its file what it does.
+    /// Applies the operation to the content of its file.
     pub(super) fn change(&self, content: &mut Content) {
         match self {
             Self::Write { offset, bytes, .. } => content.write(*offset, bytes),
@@ -153,7 +153,7 @@ impl Operation {
         }
     }
 
-    /// The sectors that it writes.
+    /// Returns the sectors that the operation writes.
     pub(super) fn sectors(&self) -> Range<u64> {
         match self {
             Self::Write { offset, bytes, .. } => offset / SECTOR..(offset + bytes.len() as u64).div_ceil(SECTOR),

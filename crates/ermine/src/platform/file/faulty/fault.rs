@@ -7,45 +7,45 @@ use std::{collections::BTreeMap, fmt, io};
 pub enum Fault {
     /// The device is full (ENOSPC); nothing was done.
     NoSpace,
-    /// The device became full: of a write the first so many bytes were written. As [`NoSpace`](Self::NoSpace) for all
-    /// else.
+    /// The device became full: of a write, the first bytes, as many as given here, were written. As
+    /// [`NoSpace`](Self::NoSpace) for all other operations.
     Short(usize),
-    /// The device failed (EIO); nothing was done. After a sync that failed so, what it was to make durable is still read
-    /// from the running directory but may be missing after a crash, and no later sync changes that: the system takes
-    /// the data for clean ("fsyncgate").
+    /// The device failed (EIO); nothing was done. After a sync that failed this way, the data that it was to make
+    /// durable is still read from the running directory but may be missing after a crash, and no later sync changes
+    /// that: the system takes the data for clean ("fsyncgate").
     Broken,
-    /// The machine is gone: this and everything after it fails, reads too, and nothing more is recorded but marks.
+    /// The machine is gone: this and every later operation fails, reads too, and nothing more is recorded except marks.
     Gone,
 }
 
-/// What is about to be done.
+/// An operation that is about to be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt<'a> {
-    /// A file of this name is made.
+    /// A file of this name is created.
     Create(&'a str),
     /// Bytes are written.
     Write {
-        /// What the file is called.
+        /// The name of the file.
         name: &'a str,
-        /// Where.
+        /// Position of the first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// A file is cut or grows.
+    /// A file is cut or extended.
     SetLength {
-        /// What the file is called.
+        /// The name of the file.
         name: &'a str,
         /// Its length afterwards.
         bytes: u64,
     },
     /// A file of this name is synced.
     Sync(&'a str),
-    /// A file gets another name.
+    /// A file is renamed.
     Rename {
-        /// The old one.
+        /// The old name.
         from: &'a str,
-        /// The new one.
+        /// The new name.
         to: &'a str,
     },
     /// A file of this name is removed.
@@ -56,7 +56,7 @@ pub enum Attempt<'a> {
 
 type Policy = Box<dyn FnMut(usize, Attempt<'_>) -> Option<Fault> + Send>;
 
-/// The faults to come.
+/// The planned faults.
 #[derive(Default)]
 pub(super) struct Faults {
     planned: BTreeMap<usize, Fault>,
@@ -73,7 +73,7 @@ impl Faults {
         self.policy = Some(policy);
     }
 
-    /// What goes wrong with this operation. The plan goes first, then the policy.
+    /// Returns the fault of this operation, if any. The plan takes precedence over the policy.
     pub(super) fn strike(&mut self, operation: usize, attempt: Attempt<'_>) -> Option<Fault> {
         let fault = if self.gone {
             Some(Fault::Gone)
@@ -85,7 +85,7 @@ impl Faults {
         fault
     }
 
-    /// Whether anything can be done at all.
+    /// Fails if the machine is gone.
     pub(super) fn check_machine(&self) -> io::Result<()> {
         if self.gone { Err(Fault::Gone.error()) } else { Ok(()) }
     }
@@ -103,7 +103,7 @@ impl fmt::Debug for Faults {
 }
 
 impl Fault {
-    /// What the system says.
+    /// Returns the error that the system would report.
     pub(super) fn error(self) -> io::Error {
         match self {
             Self::NoSpace | Self::Short(_) => system::NO_SPACE.error(),
@@ -112,7 +112,7 @@ impl Fault {
     }
 }
 
-/// The numbers that every Unix has for these errors, so that messages read as those of the real thing.
+/// The numbers that every Unix has for these errors, so that messages read like those of a real system.
 pub(super) mod system {
     use std::io;
 

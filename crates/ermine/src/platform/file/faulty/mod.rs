@@ -1,7 +1,7 @@
-//! A directory in memory that loses, tears and breaks what a real one may: test equipment.
+//! A directory in memory that loses, tears and breaks data as a real one may: test equipment.
 //!
-//! A test runs its workload in a [`FaultyDirectory`], which records every operation. From the record, a [`Trace`], it
-//! builds the directory as a crash at any point may have left it, as often as it likes, and lets recovery run there:
+//! A test runs its workload in a [`FaultyDirectory`], which records every operation. From the record, a [`Trace`], the
+//! test builds the directory as a crash at any point may have left it, any number of times, and runs recovery there:
 //!
 //! ```
 //! use ermine::files::{Directory, Open, faulty::{FaultyDirectory, Keep}};
@@ -22,23 +22,23 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Besides, operations can be made to fail while the workload runs ([`Fault`]), and files at rest be damaged
+//! In addition, operations can be made to fail while the workload runs ([`Fault`]), and files at rest can be damaged
 //! ([`FaultyDirectory::flip`] and others).
 //!
-//! 1. Operations are numbered from zero in the order in which they took effect, those that failed among them. An empty
-//!    write is none.
+//! 1. Operations are numbered from zero in the order in which they took effect, including those that failed. An empty
+//!    write is not an operation.
 //! 2. Without faults it behaves as [`real`](super::real) does.
-//! 3. A directory after a crash is one like any other: it can crash again. It has nothing in common with the one that
-//!    it came from but memory that neither changes.
+//! 3. A directory after a crash is like any other: it can crash again. It shares with the original directory only
+//!    memory that neither changes.
 //!
 //! | file | does |
 //! |---|---|
-//! | `mod` | what a test holds: the directory and its files |
+//! | `mod` | the test's interface: the directory and its files |
 //! | `running` | the directory as the running process sees it |
 //! | `fault` | which operations fail |
-//! | `trace` | what was done, in order |
-//! | `disk` | what is surely on the disk, and what may be |
-//! | `crash` | decides what of the latter is there |
+//! | `trace` | the operations, in order |
+//! | `disk` | the changes that are certainly on the disk, and those that may be |
+//! | `crash` | decides which of the latter survive |
 //! | `content` | bytes of files, shared between states |
 
 mod content;
@@ -68,7 +68,7 @@ pub use self::{
 };
 use super::{Directory, File, Open, failure::during};
 
-/// What a directory calls itself.
+/// The path that a directory in memory reports.
 const PATH: &str = "(memory)";
 
 /// A directory in memory. Its clones are the same directory.
@@ -78,54 +78,56 @@ pub struct FaultyDirectory {
 }
 
 impl FaultyDirectory {
-    /// An empty one.
+    /// Creates an empty directory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that holds these files and has no past.
+    /// Creates a directory with these files and no past.
     fn with(names: Names, contents: Vec<Content>) -> Self {
         Self { state: Arc::new(Mutex::new(State::with(names, contents))) }
     }
 
-    /// One that began as `start` says, and to which this happened.
+    /// Creates a directory that began as `start` says, and executed these operations.
     fn resumed(start: Disk, operations: Vec<Operation>, marks: Marks) -> Self {
         Self { state: Arc::new(Mutex::new(State::resumed(start, operations, marks))) }
     }
 
-    /// Notes something between the operations, such as "transaction 7 was acknowledged".
+    /// Records a mark between the operations, such as "transaction 7 was acknowledged".
     pub fn mark(&self, what: u64) {
         self.state().mark(what);
     }
 
-    /// How many operations there were; the next one has this number.
+    /// Returns the number of operations so far; the next one has this number.
     pub fn operations(&self) -> usize {
         self.state().operations()
     }
 
-    /// What was done until now.
+    /// Returns the record of all operations so far.
     pub fn trace(&self) -> Trace {
         let (start, operations, marks) = self.state().record();
         Trace::new(start, operations, marks)
     }
 
-    /// Makes everything durable, as a machine does that is switched off in good order, and forgets how it came to be so:
-    /// the trace begins anew, and operations are numbered from zero again.
+    /// Makes everything durable, as a machine does that is shut down properly, and forgets the past: the trace begins
+    /// anew, and operations are numbered from zero again.
     pub fn settle(&self) {
         self.state().settle();
     }
 
-    /// Lets the operation of this number fail.
+    /// Makes the operation with this number fail.
     pub fn fail_at(&self, operation: usize, fault: Fault) {
         self.state().faults.plan(operation, fault);
     }
 
-    /// Asks before every operation, with its number, whether it fails. The policy must not use the directory.
+    /// Calls `policy` before every operation, with its number, to decide whether it fails. The policy must not use the
+    /// directory.
     pub fn fail_when(&self, policy: impl FnMut(usize, Attempt<'_>) -> Option<Fault> + Send + 'static) {
         self.state().faults.ask(Box::new(policy));
     }
 
-    /// Flips one bit of a file at rest. As the other damages, it [settles](Self::settle) the directory first.
+    /// Flips one bit of a file at rest. As the other kinds of damage do, it [settles](Self::settle) the directory
+    /// first.
     pub fn flip(&self, name: &str, offset: u64, bit: u8) -> io::Result<()> {
         self.damage("flip a bit of", name, |content| {
             let mut byte = [0];
@@ -148,7 +150,7 @@ impl FaultyDirectory {
         })
     }
 
-    /// Loses a file at rest.
+    /// Removes a file at rest.
     pub fn lose(&self, name: &str) -> io::Result<()> {
         self.damage("lose", name, |_| Ok(()))?;
         let mut state = self.state();
@@ -174,7 +176,7 @@ impl FaultyDirectory {
     }
 }
 
-/// A test that failed in another thread says so itself.
+/// A test that failed in another thread reports that itself.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -237,7 +239,7 @@ struct FaultyFile {
 }
 
 impl FaultyFile {
-    /// Does something to the directory; an error of it says what was tried.
+    /// Applies an operation to the directory; its error names the operation.
     fn during<R>(&self, operation: &'static str, act: impl FnOnce(&mut State) -> io::Result<R>) -> io::Result<R> {
         let mut state = lock(&self.state);
         let done = act(&mut state);
@@ -253,7 +255,7 @@ impl File for FaultyFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.during("write", |state| {
             if bytes.is_empty() {
-                // The system is not asked.
+                // The system is not called.
                 return state.faults.check_machine();
             }
             self.check_writes()?;

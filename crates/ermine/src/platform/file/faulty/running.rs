@@ -1,8 +1,8 @@
-//! The directory as the running process sees it, and the record of how it came to be so.
+//! The directory as the running process sees it, and the record of the operations that led to that state.
 //!
-//! 1. Every operation that may change something asks the faults first, and stands in the record afterwards, also if it
-//!    failed; refusals that need no device, such as a name that is taken, do not.
-//! 2. The record, played over `start`, gives what is in `files` and `names`.
+//! 1. Every operation that may change something asks the faults first, and is recorded afterwards, also if it failed;
+//!    refusals that need no device, such as a name that is taken, are not.
+//! 2. The record, replayed over `start`, yields the content of `files` and `names`.
 
 use std::io;
 
@@ -14,13 +14,13 @@ use super::{
     trace::{Marks, Operation},
 };
 
-/// No file is longer; a device has an end.
+/// Upper bound of a file's length; a device has a limited size.
 const LENGTH_MAX: u64 = 1 << 32;
 
-/// The directory as the running process sees it, and how it came to be so.
+/// The directory as the running process sees it, and how it got there.
 #[derive(Default)]
 pub(super) struct State {
-    /// By number.
+    /// By file number.
     pub(super) files: Vec<Running>,
     pub(super) names: Names,
     /// The disk before the first operation.
@@ -33,12 +33,12 @@ pub(super) struct State {
 /// One file as the running process sees it.
 pub(super) struct Running {
     pub(super) content: Content,
-    /// What it is called, or was last: for messages and faults.
+    /// The file's current or last name: for messages and faults.
     pub(super) name: String,
 }
 
 impl State {
-    /// These files, without a past.
+    /// Returns a state with these files, without a past.
     pub(super) fn with(names: Names, contents: Vec<Content>) -> Self {
         let unnamed = |content| Running { content, name: String::new() };
         let mut files: Vec<Running> = contents.into_iter().map(unnamed).collect();
@@ -48,7 +48,7 @@ impl State {
         state
     }
 
-    /// What began as `start` says, and to which this happened.
+    /// Returns the state that began as `start` says, after these operations.
     pub(super) fn resumed(start: Disk, operations: Vec<Operation>, marks: Marks) -> Self {
         let unnamed = |content| Running { content, name: String::new() };
         let mut files: Vec<Running> = start.files.iter().map(|file| unnamed(file.durable.clone())).collect();
@@ -75,7 +75,7 @@ impl State {
         self.marks.add(what, self.operations.len());
     }
 
-    /// What was done, and to what.
+    /// Returns the start, the operations and the marks.
     pub(super) fn record(&self) -> (Disk, Vec<Operation>, Marks) {
         (self.start.clone(), self.operations.clone(), self.marks.clone())
     }
@@ -100,7 +100,7 @@ impl State {
         Ok(())
     }
 
-    /// Records an operation that fails without having changed anything.
+    /// Records an operation that fails without having changed anything, and returns its error.
     fn refuse(&mut self, fault: Fault) -> io::Error {
         if fault != Fault::Gone {
             self.operations.push(Operation::Failed);

@@ -1,4 +1,4 @@
-//! What was done to a directory, in order, and the disks that a crash may leave of it.
+//! The operations on a directory, in order, and the disks that a crash may leave of it.
 
 use std::{fmt, sync::Arc};
 
@@ -8,7 +8,7 @@ use super::{
     disk::{Disk, FileNumber},
 };
 
-/// An operation that changed something, or was to.
+/// An operation that changed something, or attempted to.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Operation {
     Create {
@@ -39,11 +39,11 @@ pub(super) enum Operation {
     SyncDirectory {
         succeeded: bool,
     },
-    /// It failed, and changed nothing.
+    /// The operation failed, and changed nothing.
     Failed,
 }
 
-/// How many operations lie between two disks that are kept.
+/// The number of operations between two disks that are kept.
 const STRIDE: usize = 64;
 
 /// A record of the operations of a [`FaultyDirectory`], numbered from zero, and of the marks between them.
@@ -66,20 +66,20 @@ impl Trace {
         Self { operations, marks, disks }
     }
 
-    /// How many operations there are.
+    /// Returns the number of operations.
     pub fn operations(&self) -> usize {
         self.operations.len()
     }
 
-    /// The marks that were made before the operation `at` began, in order.
+    /// Returns the marks that were made before the operation `at` began, in order.
     pub fn marks_before(&self, at: usize) -> &[u64] {
         self.marks.before(at)
     }
 
-    /// The directory after a crash that came when `at` operations had returned. The one of the number `at`, if there is
-    /// one, was under way, and may have happened in part where `keep` is [`Keep::Random`].
+    /// Returns the directory after a crash when `at` operations had returned. Operation number `at`, if there is one,
+    /// was in progress, and may have happened in part if `keep` is [`Keep::Random`].
     ///
-    /// The same arguments give the same directory.
+    /// The same arguments yield the same directory.
     pub fn crash(&self, at: usize, keep: Keep) -> FaultyDirectory {
         assert!(at <= self.operations.len(), "a crash lies within the trace");
         let nearest = at / STRIDE;
@@ -89,8 +89,8 @@ impl Trace {
         FaultyDirectory::with(names, files)
     }
 
-    /// The directory after the process died when `at` operations had returned, and the machine went on: all is there, and
-    /// what was not synced still is not. Its own trace goes on with this one, marks included.
+    /// Returns the directory after the process died when `at` operations had returned, and the machine continued: all
+    /// changes exist, and unsynced ones are still unsynced. Its own trace continues this one, marks included.
     pub fn kill(&self, at: usize) -> FaultyDirectory {
         let marks = self.marks.clone().first(at);
         FaultyDirectory::resumed(self.disks[0].clone(), self.operations[..at].to_vec(), marks)
@@ -123,7 +123,7 @@ impl fmt::Debug for Operation {
 #[derive(Clone, Default)]
 pub(super) struct Marks {
     values: Vec<u64>,
-    /// Beside each: how many operations came before it. Ascending.
+    /// For each mark, the number of operations before it. Ascending.
     positions: Vec<usize>,
 }
 
@@ -134,7 +134,7 @@ impl Marks {
         self.positions.push(position);
     }
 
-    /// Those before the operation `at`.
+    /// Returns the marks before operation `at`.
     fn first(mut self, at: usize) -> Self {
         let count = self.before(at).len();
         self.values.truncate(count);
