@@ -83,7 +83,7 @@ fn judged_with(options: Options, sample: u32, seed: u64) -> Report {
     });
     drop(db);
     let history = recorder.finish();
-    assert!(history.len() > 1000, "who did nothing is left out, but most did something");
+    assert!(history.len() > 1000, "idle transactions are left out, but most did something");
     judge(&history, &mut |_| ())
 }
 

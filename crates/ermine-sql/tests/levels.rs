@@ -356,7 +356,7 @@ fn an_update_waits_for_another_under_read_committed() {
             });
             told.recv().unwrap();
             thread::sleep(Duration::from_millis(30));
-            assert!(!waits.is_finished(), "the row is somebody else's");
+            assert!(!waits.is_finished(), "another transaction holds the row");
             ask(&mut one, "COMMIT");
         });
         assert_eq!(ask(&mut one, "SELECT v FROM t ORDER BY id"), ["20", "5"]);

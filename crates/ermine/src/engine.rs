@@ -349,8 +349,8 @@ impl<S: Scheme> Runs for Engine<S> {
     }
 }
 
-/// Distinguishes unique indexes from non-unique ones.
 impl Uniqueness {
+    /// Whether the index is unique.
     pub(crate) fn is_unique(self) -> bool {
         self == Self::Unique
     }

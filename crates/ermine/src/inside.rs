@@ -1,9 +1,10 @@
 //! The activity that the calling thread is inside of: a transaction that [`crate::Database::run`] runs, or a key
 //! function of an index.
 //!
-//! Invariant: a thread inside a transaction begins no other transaction there, except one of another database; a thread
-//! inside a key function begins none. A transaction inside another transaction would wait for it, or lose to it,
-//! forever; a transaction inside a key function may find a record locked by the commit that has called the function.
+//! Invariant: a thread inside `run` enters no other `run` of the same database; a thread inside a key function begins no
+//! transaction at all. A `run` inside another one would wait for it, or lose to it, forever; a transaction inside a key
+//! function may find a record locked by the commit that has called the function. `Database::begin` inside `run` is
+//! permitted: the caller handles its conflicts.
 
 use std::{
     any::Any,

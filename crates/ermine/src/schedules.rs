@@ -145,7 +145,7 @@ fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
     for _ in 0..ROUNDS_TO_CLEAN {
         store.database.maintain();
     }
-    assert_eq!(store.database.statistics().garbage_versions, 0, "garbage that nobody wants stays");
+    assert_eq!(store.database.statistics().garbage_versions, 0, "garbage that no snapshot needs stays");
     Tally { steps: 0, commits: committed.len(), aborts: aborted.len(), cycles: usize::from(has_cycle) }
 }
 

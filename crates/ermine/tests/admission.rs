@@ -31,8 +31,12 @@ fn what_is_declared_decides_who_runs_beside_whom() {
 
     let one = db.begin(writes(1)).unwrap();
     let two = db.begin(writes(2)).unwrap();
-    assert_eq!(kind(db.begin(reads(1))), Some(AbortKind::Timeout), "somebody writes it");
-    assert_eq!(kind(db.begin(TxnOptions::default())), Some(AbortKind::Timeout), "who declares nothing runs alone");
+    assert_eq!(kind(db.begin(reads(1))), Some(AbortKind::Timeout), "another transaction writes it");
+    assert_eq!(
+        kind(db.begin(TxnOptions::default())),
+        Some(AbortKind::Timeout),
+        "a transaction without a declaration runs alone"
+    );
     one.put(&table, &1, &11).unwrap();
     two.put(&table, &2, &20).unwrap();
     one.commit().unwrap();
@@ -85,7 +89,7 @@ fn partitions_run_side_by_side_and_crossing_transactions_alone() {
     // Alone, it may cross.
     one.put(&table, &(2, 1), &21).unwrap();
     let shut_out = db.begin(TxnOptions::default()).unwrap();
-    assert_eq!(kind(shut_out.get(&common, &1)), Some(AbortKind::Timeout), "somebody has the database");
+    assert_eq!(kind(shut_out.get(&common, &1)), Some(AbortKind::Timeout), "another transaction has the database");
     drop(shut_out);
     one.commit().unwrap();
     assert_eq!(db.run(|txn| txn.scan(&table, ..).collect()).unwrap(), [((1, 1), 10), ((2, 1), 21)]);

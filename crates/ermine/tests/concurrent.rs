@@ -358,7 +358,7 @@ fn what_has_committed_is_seen_by_whoever_is_told() {
                 for value in 1.. {
                     database.run(|txn| txn.put(table, &0, &value)).unwrap();
                     let own = database.run(|txn| txn.get(table, &0)).unwrap();
-                    assert_eq!(own, Some(value), "by the one who wrote it");
+                    assert_eq!(own, Some(value), "by the transaction that wrote it");
                     if tell.send(value).is_err() || Instant::now() >= end {
                         break;
                     }
@@ -834,7 +834,7 @@ fn a_view_stays_what_it_was_until_its_transaction_ends() {
                     // A transaction waits at most `wait_max` for its turn (`serial`): on a crowded machine that is not
                     // always enough.
                     Err(error) => {
-                        assert!(scheme.waits(), "nobody waits to begin: {error}");
+                        assert!(scheme.waits(), "no transaction waits to begin: {error}");
                         may_lose(error);
                         continue;
                     }

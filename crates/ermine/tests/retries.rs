@@ -206,7 +206,7 @@ fn what_a_lost_attempt_has_returned_is_let_go() {
         database.run(|txn| (0..2).try_for_each(|key| txn.insert(&table, &key, &0))).unwrap();
         let (held, attempts) = (Mutex::new(()), AtomicU32::new(0));
         let guard = database.run(|txn| {
-            let guard = held.try_lock().expect("nobody else holds it");
+            let guard = held.try_lock().expect("no other thread holds it");
             txn.get(&table, &0)?;
             txn.put(&table, &1, &1)?;
             if attempts.fetch_add(1, Ordering::SeqCst) == 0 {

@@ -121,7 +121,7 @@ fn an_entry_that_a_failed_commit_has_put_there_is_taken_back() {
         assert_eq!(database.run(|txn| txn.scan_by(&by_value, ..).collect()).unwrap(), [(2, 20)]);
     }
     let again = database.begin(TxnOptions::default()).unwrap();
-    again.insert(&table, &1, &10).expect("nobody has the entry any more");
+    again.insert(&table, &1, &10).expect("no transaction has the entry any more");
     again.commit().unwrap();
 }
 
@@ -149,7 +149,7 @@ fn a_key_that_somebody_is_going_to_write_does_not_leave() {
                 }
             }
             let commits = early.into_iter().chain([late]).filter_map(|txn| txn.commit().ok()).count();
-            assert!(commits > 0, "somebody can write under {scheme}");
+            assert!(commits > 0, "some transaction can write under {scheme}");
             assert!(database.run(|txn| txn.delete(&table, &key)).unwrap());
         }
         assert_eq!(database.run(|txn| txn.scan_by(&by_value, ..).collect()).unwrap(), []);

@@ -366,7 +366,10 @@ impl<B: Backend> Connection<'_, B> {
             }
             // Remaining messages of a copy that has failed.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
-            Message::Password(_) => Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, "nobody asked for a password")),
+            Message::Password(_) => Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                "unexpected password message: the server requested none",
+            )),
             Message::Terminate => return Next::Terminate,
         };
         if let Err(error) = done {

@@ -36,7 +36,7 @@ async fn only_the_right_password_lets_in() {
         assert_eq!(error.code(), Some(&SqlState::INVALID_PASSWORD), "{error:?}");
         messages.push(error.as_db_error().unwrap().message().replace(user, "?"));
     }
-    assert_eq!(messages[0], messages[1], "who is not there looks the same");
+    assert_eq!(messages[0], messages[1], "an unknown user looks the same");
     assert!(server.config().connect(NoTls).await.is_err());
 }
 

@@ -177,7 +177,7 @@ fn what_is_begun_has_to_be_completed() {
     let server = start_with(Fake::default(), hasty);
     let mut raw = Raw::open(server.address);
     raw.send(&[startup(0, &[("user", "eva")])[..15].to_vec()]);
-    assert_eq!(raw.until_closed(), [""; 0], "nobody waits for a startup packet");
+    assert_eq!(raw.until_closed(), [""; 0], "the server does not wait for a startup packet");
 
     let mut raw = Raw::connect(server.address);
     raw.send(&[query("SELECT 1")[..7].to_vec()]);

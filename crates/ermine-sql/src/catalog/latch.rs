@@ -215,19 +215,19 @@ mod tests {
     fn waiting_ends() {
         let (latch, short) = (Latch::default(), Duration::from_millis(5));
         let own = latch.share(short, || {}).unwrap();
-        assert!(!latch.take(0, short), "somebody else shares it");
+        assert!(!latch.take(0, short), "another session shares it");
         assert!(latch.take(1, short), "only the caller does");
-        assert_eq!(latch.share(short, || {}), None, "somebody is alone");
+        assert_eq!(latch.share(short, || {}), None, "another session is alone");
         latch.give_back();
-        assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "somebody shares it");
+        assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "another session shares it");
         let later = latch.share(short, || {}).unwrap();
         assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "the same, though that wait was broken off");
         latch.unshare(own);
-        assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "somebody came later");
+        assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "another session came later");
         latch.unshare(later);
         assert_eq!(latch.outlast(&mut || Err("enough")), Ok(()));
         assert_eq!(latch.change(&mut || Err("enough")), Ok(()));
-        assert_eq!(latch.change(&mut || Err("enough")), Err("enough"), "somebody changes it");
+        assert_eq!(latch.change(&mut || Err("enough")), Err("enough"), "another session changes it");
         latch.end_change();
         assert_eq!(latch.change(&mut || Err("enough")), Ok(()));
     }

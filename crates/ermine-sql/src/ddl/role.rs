@@ -165,7 +165,7 @@ impl Options {
     fn check(&self) -> Result<()> {
         let Some(refused) = &self.refused else { return Ok(()) };
         Err(SqlError::unsupported(format_args!("{refused} of a role"))
-            .hint("Users have no privileges of their own: everybody may do everything."))
+            .hint("There are no privileges per user: every user may do everything."))
     }
 }
 

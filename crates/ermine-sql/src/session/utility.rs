@@ -215,7 +215,7 @@ impl Session {
             // The engine frees what nobody reads by itself, and keeps no statistics.
             Statement::Vacuum(_) => rows.complete("VACUUM")?,
             Statement::Analyze(_) => rows.complete("ANALYZE")?,
-            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that nobody runs")),
+            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "no handler for this statement")),
         }
         Ok(Completion::default())
     }

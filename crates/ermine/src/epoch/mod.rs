@@ -32,8 +32,8 @@
 //! An announcement may be older than the current epoch from the start (the participant slept between reading and
 //! storing). That only holds later epochs back until the participant leaves.
 //!
-//! Callers: any thread. A database has three managers: versions and rows (transactions), memory (index nodes), TIDs
-//! ([`crate::txn::table`]).
+//! Callers: any thread. A database has three managers: for operations (superseded versions), for transactions (index
+//! nodes, tombstones, RowIds), and for TIDs ([`crate::txn::table`]).
 
 mod limbo;
 #[cfg(all(test, loom))]
@@ -146,7 +146,7 @@ impl EpochManager {
     pub(crate) fn join_as(self: &Arc<Self>, label: &str) -> Participant {
         let mut free = None;
         self.shelf.seats.visit(|seat| {
-            // Acquire pairs with the release in `give_up`: the seat's former owner is outside.
+            // Acquire pairs with the release in `Participant::drop`: the seat's former owner is outside.
             if seat.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 free = Some(Arc::clone(seat));
             }

@@ -34,7 +34,7 @@ fn the_closing_epoch_may_be_busy_the_one_before_it_not() {
     let first = epochs.current();
 
     let inside = slow.enter();
-    let second = epochs.try_advance().expect("who is in the epoch that starts closing is only busy");
+    let second = epochs.try_advance().expect("a participant in the closing epoch is only busy");
     assert_eq!(second, first.next());
     assert!(!epochs.is_closed(first));
 
@@ -42,7 +42,7 @@ fn the_closing_epoch_may_be_busy_the_one_before_it_not() {
     assert_eq!(
         stragglers,
         [Straggler { scale: "test", participant: 0, label: "slow".into(), since: first }],
-        "and nobody else is named"
+        "and no other participant is named"
     );
     assert_eq!(stragglers[0].to_string(), "test: participant 0 (slow) since epoch 2");
     assert_eq!(epochs.advance(), None);

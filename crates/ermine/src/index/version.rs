@@ -435,7 +435,7 @@ mod loom_models {
     /// Inserts a key; returns the gap stamp that the inserter saw.
     fn insert(leaf: &Leaf) -> Stamp {
         loop {
-            let Some(seen) = leaf.coverage.version.observe() else { unreachable!("nobody kills this leaf") };
+            let Some(seen) = leaf.coverage.version.observe() else { unreachable!("no thread removes this leaf") };
             let Some(mut lock) = leaf.coverage.version.lock(seen) else { continue };
             let (gap, _) = leaf.coverage.stamps(&lock);
             for word in &leaf.words {

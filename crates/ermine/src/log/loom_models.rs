@@ -190,7 +190,7 @@ impl Model {
                 Some((piece, with)) => {
                     assert_eq!((byte, piece.lsn.segment()), (with, span.number()), "at {at} of {piece:?}");
                 }
-                None => assert!(span.end - at < HEADER_BYTES as u64, "nobody has filled {at}"),
+                None => assert!(span.end - at < HEADER_BYTES as u64, "no piece fills {at}"),
             }
         }
     }

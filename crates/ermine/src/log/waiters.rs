@@ -188,7 +188,7 @@ mod tests {
         assert_eq!((woken(), waiters.durable()), (vec![0, 1, 0, 1], 200));
         assert!(!waiters.begin_rest() && waiters.is_flusher_resting());
         waiters.wake_all();
-        assert_eq!(woken(), [1; 4], "everybody once");
+        assert_eq!(woken(), [1; 4], "each waiter once");
         assert!(waiters.begin_rest());
         waiters.end_rest();
         assert!(!waiters.is_flusher_resting());

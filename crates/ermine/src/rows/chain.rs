@@ -410,7 +410,7 @@ impl<H: CertifierStamps> RowSlot<H> {
     pub(crate) fn replace(&self, arena: &mut Arena, own: VersionPtr<H>, new: NewVersion<'_, H>) -> VersionPtr<H> {
         let new = self.push(arena, Some(own), new);
         own.void();
-        new.expect("nobody else changes the head of a row that the transaction has written")
+        new.expect("no other transaction changes the head of a row that this one has written")
     }
 
     /// Installs a version that its writer replaced again, in the place of the version that replaced it, which becomes
@@ -418,7 +418,7 @@ impl<H: CertifierStamps> RowSlot<H> {
     pub(crate) fn put_back(&self, newer: VersionPtr<H>, own: VersionPtr<H>, tid: Tid) {
         own.origin().store(OriginWord::by(tid));
         let done = self.install(Some(newer), Some(own));
-        debug_assert!(done, "nobody else changes the head of a row that the transaction has written");
+        debug_assert!(done, "no other transaction changes the head of a row that this one has written");
         newer.void();
     }
 

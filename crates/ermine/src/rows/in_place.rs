@@ -413,7 +413,7 @@ impl<C: Control> RecordPtr<C> {
 
     /// Copies the payload for the thread that has locked the record.
     pub(crate) fn copy_locked(self, copies: &mut Copies) -> Copied {
-        self.copy(copies).expect("nobody changes a record that is locked")
+        self.copy(copies).expect("no other transaction changes a locked record")
     }
 
     /// Copies the payload, torn or not; `None`: so torn that the length does not fit.

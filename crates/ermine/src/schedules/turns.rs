@@ -74,7 +74,7 @@ impl Priorities {
 
     fn highest(&mut self, rng: &mut Rng, runnable: &[&Task]) -> TaskId {
         let mut priority = |task: &&Task| *self.of.entry(task.id()).or_insert_with(|| rng.i64(1..1 << 32));
-        runnable.iter().max_by_key(|task| priority(task)).expect("somebody can go on").id()
+        runnable.iter().max_by_key(|task| priority(task)).expect("some task is runnable").id()
     }
 }
 

@@ -252,7 +252,7 @@ impl<S: Scheme> Actor<S> {
     fn commit_and_go_on(mut self) -> Option<History<S>> {
         let history = self.finish();
         self.certifier.end(&self.reader);
-        let next = self.tids.begin().expect("nobody holds the epoch of TIDs");
+        let next = self.tids.begin().expect("no participant holds the epoch of TIDs");
         self.reader.publish(next);
         history
     }

@@ -85,12 +85,9 @@ impl InPlace for Silo {
 
     #[inline]
     fn end((): &(), reads: &mut Reads, _: bool) {
-        /// Reads for which memory is kept.
-        const KEPT: usize = 1 << 16;
         if reads.0.capacity() > READS_KEPT {
             reads.0 = Vec::new();
         }
         reads.0.clear();
-        reads.0.shrink_to(KEPT);
     }
 }

@@ -331,7 +331,7 @@ mod tests {
         let guard = lock.lock(&nodes);
         assert!(lock.try_lock(&nodes).is_none());
         drop(guard);
-        let guard = lock.try_lock(&nodes).expect("nobody has it");
+        let guard = lock.try_lock(&nodes).expect("the lock is free");
         assert!(lock.try_lock(&nodes).is_none());
         drop(guard);
         drop(lock.lock(&nodes));

@@ -163,7 +163,7 @@ impl<C: Certifier> Ending<'_, C> {
         // No transaction can insert a fresh key while its slot is empty and its entry exists: it looks the key up
         // again.
         let unlinked = slot.install(Some(write.new), if write.fresh { None } else { write.old });
-        debug_assert!(unlinked, "nobody else changes the head of a row that the transaction has written");
+        debug_assert!(unlinked, "no other transaction changes the head of a row that this one has written");
     }
 
     /// Gives up reader slot and TID (invariant 2).

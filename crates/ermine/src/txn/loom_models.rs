@@ -98,7 +98,7 @@ fn loom_a_published_tid_is_not_answered_by_its_predecessor() {
             move || {
                 let found = header.load(Ordering::Acquire);
                 if found != 0 {
-                    assert_ne!(check_answer(&table, Tid(found)), Inquiry::Stale, "nobody took the slot");
+                    assert_ne!(check_answer(&table, Tid(found)), Inquiry::Stale, "no transaction took the slot");
                 }
             }
         });

@@ -123,7 +123,8 @@ impl SlotView<'_> {
     /// Returns the begin stamp of the reader's snapshot, if the reader has untracked reads and is still there
     /// afterwards.
     pub(crate) fn begin(&self) -> Stamp {
-        // Acquire: pairs with the release of a later reader's store, which brings that reader with it.
+        // Acquire: pairs with `publish_untracked` of a later reader. The load of the slot that follows this one then no
+        // longer returns the earlier reader.
         Stamp(self.0.begin.load(Ordering::Acquire))
     }
 

@@ -84,7 +84,7 @@ fn blocks_are_private_given_back_and_run_out() {
     let lost = second.begin().unwrap();
     assert!(third.begin().is_none(), "two blocks, both leased");
     drop(second);
-    assert_eq!(table.inquire(lost), Inquiry::Aborted, "nobody waits for a lease that is gone");
+    assert_eq!(table.inquire(lost), Inquiry::Aborted, "no transaction waits for a lease that is gone");
     assert!(third.begin().is_some());
     assert_eq!(table.in_use(), 2);
 }
@@ -124,7 +124,7 @@ fn answers_belong_to_the_tid_asked_for() {
         scope.spawn(move || {
             let mut lease = table.lease();
             while !stop.load(Ordering::Relaxed) {
-                let tid = lease.begin().expect("nobody is in the epoch");
+                let tid = lease.begin().expect("no participant is in the epoch");
                 published.store(tid.0, Ordering::Release);
                 commit(&mut lease, stamp_of(tid).0, successor_of(tid).0);
             }

@@ -459,7 +459,7 @@ impl<S: Scheme> Operation<'_, S> {
         let arena = &mut self.state.arena;
         let absent = S::Certifier::TRACKS.then(|| VersionPtr::absent(arena));
         let new = NewVersion { kind: content.kind(), tid, older: absent, write, payload: content.bytes() };
-        let new = slot.push(&mut self.state.arena, None, new).expect("nobody else knows the row yet");
+        let new = slot.push(&mut self.state.arena, None, new).expect("no other transaction knows the row yet");
         if let Some(absent) = absent {
             // The mark is set before another transaction can find the row. Nothing depends on a version that was never
             // seen; a conflict that keeps this transaction from writing at all shows when the entry is inserted

@@ -274,7 +274,7 @@ mod judge {
         };
         assert_eq!(order("1", &end), Some(vec![0, 1]));
         assert_eq!(order("2", &end), Some(vec![1, 0]));
-        assert_eq!(order("3", &end), None, "a value that nobody wrote");
+        assert_eq!(order("3", &end), None, "a value that no transaction wrote");
         let histories = [history(script, "T1", &["1", "done"]), history(script, "T2", &["done", "done"])];
         let second_first = |one, other| (one, other) == (1, 0);
         assert_eq!(

@@ -242,7 +242,7 @@ impl<'h> History<'h> {
                 let (Some(mut first), Some(mut last)) = ((first..=last).find(holds), (first..=last).rev().find(holds))
                 else {
                     return Err(format!(
-                        "T{reader} has read of {key} in table {table} what nobody committed: {record:?}"
+                        "T{reader} has read of {key} in table {table} what no transaction committed: {record:?}"
                     ));
                 };
                 while first > 0 && holds(&(first - 1)) {

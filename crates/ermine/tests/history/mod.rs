@@ -537,7 +537,7 @@ impl<'s> Session<'s> {
     }
 
     fn abort(&mut self, abort: Abort) -> Outcome {
-        assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
+        assert!(!self.snapshot, "a reader of a safe snapshot was aborted: {abort}");
         let first = self.aborted.get_or_insert_with(|| abort.clone());
         assert_eq!(abort, *first, "a transaction that is over keeps saying why");
         Outcome::Aborted(abort.kind)
@@ -664,7 +664,7 @@ impl<'s> Session<'s> {
                 if let Some(first) = &self.aborted {
                     assert_eq!(*abort, *first, "a transaction that is over keeps saying why");
                 }
-                assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
+                assert!(!self.snapshot, "a reader of a safe snapshot was aborted: {abort}");
                 assert!(!self.promised, "a transaction that has promised to commit has lost: {abort}");
                 (self.record, Err(*abort))
             }
@@ -687,7 +687,7 @@ impl<'s> Session<'s> {
                 (self.record, Ok(()))
             }
             Err(Error::Abort(abort)) => {
-                assert!(!self.snapshot, "who reads a safe snapshot has lost: {abort}");
+                assert!(!self.snapshot, "a reader of a safe snapshot was aborted: {abort}");
                 (self.record, Err(*abort))
             }
             Err(error) => panic!("commit of reads: {error}"),

@@ -318,7 +318,7 @@ impl Drop for Bucket {
             }
             Ok(())
         })
-        .expect("nobody else has the bucket");
+        .expect("no other thread has the bucket");
         let mut more = *self.block.more.get_mut();
         while let Some(block) = NonNull::new(more) {
             // SAFETY: as above.

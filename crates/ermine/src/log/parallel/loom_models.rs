@@ -91,7 +91,7 @@ fn what_is_persistent_has_been_synced() {
         rounds.iter().for_each(|(persistent, synced)| model.check(*persistent, synced, &commits));
         let (persistent, synced) = model.run_rounds(1).remove(0);
         model.check(persistent, &synced, &commits);
-        assert!(commits.iter().all(|(epoch, _)| *epoch <= persistent), "nobody holds it back");
+        assert!(commits.iter().all(|(epoch, _)| *epoch <= persistent), "no worker holds it back");
     });
 }
 

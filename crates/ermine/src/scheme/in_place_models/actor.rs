@@ -283,7 +283,8 @@ pub(super) fn assert_serializable<P: Modelled>(rows: &Rows<P>, ended: &[Option<H
         writers.windows(2).for_each(|pair| precedes[pair[0].0][pair[1].0] = true);
         for (at, history) in committed() {
             for (_, value) in history.read.iter().filter(|(read, _)| *read == row) {
-                let seen = values.iter().position(|known| known == value).expect("a value that nobody has committed");
+                let seen =
+                    values.iter().position(|known| known == value).expect("a value that no transaction has committed");
                 if seen > 0 {
                     precedes[writers[seen - 1].0][at] = true;
                 }
