@@ -149,7 +149,9 @@ impl<'db, T> Outstanding<'db, T> {
             self.awaited = false;
             acknowledge(what);
         }
-        while let Some((_, what)) = self.waiting.pop_front_if(|(receipt, _)| receipt.is_durable()) {
+        while self.waiting.front().is_some_and(|(receipt, _)| receipt.is_durable())
+            && let Some((_, what)) = self.waiting.pop_front()
+        {
             self.awaited = false;
             acknowledge(what);
         }

@@ -22,6 +22,11 @@
 // threads.
 #![cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports))]
 
+#[cfg(windows)]
+compile_error!(
+    "Ermine does not support Windows yet: it is tested on Linux, and compiles for macOS. On Windows, use WSL 2."
+);
+
 mod clock;
 mod epoch;
 mod error;

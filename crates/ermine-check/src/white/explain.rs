@@ -55,14 +55,14 @@ impl Explainer<'_> {
             let mut operations = self.history.transaction(step.from.at()).operations();
             !operations.any(|operation| matches!(operation, Operation::Write { .. }))
         });
-        match (antis, cycle.len()) {
-            (1, 2) if kinds.contains(&Kind::WriteWrite) && one_row => "lost update".into(),
-            (2, 2) => "write skew: each overwrote what the other had read".into(),
-            (1, _) if kinds.iter().any(|kind| matches!(kind, Kind::Process | Kind::Realtime)) => {
+        match (antis, cycle.len(), read_only) {
+            (1, 2, _) if kinds.contains(&Kind::WriteWrite) && one_row => "lost update".into(),
+            (2, 2, _) => "write skew: each overwrote what the other had read".into(),
+            (1, ..) if kinds.iter().any(|kind| matches!(kind, Kind::Process | Kind::Realtime)) => {
                 "stale read: a transaction did not see what had been committed before it began".into()
             }
-            (1, _) => "read skew: a transaction saw something before and something after a commit".into(),
-            (2.., _) if let Some(step) = read_only => {
+            (1, ..) => "read skew: a transaction saw something before and something after a commit".into(),
+            (2.., _, Some(step)) => {
                 format!(
                     "read-only anomaly: without {}, which wrote nothing, there would be no cycle",
                     name(step.from.0)

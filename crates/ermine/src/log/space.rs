@@ -328,13 +328,10 @@ impl LogSpace {
     /// reads them.
     pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {
         let mut live = self.live.lock().expect("no code panics while it holds the segments");
-        let mut freed = Vec::new();
-        while live.segments.len() > 1
-            && let Some(oldest) = live.segments.pop_front_if(|oldest| oldest.end <= offset)
-        {
-            freed.push(oldest);
-        }
-        freed
+        let all_but_newest = live.segments.len() - 1;
+        let is_below = |span: &&Span| span.end <= offset;
+        let count = live.segments.iter().take(all_but_newest).take_while(is_below).count();
+        live.segments.drain(..count).collect()
     }
 }
 

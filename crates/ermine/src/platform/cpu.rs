@@ -12,11 +12,11 @@ impl Processor {
         #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         {
             use std::arch::x86_64::{__cpuid, __cpuid_count};
-            let leaf_max = __cpuid(0).eax;
-            let restricted_transactions = leaf_max >= 7 && {
-                let features = __cpuid_count(7, 0);
-                has_restricted_transactions(features.ebx, features.edx)
-            };
+            // SAFETY: every x86-64 processor has the instruction; leaf 7 is read only if it exists. (Newer compilers know.)
+            #[allow(unused_unsafe)]
+            let features = unsafe { (__cpuid(0).eax >= 7).then(|| __cpuid_count(7, 0)) };
+            let restricted_transactions =
+                features.is_some_and(|features| has_restricted_transactions(features.ebx, features.edx));
             Self { restricted_transactions }
         }
         #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]

@@ -25,6 +25,8 @@ mod mapped {
                 // A system without huge pages refuses; small pages suffice.
                 let _ = map.advise_range(memmap2::Advice::HugePage, huge_from, bytes - huge_from);
             }
+            #[cfg(not(target_os = "linux"))]
+            let _ = huge_from;
             Ok(Self(map.into()))
         }
 

@@ -121,9 +121,8 @@ impl Queue {
             }
             keep
         });
-        while let Some(superseded) = self.waiting.pop_front_if(|oldest| horizon.is_settled(oldest.stamp)) {
-            self.settled.push(superseded);
-        }
+        let count = self.waiting.iter().take_while(|oldest| horizon.is_settled(oldest.stamp)).count();
+        self.settled.extend(self.waiting.drain(..count));
     }
 }
 
