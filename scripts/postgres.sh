@@ -1,10 +1,11 @@
-# Sourced, after server.sh, by scripts that compare: PostgreSQL 15 (Debian: postgresql) on a fresh directory and a free port of this machine,
-# with the settings of docs/benchmarks.md, and room for the predicate locks of long ranges, ended with the script. As root it runs as the user postgres.
+# Sourced, after server.sh, by scripts that compare: runs PostgreSQL 15 (Debian: postgresql) on a fresh directory and a
+# free port of this machine, with the settings of docs/benchmarks.md and room for the predicate locks of long ranges,
+# and ends it with the script. If the script runs as root, PostgreSQL runs as the user postgres.
 postgres=
 
 as_postgres() { if [ "$(id -u)" -eq 0 ]; then setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; else "$@"; fi; }
 
-# PGPORT says where it is.
+# Starts PostgreSQL and exports its port as PGPORT.
 start_postgres() {
   local data=$scratch/postgres
   chmod 755 "$scratch"
@@ -24,7 +25,7 @@ start_postgres() {
   return 1
 }
 
-# Ends it, when its clients are gone. (An interrupt does not reach what a script has put aside.)
+# Ends PostgreSQL when its clients have disconnected. (An interrupt does not reach the background jobs of a script.)
 end_postgres() {
   [ -n "$postgres" ] || return 0
   kill -TERM "$postgres" 2>/dev/null || true

@@ -1,5 +1,5 @@
-# Sourced by scripts that need a server: starts `ermined` on a fresh directory and a free port of this machine, and ends it, by its process
-# id, with the script. `scratch` is a directory that goes with it.
+# Sourced by scripts that need a server: starts `ermined` on a fresh directory and a free port of this machine, and ends
+# it, by its process id, with the script. `scratch` is a directory that is removed with the script.
 export PATH="$PATH:/usr/lib/postgresql/15/bin" PGHOST=127.0.0.1 PGUSER=bench PGDATABASE=bench PGCONNECT_TIMEOUT=10
 
 ermined=target/debug/ermined
@@ -12,9 +12,10 @@ end() {
 }
 trap end EXIT
 
-# Serves the directory of the script, which stays the same from start to start; with more options, if given. PGPORT says where.
+# Serves the directory of the script, which stays the same from start to start, with further options if given. Exports
+# the port as PGPORT.
 start() {
-  # Before it begins: what the last one said is not its.
+  # The log is emptied first: it may have the lines of an earlier server.
   : >"$scratch/log"
   "$ermined" serve --create "$scratch/db" --listen 127.0.0.1:0 "$@" 2>>"$scratch/log" &
   server=$!
@@ -29,7 +30,7 @@ start() {
   return 1
 }
 
-# Kills it as a crash would.
+# Kills the server as a crash would.
 crash() {
   kill -KILL "$server"
   wait "$server" 2>/dev/null || true

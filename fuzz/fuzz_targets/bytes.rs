@@ -1,4 +1,4 @@
-//! A log of one file, which holds any bytes.
+//! A log of one file, which holds arbitrary bytes.
 #![no_main]
 
 #[path = "../../crates/ermine/tests/damage/mutation.rs"]

@@ -1,4 +1,4 @@
-//! A log of one commit block, which is right but for its descriptors and payloads: they are any bytes.
+//! A log of one commit block, which is valid except for its descriptors and payloads: they are arbitrary bytes.
 #![no_main]
 
 #[path = "../../crates/ermine/tests/damage/mutation.rs"]

@@ -1,9 +1,9 @@
-# Sourced: installs drivers from their registries under target/clients, where they stay.
+# Sourced: installs drivers from their registries under target/clients, where they remain.
 drivers=target/clients
 python=$drivers/python/bin/python
 node_modules=$PWD/$drivers/node_modules
 
-# What a suite needs: an interpreter, and packages of the versions that it was written for.
+# Installs the requirements of a suite: an interpreter, and packages of the versions that it was written for.
 install_for() {
   mkdir -p "$drivers"
   case $1 in

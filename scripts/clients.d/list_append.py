@@ -1,7 +1,8 @@
-"""Transactions that append to lists and read them, on connections side by side, recorded as a history that `ermine check` judges (the form
-of Elle's list-append). Says what became of them; fails when the server does what no level allows: an error that is no lost conflict.
+"""Runs transactions that append to lists and read them, on concurrent connections, and records them as a history that
+`ermine check` judges (the format of Elle's list-append). Prints their outcomes; fails on an error that is not a lost
+conflict, which no level permits.
 
-Keys are retired after some appends, so that lists stay short; the last transaction reads all of them.
+Keys are retired after some appends, so that lists stay short; the last transaction reads all keys.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import time
 
 import psycopg
 
-# A lost conflict: the transaction has rolled back.
+# A lost conflict: the transaction was rolled back.
 RETRYABLE = {"40001", "40P01", "55P03"}
 APPENDS_OF_A_KEY = 40
 
@@ -39,7 +40,7 @@ def edn(value):
 
 
 class Keys:
-    """The keys that are written at the moment, and a value for each append that no other one has."""
+    """The keys that are currently written, and a unique value for each append."""
 
     def __init__(self, width):
         self.lock = threading.Lock()
@@ -67,7 +68,7 @@ class Keys:
 
 
 def run_step(conn, chance, what, key, value):
-    """Runs a step and gives it with its result."""
+    """Runs a step and returns it with its result."""
     if what == "r":
         row = conn.execute("SELECT v FROM lists WHERE id = %s", (key,)).fetchone()
         return (what, key, row and row[0])
@@ -79,7 +80,7 @@ def run_step(conn, chance, what, key, value):
 
 
 def transact(conn, chance, history, process, steps):
-    """Runs a transaction once. Raises what is no lost conflict."""
+    """Runs a transaction once. Raises any error that is not a lost conflict."""
     history.note("invoke", process, steps)
     is_ending = False
     try:
@@ -100,7 +101,7 @@ def work(thread, options, level, keys, history, until, failures):
     chance = random.Random(f"{options.seed}/{thread}")
     try:
         with psycopg.connect() as conn:
-            # At READ COMMITTED they wait for one another, now and then in a circle.
+            # At READ COMMITTED transactions wait for one another, occasionally in a cycle.
             conn.execute("SET lock_timeout = '20ms'")
             conn.commit()
             conn.isolation_level = level

@@ -1,4 +1,5 @@
-// node-postgres against the server that PGHOST and PGPORT name: queries, prepared statements, values, errors, transactions, a pool.
+// node-postgres against the server that PGHOST and PGPORT name: queries, prepared statements, values, errors,
+// transactions, a pool.
 'use strict'
 
 const test = require('node:test')
@@ -112,12 +113,12 @@ test('a pool of eight', async () => {
     await pool.query('DROP TABLE IF EXISTS node_pool')
     await pool.query('CREATE TABLE node_pool (id integer PRIMARY KEY, n integer NOT NULL)')
     await pool.query('INSERT INTO node_pool SELECT id, 0 FROM generate_series(0, 3) AS id')
-    // Statements by themselves are retried by the server.
+    // The server retries statements outside of transaction blocks.
     await Promise.all(
       Array.from({ length: 200 }, (_, at) => pool.query('UPDATE node_pool SET n = n + 1 WHERE id = $1', [at % 4]))
     )
     assert.deepEqual((await pool.query('SELECT n FROM node_pool ORDER BY id')).rows, Array(4).fill({ n: 50 }))
-    // Transactions that lose a conflict are retried here.
+    // This test retries transactions that lose a conflict.
     const move = async (from, to) => {
       const client = await pool.connect()
       try {

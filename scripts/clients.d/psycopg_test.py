@@ -1,4 +1,4 @@
-"""psycopg 3 against the server that PGHOST and PGPORT name: values, batches, pipelines, cursors, transactions, errors."""
+"""psycopg 3 against the server of PGHOST and PGPORT: values, batches, pipelines, cursors, transactions, errors."""
 
 import datetime as dt
 import decimal
@@ -11,11 +11,11 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.types.json import Jsonb
 
-# Errors that a test is about are not told a second time.
+# Errors that a test expects are not logged a second time.
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 UTC = dt.timezone.utc
 
-# A type, and values of it as Python has them.
+# Types, and values of them in Python.
 VALUES = [
     ("smallint", [0, -32768, 32767]),
     ("integer", [0, -(2**31), 2**31 - 1]),
@@ -51,7 +51,7 @@ class Base(unittest.TestCase):
         self.addCleanup(self.conn.close)
 
     def table(self, columns, name=None):
-        """A table of this test alone."""
+        """A table that only this test uses."""
         name = name or self.id().rsplit(".", 1)[-1]
         self.conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(name)))
         self.conn.execute(sql.SQL("CREATE TABLE {} (" + columns + ")").format(sql.Identifier(name)))
@@ -61,7 +61,7 @@ class Base(unittest.TestCase):
 class Values(Base):
     def test_values_come_back_as_text_and_binary(self):
         for number, (kind, values) in enumerate(VALUES):
-            # A statement that is prepared by then may not change the types of its result.
+            # A statement that is already prepared may not change its result types.
             name = self.table(f"id integer PRIMARY KEY, v {kind}", f"values_{number}")
             rows = list(enumerate([*values, None]))
             for binary in (False, True):
@@ -73,7 +73,7 @@ class Values(Base):
                         cursor.execute(f"INSERT INTO {name} VALUES (%s, {place}::{kind})", (key, value))
                     cursor.execute(f"SELECT id, v FROM {name} ORDER BY id")
                     self.assertEqual(cursor.fetchall(), rows)
-                    # The same through a parameter that is not stored.
+                    # The same through a parameter that is not stored in a table.
                     for _, value in rows[:-1]:
                         value = Jsonb(value) if kind == "jsonb" else value
                         found = cursor.execute(f"SELECT id FROM {name} WHERE v = {place}::{kind}", (value,)).fetchall()

@@ -1,4 +1,4 @@
-"""SQLAlchemy core on psycopg against the server that PGHOST and PGPORT name: definitions, statements, reflection, transactions."""
+"""SQLAlchemy core on psycopg against PGHOST and PGPORT: definitions, statements, reflection, transactions."""
 
 import datetime as dt
 import decimal
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 
-# Errors that a test is about are not told a second time.
+# Errors that a test expects are not logged a second time.
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
@@ -37,7 +37,7 @@ class Base(unittest.TestCase):
             sa.Column("amount", sa.Numeric(10, 2), sa.CheckConstraint("amount >= 0", name="amount_is_positive")),
             sa.Index("orders_by_amount", "customer", sa.desc("amount")),
         )
-        # What is there is looked up by `test_what_is_there_is_not_made_again`.
+        # `test_what_is_there_is_not_made_again` looks up existing tables.
         with self.engine.begin() as connection:
             for table in self.metadata.sorted_tables:
                 connection.execute(sa.schema.DropTable(table, if_exists=True))
