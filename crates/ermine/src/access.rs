@@ -6,20 +6,11 @@ use std::ops::{Bound, ControlFlow};
 
 use crate::{
     error::Result,
-    ids::{DatabaseId, TableId, Tid},
+    ids::{DatabaseId, IndexOrdinal, TableId, Tid},
     savepoints::Savepoint,
     types::{KeyBuffer, KeyList},
     work::Work,
 };
-
-/// The index of a table that a scan walks: the primary one (0) or the n-th secondary one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct IndexOrdinal(pub(crate) u16);
-
-impl IndexOrdinal {
-    /// The primary index.
-    pub(crate) const PRIMARY: Self = Self(0);
-}
 
 /// The direction in which a scan walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -12,11 +12,11 @@
 use std::{iter, ops::Range};
 
 use crate::{
-    database::Uniqueness,
     error::{Error, Result},
     ids::TableId,
     index::IndexKind,
     log::record::{put_number, take_number},
+    options::Uniqueness,
     types::{Framing, Value},
 };
 

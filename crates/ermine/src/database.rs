@@ -1,9 +1,9 @@
 //! Opens a database and owns every part of it.
 
-use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
+use std::{any::TypeId, io, path::Path, sync::Arc};
 
 use crate::{
-    access::{IndexOrdinal, sealed::Attempt},
+    access::sealed::Attempt,
     any::{AnyAccess, AnyEngine, Body, with_engine},
     catalog::{IndexEntry, TableEntry},
     durable::{
@@ -14,14 +14,14 @@ use crate::{
         recovery::Recovery,
         store::storage,
     },
-    error::{AbortKind, Error, Result},
+    error::{Error, Result},
     handle::{SecondaryIndex, Table},
-    ids::{DatabaseId, Stamp, TableId},
+    ids::{DatabaseId, IndexOrdinal, Stamp, TableId},
     index::IndexKind,
     job::Job,
     log::Receipt,
     maintenance::Helpers,
-    options::{Durability, IndexOptions, Options, Order, Scheme, TableOptions, TxnOptions},
+    options::{Durability, IndexOptions, Options, Order, Scheme, TableOptions, TxnOptions, Uniqueness},
     platform::{
         budget::Budget,
         file::{
@@ -31,6 +31,7 @@ use crate::{
         },
     },
     sequence::Sequence,
+    statistics::Statistics,
     table::KeyOf,
     tables::{OpenTable, TableTypes},
     transaction::Transaction,
@@ -47,48 +48,6 @@ pub struct Database {
     helpers: Option<Helpers>,
     /// Declared last: the directory is unlocked after everything else has ended.
     lock: Option<Lock>,
-}
-
-/// Whether two rows may share a key of a secondary index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uniqueness {
-    /// At most one row per key.
-    Unique,
-    /// Any number of rows per key.
-    NonUnique,
-}
-
-/// Counters since the database was opened, and its present sizes.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Statistics {
-    /// Committed transactions.
-    pub commits: u64,
-    /// Aborted attempts, in the order of [`crate::AbortKind::ALL`].
-    pub aborts: [u64; AbortKind::ALL.len()],
-    /// Bytes of memory that the database has taken, in use or kept for reuse ([`Options::memory_limit`]).
-    pub memory_taken: u64,
-    /// Bytes of memory that the database may take.
-    pub memory_limit: u64,
-    /// Bytes taken for versions, in use or free for new ones.
-    pub version_bytes: u64,
-    /// Bytes of indirection arrays in use.
-    pub row_bytes: u64,
-    /// Rows whose superseded versions have not been freed yet, as of each worker's last housekeeping.
-    pub garbage_versions: u64,
-    /// Age of the newest safe snapshot, where one has been taken.
-    pub snapshot_age: Option<Duration>,
-    /// Rows that have not been read into memory since the database was opened.
-    pub unloaded_rows: u64,
-    /// Checkpoints made since the database was opened.
-    pub checkpoints: u64,
-    /// Why the last checkpoint in the background failed, if it did, or why a file that should be removed was not: it
-    /// could not be archived.
-    pub checkpoint_failure: Option<String>,
-    /// Bytes written to the log.
-    pub log_bytes: u64,
-    /// Number of times that the log was made durable; `log_bytes` divided by it is the average size of a group commit.
-    pub log_flushes: u64,
 }
 
 /// A table, as [`Database::tables`] describes it.

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    access::{IndexOrdinal, Put},
+    access::Put,
     catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
     clock::LogOffset,
-    database::{Statistics, Uniqueness},
     durable::{
         checkpoint::Pace,
         recovery::{RecoveredTable, Recovery, recover},
@@ -15,9 +14,8 @@ use crate::{
     epoch::EpochManager,
     error::{Error, Result},
     gate::Gate,
-    ids::{DatabaseId, TableId, Tid},
+    ids::{DatabaseId, IndexOrdinal, TableId, Tid},
     log::Log,
-    maintenance::Chores,
     options::{Durability, Options, TableOptions, TxnOptions},
     platform::{
         budget::Budget,
@@ -27,6 +25,7 @@ use crate::{
     rows::{arena::Pool, chain::RowSlot, reclaim::Latches, snapshots::SnapshotSlot},
     run::Runs,
     scheme::{Scheme, Shared, StampsOf},
+    statistics::Statistics,
     sync::Ordering,
     table::{KeyOf, Secondary, TableStore},
     tables::{OpenTable, TableTypes, Tables, sample},
@@ -39,6 +38,13 @@ use crate::{
     },
     worker::Worker,
 };
+
+/// The background work besides garbage collection.
+#[cfg_attr(shuttle, expect(dead_code, reason = "the explorer runs no helper"))]
+pub(crate) struct Chores {
+    pub(crate) checkpoints: bool,
+    pub(crate) loading: bool,
+}
 
 /// A database under scheme `S`.
 pub(crate) struct Engine<S: Scheme> {
@@ -349,13 +355,6 @@ impl<S: Scheme> Runs for Engine<S> {
     }
 }
 
-impl Uniqueness {
-    /// Whether the index is unique.
-    pub(crate) fn is_unique(self) -> bool {
-        self == Self::Unique
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::{any::TypeId, iter};
@@ -365,7 +364,7 @@ mod tests {
         access::Put,
         ids::RowId,
         index::IndexKind,
-        options::TxnOptions,
+        options::{TxnOptions, Uniqueness},
         scheme::{snapshot::SnapshotIsolation, ssn::SiSsn},
         txn::Txn,
     };

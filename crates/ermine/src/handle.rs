@@ -6,9 +6,8 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use crate::{
-    access::IndexOrdinal,
     error::{Error, Result},
-    ids::{DatabaseId, TableId},
+    ids::{DatabaseId, IndexOrdinal, TableId},
     types::Framing,
 };
 

@@ -78,3 +78,12 @@ impl PartialEq for DatabaseId {
         self.address() == other.address()
     }
 }
+
+/// The index of a table that a scan walks: the primary one (0) or the n-th secondary one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct IndexOrdinal(pub(crate) u16);
+
+impl IndexOrdinal {
+    /// The primary index.
+    pub(crate) const PRIMARY: Self = Self(0);
+}

@@ -93,6 +93,8 @@ mod sequence;
 #[cfg(not(loom))]
 mod single;
 #[cfg(not(loom))]
+mod statistics;
+#[cfg(not(loom))]
 mod table;
 #[cfg(not(loom))]
 mod tables;
@@ -116,14 +118,13 @@ pub use zerocopy;
 pub use {
     access::{Access, Direction, RowLock},
     any::AnyAccess,
-    database::{Database, IndexDescription, Statistics, TableDescription, Uniqueness},
+    database::{Database, IndexDescription, TableDescription},
     declared::AccessSet,
     durable::{
         backup::BackupReport,
         checkpoint::CheckpointReport,
         contents::{CheckpointContents, ColdContents, KeyContents, SectionContents, checkpoint_contents},
         copy::Progress,
-        parallel::checkpoint::CheckpointSyncs,
         recovery::Recovery,
         restore::{RestoreReport, Until, restore, restore_in},
         verify::{Finding, Verification, verify, verify_in},
@@ -131,10 +132,14 @@ pub use {
     handle::{SecondaryIndex, Table},
     job::Job,
     log::Receipt,
-    options::{Durability, IndexOptions, Isolation, Options, Order, Scheme, Session, TableOptions, TxnOptions},
+    options::{
+        CheckpointSyncs, Durability, IndexOptions, Isolation, Options, Order, Scheme, Session, TableOptions,
+        TxnOptions, Uniqueness,
+    },
     owned::{OwnedReceipt, OwnedTransaction},
     savepoints::Savepoint,
     sequence::Sequence,
+    statistics::Statistics,
     transaction::{Scan, Transaction},
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
     work::Work,

@@ -3,13 +3,6 @@
 //!
 //! The schedule explorer runs none of them: its tests call `Database::maintain` from one of their tasks.
 
-/// The background work besides garbage collection.
-#[cfg_attr(shuttle, expect(dead_code, reason = "the explorer runs no helper"))]
-pub(crate) struct Chores {
-    pub(crate) checkpoints: bool,
-    pub(crate) loading: bool,
-}
-
 #[cfg(shuttle)]
 pub(crate) use absent::Helpers;
 #[cfg(not(shuttle))]

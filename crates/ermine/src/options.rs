@@ -11,9 +11,7 @@ use std::{
 
 use crate::{
     catalog::FIRST_KEY_FUNCTION,
-    database::Uniqueness,
     declared::AccessSet,
-    durable::parallel::checkpoint::CheckpointSyncs,
     error::{Error, Result},
     ids::Stamp,
     index::IndexKind,
@@ -832,5 +830,38 @@ impl TxnOptions {
     pub fn session(mut self, session: &Session) -> Self {
         self.session = Some(session.clone());
         self
+    }
+}
+
+/// Whether two rows may share a key of a secondary index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uniqueness {
+    /// At most one row per key.
+    Unique,
+    /// Any number of rows per key.
+    NonUnique,
+}
+
+impl Uniqueness {
+    /// Whether the index is unique.
+    pub(crate) fn is_unique(self) -> bool {
+        self == Self::Unique
+    }
+}
+
+/// When a checkpoint syncs its files (SiloR 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointSyncs {
+    /// Once, at the end.
+    AtEnd,
+    /// Once, at the end; the threads sleep for this time after each block.
+    Sleeping(Duration),
+    /// Each time a thread has written this number of bytes.
+    Every(u64),
+}
+
+impl Default for CheckpointSyncs {
+    fn default() -> Self {
+        Self::Every(32 << 20)
     }
 }

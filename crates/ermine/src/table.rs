@@ -13,15 +13,13 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
-    access::IndexOrdinal,
     catalog::{CATALOG, IndexEntry, TableEntry, ValueLayouts},
-    database::Uniqueness,
     epoch::Guard,
     error::{Error, Result},
-    ids::{RowId, TableId},
+    ids::{IndexOrdinal, RowId, TableId},
     index::Index,
     inside,
-    options::Options,
+    options::{Options, Uniqueness},
     partition::PartitionOf,
     platform::budget::{Budget, Need},
     rows::{

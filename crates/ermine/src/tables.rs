@@ -26,11 +26,11 @@ use std::{
 };
 
 use crate::{
-    access::{Access, Direction, IndexOrdinal, ScanRange},
+    access::{Access, Direction, ScanRange},
     catalog::{CATALOG_NAME, DROPPED_NAME, DroppedTables, IndexEntry, TABLES_MAX, TableEntry, ValueLayouts, ValueType},
     epoch::{Epoch, EpochManager, Guard},
     error::{Error, Result},
-    ids::{DatabaseId, TableId},
+    ids::{DatabaseId, IndexOrdinal, TableId},
     index::Index,
     observer::Observer,
     options::{Options, TableOptions},

@@ -7,11 +7,11 @@ use std::{
 };
 
 use crate::{
-    access::{Access, Direction, IndexOrdinal, Put, RowLock, ScanRange},
+    access::{Access, Direction, Put, RowLock, ScanRange},
     any::AnyAccess,
     error::Result,
     handle::{SecondaryIndex, Table},
-    ids::{TableId, Tid},
+    ids::{IndexOrdinal, TableId, Tid},
     savepoints::Savepoint,
     types::{AsKey, AsValue, EncodedRange, Framing, Key, KeyBuffer, KeyList, KeyRange, Value},
     work::Work,

@@ -34,10 +34,9 @@ use super::{
     upkeep::Upkeep,
 };
 use crate::{
-    access::IndexOrdinal,
     engine::Engine,
     error::Result,
-    ids::{RowId, Stamp, TableId},
+    ids::{IndexOrdinal, RowId, Stamp, TableId},
     index::{self, Batch},
     log::{
         Log,

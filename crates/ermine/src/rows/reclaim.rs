@@ -30,9 +30,8 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
-    access::IndexOrdinal,
     epoch::Guard,
-    ids::{RowId, Stamp, TableId},
+    ids::{IndexOrdinal, RowId, Stamp, TableId},
     rows::{
         chain::{CertifierStamps, Kind, Origin, VersionPtr},
         snapshots::Horizon,

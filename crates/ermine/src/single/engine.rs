@@ -9,9 +9,8 @@ use super::{
     worker::{Presence, Worker},
 };
 use crate::{
-    access::{IndexOrdinal, Put},
+    access::Put,
     catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
-    database::Statistics,
     durable::{
         checkpoint::Pace,
         parallel::{
@@ -21,18 +20,19 @@ use crate::{
         },
         recovery::Recovery,
     },
+    engine::Chores,
     epoch::EpochManager,
     error::{Error, Result},
     gate::Gate,
-    ids::{DatabaseId, RowId, TableId, Tid},
+    ids::{DatabaseId, IndexOrdinal, RowId, TableId, Tid},
     log::parallel::{ParallelLog, Start},
-    maintenance::Chores,
     options::{Durability, Options, TableOptions, TxnOptions},
     platform::{budget::Budget, file::Directory},
     pool::WorkerPool,
     rows::{arena::Pool, in_place::RecordSlot},
     run::Runs,
     scheme::in_place::{InPlace, Limits, patience_ends},
+    statistics::Statistics,
     sync::{AtomicUsize, Instant, Mutex, Ordering, Spin},
     table::KeyOf,
     tables::{OpenTable, TableTypes, Tables, sample},

@@ -6,9 +6,9 @@
 
 use super::running::{Operation, TableOf, Txn};
 use crate::{
-    access::{IndexOrdinal, ScanRange, Visit},
+    access::{ScanRange, Visit},
     error::Result,
-    ids::{Stamp, TableId},
+    ids::{IndexOrdinal, Stamp, TableId},
     noting::{self, note_entries, watch_scan},
     observer::{Action, Digest, IndexId, Outcome, ReadVersion},
     options::Isolation,

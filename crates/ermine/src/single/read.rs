@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::running::{Operation, RowRead, TableOf, Txn};
 use crate::{
-    access::{Found, IndexOrdinal},
+    access::Found,
     error::Result,
-    ids::{Stamp, TableId},
+    ids::{IndexOrdinal, Stamp, TableId},
     index::{Approach, Lookup},
     rows::copies::Copied,
     scheme::in_place::InPlace,

@@ -9,11 +9,10 @@ use super::{
     worker::{State, Worker},
 };
 use crate::{
-    access::IndexOrdinal,
     declared::{AccessSet, DeclaredKey},
     epoch::Guard,
     error::{Abort, Doom, Error, Result},
-    ids::{DatabaseId, RowId, Stamp},
+    ids::{DatabaseId, IndexOrdinal, RowId, Stamp},
     index::{Insert, Inserted, LeafSeen},
     log::{Pending, Receipt},
     observer::{Circumstances, Outcome},

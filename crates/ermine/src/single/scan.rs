@@ -7,9 +7,9 @@ use std::ops::Bound;
 
 use super::running::{Operation, RowRead, TableOf, Txn};
 use crate::{
-    access::{Direction, IndexOrdinal, ScanRange, Visit},
+    access::{Direction, ScanRange, Visit},
     error::Result,
-    ids::RowId,
+    ids::{IndexOrdinal, RowId},
     index::{self, Batch, Lookup},
     rows::copies::Copied,
     scheme::{

@@ -23,10 +23,9 @@ use super::{
     worker::{StaleEntry, State, Worker},
 };
 use crate::{
-    access::IndexOrdinal,
     epoch::Guard,
     error::{Error, Result},
-    ids::{RowId, Stamp, TableId},
+    ids::{IndexOrdinal, RowId, Stamp, TableId},
     index::{self, Insert},
     mutant::Mutant,
     rows::{copies::Copies, in_place::CommitTid},

@@ -31,8 +31,7 @@ use smallvec::SmallVec;
 
 use super::epoch::CommitEpochs;
 use crate::{
-    access::IndexOrdinal,
-    ids::{RowId, Stamp, TableId},
+    ids::{IndexOrdinal, RowId, Stamp, TableId},
     mutant::Mutant,
     rows::{
         copies::{Copied, Copies},

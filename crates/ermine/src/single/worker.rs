@@ -12,10 +12,9 @@ use super::{
     snapshots::Snapshot,
 };
 use crate::{
-    access::IndexOrdinal,
     epoch::{Limbo, Participant},
     error::{AbortKind, Doom, Error, Result},
-    ids::{RowId, Stamp, TableId},
+    ids::{IndexOrdinal, RowId, Stamp, TableId},
     index::Batch,
     observer::Notes,
     platform::budget::Kept,

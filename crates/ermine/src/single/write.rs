@@ -11,9 +11,9 @@ use super::{
     worker::State,
 };
 use crate::{
-    access::{IndexOrdinal, Put},
+    access::Put,
     error::{Error, Result},
-    ids::{RowId, TableId},
+    ids::{IndexOrdinal, RowId, TableId},
     index::{Insert, Lookup},
     platform::budget::Need,
     rows::{

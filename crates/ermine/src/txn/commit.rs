@@ -10,9 +10,8 @@ use super::{
     running::Operation,
 };
 use crate::{
-    access::IndexOrdinal,
     error::Result,
-    ids::Stamp,
+    ids::{IndexOrdinal, Stamp},
     mutant::Mutant,
     rows::{
         chain::{CertifierStamps, Kind},

@@ -23,10 +23,9 @@ use super::{
     write_set::{ChainFootprint, LeafRead, Looked},
 };
 use crate::{
-    access::IndexOrdinal,
     engine::Engine,
     error::{AbortKind, Dependency, Result},
-    ids::{RowId, Stamp, Tid},
+    ids::{IndexOrdinal, RowId, Stamp, Tid},
     index::{Batch, Direction},
     mutant::Mutant,
     rows::chain::{Kind, VersionPtr},

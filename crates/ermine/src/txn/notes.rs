@@ -10,9 +10,9 @@ use super::{
     write::Content,
 };
 use crate::{
-    access::{IndexOrdinal, ScanRange, Visit},
+    access::{ScanRange, Visit},
     error::Result,
-    ids::{Stamp, TableId},
+    ids::{IndexOrdinal, Stamp, TableId},
     noting::{self, note_entries, watch_scan},
     observer::{Action, Digest, IndexId, Outcome, ReadVersion},
     rows::chain::{CertifierStamps, Kind, Origin, VersionPtr},

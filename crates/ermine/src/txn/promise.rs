@@ -9,9 +9,9 @@ use super::{
     running::{Operation, Txn},
 };
 use crate::{
-    access::{IndexOrdinal, OwnRead},
+    access::OwnRead,
     error::{Error, Result},
-    ids::Stamp,
+    ids::{IndexOrdinal, Stamp},
     mutant::Mutant,
     scheme::{Certifier, Conflict, Scheme},
     worker::State,

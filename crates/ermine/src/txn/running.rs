@@ -3,12 +3,11 @@
 use std::{cell::RefMut, sync::Arc};
 
 use crate::{
-    access::IndexOrdinal,
     clock::LogOffset,
     engine::Engine,
     epoch::Guard,
     error::{Abort, Doom, Error, Result},
-    ids::{DatabaseId, RowId, Stamp, Tid},
+    ids::{DatabaseId, IndexOrdinal, RowId, Stamp, Tid},
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
     observer::{Circumstances, Outcome},

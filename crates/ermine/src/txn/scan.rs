@@ -11,9 +11,9 @@ use super::{
     running::{Operation, RowRead, Txn},
 };
 use crate::{
-    access::{Direction, IndexOrdinal, ScanRange, Visit},
+    access::{Direction, ScanRange, Visit},
     error::Result,
-    ids::{RowId, TableId},
+    ids::{IndexOrdinal, RowId, TableId},
     index::{self, Batch, LeafSeen, Lookup},
     rows::chain::VersionPtr,
     scheme::{Certifier, Place, Scheme, StampsOf},

@@ -17,9 +17,8 @@ use super::{
     write_set::NeededEntry,
 };
 use crate::{
-    access::IndexOrdinal,
     error::{Error, Result},
-    ids::{RowId, Stamp},
+    ids::{IndexOrdinal, RowId, Stamp},
     index::{self, Insert},
     rows::chain::{Kind, VersionPtr, installed},
     scheme::{Conflict, Place, Scheme, StampsOf},

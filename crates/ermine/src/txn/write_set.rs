@@ -6,10 +6,10 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use crate::{
-    access::{Direction, IndexOrdinal},
+    access::Direction,
     epoch::Guard,
     error::{Error, Result},
-    ids::{RowId, TableId},
+    ids::{IndexOrdinal, RowId, TableId},
     index::{Inserted, LeafPtr, LeafSeen, LeafVersion},
     rows::chain::VersionPtr,
     scheme::Place,

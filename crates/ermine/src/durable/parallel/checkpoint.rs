@@ -20,7 +20,7 @@ use std::{
     io,
     sync::{Arc, MutexGuard, OnceLock},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::{
@@ -45,6 +45,7 @@ use crate::{
         pepoch,
         record::{Entries, Row, put_entry},
     },
+    options::CheckpointSyncs,
     rows::{
         copies::Copies,
         in_place::{Control, RecordSlot},
@@ -58,23 +59,6 @@ use crate::{
 
 /// Rows that a thread takes at a time.
 const SLICE_ROWS: usize = 1024;
-
-/// When a checkpoint syncs its files (SiloR 6.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckpointSyncs {
-    /// Once, at the end.
-    AtEnd,
-    /// Once, at the end; the threads sleep for this time after each block.
-    Sleeping(Duration),
-    /// Each time a thread has written this number of bytes.
-    Every(u64),
-}
-
-impl Default for CheckpointSyncs {
-    fn default() -> Self {
-        Self::Every(32 << 20)
-    }
-}
 
 /// State that checkpoints keep from one to the next.
 pub(crate) struct Checkpoints {
