@@ -14,9 +14,11 @@ use sqlparser::{
 
 use super::{
     cursor::Fetch,
+    grammar::check_grammar,
     maintenance::Maintenance,
     measure::{check_chains, check_size},
     modes::ModesTree,
+    precedence::arrange,
 };
 use crate::{
     copy::CopyTree,
@@ -80,7 +82,14 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
     } else {
         text
     };
-    trees(&mut parser(text)?).map_err(|error| failure(text, &error))
+    let mut trees = trees(&mut parser(text)?).map_err(|error| failure(text, &error))?;
+    for tree in &mut trees {
+        if let Tree::Plain(statement) = tree {
+            check_grammar(statement, text)?;
+            arrange(&mut **statement);
+        }
+    }
+    Ok(trees)
 }
 
 fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
@@ -102,6 +111,10 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Modes(modes)
         } else if let Some(role) = RoleTree::parse(parser)? {
             Tree::Role(role)
+        } else if is_alone(parser) {
+            parser.next_token();
+            // One row of nothing, which the grammar has only with FROM.
+            Tree::Plain(Box::new(Statement::Query(query("SELECT FROM (VALUES (1)) AS one")?)))
         } else {
             Tree::Plain(Box::new(parser.parse_statement()?))
         });
@@ -111,6 +124,12 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
     }
 }
 
+/// Whether the next statement is SELECT, and no more.
+fn is_alone(parser: &Parser<'_>) -> bool {
+    matches!(&parser.peek_nth_token_ref(0).token, Token::Word(word) if word.keyword == Keyword::SELECT)
+        && matches!(parser.peek_nth_token_ref(1).token, Token::SemiColon | Token::EOF)
+}
+
 /// A query that is put together from names as somebody wrote them.
 pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
     Parser::new(DIALECT).with_recursion_limit(DEPTH).try_with_sql(text)?.parse_query()
@@ -118,7 +137,9 @@ pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
 
 /// An expression that the catalog keeps.
 pub(crate) fn expression(text: &str) -> Result<Expr> {
-    parser(text)?.parse_expr().map_err(|error| failure(text, &error))
+    let mut expr = parser(text)?.parse_expr().map_err(|error| failure(text, &error))?;
+    arrange(&mut expr);
+    Ok(expr)
 }
 
 /// A parser at the beginning of a text.
@@ -129,6 +150,7 @@ fn parser(text: &str) -> Result<Parser<'static>> {
     check_chains(&tokens)?;
     check_words(&tokens)?;
     strengthen_locks(&mut tokens);
+    mark_lists(&mut tokens);
     join_literals(&mut tokens)?;
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }
@@ -168,6 +190,44 @@ fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
         at += 1;
         needless.binary_search(&(at - 1)).is_err()
     });
+}
+
+/// The grammar takes a list of values that begins with a query, `IN ((SELECT ..), ..)`, for a query. COALESCE of one
+/// value is that value: it is put around the query.
+fn mark_lists(tokens: &mut Vec<TokenWithSpan>) {
+    let is_word =
+        |token: &Token, wanted: &[Keyword]| matches!(token, Token::Word(word) if wanted.contains(&word.keyword));
+    let next = |tokens: &[TokenWithSpan], from: usize| {
+        (from..tokens.len()).find(|at| !matches!(tokens[*at].token, Token::Whitespace(_)))
+    };
+    // From the end on: what is put in moves nothing that is still to be looked at.
+    for at in (0..tokens.len()).rev() {
+        if !is_word(&tokens[at].token, &[Keyword::IN]) {
+            continue;
+        }
+        let Some(list) = next(tokens, at + 1).filter(|at| tokens[*at].token == Token::LParen) else { continue };
+        let Some(open) = next(tokens, list + 1).filter(|at| tokens[*at].token == Token::LParen) else { continue };
+        let Some(first) = next(tokens, open + 1) else { continue };
+        if !is_word(&tokens[first].token, &[Keyword::SELECT, Keyword::WITH, Keyword::VALUES]) {
+            continue;
+        }
+        let mut depth = 0;
+        let close = (open..tokens.len()).find(|at| {
+            match tokens[*at].token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let Some(close) = close else { continue };
+        if next(tokens, close + 1).is_some_and(|at| tokens[at].token == Token::Comma) {
+            let (begin, end) = (tokens[open].span, tokens[close].span);
+            tokens.insert(close, TokenWithSpan::new(Token::RParen, end));
+            tokens.insert(open, TokenWithSpan::new(Token::LParen, begin));
+            tokens.insert(open, TokenWithSpan::new(Token::make_word("coalesce", None), begin));
+        }
+    }
 }
 
 /// Literals with nothing but blanks and an end of line between them are one, as in SQL's standard; on one line they are not. The first one
@@ -227,6 +287,14 @@ pub(crate) fn object_name(text: &str) -> Result<ObjectName> {
     parsed.ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid name syntax: \"{text}\"")))
 }
 
+/// Whether it is an operator of a name that the grammar does not know otherwise.
+fn is_operator(token: &str) -> bool {
+    let is_sign = |sign| "+-*/<>=~!@#%^&|`?".contains(sign);
+    !token.is_empty()
+        && token.chars().all(is_sign)
+        && !["+", "-", "*", "/", "%", "^", "<", ">", "=", "<=", ">=", "=>", "<>", "!="].contains(&token)
+}
+
 fn failure(text: &str, error: &ParserError) -> SqlError {
     let message = match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
@@ -245,6 +313,13 @@ fn failure(text: &str, error: &ParserError) -> SqlError {
             sqlparser::tokenizer::Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? };
         crate::bind::names::position(text, location)
     });
+    // An operator behind itself: PostgreSQL takes any before an operand, and finds none of the name.
+    let before = position.map(|position| text.chars().take(position - 1).collect::<String>()).unwrap_or_default();
+    let stands_twice = |found: &&str| is_operator(found) && before.trim_end().ends_with(found);
+    if let Some(found) = what.strip_prefix("Expected: an expression, found: ").filter(stands_twice) {
+        let message = format!("operator does not exist: {found}");
+        return SqlError::new(SqlState::UNDEFINED_FUNCTION, message).at(position);
+    }
     // It shows what it has found, too, but nobody is shown a password.
     let message = match (password_in(text), what.strip_prefix("Expected: ")) {
         (None, _) => format!("syntax error: {}", what.trim()),
