@@ -86,7 +86,9 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
     };
     let (arguments, result) = match kind {
         Kind::Count => (argument.into_iter().collect(), T::INT8),
-        Kind::Sum | Kind::Average if argument == Some(T::INTERVAL) => (vec![T::INTERVAL], T::INTERVAL),
+        Kind::Sum | Kind::Average if matches!(argument, Some(T::INTERVAL | T::TIME)) => {
+            (vec![T::INTERVAL], T::INTERVAL)
+        }
         Kind::Sum => {
             let ty = number()?;
             let result = match ty {
@@ -124,8 +126,10 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             let ty = argument.ok_or_else(|| unresolved(Unresolved::Ambiguous, &call()))?;
             (vec![ty], ty.array())
         }
-        Kind::Json => (vec![argument.unwrap_or(T::TEXT)], T::JSONB),
-        Kind::JsonText => (vec![argument.unwrap_or(T::TEXT)], T::JSON),
+        Kind::Json | Kind::JsonText => {
+            let ty = argument.ok_or_else(|| unresolved(Unresolved::Undetermined, &call()))?;
+            (vec![ty], if kind == Kind::Json { T::JSONB } else { T::JSON })
+        }
     };
     Ok(Aggregate { kind, arguments, result })
 }

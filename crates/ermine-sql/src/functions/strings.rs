@@ -671,6 +671,19 @@ pub(super) fn register(table: &mut Table) {
     table.add("quote_literal", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_literal(text).into())));
     table.add("quote_ident", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_ident(text).into())));
     table
+        .generic("quote_literal", &[Parameter::Element], Outcome::Is(t), |arguments, environment| {
+            arguments!(arguments, [value] => Ok(quote_literal(&super::collections::text_of(value, environment)).into()))
+        })
+        .stable();
+    table
+        .generic("quote_nullable", &[Parameter::Element], Outcome::Is(t), |arguments, environment| match arguments {
+            [Value::Null] => Ok("NULL".into()),
+            [value] => Ok(quote_literal(&super::collections::text_of(value, environment)).into()),
+            _ => Err(crate::operators::mismatch()),
+        })
+        .accepts_null()
+        .stable();
+    table
         .add("quote_nullable", &[t], t, |arguments, _| match arguments {
             [Value::Text(text)] => Ok(quote_literal(text).into()),
             _ => Ok("NULL".into()),

@@ -22,7 +22,7 @@ mod maintenance;
 mod measure;
 mod modes;
 pub(crate) mod parse;
-mod plan;
+pub(crate) mod plan;
 mod precedence;
 mod result;
 pub(crate) mod settings;
@@ -643,6 +643,7 @@ impl Session {
                 Err(changed(bound.tables.first().map_or("", |table| table.name())))
             };
         }
+        bound.check()?;
         if let Plan::Definition(definition) = &bound.plan {
             let tag = self.define(open, definition, rows)?;
             rows.complete(&tag)?;
