@@ -172,6 +172,7 @@ fn unchained(expr: &Expr) -> Option<String> {
         Expr::Position { expr, r#in } if [expr, r#in].iter().any(|side| matches!(***side, Expr::Collate { .. })) => {
             Some("collate".into())
         }
+        Expr::Interval(interval) if !matches!(*interval.value, Expr::Value(_)) => Some("interval".into()),
         Expr::BinaryOp { left, op, right } if compares(op) && (is_comparison(left) || is_comparison(right)) => {
             Some(op.to_string())
         }

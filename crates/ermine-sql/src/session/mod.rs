@@ -19,6 +19,7 @@ mod cursor;
 mod grammar;
 mod kept;
 mod maintenance;
+mod marks;
 mod measure;
 mod modes;
 pub(crate) mod parse;

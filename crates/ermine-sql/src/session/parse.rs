@@ -16,6 +16,7 @@ use super::{
     cursor::Fetch,
     grammar::check_grammar,
     maintenance::Maintenance,
+    marks::{mark_lists, mark_subscripts},
     measure::{check_chains, check_size},
     modes::ModesTree,
     precedence::arrange,
@@ -151,6 +152,7 @@ fn parser(text: &str) -> Result<Parser<'static>> {
     check_words(&tokens)?;
     strengthen_locks(&mut tokens);
     mark_lists(&mut tokens);
+    mark_subscripts(&mut tokens);
     join_literals(&mut tokens)?;
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }
@@ -190,44 +192,6 @@ fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
         at += 1;
         needless.binary_search(&(at - 1)).is_err()
     });
-}
-
-/// The grammar takes a list of values that begins with a query, `IN ((SELECT ..), ..)`, for a query. COALESCE of one
-/// value is that value: it is put around the query.
-fn mark_lists(tokens: &mut Vec<TokenWithSpan>) {
-    let is_word =
-        |token: &Token, wanted: &[Keyword]| matches!(token, Token::Word(word) if wanted.contains(&word.keyword));
-    let next = |tokens: &[TokenWithSpan], from: usize| {
-        (from..tokens.len()).find(|at| !matches!(tokens[*at].token, Token::Whitespace(_)))
-    };
-    // From the end on: what is put in moves nothing that is still to be looked at.
-    for at in (0..tokens.len()).rev() {
-        if !is_word(&tokens[at].token, &[Keyword::IN]) {
-            continue;
-        }
-        let Some(list) = next(tokens, at + 1).filter(|at| tokens[*at].token == Token::LParen) else { continue };
-        let Some(open) = next(tokens, list + 1).filter(|at| tokens[*at].token == Token::LParen) else { continue };
-        let Some(first) = next(tokens, open + 1) else { continue };
-        if !is_word(&tokens[first].token, &[Keyword::SELECT, Keyword::WITH, Keyword::VALUES]) {
-            continue;
-        }
-        let mut depth = 0;
-        let close = (open..tokens.len()).find(|at| {
-            match tokens[*at].token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth -= 1,
-                _ => {}
-            }
-            depth == 0
-        });
-        let Some(close) = close else { continue };
-        if next(tokens, close + 1).is_some_and(|at| tokens[at].token == Token::Comma) {
-            let (begin, end) = (tokens[open].span, tokens[close].span);
-            tokens.insert(close, TokenWithSpan::new(Token::RParen, end));
-            tokens.insert(open, TokenWithSpan::new(Token::LParen, begin));
-            tokens.insert(open, TokenWithSpan::new(Token::make_word("coalesce", None), begin));
-        }
-    }
 }
 
 /// Literals with nothing but blanks and an end of line between them are one, as in SQL's standard; on one line they are not. The first one
