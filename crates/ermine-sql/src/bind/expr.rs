@@ -643,10 +643,8 @@ impl Binder<'_> {
 
     /// An array whose elements are cast to a type, as a cast of the array says.
     fn array_of(&mut self, elements: &[ast::Expr], ty: SqlType) -> Result<Typed> {
-        let elements = elements.iter().map(|element| {
-            let typed = self.expr(element)?;
-            self.convert(typed, ty, -1, Context::Explicit)
-        });
+        let elements = elements.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
+        let elements = elements.into_iter().map(|typed| self.convert(typed, ty, -1, Context::Explicit));
         Ok(Typed::new(Expr::Array(ty, elements.collect::<Result<_>>()?), ty.array()))
     }
 

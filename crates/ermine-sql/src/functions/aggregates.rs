@@ -292,7 +292,11 @@ impl Accumulator {
                 Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => {
                     State::Integers { count: 0, sum: 0, squares: Numeric::ZERO }
                 }
-                Value::Float4(_) | Value::Float8(_) => State::Floats { count: 0, sum: 0.0, squares: 0.0 },
+                Value::Float4(_) | Value::Float8(_) => {
+                    // A sum begins with its first number, which may be -0.
+                    let sum = if self.kind == Kind::Sum { -0.0 } else { 0.0 };
+                    State::Floats { count: 0, sum, squares: 0.0 }
+                }
                 Value::Interval { .. } => State::Intervals { count: 0, months: 0, days: 0, micros: 0 },
                 _ => State::Exact { count: 0, sum: Numeric::ZERO, squares: Numeric::ZERO },
             };

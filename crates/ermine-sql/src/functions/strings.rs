@@ -549,6 +549,12 @@ pub(super) fn register(table: &mut Table) {
     for ty in [t, T::CHAR] {
         table.add("octet_length", &[ty], i, |arguments, _| one(arguments, |text| count(text.len())));
     }
+    table.add(
+        "bit_length",
+        &[b],
+        i,
+        |arguments, _| arguments!(arguments, [Value::Bytea(bytes)] => count(bytes.len().saturating_mul(8))),
+    );
     table.add("bit_length", &[t], i, |arguments, _| one(arguments, |text| count(text.len().saturating_mul(8))));
     table.add("lower", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_lowercase().into())));
     table.add("upper", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_uppercase().into())));
