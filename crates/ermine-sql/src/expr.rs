@@ -8,10 +8,13 @@ use std::{borrow::Cow, cmp::Ordering, sync::Arc};
 use crate::{
     catalog::sequence::Sequence,
     error::{Result, SqlError, SqlState},
-    exec::Run,
     query::Query,
     system::functions::Lookup,
-    types::{Array, Environment, SqlType, Value, cast::cast, order},
+    types::{
+        Array, Environment, SqlType, Value,
+        cast::{self, cast},
+        order,
+    },
 };
 
 /// A function of two values, neither of them NULL.
@@ -114,6 +117,13 @@ impl<F> Function<F> {
                 Value::Numeric(_) => true,
                 _ => false,
             }
+    }
+}
+
+impl<F> Function<F> {
+    /// What an operator does.
+    pub(crate) fn of_operator(name: &str, is_immutable: bool, result: SqlType, eval: F) -> Self {
+        Self { name: name.into(), is_strict: true, is_immutable, is_volatile: false, grows: false, eval, result }
     }
 }
 
@@ -250,6 +260,21 @@ impl PartialEq for NextOf {
     }
 }
 
+/// The run of a statement, as far as expressions know it.
+pub(crate) trait Evaluator {
+    fn environment(&self) -> &Environment;
+
+    /// The value of a parameter, by its place.
+    fn parameter(&self, at: usize) -> &Value;
+
+    /// Calls a function. One whose arguments are large is called where it holds up nothing else.
+    fn call(&self, is_large: bool, function: impl FnMut() -> Result<Value>) -> Result<Value>;
+
+    /// The value of an expression that asks the database or the session: a query, a number of a sequence, a name of the
+    /// catalog.
+    fn ask<'a>(&'a self, expr: &'a Expr, frame: &Frame<'a>) -> Result<Value>;
+}
+
 /// The row that is looked at, and those around it.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
@@ -268,10 +293,10 @@ impl Expr {
     pub(crate) const TRUE: Self = Self::Constant(Value::Bool(true));
 
     /// The value on a row.
-    pub(crate) fn eval<'a>(&'a self, frame: &Frame<'a>, run: &'a Run<'_>) -> Result<Cow<'a, Value>> {
+    pub(crate) fn eval<'a>(&'a self, frame: &Frame<'a>, run: &'a impl Evaluator) -> Result<Cow<'a, Value>> {
         let value = match self {
             Self::Constant(value) => return Ok(Cow::Borrowed(value)),
-            Self::Parameter(at) => return Ok(Cow::Borrowed(run.parameters.get(*at).unwrap_or(&NULL))),
+            Self::Parameter(at) => return Ok(Cow::Borrowed(run.parameter(*at))),
             Self::Column(at) => return Ok(Cow::Borrowed(&frame.row[*at])),
             Self::Outer(levels, at) => {
                 let mut around = frame;
@@ -289,27 +314,23 @@ impl Expr {
                 } else {
                     let is_large = left.is_large() || right.is_large();
                     if is_large {
-                        function.check_room([&*left, &*right].into_iter(), run.environment)?;
+                        function.check_room([&*left, &*right].into_iter(), run.environment())?;
                     }
-                    run.call(is_large, || (function.eval)(&left, &right, run.environment))?
+                    run.call(is_large, || (function.eval)(&left, &right, run.environment()))?
                 }
             }
             Self::Prefix(function, operand) => {
                 let operand = operand.eval(frame, run)?;
-                if operand.is_null() { NULL } else { (function.eval)(&operand, run.environment)? }
+                if operand.is_null() { NULL } else { (function.eval)(&operand, run.environment())? }
             }
             Self::Call(function, arguments) => match arguments_of(arguments, function.is_strict, frame, run)? {
                 Some(values) => {
                     let is_large = values.iter().any(|value| value.is_large() || function.is_long_for(value));
                     if is_large {
-                        function.check_room(values.iter(), run.environment)?;
+                        function.check_room(values.iter(), run.environment())?;
                     }
-                    run.call(is_large, || (function.eval)(&values, run.environment))?
+                    run.call(is_large, || (function.eval)(&values, run.environment()))?
                 }
-                None => NULL,
-            },
-            Self::Lookup(function, arguments) => match arguments_of(arguments, function.is_strict, frame, run)? {
-                Some(values) => (function.eval)(&values, run.catalog, run.environment)?,
                 None => NULL,
             },
             Self::Compare(comparison, operands) => {
@@ -323,7 +344,11 @@ impl Expr {
             }
             Self::Cast(operand, Conversion { from, to, modifier, is_explicit }) => {
                 let value = operand.eval(frame, run)?.into_owned();
-                if value.is_null() { NULL } else { cast(value, *from, *to, *modifier, *is_explicit, run.environment)? }
+                if value.is_null() {
+                    NULL
+                } else {
+                    cast(value, *from, *to, *modifier, *is_explicit, run.environment())?
+                }
             }
             Self::And(conditions) => connect(conditions, false, frame, run)?,
             Self::Or(conditions) => connect(conditions, true, frame, run)?,
@@ -364,7 +389,7 @@ impl Expr {
                 if left.is_null() || right.is_null() {
                     return Ok(left);
                 }
-                match (equal.eval)(&left, &right, run.environment)? {
+                match (equal.eval)(&left, &right, run.environment())? {
                     Value::Bool(true) => NULL,
                     _ => return Ok(left),
                 }
@@ -381,19 +406,24 @@ impl Expr {
             }
             Self::In(operand, list) => {
                 let operand = operand.eval(frame, run)?;
-                if operand.is_null() {
-                    return Ok(Cow::Owned(NULL));
-                }
-                let mut missing = Value::Bool(false);
+                let mut found = if operand.is_null() { NULL } else { Value::Bool(false) };
+                let mut is_decided = operand.is_null();
                 for element in list {
+                    // All of the list is one array: what fails in it fails wherever the value is found.
+                    if is_decided && matches!(element, Self::Constant(_) | Self::Parameter(_)) {
+                        continue;
+                    }
                     let element = element.eval(frame, run)?;
+                    if is_decided {
+                        continue;
+                    }
                     if element.is_null() {
-                        missing = NULL;
+                        found = NULL;
                     } else if compare(&operand, &element).is_eq() {
-                        return Ok(Cow::Owned(Value::Bool(true)));
+                        (found, is_decided) = (Value::Bool(true), true);
                     }
                 }
-                missing
+                found
             }
             Self::Any { operator, operands, all } => {
                 let [left, array] = &**operands;
@@ -407,7 +437,7 @@ impl Expr {
                     }
                     let holds = match operator {
                         Elementwise::Compare(comparison) => Value::Bool(comparison.holds(compare(&left, element))),
-                        Elementwise::Binary(function) => (function.eval)(&left, element, run.environment)?,
+                        Elementwise::Binary(function) => (function.eval)(&left, element, run.environment())?,
                     };
                     match holds {
                         Value::Bool(holds) if holds != *all => return Ok(Cow::Owned(Value::Bool(holds))),
@@ -435,39 +465,19 @@ impl Expr {
                     _ => NULL,
                 }
             }
-            Self::Subquery(subquery) => run.subquery(subquery, frame)?,
-            Self::Next(NextOf(sequence, ty)) => {
-                let number = run.next_of(sequence)?;
-                cast(Value::Int8(number), SqlType::INT8, *ty, -1, false, run.environment)?
-            }
-            Self::LastGiven(sequence) => {
-                Value::Int8(run.last_given(sequence.as_ref().map(|NextOf(sequence, _)| &**sequence))?)
-            }
-            Self::SetNext(NextOf(sequence, _), operands) => {
-                let [number, is_called] = &**operands;
-                match (&*number.eval(frame, run)?, &*is_called.eval(frame, run)?) {
-                    (Value::Int8(number), Value::Bool(is_called)) => {
-                        run.check_writes("setval()")?;
-                        sequence.set(*number, *is_called)?;
-                        Value::Int8(*number)
-                    }
-                    _ => NULL,
-                }
-            }
-            Self::Sleep(seconds) => match &*seconds.eval(frame, run)? {
-                Value::Float8(seconds) => {
-                    run.sleep(*seconds)?;
-                    Value::text("")
-                }
-                _ => NULL,
-            },
+            Self::Lookup(..)
+            | Self::Subquery(_)
+            | Self::Next(_)
+            | Self::LastGiven(_)
+            | Self::SetNext(..)
+            | Self::Sleep(_) => run.ask(self, frame)?,
         };
-        run.environment.memory.pass(&value)?;
+        run.environment().memory.pass(&value)?;
         Ok(Cow::Owned(value))
     }
 
     /// Whether a condition holds; NULL is no.
-    pub(crate) fn is_true(&self, frame: &Frame<'_>, run: &Run<'_>) -> Result<bool> {
+    pub(crate) fn is_true(&self, frame: &Frame<'_>, run: &impl Evaluator) -> Result<bool> {
         Ok(matches!(&*self.eval(frame, run)?, Value::Bool(true)))
     }
 
@@ -578,17 +588,27 @@ impl Expr {
 
     /// Whether it depends on the row only, always in the same way.
     pub(crate) fn is_immutable(&self) -> bool {
-        !self.has(&|inner| match inner {
+        !self.has(&|inner| !inner.is_own_immutable())
+    }
+
+    /// Whether it always gives the same for the same values of the expressions in it, and of the row.
+    pub(crate) fn is_own_immutable(&self) -> bool {
+        match self {
             Self::Next(_)
             | Self::LastGiven(_)
             | Self::SetNext(..)
             | Self::Sleep(_)
             | Self::Subquery(_)
-            | Self::Outer(..) => true,
-            Self::Call(function, _) => !function.is_immutable,
-            Self::Lookup(..) => true,
-            _ => false,
-        })
+            | Self::Outer(..)
+            | Self::Lookup(..) => false,
+            Self::Call(function, _) => function.is_immutable,
+            Self::Prefix(function, _) => function.is_immutable,
+            Self::Binary(function, _)
+            | Self::NullIf(function, _)
+            | Self::Any { operator: Elementwise::Binary(function), .. } => function.is_immutable,
+            Self::Cast(_, conversion) => cast::is_immutable(conversion.from, conversion.to),
+            _ => true,
+        }
     }
 
     /// Whether there is a query in it.
@@ -613,7 +633,12 @@ impl Expr {
 }
 
 /// The arguments of a function; `None`: one is NULL, and it does not take that.
-fn arguments_of(arguments: &[Expr], is_strict: bool, frame: &Frame<'_>, run: &Run<'_>) -> Result<Option<Vec<Value>>> {
+pub(crate) fn arguments_of(
+    arguments: &[Expr],
+    is_strict: bool,
+    frame: &Frame<'_>,
+    run: &impl Evaluator,
+) -> Result<Option<Vec<Value>>> {
     let mut values = Vec::with_capacity(arguments.len());
     for argument in arguments {
         let value = argument.eval(frame, run)?.into_owned();
@@ -626,7 +651,7 @@ fn arguments_of(arguments: &[Expr], is_strict: bool, frame: &Frame<'_>, run: &Ru
 }
 
 /// AND, or OR where `decisive` is true.
-fn connect(conditions: &[Expr], decisive: bool, frame: &Frame<'_>, run: &Run<'_>) -> Result<Value> {
+fn connect(conditions: &[Expr], decisive: bool, frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
     let mut so_far = Value::Bool(!decisive);
     for condition in conditions {
         match &*condition.eval(frame, run)? {

@@ -11,6 +11,7 @@
 //! | `storage` | rows as keys and values of the engine |
 //! | `catalog` | schemas, tables, indexes, sequences, roles |
 //! | `bind` | from the tree of a statement to `query`, `expr` |
+//! | `fold` | what constants decide, decided before |
 //! | `exec` | runs them |
 //! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
@@ -30,6 +31,7 @@ mod exec;
 mod explain;
 mod expr;
 mod failure;
+mod fold;
 mod functions;
 mod memory;
 mod operators;

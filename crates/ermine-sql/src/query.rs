@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     catalog::Table,
+    error::Result,
     expr::{Comparison, Expr},
     functions::Aggregate,
     types::SqlType,
@@ -98,6 +99,33 @@ pub(crate) struct Select {
     /// Places in the output of literals and parameters that have no type yet; none once all is bound.
     pub(crate) untyped: Vec<usize>,
     pub(crate) distinct: Distinct,
+}
+
+impl Select {
+    /// Shows all expressions that are directly in it, to be changed: not those of the queries that it is made from.
+    pub(crate) fn each_expr(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<()>) -> Result<()> {
+        for source in &mut self.sources {
+            source.on.iter_mut().chain(&mut source.filter).try_for_each(&mut *change)?;
+            match &mut source.kind {
+                SourceKind::Table(table) => {
+                    let access = &mut table.access;
+                    let sides = [&mut access.lower, &mut access.upper].into_iter().flatten().map(|(_, bound)| bound);
+                    access.equal.iter_mut().chain(sides).try_for_each(|bound| change(&mut bound.value))?;
+                }
+                SourceKind::Series(bounds) => bounds.iter_mut().try_for_each(&mut *change)?,
+                SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => change(expr)?,
+                SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
+            }
+        }
+        self.before.iter_mut().try_for_each(&mut *change)?;
+        if let Some(group) = &mut self.group {
+            group.keys.iter_mut().chain(&mut group.having).try_for_each(&mut *change)?;
+            for call in &mut group.aggregates {
+                call.exprs_mut().try_for_each(&mut *change)?;
+            }
+        }
+        self.output.iter_mut().try_for_each(change)
+    }
 }
 
 #[derive(Clone, Debug, Default)]

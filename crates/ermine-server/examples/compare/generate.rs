@@ -705,7 +705,8 @@ impl Generator {
             _ => {
                 let (other, alias) = (self.random.usize(..self.tables.len()), self.alias());
                 let other_name = self.tables[other].name.clone();
-                if self.chance(50) {
+                // Where several rows have the number any of them may be the one whose value is taken.
+                if self.tables[other].key != [0] || self.chance(50) {
                     format!(
                         "delete from {name} using {other_name} {alias} where {name}.id = {alias}.id + 5 and {alias}.k > 3"
                     )

@@ -32,8 +32,11 @@ impl Binder<'_> {
         }
         let resolved = functions::resolve(name, &types)?;
         let mut values = Vec::new();
-        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
-            values.push(self.coerce(argument, *ty)?);
+        for (at, (argument, ty)) in arguments.into_iter().zip(&resolved.arguments).enumerate() {
+            values.push(match resolved.untyped.contains(&at) {
+                true => self.leave(argument)?,
+                false => self.coerce(argument, *ty)?,
+            });
         }
         let function = Function {
             name: name.into(),
@@ -70,7 +73,11 @@ impl Binder<'_> {
 
     pub(super) fn function(&mut self, function: &ast::Function) -> Result<Typed> {
         let (schema, name) = names::relation_of(&function.name)?;
-        if schema.is_some_and(|schema| schema != "pg_catalog") {
+        if let Some(schema) = schema.filter(|schema| schema != "pg_catalog") {
+            if self.catalog.schema(&schema).is_none() {
+                let message = format!("schema \"{schema}\" does not exist");
+                return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
+            }
             return Err(SqlError::new(
                 SqlState::UNDEFINED_FUNCTION,
                 format!("function {} does not exist", function.name),
@@ -223,14 +230,17 @@ impl Binder<'_> {
         for argument in arguments {
             values.push(self.expr(argument)?);
         }
+        let filter = function.filter.as_deref().map(|filter| self.condition(filter, "FILTER")).transpose()?;
         if is_star && name != "count" {
             let message = format!("function {name}() does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
         }
         if name == "count" {
-            // Whatever it is: it is only looked at for NULL.
+            // Whatever it is: it is only looked at for NULL, or compared as a text.
+            let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
             for value in &mut values {
-                let (expr, ty) = self.settle(value.clone())?;
+                let ty = value.ty.unwrap_or(SqlType::TEXT);
+                let expr = if is_distinct { self.settle(value.clone())?.0 } else { self.leave(value.clone())? };
                 *value = Typed::new(expr, ty);
             }
         }
@@ -256,7 +266,6 @@ impl Binder<'_> {
                 order.push((expr, descending, key.options.nulls_first.unwrap_or(descending)));
             }
         }
-        let filter = function.filter.as_deref().map(|filter| self.condition(filter, "FILTER")).transpose()?;
         let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
         if is_distinct {
             aggregate.arguments.iter().try_for_each(|ty| super::check_ordered(*ty))?;

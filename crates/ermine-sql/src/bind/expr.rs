@@ -66,7 +66,12 @@ impl Binder<'_> {
                 data_type,
                 format: None,
             } => {
-                let operand = self.expr(expr)?;
+                let operand = match (unnested(expr), type_of(data_type)?.0) {
+                    (ast::Expr::Array(array), ty) if ty.is_array && !array.elem.is_empty() => {
+                        self.array_of(&array.elem, SqlType::scalar(ty.scalar))?
+                    }
+                    _ => self.expr(expr)?,
+                };
                 self.cast(operand, data_type)
             }
             ast::Expr::Interval(interval) => {
@@ -85,11 +90,11 @@ impl Binder<'_> {
             }
             ast::Expr::UnaryOp { op, expr } => self.unary(*op, expr),
             ast::Expr::BinaryOp { left, op, right } => self.binary_op(left, op, right),
-            ast::Expr::IsNull(operand) | ast::Expr::IsUnknown(operand) => {
-                boolean(Expr::IsNull(Box::new(self.any(operand)?)))
-            }
-            ast::Expr::IsNotNull(operand) | ast::Expr::IsNotUnknown(operand) => {
-                boolean(negate(Expr::IsNull(Box::new(self.any(operand)?)), true))
+            ast::Expr::IsNull(operand) => boolean(Expr::IsNull(Box::new(self.any(operand)?))),
+            ast::Expr::IsNotNull(operand) => boolean(negate(Expr::IsNull(Box::new(self.any(operand)?)), true)),
+            ast::Expr::IsUnknown(operand) => boolean(Expr::IsNull(Box::new(self.condition(operand, "IS UNKNOWN")?))),
+            ast::Expr::IsNotUnknown(operand) => {
+                boolean(negate(Expr::IsNull(Box::new(self.condition(operand, "IS NOT UNKNOWN")?)), true))
             }
             ast::Expr::IsTrue(operand) => boolean(Expr::IsBool(Box::new(self.condition(operand, "IS TRUE")?), true)),
             ast::Expr::IsNotTrue(operand) => {
@@ -103,9 +108,15 @@ impl Binder<'_> {
             ast::Expr::IsNotDistinctFrom(left, right) => boolean(negate(self.distinct(left, right)?, true)),
             ast::Expr::InList { expr, list, negated } => boolean(negate(self.in_list(expr, list)?, *negated)),
             ast::Expr::Between { expr, negated, low, high } => {
-                let (operand, low, high) = (self.expr(expr)?, self.expr(low)?, self.expr(high)?);
+                let (operand, low) = (self.expr(expr)?, self.expr(low)?);
                 let lower = self.compare(Comparison::GreaterOrEqual, operand.clone(), low)?;
-                let upper = self.compare(Comparison::LessOrEqual, operand, high)?;
+                // A parameter has got its type there.
+                let ty = match operand.expr {
+                    Expr::Parameter(at) => self.parameters[at],
+                    _ => operand.ty,
+                };
+                let high = self.expr(high)?;
+                let upper = self.compare(Comparison::LessOrEqual, Typed { ty, ..operand }, high)?;
                 boolean(negate(Expr::And(vec![lower, upper]), *negated))
             }
             ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
@@ -135,7 +146,14 @@ impl Binder<'_> {
             ast::Expr::Array(array) => self.array(&array.elem),
             ast::Expr::Collate { expr, collation } => {
                 check_collation(collation)?;
-                self.expr(expr)
+                let operand = self.expr(expr)?;
+                match operand.ty {
+                    Some(ty) if !SqlType::scalar(ty.scalar).is_text() => {
+                        let message = format!("collations are not supported by type {}", ty.name());
+                        Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+                    }
+                    _ => Ok(operand),
+                }
             }
             ast::Expr::AtTimeZone { timestamp, time_zone } => self.call_with("timezone", &[time_zone, timestamp]),
             ast::Expr::Extract { field, expr, .. } => {
@@ -187,7 +205,7 @@ impl Binder<'_> {
     /// An expression of any type.
     fn any(&mut self, expr: &ast::Expr) -> Result<Expr> {
         let typed = self.expr(expr)?;
-        Ok(self.settle(typed)?.0)
+        self.leave(typed)
     }
 
     fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
@@ -313,9 +331,10 @@ impl Binder<'_> {
                 return Ok(Typed::new(Expr::Not(Box::new(operand)), SqlType::BOOL));
             }
             UnaryOperator::Minus => {
-                // The least numbers can only be written with their sign.
-                if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. }) = operand {
-                    return number(&format!("-{digits}"));
+                // The sign belongs to the number, as do those of signs before it: the least numbers can only be written
+                // with it.
+                if let Some((digits, is_negative)) = signed(operand) {
+                    return number(&if is_negative { digits.to_owned() } else { format!("-{digits}") });
                 }
                 "-"
             }
@@ -328,15 +347,7 @@ impl Binder<'_> {
         let operand = self.expr(operand)?;
         let resolved = operators::resolve_prefix(name, operand.ty)?;
         let operand = self.coerce(operand, resolved.operand)?;
-        let function = Function {
-            name: name.into(),
-            is_strict: true,
-            is_immutable: true,
-            is_volatile: false,
-            grows: false,
-            eval: resolved.function,
-            result: resolved.result,
-        };
+        let function = Function::of_operator(name, true, resolved.result, resolved.function);
         Ok(Typed::new(Expr::Prefix(function, Box::new(operand)), resolved.result))
     }
 
@@ -389,9 +400,9 @@ impl Binder<'_> {
         }
         let comparison = Comparison::parse(operator)
             .ok_or_else(|| SqlError::unsupported(format_args!("the operator {operator} between rows")))?;
-        let mut conditions = Vec::new();
         match comparison {
             Comparison::Equal | Comparison::NotEqual => {
+                let mut conditions = Vec::new();
                 for (left, right) in pairs {
                     conditions.push(self.compare(Comparison::Equal, left, right)?);
                 }
@@ -400,22 +411,25 @@ impl Binder<'_> {
                 Ok(Typed::new(expr, SqlType::BOOL))
             }
             _ => {
-                // a < c OR a = c AND b < d
+                // CASE WHEN a = c THEN b < d ELSE a < c END: what comes behind values that differ, or are NULL, is not
+                // looked at.
                 let strict = match comparison {
                     Comparison::Less | Comparison::LessOrEqual => Comparison::Less,
                     _ => Comparison::Greater,
                 };
+                let mut steps = Vec::new();
                 let last = pairs.len() - 1;
-                for at in 0..=last {
-                    let mut all = Vec::new();
-                    for (left, right) in &pairs[..at] {
-                        all.push(self.compare(Comparison::Equal, left.clone(), right.clone())?);
-                    }
-                    let (left, right) = pairs[at].clone();
-                    all.push(self.compare(if at == last { comparison } else { strict }, left, right)?);
-                    conditions.push(Expr::And(all));
+                for (left, right) in pairs.drain(..last) {
+                    let equal = self.compare(Comparison::Equal, left.clone(), right.clone())?;
+                    steps.push((equal, self.compare(strict, left, right)?));
                 }
-                Ok(Typed::new(Expr::Or(conditions), SqlType::BOOL))
+                let (left, right) = pairs.remove(0);
+                let last = self.compare(comparison, left, right)?;
+                let all = steps
+                    .into_iter()
+                    .rev()
+                    .fold(last, |rest, (equal, otherwise)| Expr::Case(vec![(equal, rest)], Box::new(otherwise)));
+                Ok(Typed::new(all, SqlType::BOOL))
             }
         }
     }
@@ -457,15 +471,7 @@ impl Binder<'_> {
     pub(super) fn operator(&mut self, name: &str, left: Typed, right: Typed) -> Result<Operation> {
         let resolved = operators::resolve_binary(name, left.ty, right.ty)?;
         let operands = Box::new([self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?]);
-        let function = Function {
-            name: name.into(),
-            is_strict: true,
-            is_immutable: true,
-            is_volatile: false,
-            grows: false,
-            eval: resolved.function,
-            result: resolved.result,
-        };
+        let function = Function::of_operator(name, resolved.is_immutable, resolved.result, resolved.function);
         Ok((function, operands, [resolved.left, resolved.right]))
     }
 
@@ -493,15 +499,8 @@ impl Binder<'_> {
             let right = self.coerce(Typed::new(right, resolved.right), wider)?;
             return Ok(Expr::Compare(comparison, Box::new([left, right])));
         }
-        let function = Function {
-            name: comparison.name().into(),
-            is_strict: true,
-            is_immutable: true,
-            is_volatile: false,
-            grows: false,
-            eval: resolved.function,
-            result: resolved.result,
-        };
+        let function =
+            Function::of_operator(comparison.name(), resolved.is_immutable, resolved.result, resolved.function);
         Ok(Expr::Binary(function, operands))
     }
 
@@ -525,22 +524,29 @@ impl Binder<'_> {
             return Ok(Expr::Or(any));
         }
         let operand = self.expr(operand)?;
-        let mut all = vec![operand];
-        for element in list {
-            all.push(self.expr(element)?);
+        let list = list.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
+        // Those of a type in common that look at no column are a list; each of the others is a comparison.
+        let looks_at_columns = |typed: &Typed| typed.expr.has(&|inner| matches!(inner, Expr::Column(_)));
+        let (mut each, fixed): (Vec<_>, Vec<_>) = list.into_iter().partition(looks_at_columns);
+        let types: Vec<_> = [&operand].into_iter().chain(&fixed).filter_map(|typed| typed.ty).collect();
+        let mut any = Vec::new();
+        if fixed.len() > 1 && (types.is_empty() || cast::common_type(types).is_some()) {
+            let (mut all, ty) = self.common([&[operand.clone()][..], &fixed].concat(), "IN")?;
+            super::check_ordered(ty)?;
+            if ty == SqlType::CHAR {
+                // Blanks at the end do not count: as texts, which have none.
+                let texts = all.into_iter().map(|expr| self.coerce(Typed::new(expr, ty), SqlType::TEXT));
+                all = texts.collect::<Result<_>>()?;
+            }
+            let list = all.split_off(1);
+            any.push(Expr::In(Box::new(all.remove(0)), list));
+        } else {
+            each.splice(..0, fixed);
         }
-        if cast::common_type(all.iter().filter_map(|typed| typed.ty)).is_none()
-            && all.iter().any(|typed| typed.ty.is_some())
-        {
-            // Of types that have nothing in common: one comparison each.
-            let operand = all.remove(0);
-            let any = all.into_iter().map(|element| self.compare(Comparison::Equal, operand.clone(), element));
-            return Ok(Expr::Or(any.collect::<Result<_>>()?));
+        for element in each {
+            any.push(self.compare(Comparison::Equal, operand.clone(), element)?);
         }
-        let (mut all, ty) = self.common(all, "IN")?;
-        super::check_ordered(ty)?;
-        let list = all.split_off(1);
-        Ok(Expr::In(Box::new(all.remove(0)), list))
+        Ok(if any.len() == 1 { any.remove(0) } else { Expr::Or(any) })
     }
 
     fn like(
@@ -579,15 +585,12 @@ impl Binder<'_> {
         let array = self.coerce(array, resolved.right.array())?;
         let operator = match comparison {
             Some(comparison) if resolved.left == resolved.right => Elementwise::Compare(comparison),
-            _ => Elementwise::Binary(Function {
-                name: (&*name).into(),
-                is_strict: true,
-                is_immutable: true,
-                is_volatile: false,
-                grows: false,
-                eval: resolved.function,
-                result: resolved.result,
-            }),
+            _ => Elementwise::Binary(Function::of_operator(
+                &name,
+                resolved.is_immutable,
+                resolved.result,
+                resolved.function,
+            )),
         };
         Ok(Typed::new(Expr::Any { operator, operands: Box::new([left, array]), all }, SqlType::BOOL))
     }
@@ -599,6 +602,11 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> Result<Typed> {
         let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        // What has no type is a text, whatever it is compared with.
+        let operand = match operand {
+            Some(untyped @ Typed { ty: None, .. }) => Some(Typed::new(self.settle(untyped)?.0, SqlType::TEXT)),
+            operand => operand,
+        };
         let (mut tests, mut results) = (Vec::new(), Vec::new());
         for ast::CaseWhen { condition, result } in conditions {
             tests.push(match &operand {
@@ -610,12 +618,14 @@ impl Binder<'_> {
             });
             results.push(self.expr(result)?);
         }
-        results.push(match otherwise {
+        // It comes first where the type of all is looked for.
+        let otherwise = match otherwise {
             Some(otherwise) => self.expr(otherwise)?,
             None => Typed { expr: Expr::Constant(Value::Null), ty: None, modifier: -1 },
-        });
+        };
+        results.insert(0, otherwise);
         let (mut results, ty) = self.common(results, "CASE")?;
-        let otherwise = results.pop().expect("at least what comes otherwise");
+        let otherwise = results.remove(0);
         Ok(Typed::new(Expr::Case(tests.into_iter().zip(results).collect(), Box::new(otherwise)), ty))
     }
 
@@ -629,6 +639,13 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("ARRAY of arrays; write it as a literal"));
         }
         Ok(Typed::new(Expr::Array(ty, elements), ty.array()))
+    }
+
+    /// An array whose elements are cast to a type, as a cast of the array says.
+    fn array_of(&mut self, elements: &[ast::Expr], ty: SqlType) -> Result<Typed> {
+        let elements = elements.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
+        let elements = elements.into_iter().map(|typed| self.convert(typed, ty, -1, Context::Explicit));
+        Ok(Typed::new(Expr::Array(ty, elements.collect::<Result<_>>()?), ty.array()))
     }
 
     /// Elements of an array.
@@ -660,7 +677,13 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported(format_args!("{place} behind an expression")));
             };
             let typed = self.expr(index)?;
-            operands.push(self.convert(typed, SqlType::INT4, -1, Context::Assignment)?);
+            let place = self.convert(typed, SqlType::INT4, -1, Context::Assignment);
+            operands.push(place.map_err(|error| match error.state() {
+                SqlState::CANNOT_COERCE => {
+                    SqlError::new(SqlState::DATATYPE_MISMATCH, "array subscript must have type integer")
+                }
+                _ => error,
+            })?);
         }
         Ok(Typed::new(Expr::Element(operands), element))
     }
@@ -678,6 +701,25 @@ impl Binder<'_> {
         }
         let operand = self.coerce(operand, resolved.left)?;
         Ok(with_kind(subquery, SubqueryKind::Holds { operand: Box::new(operand), comparison, all }))
+    }
+}
+
+/// An expression without parentheses around it.
+fn unnested(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Nested(inner) => unnested(inner),
+        expr => expr,
+    }
+}
+
+/// The digits of a number behind any number of minus signs, and whether these make it negative.
+fn signed(expr: &ast::Expr) -> Option<(&str, bool)> {
+    match unnested(expr) {
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. }) => Some((digits, false)),
+        ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            signed(expr).map(|(digits, is_negative)| (digits, !is_negative))
+        }
+        _ => None,
     }
 }
 

@@ -40,6 +40,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) search_path: &'a [String],
     /// Types of parameters, as far as they are known.
     pub(crate) parameters: Vec<Option<SqlType>>,
+    /// Parameters that stand, before their types are known, where any type will do.
+    left_untyped: Vec<usize>,
+    /// Why there is no plan, where that is found out only when all names and types are known.
+    pub(crate) failure: Option<SqlError>,
     /// The tables that the statement uses.
     pub(crate) tables: Vec<Arc<Table>>,
     /// Of the queries around, the innermost last.
@@ -114,6 +118,8 @@ impl<'a> Binder<'a> {
             environment,
             search_path,
             parameters: parameters.to_vec(),
+            left_untyped: Vec::new(),
+            failure: None,
             tables: Vec::new(),
             scopes: Vec::new(),
             named: Vec::new(),
@@ -123,12 +129,13 @@ impl<'a> Binder<'a> {
 
     /// The types of all parameters, at the end.
     pub(crate) fn parameter_types(&self) -> Result<Vec<SqlType>> {
-        let typed = |(at, ty): (usize, &Option<SqlType>)| {
-            ty.ok_or_else(|| {
-                let message = format!("could not determine data type of parameter ${}", at + 1);
-                SqlError::new(SqlState::INDETERMINATE_DATATYPE, message)
-            })
-        };
+        let undetermined =
+            |state, at: usize| SqlError::new(state, format!("could not determine data type of parameter ${}", at + 1));
+        if let Some(at) = self.left_untyped.iter().find(|at| self.parameters[**at].is_some()) {
+            return Err(undetermined(SqlState::AMBIGUOUS_PARAMETER, *at));
+        }
+        let typed =
+            |(at, ty): (usize, &Option<SqlType>)| ty.ok_or_else(|| undetermined(SqlState::INDETERMINATE_DATATYPE, at));
         self.parameters.iter().enumerate().map(typed).collect()
     }
 
@@ -163,6 +170,18 @@ impl<'a> Binder<'a> {
         match typed.ty {
             Some(ty) => Ok((typed.expr, ty)),
             None => Ok((self.take(typed, SqlType::TEXT, -1)?, SqlType::TEXT)),
+        }
+    }
+
+    /// A value where any type will do: a literal is a text, and a parameter has to have its type from elsewhere,
+    /// before.
+    pub(crate) fn leave(&mut self, typed: Typed) -> Result<Expr> {
+        match (typed.ty, &typed.expr) {
+            (None, Expr::Parameter(at)) => {
+                self.left_untyped.push(*at);
+                Ok(typed.expr)
+            }
+            _ => Ok(self.settle(typed)?.0),
         }
     }
 
@@ -203,7 +222,9 @@ impl<'a> Binder<'a> {
             return Err(SqlError::new(SqlState::CANNOT_COERCE, message));
         }
         let conversion = Conversion { from, to, modifier, is_explicit };
-        if let Expr::Constant(value) = &typed.expr {
+        if let Expr::Constant(value) = &typed.expr
+            && cast::is_immutable(from, to)
+        {
             let cast = match value {
                 Value::Null => Ok(Value::Null),
                 value => cast::cast(value.clone(), from, to, modifier, is_explicit, self.environment),
@@ -228,12 +249,12 @@ impl<'a> Binder<'a> {
             }
             Expr::Parameter(at) => {
                 let known = *self.parameters[at].get_or_insert(ty);
-                let typed = Typed::new(Expr::Parameter(at), known);
-                if known == ty && modifier == -1 {
-                    Ok(typed.expr)
-                } else {
-                    self.convert(typed, ty, modifier, Context::Assignment)
+                if known != ty {
+                    let message = format!("inconsistent types deduced for parameter ${}", at + 1);
+                    let detail = format!("{} versus {}", known.name(), ty.name());
+                    return Err(SqlError::new(SqlState::AMBIGUOUS_PARAMETER, message).detail(detail));
                 }
+                self.convert(Typed::new(Expr::Parameter(at), ty), ty, modifier, Context::Assignment)
             }
             other => Ok(other),
         }
@@ -268,7 +289,8 @@ pub(crate) fn check_ordered(ty: SqlType) -> Result<()> {
 /// Whether a literal means another time each day, or each moment.
 fn depends_on_now(literal: &str) -> bool {
     let lower = literal.to_lowercase();
-    ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word))
+    let mut words = lower.split(|letter: char| !letter.is_alphabetic());
+    words.any(|word| ["now", "today", "tomorrow", "yesterday"].contains(&word))
 }
 
 pub(crate) use select::is_descending;

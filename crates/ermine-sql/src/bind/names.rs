@@ -87,7 +87,8 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
         DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => plain(SqlType::INT4),
         DataType::BigInt(_) | DataType::Int8(_) => plain(SqlType::INT8),
         DataType::Real | DataType::Float4 => plain(SqlType::FLOAT4),
-        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 => plain(SqlType::FLOAT8),
+        DataType::Double(_) => Err(SqlError::new(SqlState::UNDEFINED_OBJECT, "type \"double\" does not exist")),
+        DataType::DoublePrecision | DataType::Float8 => plain(SqlType::FLOAT8),
         DataType::Float(ExactNumberInfo::Precision(digits)) if *digits <= 24 => plain(SqlType::FLOAT4),
         DataType::Float(_) => plain(SqlType::FLOAT8),
         DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {

@@ -58,29 +58,8 @@ fn rewrite_select(select: &mut Select, depth: usize, change: &mut Change<'_>) ->
             _ => {}
         }
     }
-    let mut one = |expr: &mut Expr| -> Result<()> {
+    select.each_expr(&mut |expr| {
         *expr = rewrite(mem::replace(expr, Expr::TRUE), depth, change)?;
         Ok(())
-    };
-    for source in &mut select.sources {
-        source.on.iter_mut().chain(&mut source.filter).try_for_each(&mut one)?;
-        match &mut source.kind {
-            SourceKind::Table(table) => {
-                let access = &mut table.access;
-                let sides = [&mut access.lower, &mut access.upper].into_iter().flatten().map(|(_, bound)| bound);
-                access.equal.iter_mut().chain(sides).try_for_each(|bound| one(&mut bound.value))?;
-            }
-            SourceKind::Series(bounds) => bounds.iter_mut().try_for_each(&mut one)?,
-            SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => one(expr)?,
-            SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
-        }
-    }
-    select.before.iter_mut().try_for_each(&mut one)?;
-    if let Some(group) = &mut select.group {
-        group.keys.iter_mut().chain(&mut group.having).try_for_each(&mut one)?;
-        for call in &mut group.aggregates {
-            call.exprs_mut().try_for_each(&mut one)?;
-        }
-    }
-    select.output.iter_mut().try_for_each(one)
+    })
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Subquery, SubqueryKind},
+    fold::fold_condition,
     query::{Body, Distinct, Group, Query, Select, SetOperation, SortKey},
     session::Column,
     types::{SqlType, Value},
@@ -145,7 +146,7 @@ impl Binder<'_> {
     /// Has a query ordered by what it shows.
     fn order_by_output(&mut self, bound: &mut Query, columns: &[Column], keys: &[ast::OrderByExpr]) -> Result<()> {
         for key in keys {
-            let at = self.output_place(&key.expr, columns)?.ok_or_else(|| {
+            let at = self.output_place(&key.expr, columns, "ORDER BY")?.ok_or_else(|| {
                 SqlError::unsupported("ORDER BY of an expression after UNION, VALUES or a query in parentheses")
             })?;
             check_ordered(columns[at].ty)?;
@@ -317,14 +318,14 @@ impl Binder<'_> {
         // Behind the results, as PostgreSQL does it, which shows in errors; aggregates have no place in it.
         let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.take());
         let filter = match &select.selection {
-            Some(condition) => self.condition(condition, "WHERE")?.conjuncts(),
+            Some(condition) => fold_condition(self.condition(condition, "WHERE")?, self.environment).conjuncts(),
             None => Vec::new(),
         };
         self.scopes.last_mut().expect("a query has a scope").aggregates = aggregates;
         let having = select.having.as_ref().map(|having| self.condition(having, "HAVING")).transpose()?;
         let mut order = Vec::new();
         for key in keys {
-            let at = match self.output_place(&key.expr, &output.columns)? {
+            let at = match self.output_place(&key.expr, &output.columns, "ORDER BY")? {
                 Some(at) => {
                     check_ordered(output.columns[at].ty)?;
                     at
@@ -490,15 +491,21 @@ impl Binder<'_> {
     }
 
     /// The place among the results that ORDER BY or GROUP BY means by a number or a name.
-    fn output_place(&mut self, expr: &ast::Expr, columns: &[Column]) -> Result<Option<usize>> {
+    fn output_place(&mut self, expr: &ast::Expr, columns: &[Column], clause: &str) -> Result<Option<usize>> {
         match expr {
-            ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. }) => {
+            ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(_), .. }) => Ok(None),
+            ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. })
+                if digits.bytes().all(|digit| digit.is_ascii_digit()) =>
+            {
                 let place = digits.parse::<usize>().ok().filter(|place| (1..=columns.len()).contains(place));
                 let missing = || {
-                    let message = format!("ORDER BY position {digits} is not in select list");
+                    let message = format!("{clause} position {digits} is not in select list");
                     SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
                 };
                 place.map(|place| Some(place - 1)).ok_or_else(missing)
+            }
+            ast::Expr::Value(_) => {
+                Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}")))
             }
             ast::Expr::Identifier(ident) => {
                 let name = name_of(ident);
@@ -524,7 +531,7 @@ impl Binder<'_> {
             Some(AstDistinct::On(keys)) => {
                 let mut places = Vec::new();
                 for key in keys {
-                    if let Some(at) = self.output_place(key, &output.columns)? {
+                    if let Some(at) = self.output_place(key, &output.columns, "DISTINCT ON")? {
                         places.push(at);
                         continue;
                     }
@@ -557,7 +564,7 @@ impl Binder<'_> {
                     check_ordered(ty)?;
                     expr
                 }
-                None => match self.output_place(key, &output.columns)? {
+                None => match self.output_place(key, &output.columns, "GROUP BY")? {
                     Some(at) => {
                         check_ordered(output.columns[at].ty)?;
                         output.exprs[at].clone()
@@ -623,7 +630,7 @@ fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
             Some((name, true)) => kept(&name),
             _ => Some(("case".into(), false)),
         },
-        ast::Expr::Subquery(query) => name_of_query(&query.body),
+        ast::Expr::Subquery(query) => kept(&name_of_query(&query.body)),
         ast::Expr::Exists { negated: false, .. } => kept("exists"),
         ast::Expr::Array(_) => kept("array"),
         ast::Expr::AtTimeZone { .. } => kept("timezone"),
@@ -644,15 +651,16 @@ fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
 }
 
 /// The name of the one result of a query.
-fn name_of_query(body: &SetExpr) -> Option<(String, bool)> {
+fn name_of_query(body: &SetExpr) -> String {
     match body {
         SetExpr::Select(select) => match &select.projection[..] {
-            [SelectItem::ExprWithAlias { alias, .. }] => Some((name_of(alias), true)),
-            [SelectItem::UnnamedExpr(expr)] => own_name(expr),
-            _ => None,
+            [SelectItem::ExprWithAlias { alias, .. }] => name_of(alias),
+            [SelectItem::UnnamedExpr(expr)] => name_of_item(expr),
+            _ => "?column?".into(),
         },
         SetExpr::Query(query) => name_of_query(&query.body),
         SetExpr::SetOperation { left, .. } => name_of_query(left),
-        _ => None,
+        SetExpr::Values(_) => "column1".into(),
+        _ => "?column?".into(),
     }
 }

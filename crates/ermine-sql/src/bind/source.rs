@@ -12,6 +12,7 @@ use super::{
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, SubqueryKind},
+    fold::fold_condition,
     query::{Access, Body, Join, Path, Query, Select, Source, SourceKind, TableSource},
     session::Column,
     system::SystemTable,
@@ -99,7 +100,7 @@ impl Binder<'_> {
                 let outside = std::mem::replace(&mut self.scope().hidden, column);
                 let condition = self.condition(condition, "JOIN/ON");
                 self.scope().hidden = outside;
-                condition?.conjuncts()
+                fold_condition(condition?, self.environment).conjuncts()
             }
             JoinConstraint::Using(names) => {
                 let names = names.iter().map(simple_name).collect::<Result<Vec<_>>>()?;
@@ -197,7 +198,7 @@ impl Binder<'_> {
                 self.add(from, kind(Arc::new(query)), &columns, "", alias.as_ref(), join)
             }
             TableFactor::Derived { lateral: true, subquery, alias, .. } => {
-                let (query, columns) = self.subquery(subquery, SubqueryKind::Exists)?;
+                let (query, columns) = self.subquery(subquery, SubqueryKind::Value)?;
                 self.add(from, SourceKind::Lateral(query), &columns, "", alias.as_ref(), join)
             }
             TableFactor::Table { name, alias, args: Some(args), .. } => {

@@ -19,6 +19,7 @@ use crate::{
     },
     error::{Result, SqlError, SqlState},
     expr::{Expr, NextOf},
+    fold::fold_condition,
     query::{Body, Path, Query, Select, SourceKind},
     session::{Column, parse},
     types::Value,
@@ -140,23 +141,33 @@ impl Binder<'_> {
         is_listed: bool,
         row: &[ast::Expr],
     ) -> Result<Vec<Expr>> {
+        // All values are bound before any is one of its column.
+        let values = row.iter().map(|value| self.given(value)).collect::<Result<Vec<_>>>()?;
         check_width(targets, is_listed, row.len())?;
         let mut given = Vec::new();
-        for (&at, value) in targets.iter().zip(row) {
-            if matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
-            {
-                continue;
-            }
+        for (&at, value) in targets.iter().zip(values) {
+            let Some(typed) = value else { continue };
             let column = &table.def.columns[at];
             if column.identity == Some(Identity::Always) {
                 let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
                 let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
                 return Err(SqlError::new(SqlState("428C9"), message).detail(detail));
             }
-            let typed = self.expr(value)?;
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
         }
         self.whole_row(table, given)
+    }
+
+    /// The value that is given to a column; `None`: DEFAULT.
+    fn given(&mut self, value: &ast::Expr) -> Result<Option<Typed>> {
+        match value {
+            ast::Expr::Identifier(ident)
+                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") =>
+            {
+                Ok(None)
+            }
+            value => self.expr(value).map(Some),
+        }
     }
 
     fn inserted_query(
@@ -295,11 +306,12 @@ impl Binder<'_> {
         };
         if conflict.conflict_target.is_some() && paths.is_empty() {
             let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-            return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+            let failure = SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message);
+            self.failure.get_or_insert(failure);
         }
         let update = match &conflict.action {
             OnConflictAction::DoNothing => None,
-            OnConflictAction::DoUpdate(_) if paths.is_empty() => {
+            OnConflictAction::DoUpdate(_) if conflict.conflict_target.is_none() => {
                 let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
@@ -324,35 +336,37 @@ impl Binder<'_> {
     }
 
     fn assignments(&mut self, table: &Table, assignments: &[ast::Assignment]) -> Result<Vec<(usize, Expr)>> {
+        // All values are bound before any is one of its column.
+        let mut given = Vec::new();
+        for assignment in assignments {
+            match (&assignment.target, &assignment.value) {
+                (AssignmentTarget::ColumnName(name), value) => given.push((name, self.given(value)?)),
+                (AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) if names.len() == values.len() => {
+                    for (name, value) in names.iter().zip(values) {
+                        given.push((name, self.given(value)?));
+                    }
+                }
+                (AssignmentTarget::Tuple(_), _) => {
+                    return Err(SqlError::unsupported("assigning a query to several columns"));
+                }
+            }
+        }
         let mut bound: Vec<(usize, Expr)> = Vec::new();
-        let mut one = |binder: &mut Self, name: &ast::ObjectName, value: &ast::Expr| {
+        for (name, value) in given {
             let at = column_of(table, &simple_name(name)?)?;
             let column = &table.def.columns[at];
             if bound.iter().any(|(own, _)| *own == at) {
                 let message = format!("multiple assignments to same column \"{}\"", column.name);
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
-            let is_default = matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
-            let expr = if is_default {
-                binder.default_of(table, at)?
-            } else {
-                check_identity(column)?;
-                let typed = binder.expr(value)?;
-                binder.assign(typed, column.ty, column.modifier, &column.name)?
+            let expr = match value {
+                None => self.default_of(table, at)?,
+                Some(typed) => {
+                    check_identity(column)?;
+                    self.assign(typed, column.ty, column.modifier, &column.name)?
+                }
             };
             bound.push((at, expr));
-            Ok(())
-        };
-        for assignment in assignments {
-            match (&assignment.target, &assignment.value) {
-                (AssignmentTarget::ColumnName(name), value) => one(self, name, value)?,
-                (AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) if names.len() == values.len() => {
-                    names.iter().zip(values).try_for_each(|(name, value)| one(self, name, value))?;
-                }
-                (AssignmentTarget::Tuple(_), _) => {
-                    return Err(SqlError::unsupported("assigning a query to several columns"));
-                }
-            }
         }
         Ok(bound)
     }
@@ -428,9 +442,10 @@ impl Binder<'_> {
         from.width += 1;
         from.sources[0].width += 1;
         self.more_sources(&mut from, others)?;
-        let filter =
-            filter.map(|filter| self.condition(filter, "WHERE")).transpose()?.map_or(Vec::new(), Expr::conjuncts);
-        let assignments = assignments.map(|assignments| self.assignments(&table, assignments)).transpose()?;
+        let filter = match filter {
+            Some(condition) => fold_condition(self.condition(condition, "WHERE")?, self.environment).conjuncts(),
+            None => Vec::new(),
+        };
         let (returning, columns) = match returning {
             None => (None, None),
             Some(items) => {
@@ -438,6 +453,7 @@ impl Binder<'_> {
                 (Some(exprs), Some(columns))
             }
         };
+        let assignments = assignments.map(|assignments| self.assignments(&table, assignments)).transpose()?;
         let rules = self.rules(&table)?;
         let width = from.width;
         let output = (0..width).map(Expr::Column).collect();

@@ -4,6 +4,7 @@
 //! to be: for an order that no index gives, for groups, and for statements that write what they read.
 
 mod actual;
+mod ask;
 mod build;
 mod group;
 mod lock;
@@ -137,12 +138,6 @@ impl<'r> Run<'r> {
         self.looks.set(self.looks.get().wrapping_add(1));
         let is_due = self.looks.get().is_multiple_of(64) || self.environment.interrupt.is_cancelled();
         if is_due { self.environment.check() } else { Ok(()) }
-    }
-
-    /// Calls a function. One whose arguments are large is called where it holds up nothing else.
-    #[inline]
-    pub(crate) fn call(&self, is_large: bool, mut function: impl FnMut() -> Result<Value>) -> Result<Value> {
-        if is_large { self.environment.interrupt.long(function) } else { function() }
     }
 
     /// Begins with the next row of a loop: values that were made since the mark are gone.

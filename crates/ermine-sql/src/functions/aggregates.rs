@@ -86,7 +86,9 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
     };
     let (arguments, result) = match kind {
         Kind::Count => (argument.into_iter().collect(), T::INT8),
-        Kind::Sum | Kind::Average if argument == Some(T::INTERVAL) => (vec![T::INTERVAL], T::INTERVAL),
+        Kind::Sum | Kind::Average if matches!(argument, Some(T::INTERVAL | T::TIME)) => {
+            (vec![T::INTERVAL], T::INTERVAL)
+        }
         Kind::Sum => {
             let ty = number()?;
             let result = match ty {
@@ -124,8 +126,10 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             let ty = argument.ok_or_else(|| unresolved(Unresolved::Ambiguous, &call()))?;
             (vec![ty], ty.array())
         }
-        Kind::Json => (vec![argument.unwrap_or(T::TEXT)], T::JSONB),
-        Kind::JsonText => (vec![argument.unwrap_or(T::TEXT)], T::JSON),
+        Kind::Json | Kind::JsonText => {
+            let ty = argument.ok_or_else(|| unresolved(Unresolved::Undetermined, &call()))?;
+            (vec![ty], if kind == Kind::Json { T::JSONB } else { T::JSON })
+        }
     };
     Ok(Aggregate { kind, arguments, result })
 }
@@ -288,7 +292,11 @@ impl Accumulator {
                 Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => {
                     State::Integers { count: 0, sum: 0, squares: Numeric::ZERO }
                 }
-                Value::Float4(_) | Value::Float8(_) => State::Floats { count: 0, sum: 0.0, squares: 0.0 },
+                Value::Float4(_) | Value::Float8(_) => {
+                    // A sum begins with its first number, which may be -0.
+                    let sum = if self.kind == Kind::Sum { -0.0 } else { 0.0 };
+                    State::Floats { count: 0, sum, squares: 0.0 }
+                }
                 Value::Interval { .. } => State::Intervals { count: 0, months: 0, days: 0, micros: 0 },
                 _ => State::Exact { count: 0, sum: Numeric::ZERO, squares: Numeric::ZERO },
             };

@@ -110,7 +110,8 @@ fn build_json_array(arguments: &[Value], environment: &Environment) -> Result<Va
     Ok(Value::Json(out.into()))
 }
 
-fn text_of(value: &Value, environment: &Environment) -> String {
+/// The text of a value.
+pub(super) fn text_of(value: &Value, environment: &Environment) -> String {
     text::to_string(value, value.natural_type().unwrap_or(SqlType::TEXT), environment)
 }
 

@@ -79,7 +79,15 @@ fn gcd_of(arguments: &[Value], is_lcm: bool) -> Result<Value> {
         [Value::Int8(left), Value::Int8(right)] => {
             apply(*left, *right).try_into().map(Value::Int8).map_err(|_| out_of_range(SqlType::INT8))
         }
-        [Value::Numeric(left), Value::Numeric(right)] if !is_lcm => left.gcd(right).map(Value::Numeric),
+        [Value::Numeric(left), Value::Numeric(right)] => {
+            let scale = left.scale().max(right.scale()) as i32;
+            let divisor = left.gcd(right)?;
+            if !is_lcm || divisor.is_zero() || !divisor.is_finite() {
+                return Ok(Value::Numeric(divisor));
+            }
+            let multiple = left.divide_truncated(&divisor)?.multiply(right)?;
+            multiple.absolute().round(scale).map(Value::Numeric)
+        }
         _ => Err(crate::operators::mismatch()),
     }
 }
@@ -121,7 +129,7 @@ pub(super) fn register(table: &mut Table) {
     for ty in [T::INT4, T::INT8, T::NUMERIC] {
         table.add("gcd", &[ty, ty], ty, |arguments, _| gcd_of(arguments, false));
     }
-    for ty in [T::INT4, T::INT8] {
+    for ty in [T::INT4, T::INT8, T::NUMERIC] {
         table.add("lcm", &[ty, ty], ty, |arguments, _| gcd_of(arguments, true));
     }
     for name in ["ceil", "ceiling"] {
@@ -136,6 +144,7 @@ pub(super) fn register(table: &mut Table) {
     table.add("trunc", &[n], n, |arguments, _| numeric(arguments, |number| number.truncate(0)));
     table.add("trunc", &[f], f, |arguments, _| float(arguments, |number| Ok(number.trunc())));
     table.add("trunc", &[n, T::INT4], n, |arguments, _| numeric_to(arguments, Numeric::truncate));
+    table.foreign("trunc", 1);
     table.add("sign", &[n], n, |arguments, _| {
         numeric(arguments, |number| Ok(if number.is_nan() { Numeric::NAN } else { number.signum().into() }))
     });
@@ -168,8 +177,10 @@ pub(super) fn register(table: &mut Table) {
     });
     table.add("trim_scale", &[n], n, |arguments, _| numeric(arguments, |number| Ok(number.without_trailing_zeros())));
     table.add("pi", &[], f, |_, _| Ok(Value::Float8(std::f64::consts::PI)));
-    table.add("degrees", &[f], f, |arguments, _| float(arguments, |number| Ok(number.to_degrees())));
-    table.add("radians", &[f], f, |arguments, _| float(arguments, |number| Ok(number.to_radians())));
+    // Divided by the one, multiplied with the other: so PostgreSQL rounds.
+    const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
+    table.add("degrees", &[f], f, |arguments, _| float(arguments, |number| Ok(number / RADIANS_PER_DEGREE)));
+    table.add("radians", &[f], f, |arguments, _| float(arguments, |number| Ok(number * RADIANS_PER_DEGREE)));
     for (name, function) in [
         ("sin", (|arguments, _| float(arguments, |number| Ok(number.sin()))) as super::ScalarFunction),
         ("cos", |arguments, _| float(arguments, |number| Ok(number.cos()))),

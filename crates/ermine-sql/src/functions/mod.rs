@@ -49,6 +49,8 @@ pub type ScalarFunction = fn(&[Value], &Environment) -> Result<Value>;
 pub struct Function {
     /// What the arguments have to be cast to.
     pub arguments: Vec<SqlType>,
+    /// Places of those without a type that take any.
+    pub untyped: Vec<usize>,
     /// What comes out.
     pub result: SqlType,
     /// Whether the result is NULL where an argument is; the function is not to be called then.
@@ -152,6 +154,12 @@ impl Table {
         let parameters: Vec<_> = parameters.iter().map(|ty| Parameter::Is(*ty)).collect();
         self.generic(name, &parameters, Outcome::Is(result), function)
     }
+
+    /// A function of so many parameters of types that are not here: it is none, but it may be meant.
+    fn foreign(&mut self, name: &'static str, count: usize) {
+        let parameters = vec![Parameter::Foreign; count];
+        self.generic(name, &parameters, Outcome::Is(SqlType::TEXT), |_, _| Err(crate::operators::mismatch()));
+    }
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -177,7 +185,7 @@ pub(crate) fn unresolved(reason: Unresolved, call: &str) -> SqlError {
     match reason {
         Unresolved::Undetermined => SqlError::new(
             SqlState::DATATYPE_MISMATCH,
-            format!("could not determine polymorphic type of {call} because input has type unknown"),
+            "could not determine polymorphic type because input has type unknown",
         ),
         Unresolved::Unknown => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {call} does not exist"))
             .hint("No function matches the given name and argument types. You might need to add explicit type casts."),
@@ -191,11 +199,17 @@ pub fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Function> {
     if let ("pg_typeof", [argument]) = (name, arguments) {
         return Ok(system::type_of(*argument));
     }
+    if let ("timezone", [_, Some(SqlType::TIME)]) = (name, arguments) {
+        return Err(SqlError::unsupported("type time with time zone"));
+    }
     let entries = TABLE.0.get(name).map_or(&[][..], Vec::as_slice);
     let resolved = resolution::resolve(entries.iter(), arguments)
         .map_err(|reason| unresolved(reason, &format!("{name}({})", resolution::describe(arguments))))?;
     let entry = resolved.candidate;
+    let parameter = |at: usize| entry.parameters.get(at).or(entry.parameters.last());
+    let takes_any = |at: &usize| arguments[*at].is_none() && parameter(*at) == Some(&Parameter::Any);
     Ok(Function {
+        untyped: (0..arguments.len()).filter(takes_any).collect(),
         arguments: resolved.types,
         result: entry.result.resolve(resolved.element),
         is_strict: entry.is_strict,

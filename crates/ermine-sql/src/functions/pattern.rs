@@ -42,10 +42,14 @@ pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>, environment:
         if steps.is_multiple_of(CHECK_EVERY) {
             environment.check()?;
         }
-        let mut ahead = pattern.clone();
-        let piece = next_piece(&mut ahead, escape)?;
         let mut text_ahead = text.clone();
         let character = text_ahead.next();
+        if character.is_none() {
+            // What is left of the pattern is not looked at further: an escape character at its end is not noticed.
+            return Ok(pattern.all(|rest| rest == '%'));
+        }
+        let mut ahead = pattern.clone();
+        let piece = next_piece(&mut ahead, escape)?;
         match (piece, character) {
             (Some(Piece::Any), _) => {
                 again = Some((text.clone(), ahead.clone()));
@@ -60,7 +64,6 @@ pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>, environment:
                 (text, pattern) = (text_ahead, ahead);
                 continue;
             }
-            (None, None) => return Ok(true),
             _ => {}
         }
         let Some((mut from, after)) = again.take() else { return Ok(false) };
@@ -133,7 +136,8 @@ mod tests {
         ] {
             assert_eq!(like(text, pattern, Some('\\'), &environment).unwrap(), expected, "{text} {pattern}");
         }
-        assert!(like("a", "a\\", Some('\\'), &environment).is_err());
+        assert!(like("ab", "a\\", Some('\\'), &environment).is_err());
+        assert!(!like("a", "a\\", Some('\\'), &environment).unwrap());
         assert!(ilike("ABC", "a%c", Some('\\'), &environment).unwrap());
         assert!(like("a%c", &like_escape("a!%c", "!").unwrap(), Some('\\'), &environment).unwrap());
         // No exponential time.

@@ -29,6 +29,8 @@ pub(crate) enum Parameter {
     Common,
     /// An array of that.
     CommonArray,
+    /// A type that PostgreSQL has and this has not: what has no type may be of it, so that the call is not unique.
+    Foreign,
 }
 
 /// What comes out.
@@ -93,6 +95,7 @@ fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<
         let fits = match (parameter, argument) {
             (_, None) | (Parameter::Any | Parameter::Common, Some(_)) => true,
             (Parameter::CommonArray, Some(argument)) => argument.is_array,
+            (Parameter::Foreign, Some(_)) => false,
             (Parameter::Is(ty), Some(argument)) => cast::context(*argument, *ty) == Some(Context::Implicit),
             (Parameter::Element, Some(argument)) => agree(&mut element, *argument),
             (Parameter::NonArray, Some(argument)) => !argument.is_array && agree(&mut element, *argument),
@@ -123,7 +126,7 @@ fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<
         Parameter::Is(ty) => Some(*ty),
         Parameter::Element | Parameter::NonArray | Parameter::Common => element,
         Parameter::Array | Parameter::CommonArray => element.map(SqlType::array),
-        Parameter::Any => Some(argument.unwrap_or(SqlType::TEXT)),
+        Parameter::Any | Parameter::Foreign => Some(argument.unwrap_or(SqlType::TEXT)),
     });
     Some((types.collect::<Option<_>>()?, element))
 }
@@ -200,6 +203,7 @@ fn category(parameter: Parameter) -> (u8, bool) {
         Parameter::Is(ty) => (ty.category(), ty.is_preferred()),
         Parameter::Array | Parameter::CommonArray => (b'A', false),
         Parameter::Element | Parameter::NonArray | Parameter::Any | Parameter::Common => (b'P', false),
+        Parameter::Foreign => (b'U', false),
     }
 }
 
@@ -228,6 +232,11 @@ pub(crate) fn resolve<'a, C: Candidate>(
         return Ok(matches.swap_remove(at).into());
     }
     let single = |matches: &mut Vec<Match<'a, C>>| if matches.len() == 1 { matches.pop() } else { None };
+    if matches.iter().any(|found| found.parameters.contains(&Parameter::Foreign))
+        && (undetermined || matches.len() == 1)
+    {
+        return Err(Unresolved::Ambiguous);
+    }
     if matches.is_empty() {
         return Err(if undetermined { Unresolved::Undetermined } else { Unresolved::Unknown });
     }

@@ -549,6 +549,12 @@ pub(super) fn register(table: &mut Table) {
     for ty in [t, T::CHAR] {
         table.add("octet_length", &[ty], i, |arguments, _| one(arguments, |text| count(text.len())));
     }
+    table.add(
+        "bit_length",
+        &[b],
+        i,
+        |arguments, _| arguments!(arguments, [Value::Bytea(bytes)] => count(bytes.len().saturating_mul(8))),
+    );
     table.add("bit_length", &[t], i, |arguments, _| one(arguments, |text| count(text.len().saturating_mul(8))));
     table.add("lower", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_lowercase().into())));
     table.add("upper", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_uppercase().into())));
@@ -670,6 +676,19 @@ pub(super) fn register(table: &mut Table) {
     table.add("decode", &[t, t], b, |arguments, _| two(arguments, decode));
     table.add("quote_literal", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_literal(text).into())));
     table.add("quote_ident", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_ident(text).into())));
+    table
+        .generic("quote_literal", &[Parameter::Element], Outcome::Is(t), |arguments, environment| {
+            arguments!(arguments, [value] => Ok(quote_literal(&super::collections::text_of(value, environment)).into()))
+        })
+        .stable();
+    table
+        .generic("quote_nullable", &[Parameter::Element], Outcome::Is(t), |arguments, environment| match arguments {
+            [Value::Null] => Ok("NULL".into()),
+            [value] => Ok(quote_literal(&super::collections::text_of(value, environment)).into()),
+            _ => Err(crate::operators::mismatch()),
+        })
+        .accepts_null()
+        .stable();
     table
         .add("quote_nullable", &[t], t, |arguments, _| match arguments {
             [Value::Text(text)] => Ok(quote_literal(text).into()),

@@ -25,6 +25,7 @@ pub(super) fn type_of(argument: Option<SqlType>) -> Function {
         1000 1001 1003 1016 1005 1007 1009 1028 1021 1022 1014 1015 1182 1183 1115 1185 1187 1231 2951 3807);
     Function {
         arguments: vec![argument.unwrap_or(SqlType::TEXT)],
+        untyped: if argument.is_none() { vec![0] } else { Vec::new() },
         result: SqlType::TEXT,
         is_strict: false,
         volatility: Volatility::Stable,

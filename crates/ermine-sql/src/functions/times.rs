@@ -80,12 +80,7 @@ fn truncate_interval(field: &str, months: i32, days: i32, micros: i64) -> Result
         Field::Second => time(MICROS_PER_SECOND),
         Field::Milliseconds => time(1000),
         Field::Microseconds => time(1),
-        _ => {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!("unit \"{}\" not supported for type interval", field.to_ascii_lowercase()),
-            ));
-        }
+        unit => return Err(unit.not_truncated(field, "interval")),
     })
 }
 
@@ -171,10 +166,12 @@ fn justify(arguments: &[Value], hours: bool, days_too: bool) -> Result<Value> {
         if days_too {
             months += days / 30;
             days %= 30;
-            if months > 0 && (days < 0 || days == 0 && micros < 0) {
+            // The time counts where it is a part of what is justified.
+            let time = if hours { micros } else { 0 };
+            if months > 0 && (days < 0 || days == 0 && time < 0) {
                 days += 30;
                 months -= 1;
-            } else if months < 0 && (days > 0 || days == 0 && micros > 0) {
+            } else if months < 0 && (days > 0 || days == 0 && time > 0) {
                 days -= 30;
                 months += 1;
             }
@@ -235,13 +232,16 @@ pub(super) fn register(table: &mut Table) {
     table
         .add("localtimestamp", &[], T::TIMESTAMP, |_, environment| Ok(Value::Timestamp(local_now(environment))))
         .stable();
-    for ty in [T::TIMESTAMP, T::TIMESTAMPTZ, T::DATE, T::TIME, T::INTERVAL] {
-        table.add("extract", &[t, ty], T::NUMERIC, extract).stable();
-        table.add("date_part", &[t, ty], T::FLOAT8, date_part).stable();
+    for ty in [T::TIMESTAMP, T::DATE, T::TIME, T::INTERVAL] {
+        table.add("extract", &[t, ty], T::NUMERIC, extract);
+        table.add("date_part", &[t, ty], T::FLOAT8, date_part);
     }
-    for ty in [T::TIMESTAMP, T::TIMESTAMPTZ, T::INTERVAL] {
-        table.add("date_trunc", &[t, ty], ty, date_trunc).stable();
+    for ty in [T::TIMESTAMP, T::INTERVAL] {
+        table.add("date_trunc", &[t, ty], ty, date_trunc);
     }
+    table.add("extract", &[t, T::TIMESTAMPTZ], T::NUMERIC, extract).stable();
+    table.add("date_part", &[t, T::TIMESTAMPTZ], T::FLOAT8, date_part).stable();
+    table.add("date_trunc", &[t, T::TIMESTAMPTZ], T::TIMESTAMPTZ, date_trunc).stable();
     table.add("date_trunc", &[t, T::TIMESTAMPTZ, t], T::TIMESTAMPTZ, date_trunc).stable();
     table.add(
         "age",

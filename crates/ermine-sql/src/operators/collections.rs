@@ -249,6 +249,17 @@ pub(super) fn register(tables: &mut Tables) {
         contains(right, left, environment)
     });
     tables.add("&&", Parameter::Array, Parameter::Array, boolean, overlap);
+    // Those of ranges and geometry.
+    for (name, left, right) in [
+        ("@>", Parameter::Foreign, Parameter::Foreign),
+        ("@>", Parameter::Foreign, Parameter::NonArray),
+        ("<@", Parameter::Foreign, Parameter::Foreign),
+        ("<@", Parameter::NonArray, Parameter::Foreign),
+        ("&&", Parameter::Foreign, Parameter::Foreign),
+        ("?|", Parameter::Foreign, Parameter::Foreign),
+    ] {
+        tables.add(name, left, right, boolean, |_, _, _| Err(super::mismatch()));
+    }
     tables.add("||", Parameter::CommonArray, Parameter::CommonArray, Outcome::Array, concatenate);
     tables.add("||", Parameter::CommonArray, Parameter::Common, Outcome::Array, concatenate);
     tables.add("||", Parameter::Common, Parameter::CommonArray, Outcome::Array, concatenate);

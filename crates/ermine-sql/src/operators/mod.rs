@@ -15,7 +15,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use crate::{
     error::{Result, SqlError, SqlState},
     functions::resolution::{Candidate, Outcome, Parameter, Unresolved, resolve},
-    types::{Environment, SqlType, Value},
+    types::{Environment, SqlType, Value, cast},
 };
 
 pub(crate) use arithmetic::{check_float, power_f64};
@@ -35,8 +35,23 @@ pub struct BinaryOperator {
     pub right: SqlType,
     /// What comes out.
     pub result: SqlType,
+    /// Whether it gives the same whatever the settings of the session are.
+    pub is_immutable: bool,
     /// What it does; not to be called with NULL, where the result is NULL.
     pub function: BinaryFunction,
+}
+
+impl BinaryOperator {
+    fn new(left: SqlType, right: SqlType, result: SqlType, function: BinaryFunction) -> Self {
+        let is_zoned = |ty| ty == SqlType::TIMESTAMPTZ;
+        let is_immutable = match result {
+            // Behind `||` the other operand becomes a text.
+            SqlType::TEXT => [left, right].into_iter().all(|ty| cast::is_immutable(ty, SqlType::TEXT)),
+            // With anything but another one, a point in time is what the clocks of the zone show.
+            _ => is_zoned(left) == is_zoned(right),
+        };
+        Self { left, right, result, is_immutable, function }
+    }
 }
 
 /// An operator before its operand.
@@ -111,7 +126,7 @@ fn unresolved(reason: Unresolved, call: &str) -> SqlError {
     match reason {
         Unresolved::Undetermined => SqlError::new(
             SqlState::DATATYPE_MISMATCH,
-            format!("could not determine polymorphic type of {call} because input has type unknown"),
+            "could not determine polymorphic type because input has type unknown",
         ),
         Unresolved::Unknown => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("operator does not exist: {call}"))
             .hint("No operator matches the given name and argument types. You might need to add explicit type casts."),
@@ -138,16 +153,12 @@ pub fn resolve_binary(operator: &str, left: Option<SqlType>, right: Option<SqlTy
     if let Some(entry) = alike
         && let (Parameter::Is(left), Parameter::Is(right)) = (entry.parameters[0], entry.parameters[1])
     {
-        return Ok(BinaryOperator { left, right, result: entry.result.resolve(None), function: entry.function });
+        return Ok(BinaryOperator::new(left, right, entry.result.resolve(None), entry.function));
     }
     let resolved = resolve(entries.iter(), &[left, right])
         .map_err(|reason| unresolved(reason, &format!("{} {operator} {}", name_of(left), name_of(right))))?;
-    Ok(BinaryOperator {
-        left: resolved.types[0],
-        right: resolved.types[1],
-        result: resolved.candidate.result.resolve(resolved.element),
-        function: resolved.candidate.function,
-    })
+    let result = resolved.candidate.result.resolve(resolved.element);
+    Ok(BinaryOperator::new(resolved.types[0], resolved.types[1], result, resolved.candidate.function))
 }
 
 /// The operator before an operand; `None` is one without a type.

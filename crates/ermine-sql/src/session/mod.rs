@@ -16,12 +16,15 @@ mod change;
 mod check;
 mod copy;
 mod cursor;
+mod grammar;
 mod kept;
 mod maintenance;
+mod marks;
 mod measure;
 mod modes;
 pub(crate) mod parse;
-mod plan;
+pub(crate) mod plan;
+mod precedence;
 mod result;
 pub(crate) mod settings;
 mod text;
@@ -641,6 +644,7 @@ impl Session {
                 Err(changed(bound.tables.first().map_or("", |table| table.name())))
             };
         }
+        bound.check()?;
         if let Plan::Definition(definition) = &bound.plan {
             let tag = self.define(open, definition, rows)?;
             rows.complete(&tag)?;

@@ -14,9 +14,12 @@ use sqlparser::{
 
 use super::{
     cursor::Fetch,
+    grammar::check_grammar,
     maintenance::Maintenance,
+    marks::{mark_lists, mark_subscripts},
     measure::{check_chains, check_size},
     modes::ModesTree,
+    precedence::arrange,
 };
 use crate::{
     copy::CopyTree,
@@ -80,7 +83,14 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
     } else {
         text
     };
-    trees(&mut parser(text)?).map_err(|error| failure(text, &error))
+    let mut trees = trees(&mut parser(text)?).map_err(|error| failure(text, &error))?;
+    for tree in &mut trees {
+        if let Tree::Plain(statement) = tree {
+            check_grammar(statement, text)?;
+            arrange(&mut **statement);
+        }
+    }
+    Ok(trees)
 }
 
 fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
@@ -102,6 +112,10 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Modes(modes)
         } else if let Some(role) = RoleTree::parse(parser)? {
             Tree::Role(role)
+        } else if is_alone(parser) {
+            parser.next_token();
+            // One row of nothing, which the grammar has only with FROM.
+            Tree::Plain(Box::new(Statement::Query(query("SELECT FROM (VALUES (1)) AS one")?)))
         } else {
             Tree::Plain(Box::new(parser.parse_statement()?))
         });
@@ -111,6 +125,12 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
     }
 }
 
+/// Whether the next statement is SELECT, and no more.
+fn is_alone(parser: &Parser<'_>) -> bool {
+    matches!(&parser.peek_nth_token_ref(0).token, Token::Word(word) if word.keyword == Keyword::SELECT)
+        && matches!(parser.peek_nth_token_ref(1).token, Token::SemiColon | Token::EOF)
+}
+
 /// A query that is put together from names as somebody wrote them.
 pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
     Parser::new(DIALECT).with_recursion_limit(DEPTH).try_with_sql(text)?.parse_query()
@@ -118,7 +138,9 @@ pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
 
 /// An expression that the catalog keeps.
 pub(crate) fn expression(text: &str) -> Result<Expr> {
-    parser(text)?.parse_expr().map_err(|error| failure(text, &error))
+    let mut expr = parser(text)?.parse_expr().map_err(|error| failure(text, &error))?;
+    arrange(&mut expr);
+    Ok(expr)
 }
 
 /// A parser at the beginning of a text.
@@ -129,6 +151,8 @@ fn parser(text: &str) -> Result<Parser<'static>> {
     check_chains(&tokens)?;
     check_words(&tokens)?;
     strengthen_locks(&mut tokens);
+    mark_lists(&mut tokens);
+    mark_subscripts(&mut tokens);
     join_literals(&mut tokens)?;
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }
@@ -227,6 +251,14 @@ pub(crate) fn object_name(text: &str) -> Result<ObjectName> {
     parsed.ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid name syntax: \"{text}\"")))
 }
 
+/// Whether it is an operator of a name that the grammar does not know otherwise.
+fn is_operator(token: &str) -> bool {
+    let is_sign = |sign| "+-*/<>=~!@#%^&|`?".contains(sign);
+    !token.is_empty()
+        && token.chars().all(is_sign)
+        && !["+", "-", "*", "/", "%", "^", "<", ">", "=", "<=", ">=", "=>", "<>", "!="].contains(&token)
+}
+
 fn failure(text: &str, error: &ParserError) -> SqlError {
     let message = match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
@@ -245,6 +277,13 @@ fn failure(text: &str, error: &ParserError) -> SqlError {
             sqlparser::tokenizer::Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? };
         crate::bind::names::position(text, location)
     });
+    // An operator behind itself: PostgreSQL takes any before an operand, and finds none of the name.
+    let before = position.map(|position| text.chars().take(position - 1).collect::<String>()).unwrap_or_default();
+    let stands_twice = |found: &&str| is_operator(found) && before.trim_end().ends_with(found);
+    if let Some(found) = what.strip_prefix("Expected: an expression, found: ").filter(stands_twice) {
+        let message = format!("operator does not exist: {found}");
+        return SqlError::new(SqlState::UNDEFINED_FUNCTION, message).at(position);
+    }
     // It shows what it has found, too, but nobody is shown a password.
     let message = match (password_in(text), what.strip_prefix("Expected: ")) {
         (None, _) => format!("syntax error: {}", what.trim()),

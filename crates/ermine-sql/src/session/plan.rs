@@ -21,6 +21,7 @@ use crate::{
     exec::Run,
     explain,
     failure::of_engine,
+    fold::fold_plan,
     query::Query,
     system::reg,
     types::{Environment, SqlType, Value},
@@ -33,6 +34,8 @@ pub(crate) struct Bound {
     pub(crate) columns: Option<Vec<Column>>,
     /// The tables that it uses.
     pub(crate) tables: Vec<Arc<Table>>,
+    /// What it fails with wherever it is run: it can be prepared and described.
+    failure: Option<SqlError>,
 }
 
 pub(crate) enum Plan {
@@ -60,7 +63,12 @@ pub(crate) enum Plan {
 impl Bound {
     /// Of a text without a statement.
     pub(crate) fn nothing() -> Self {
-        Self { plan: Plan::Nothing, parameters: Vec::new(), columns: None, tables: Vec::new() }
+        Self { plan: Plan::Nothing, parameters: Vec::new(), columns: None, tables: Vec::new(), failure: None }
+    }
+
+    /// Fails where it cannot be run.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
     }
 
     /// Whether it is about the session itself: run without a transaction, or it ends one.
@@ -110,7 +118,7 @@ pub(crate) fn bind(
     parameters: &[Option<SqlType>],
 ) -> Result<Bound> {
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
-    let (plan, columns) = match tree {
+    let (mut plan, columns) = match tree {
         Tree::Plain(statement) => plan_of(&mut binder, statement)?,
         Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) => (Plan::Control, None),
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
@@ -118,7 +126,8 @@ pub(crate) fn bind(
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
     let parameters = binder.parameter_types()?;
-    Ok(Bound { plan, parameters, columns, tables: binder.tables })
+    let failure = fold_plan(&mut plan, environment).err().or(binder.failure);
+    Ok(Bound { plan, parameters, columns, tables: binder.tables, failure })
 }
 
 fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Option<Vec<Column>>)> {

@@ -69,6 +69,27 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
     }
 }
 
+/// Whether a cast gives the same whatever the settings of the session are: PostgreSQL's `provolatile` of the functions
+/// behind it.
+pub(crate) fn is_immutable(from: SqlType, to: SqlType) -> bool {
+    use Scalar::{Date, Interval, Time, Timestamp, TimestampTz};
+    if from == to {
+        return true;
+    }
+    if from.is_array && to.is_array {
+        return is_immutable(SqlType::scalar(from.scalar), SqlType::scalar(to.scalar));
+    }
+    let is_read_by_settings =
+        |ty: SqlType| ty.is_array || matches!(ty.scalar, Date | Time | Timestamp | TimestampTz | Interval);
+    // The text of a time has no zone, and no style.
+    let is_shown_by_settings = |ty: SqlType| ty.is_array || is_read_by_settings(ty) && ty.scalar != Time;
+    match (from.is_text(), to.is_text()) {
+        (true, _) => !is_read_by_settings(to),
+        (_, true) => !is_shown_by_settings(from),
+        _ => (from.scalar == TimestampTz) == (to.scalar == TimestampTz),
+    }
+}
+
 /// The type that values of several types become where they have to be of one; `None`: they are of different kinds. Whether all can be cast to it
 /// is another question.
 pub(crate) fn common_type(types: impl IntoIterator<Item = SqlType>) -> Option<SqlType> {

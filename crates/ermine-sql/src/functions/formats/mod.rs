@@ -1,6 +1,8 @@
 //! Functions by patterns: `to_char`, `to_date`, `to_timestamp`, `to_number`.
 
 mod number;
+mod pieces;
+mod read;
 mod time;
 
 use crate::types::{Numeric, SqlType, Value};
@@ -48,14 +50,14 @@ pub(super) fn register(table: &mut Table) {
     table
         .add("to_date", &[t, t], T::DATE, |arguments, _| {
             arguments!(arguments, [Value::Text(text), Value::Text(pattern)] => {
-                time::to_date(text, pattern).map(Value::Date)
+                read::to_date(text, pattern).map(Value::Date)
             })
         })
         .stable();
     table
         .add("to_timestamp", &[t, t], T::TIMESTAMPTZ, |arguments, environment| {
             arguments!(arguments, [Value::Text(text), Value::Text(pattern)] => {
-                time::to_timestamp(text, pattern, environment).map(Value::TimestampTz)
+                read::to_timestamp(text, pattern, environment).map(Value::TimestampTz)
             })
         })
         .stable();

@@ -77,7 +77,7 @@ fn syntax_error(message: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, message)
 }
 
-const WORDS: [(&str, Piece); 19] = [
+const WORDS: [(&str, Piece); 20] = [
     (",", Piece::Comma),
     (".", Piece::Point),
     ("0", Piece::Zero),
@@ -93,6 +93,7 @@ const WORDS: [(&str, Piece); 19] = [
     ("PR", Piece::Silent),
     ("RN", Piece::Roman { lower: false }),
     ("SG", Piece::AnySign),
+    ("SP", Piece::Silent),
     ("S", Piece::Sign),
     ("TH", Piece::Ordinal { lower: false }),
     ("V", Piece::Silent),
@@ -228,7 +229,7 @@ pub(super) fn to_char(number: &Number, pattern: &str) -> Result<String> {
     } else {
         digits_of(number, &mut parsed)?
     };
-    Ok(Writer::new(&parsed, is_negative, &digits).write())
+    Writer::new(&parsed, is_negative, &digits).write()
 }
 
 /// The sign, and the digits with as many behind the point as are wanted.
@@ -293,7 +294,7 @@ fn scientific(number: &Number, parsed: &Pattern) -> Result<String> {
 }
 
 fn roman(number: &Number) -> Result<String> {
-    const NUMERALS: [(u32, &str); 13] = [
+    const NUMERALS: [(i32, &str); 13] = [
         (1000, "M"),
         (900, "CM"),
         (500, "D"),
@@ -312,8 +313,11 @@ fn roman(number: &Number) -> Result<String> {
         Number::Exact(number) => number.round(0)?.to_string(),
         Number::Float(number, _) => number.round_ties_even().to_string(),
     };
-    let mut left = match whole.parse::<u32>() {
+    let mut left = match whole.parse::<i32>() {
         Ok(number @ 1..=3999) => number,
+        Err(_) if matches!(number, Number::Exact(_)) => {
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range"));
+        }
         _ => return Ok("#".repeat(15)),
     };
     let mut out = String::new();
@@ -392,10 +396,11 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn write(mut self) -> String {
+    fn write(mut self) -> Result<String> {
         let pattern = self.pattern;
         for piece in &pattern.pieces {
             match *piece {
+                Piece::Nine | Piece::Zero | Piece::Point if pattern.is_roman => {}
                 Piece::Nine | Piece::Zero | Piece::Point => self.place(*piece),
                 Piece::Comma if self.in_number => self.out.push(','),
                 Piece::Comma | Piece::Currency => self.blank(*piece == Piece::Currency),
@@ -413,7 +418,7 @@ impl<'p> Writer<'p> {
                 Piece::Ordinal { lower } => {
                     let is_plain = !pattern.is_roman && !self.is_negative && !pattern.has_point;
                     if is_plain && self.digits.first() != Some(&b'#') {
-                        let suffix = ordinal(self.digits);
+                        let suffix = ordinal(self.digits)?;
                         self.out.push_str(&if lower { suffix.to_owned() } else { suffix.to_uppercase() });
                     }
                 }
@@ -422,7 +427,7 @@ impl<'p> Writer<'p> {
             }
         }
         // What would be written behind the last digit ends the text.
-        self.out.split('\0').next().unwrap_or_default().to_owned()
+        Ok(self.out.split('\0').next().unwrap_or_default().to_owned())
     }
 
     fn blank(&mut self, always: bool) {
@@ -515,15 +520,19 @@ impl<'p> Writer<'p> {
 }
 
 /// What stands behind an ordinal number.
-fn ordinal(digits: &[u8]) -> &'static str {
+fn ordinal(digits: &[u8]) -> Result<&'static str> {
     let (last, tens) = (digits.last().copied(), digits.len().checked_sub(2).map(|at| digits[at]));
-    match (tens, last) {
+    if !last.is_some_and(|last| last.is_ascii_digit()) {
+        let message = format!("\"{}\" is not a number", String::from_utf8_lossy(digits));
+        return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message));
+    }
+    Ok(match (tens, last) {
         (Some(b'1'), _) => "th",
         (_, Some(b'1')) => "st",
         (_, Some(b'2')) => "nd",
         (_, Some(b'3')) => "rd",
         _ => "th",
-    }
+    })
 }
 
 /// `to_number`

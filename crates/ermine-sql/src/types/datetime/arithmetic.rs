@@ -85,9 +85,10 @@ pub fn timestamp_to_date(micros: i64) -> Result<i32> {
     }
 }
 
-/// The interval from one point in time to another, in years, months, days and less.
+/// The interval from one point in time to another, in years, months, days and less. As in PostgreSQL 15 the end of all
+/// times is a time like any other.
 pub fn age(left: i64, right: i64) -> Result<Value> {
-    if is_infinite(left) || is_infinite(right) {
+    if left == MINUS_INFINITY || right == MINUS_INFINITY {
         return Err(timestamp_out_of_range());
     }
     let negative = left < right;

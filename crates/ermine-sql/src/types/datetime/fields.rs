@@ -73,6 +73,15 @@ impl Field {
     pub fn parse(name: &str, ty: &str) -> Result<Self> {
         Self::find(name).ok_or_else(|| not_recognized(name, ty))
     }
+
+    /// The error of `date_trunc` to this field, which values of the type are not cut to.
+    pub(crate) fn not_truncated(self, name: &str, ty: &str) -> SqlError {
+        match self {
+            Self::Week | Self::TimeZone | Self::TimeZoneHour | Self::TimeZoneMinute => unsupported(name, ty),
+            // Of no size, and so unknown here.
+            _ => not_recognized(name, ty),
+        }
+    }
 }
 
 fn not_recognized(name: &str, ty: &str) -> SqlError {
@@ -276,9 +285,7 @@ pub fn truncate_timestamp(name: &str, local: i64, ty: &str) -> Result<i64> {
                 Field::Decade => first_of(year.div_euclid(10) * 10, 1),
                 Field::Century => first_of((year - 1).div_euclid(100) * 100 + 1, 1),
                 Field::Millennium => first_of((year - 1).div_euclid(1000) * 1000 + 1, 1),
-                Field::TimeZone | Field::TimeZoneHour | Field::TimeZoneMinute => return Err(unsupported(name, ty)),
-                // Of no size, and so unknown here.
-                _ => return Err(not_recognized(name, ty)),
+                _ => return Err(field.not_truncated(name, ty)),
             };
             let micros = day.checked_mul(MICROS_PER_DAY).filter(|&micros| super::is_timestamp(micros));
             return micros.ok_or_else(super::timestamp_out_of_range);

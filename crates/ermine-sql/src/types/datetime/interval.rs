@@ -157,6 +157,12 @@ fn clock(text: &str) -> Option<i128> {
     }
 }
 
+/// The text behind blanks, and signs that mean nothing.
+fn skip(text: &str) -> &str {
+    let is_sign = |character: char| character.is_ascii_punctuation() && !matches!(character, '+' | '-' | '.');
+    text.trim_start_matches(|character| is_space(character) || is_sign(character))
+}
+
 /// Reads an interval: with units, as SQL's `year-month` and `day hours:minutes:seconds`, or in ISO 8601's form.
 pub fn parse_interval(text: &str) -> Result<Value> {
     let lower = text.to_ascii_lowercase();
@@ -165,7 +171,7 @@ pub fn parse_interval(text: &str) -> Result<Value> {
         return parse_iso(trimmed, text);
     }
     let mut sum = Sum::default();
-    let mut rest = trimmed.strip_prefix('@').unwrap_or(trimmed).trim_start_matches(is_space);
+    let mut rest = skip(trimmed);
     // A number whose unit has not come yet.
     let mut pending: Option<Amount> = None;
     let mut found = false;
@@ -227,6 +233,8 @@ pub fn parse_interval(text: &str) -> Result<Value> {
             match (word, pending.take()) {
                 ("ago", None) if found => is_ago = true,
                 ("and", None) => {}
+                // The first unit behind a number counts, others do not.
+                (word, None) if unit(word).is_some() => {}
                 (word, Some(amount)) => {
                     sum.add(amount, unit(word).ok_or_else(|| invalid(text))?);
                     found = true;
@@ -234,7 +242,7 @@ pub fn parse_interval(text: &str) -> Result<Value> {
                 _ => return Err(invalid(text)),
             }
         }
-        rest = rest.trim_start_matches(|character| is_space(character) || character == ',');
+        rest = skip(rest);
     }
     if let Some(seconds) = pending {
         sum.add(seconds, Unit::Micros(MICROS_PER_SECOND));

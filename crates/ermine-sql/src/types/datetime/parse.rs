@@ -66,7 +66,9 @@ enum Token<'a> {
 
 /// Cuts the next token off; the text is in lower case.
 fn next_token<'a>(rest: &mut &'a str) -> Parsing<Option<Token<'a>>> {
-    *rest = rest.trim_start_matches(|character: char| is_space(character) || matches!(character, ',' | '(' | ')'));
+    // Signs that mean nothing are blanks.
+    let is_blank = |character: char| character.is_ascii_punctuation() && !matches!(character, '+' | '-' | '.');
+    *rest = rest.trim_start_matches(|character: char| is_space(character) || is_blank(character));
     let text = *rest;
     let Some(first) = text.bytes().next() else { return Ok(None) };
     let run = |from: usize, accept: &dyn Fn(u8) -> bool| text[from..].bytes().take_while(|byte| accept(*byte)).count();

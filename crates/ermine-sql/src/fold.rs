@@ -1,0 +1,282 @@
+//! Constants are folded when a plan is made: PostgreSQL's `eval_const_expressions`.
+//!
+//! An expression of constants and immutable functions becomes its value, so what fails in it fails whether any row asks
+//! for it or not. What constants decide goes: a strict function with a NULL, branches of CASE and COALESCE that are
+//! never reached, what stands behind FALSE in AND. What stands in there is neither folded nor run, so it does not fail.
+//! Stable and volatile functions, parameters and queries are no constants.
+//!
+//! A statement is folded once it is bound, so that names and types fail before values do.
+
+use std::{collections::HashMap, mem, sync::Arc};
+
+use crate::{
+    bind::write::{Change, Insert, InsertSource},
+    error::Result,
+    expr::{Evaluator, Expr, Frame, Subquery, SubqueryKind},
+    query::{Body, Distinct, Query, Select, SourceKind},
+    session::plan::Plan,
+    types::{Environment, Value},
+};
+
+const NULL: Expr = Expr::Constant(Value::Null);
+
+/// Folds all expressions of a plan.
+pub(crate) fn fold_plan(plan: &mut Plan, environment: &Environment) -> Result<()> {
+    let mut folder = Folder { environment, queries: HashMap::new() };
+    match plan {
+        Plan::Query(query) => folder.query(query),
+        Plan::Insert(insert) => folder.insert(insert),
+        Plan::Update(change) | Plan::Delete(change) => folder.change(change),
+        Plan::CopyTo(to) => folder.query(&mut to.query),
+        Plan::Declare(declare) => folder.query(&mut declare.query),
+        Plan::Explain { plan, .. } => fold_plan(plan, environment),
+        Plan::CopyFrom(_) | Plan::Definition(_) | Plan::Control | Plan::Nothing => Ok(()),
+    }
+}
+
+/// Folds a condition before its parts are put where they are looked at: behind a FALSE they would all be gone. Where it
+/// fails it stays as it is, and fails with its plan.
+pub(crate) fn fold_condition(condition: Expr, environment: &Environment) -> Expr {
+    match condition.has(&|inner| matches!(inner, Expr::Constant(_))) {
+        true => fold(condition.clone(), environment).unwrap_or(condition),
+        false => condition,
+    }
+}
+
+struct Folder<'e> {
+    environment: &'e Environment,
+    /// Queries that are folded already, by those that they come from: a query that is run once is known by its address.
+    queries: HashMap<*const Query, (Arc<Query>, Arc<Query>)>,
+}
+
+impl Folder<'_> {
+    fn expr(&mut self, expr: &mut Expr) -> Result<()> {
+        let folded = fold(mem::replace(expr, NULL), self.environment)?;
+        *expr = if folded.has_query() { self.queries_in(folded)? } else { folded };
+        Ok(())
+    }
+
+    fn all<'x>(&mut self, exprs: impl IntoIterator<Item = &'x mut Expr>) -> Result<()> {
+        exprs.into_iter().try_for_each(|expr| self.expr(expr))
+    }
+
+    /// Folds the queries in an expression.
+    fn queries_in(&mut self, expr: Expr) -> Result<Expr> {
+        let mut expr = expr.map(&mut |inner| self.queries_in(inner))?;
+        if let Expr::Subquery(Subquery { query, kind, .. }) = &mut expr {
+            self.shared(query, matches!(kind, SubqueryKind::Exists))?;
+        }
+        Ok(expr)
+    }
+
+    /// Folds a query that may stand in several places.
+    fn shared(&mut self, query: &mut Arc<Query>, only_exists: bool) -> Result<()> {
+        if let Some((_, folded)) = self.queries.get(&Arc::as_ptr(query)) {
+            *query = folded.clone();
+            return Ok(());
+        }
+        let mut folded = Query::clone(query);
+        if only_exists {
+            drop_output(&mut folded);
+        }
+        self.query(&mut folded)?;
+        let folded = Arc::new(folded);
+        let from = mem::replace(query, folded.clone());
+        self.queries.insert(Arc::as_ptr(&from), (from, folded));
+        Ok(())
+    }
+
+    fn query(&mut self, query: &mut Query) -> Result<()> {
+        match &mut query.body {
+            Body::Select(select) => self.select(select)?,
+            Body::Values(rows) => self.all(rows.iter_mut().flatten())?,
+            Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| self.query(side))?,
+        }
+        self.all(query.limit.iter_mut().chain(&mut query.offset))
+    }
+
+    fn select(&mut self, select: &mut Select) -> Result<()> {
+        select.each_expr(&mut |expr| self.expr(expr))?;
+        if let Some(group) = &mut select.group
+            && !group.keys.is_empty()
+            && let Some(Expr::Constant(Value::Bool(false) | Value::Null)) = group.having
+        {
+            // There is no group, so that no row is looked at.
+            select.before.insert(0, Expr::Constant(Value::Bool(false)));
+        }
+        for source in &mut select.sources {
+            if let SourceKind::Derived(query) | SourceKind::Once(query) = &mut source.kind {
+                self.shared(query, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, insert: &mut Insert) -> Result<()> {
+        match &mut insert.source {
+            InsertSource::Rows(rows) => self.all(rows.iter_mut().flatten())?,
+            InsertSource::Query(query, row) => {
+                self.query(query)?;
+                self.all(row)?;
+            }
+        }
+        if let Some(update) = insert.conflict.as_mut().and_then(|conflict| conflict.update.as_mut()) {
+            self.all(update.assignments.iter_mut().map(|(_, expr)| expr).chain(&mut update.condition))?;
+        }
+        self.all(insert.returning.iter_mut().flatten())
+    }
+
+    fn change(&mut self, change: &mut Change) -> Result<()> {
+        self.all(change.assignments.iter_mut().flatten().map(|(_, expr)| expr))?;
+        self.all(change.returning.iter_mut().flatten())?;
+        self.query(&mut change.rows)
+    }
+}
+
+/// Drops the results of a query that is only asked whether it has rows: they are never looked at.
+fn drop_output(query: &mut Query) {
+    let is_limited = query.limit.is_some() || query.offset.is_some() || !query.locks.is_empty();
+    if let Body::Select(select) = &mut query.body
+        && !is_limited
+        && select.group.is_none()
+        && select.sets.is_empty()
+    {
+        select.output.clear();
+        select.distinct = Distinct::No;
+        query.order.clear();
+        query.width = 0;
+    }
+}
+
+/// What is evaluated where there is no run: constants alone.
+struct Constants<'e>(&'e Environment);
+
+impl Evaluator for Constants<'_> {
+    fn environment(&self) -> &Environment {
+        self.0
+    }
+
+    fn parameter(&self, _: usize) -> &Value {
+        unreachable!("a parameter is no constant")
+    }
+
+    fn call(&self, is_large: bool, mut function: impl FnMut() -> Result<Value>) -> Result<Value> {
+        if is_large { self.0.interrupt.long(function) } else { function() }
+    }
+
+    fn ask<'a>(&'a self, _: &'a Expr, _: &Frame<'a>) -> Result<Value> {
+        unreachable!("what asks the database is no constant")
+    }
+}
+
+/// Folds an expression, but not the queries in it.
+fn fold(expr: Expr, environment: &Environment) -> Result<Expr> {
+    match expr {
+        Expr::And(conditions) => connect(conditions, false, environment),
+        Expr::Or(conditions) => connect(conditions, true, environment),
+        Expr::Case(conditions, otherwise) => case(conditions, *otherwise, environment),
+        Expr::Coalesce(operands) => coalesce(operands, environment),
+        leaf @ (Expr::Constant(_) | Expr::Column(_) | Expr::Parameter(_)) => Ok(leaf),
+        expr => simplify(expr.map(&mut |inner| fold(inner, environment))?, environment),
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Constant(Value::Null))
+}
+
+/// Evaluates an expression whose operands are folded, where they are enough for it.
+fn simplify(expr: Expr, environment: &Environment) -> Result<Expr> {
+    let children = expr.children();
+    let has_null = children.iter().any(|child| is_null(child));
+    let is_constant = !children.is_empty() && children.iter().all(|child| matches!(child, Expr::Constant(_)));
+    if has_null && is_strict(&expr) {
+        return Ok(NULL);
+    }
+    if is_constant && expr.is_own_immutable() {
+        let value = expr.eval(&Frame { row: &[], outer: None }, &Constants(environment))?.into_owned();
+        // A plan keeps no large values: they are made where they are asked for.
+        return Ok(if value.is_large() { expr } else { Expr::Constant(value) });
+    }
+    Ok(match expr {
+        Expr::NullIf(_, operands) if has_null => {
+            let [left, _] = *operands;
+            left
+        }
+        Expr::Distinct(operands) if has_null => {
+            let [left, right] = *operands;
+            Expr::Not(Box::new(Expr::IsNull(Box::new(if is_null(&left) { right } else { left }))))
+        }
+        expr => expr,
+    })
+}
+
+/// Whether an expression is NULL where one in it is.
+fn is_strict(expr: &Expr) -> bool {
+    match expr {
+        Expr::Binary(..) | Expr::Prefix(..) | Expr::Compare(..) | Expr::Cast(..) | Expr::Not(_) => true,
+        Expr::Call(function, _) => function.is_strict,
+        Expr::Lookup(function, _) => function.is_strict,
+        _ => false,
+    }
+}
+
+/// AND, or OR where `decisive` is true. What stands behind the value that decides is dropped.
+fn connect(conditions: Vec<Expr>, decisive: bool, environment: &Environment) -> Result<Expr> {
+    let (mut rest, mut has_null) = (Vec::new(), false);
+    for condition in conditions {
+        match fold(condition, environment)? {
+            Expr::Constant(Value::Bool(truth)) if truth == decisive => {
+                return Ok(Expr::Constant(Value::Bool(decisive)));
+            }
+            Expr::Constant(Value::Bool(_)) => {}
+            Expr::Constant(Value::Null) => has_null = true,
+            condition => rest.push(condition),
+        }
+    }
+    if has_null {
+        rest.push(NULL);
+    }
+    Ok(match rest.len() {
+        0 => Expr::Constant(Value::Bool(!decisive)),
+        1 => rest.remove(0),
+        _ if decisive => Expr::Or(rest),
+        _ => Expr::And(rest),
+    })
+}
+
+fn case(conditions: Vec<(Expr, Expr)>, otherwise: Expr, environment: &Environment) -> Result<Expr> {
+    let mut rest = Vec::new();
+    let mut last = otherwise;
+    for (condition, result) in conditions {
+        match fold(condition, environment)? {
+            Expr::Constant(Value::Bool(true)) => {
+                last = result;
+                break;
+            }
+            Expr::Constant(_) => {}
+            condition => rest.push((condition, fold(result, environment)?)),
+        }
+    }
+    let last = fold(last, environment)?;
+    Ok(if rest.is_empty() { last } else { Expr::Case(rest, Box::new(last)) })
+}
+
+fn coalesce(operands: Vec<Expr>, environment: &Environment) -> Result<Expr> {
+    let mut rest = Vec::new();
+    for operand in operands {
+        match fold(operand, environment)? {
+            Expr::Constant(Value::Null) => {}
+            Expr::Constant(value) => {
+                rest.push(Expr::Constant(value));
+                break;
+            }
+            operand => rest.push(operand),
+        }
+    }
+    Ok(match rest.len() {
+        0 => NULL,
+        1 => rest.remove(0),
+        _ => Expr::Coalesce(rest),
+    })
+}

@@ -1,0 +1,103 @@
+//! Tokens that are put into a statement where the parser would take it for another one. Each function goes through the
+//! tokens once: texts may be long.
+
+use sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+
+/// Puts tokens in, each before the one at its place, in the order of the places.
+fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
+    if places.is_empty() {
+        return;
+    }
+    places.sort_by_key(|(at, _)| *at);
+    let mut places = places.into_iter().peekable();
+    let mut all = Vec::with_capacity(tokens.len() + places.len());
+    for (at, token) in tokens.drain(..).enumerate() {
+        while let Some((_, mark)) = places.next_if(|(place, _)| *place == at) {
+            all.push(TokenWithSpan::new(mark, token.span));
+        }
+        all.push(token);
+    }
+    *tokens = all;
+}
+
+fn is_word(token: &Token, wanted: &[Keyword]) -> bool {
+    matches!(token, Token::Word(word) if wanted.contains(&word.keyword))
+}
+
+/// Marks lists of values that begin with a query, `IN ((SELECT ..), ..)`, which the grammar takes for a query. COALESCE
+/// of one value is that value: it is put around the query.
+pub(super) fn mark_lists(tokens: &mut Vec<TokenWithSpan>) {
+    let mut places = Vec::new();
+    // Where a parenthesis was opened, and whether a query that is the first of a list is in it.
+    let mut open: Vec<(usize, bool)> = Vec::new();
+    // A query of that kind that has just ended: from where to where.
+    let mut ended: Option<(usize, usize)> = None;
+    let mut before: [&Token; 3] = [&Token::EOF; 3];
+    for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
+        if matches!(token, Token::Whitespace(_)) {
+            continue;
+        }
+        if let (Some((from, to)), Token::Comma) = (ended.take(), token) {
+            places.extend([(from, Token::make_word("coalesce", None)), (from, Token::LParen), (to, Token::RParen)]);
+        }
+        match token {
+            Token::LParen => open.push((at, false)),
+            Token::RParen => {
+                if let Some((from, true)) = open.pop() {
+                    ended = Some((from, at));
+                }
+            }
+            query if is_word(query, &[Keyword::SELECT, Keyword::WITH, Keyword::VALUES]) => {
+                if is_word(before[0], &[Keyword::IN])
+                    && before[1..] == [&Token::LParen; 2]
+                    && let Some((_, is_first)) = open.last_mut()
+                {
+                    *is_first = true;
+                }
+            }
+            _ => {}
+        }
+        before = [before[1], before[2], token];
+    }
+    put_in(tokens, places);
+}
+
+/// Marks subscripts with operators other than those of arithmetic, `a[b | c]`, which the grammar does not take: they get
+/// parentheses.
+pub(super) fn mark_subscripts(tokens: &mut Vec<TokenWithSpan>) {
+    let mut places = Vec::new();
+    // Where a bracket or parenthesis was opened, whether such an operator is in it, and whether it is no subscript.
+    let mut open: Vec<(usize, bool, bool)> = Vec::new();
+    let mut follows_value = false;
+    for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
+        match token {
+            Token::Whitespace(_) => continue,
+            Token::LBracket => open.push((at, false, !follows_value)),
+            Token::LParen => open.push((at, false, true)),
+            Token::RBracket | Token::RParen => {
+                if let Some((from, true, false)) = open.pop() {
+                    places.extend([(from + 1, Token::LParen), (at, Token::RParen)]);
+                }
+            }
+            Token::Colon | Token::Comma => {
+                open.last_mut().into_iter().for_each(|(.., is_other)| *is_other = true);
+            }
+            Token::Pipe
+            | Token::Ampersand
+            | Token::Sharp
+            | Token::Tilde
+            | Token::ShiftLeft
+            | Token::ShiftRight
+            | Token::StringConcat => open.last_mut().into_iter().for_each(|(_, has_operator, _)| *has_operator = true),
+            _ => {}
+        }
+        follows_value = match token {
+            Token::Word(word) => word.keyword != Keyword::ARRAY,
+            token => matches!(token, Token::RParen | Token::RBracket),
+        };
+    }
+    put_in(tokens, places);
+}
