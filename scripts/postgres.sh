@@ -17,7 +17,7 @@ start_postgres() {
   as_postgres postgres -D "$data" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB -c max_wal_size=8GB \
     -c max_pred_locks_per_transaction=1024 >"$scratch/postgres.log" 2>&1 &
   postgres=$!
-  for _ in $(seq 100); do
+  for _ in $(seq 600); do
     if psql -XAtq -d postgres -c "CREATE DATABASE $PGDATABASE" 2>/dev/null; then return 0; fi
     sleep 0.1
   done
