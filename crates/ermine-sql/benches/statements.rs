@@ -1,8 +1,9 @@
-//! What a statement costs without a server around it: time of one thread in a database in memory, each number the best of several rounds.
+//! The cost of a statement without a server around it: time of one thread in a database in memory, each number the best
+//! of several rounds.
 //!
-//! `cargo bench -p ermine-sql [-- WORDS]` prints nanoseconds a statement, of those whose name has these words in it, and a row where it has
-//! many. The rows are those of sysbench: two numbers
-//! and two texts of 120 and 60 letters.
+//! `cargo bench -p ermine-sql [-- WORDS]` prints nanoseconds per statement for those whose name contains these words,
+//! and per row for statements with many rows. The rows are those of sysbench: two numbers and two texts of 120 and 60
+//! letters.
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
@@ -37,7 +38,7 @@ impl Rows for Looked {
     }
 }
 
-/// Nanoseconds that one of so many takes.
+/// Returns the nanoseconds that one of `count` calls takes.
 fn time(count: usize, mut one: impl FnMut()) -> f64 {
     let mut round = || {
         let began = Instant::now();
@@ -52,7 +53,7 @@ fn report(what: &str, nanoseconds: f64, rows: usize) {
     println!("{what:<44}{nanoseconds:9.0}{a_row}");
 }
 
-/// Of a statement that is prepared, on keys by chance.
+/// Measures a prepared statement on random keys.
 fn measure(session: &mut Session, what: &str, text: &str, count: usize, parameters: impl Fn(i32) -> Vec<Value>) {
     if std::env::args().skip(1).any(|word| !word.starts_with("--") && !what.contains(&word)) {
         return;

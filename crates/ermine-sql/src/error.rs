@@ -1,4 +1,4 @@
-//! What a statement can fail with: PostgreSQL's error codes, and fields that say what happened and what to do.
+//! The errors of statements: PostgreSQL's error codes, and fields that describe the problem and its remedy.
 
 use std::fmt;
 
@@ -108,39 +108,39 @@ states! {
     DATA_CORRUPTED "XX001"
 }
 
-/// Why a statement failed.
+/// The error of a statement.
 #[derive(Clone, Debug)]
 pub struct SqlError(Box<Report>);
 
-/// The fields of an error, as PostgreSQL's clients know them.
+/// The fields of an error, as PostgreSQL's clients expect them.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The code.
     pub state: SqlState,
-    /// What happened.
+    /// The description of the problem.
     pub message: String,
-    /// More of it.
+    /// Further details of the problem.
     pub detail: Option<String>,
-    /// What to do.
+    /// Advice on the remedy.
     pub hint: Option<String>,
-    /// What was being done: the row of a COPY.
+    /// The operation during which it happened: the row of a COPY.
     pub context: Option<String>,
-    /// Where in the statement, in characters from 1 on.
+    /// The position in the statement, in characters from 1 on.
     pub position: Option<usize>,
-    /// The schema of the table, or of the type, it is about.
+    /// The schema of the table or type that it concerns.
     pub schema: Option<String>,
-    /// The table it is about.
+    /// The table that it concerns.
     pub table: Option<String>,
-    /// The column it is about.
+    /// The column that it concerns.
     pub column: Option<String>,
     /// The constraint that is violated.
     pub constraint: Option<String>,
-    /// The transaction that a conflict was lost to, where it is known.
+    /// The transaction that won the conflict, if known.
     pub other: Option<Tid>,
 }
 
 impl SqlError {
-    /// An error that says only what happened.
+    /// Creates an error that has only a message.
     pub fn new(state: SqlState, message: impl Into<String>) -> Self {
         Self(Box::new(Report {
             state,
@@ -157,70 +157,70 @@ impl SqlError {
         }))
     }
 
-    /// A statement or a part of one that this path cannot run.
+    /// The error for a statement, or a part of one, that this path cannot run.
     pub fn unsupported(construct: impl fmt::Display) -> Self {
         Self::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{construct} is not supported"))
     }
 
-    /// The statement was ended from outside.
+    /// The error of a statement that was canceled from outside.
     pub(crate) fn canceled(due_to: &str) -> Self {
         Self::new(SqlState::QUERY_CANCELED, format!("canceling statement due to {due_to}"))
     }
 
-    /// With more of what happened.
+    /// Adds details.
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
         self
     }
 
-    /// With what to do.
+    /// Adds advice.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// With what was being done.
+    /// Adds the context.
     pub fn context(mut self, context: impl Into<String>) -> Self {
         self.0.context = Some(context.into());
         self
     }
 
-    /// With the place in the statement.
+    /// Adds the position in the statement.
     pub fn at(mut self, position: Option<usize>) -> Self {
         self.0.position = self.0.position.or(position);
         self
     }
 
-    /// With the table it is about, and its schema.
+    /// Adds the table that it concerns, and its schema.
     pub fn table(mut self, schema: impl Into<String>, table: impl Into<String>) -> Self {
         (self.0.schema, self.0.table) = (Some(schema.into()), Some(table.into()));
         self
     }
 
-    /// With the column it is about.
+    /// Adds the column that it concerns.
     pub fn column(mut self, column: impl Into<String>) -> Self {
         self.0.column = Some(column.into());
         self
     }
 
-    /// With the constraint that is violated.
+    /// Adds the constraint that is violated.
     pub fn constraint(mut self, constraint: impl Into<String>) -> Self {
         self.0.constraint = Some(constraint.into());
         self
     }
 
-    /// With the transaction that a conflict was lost to.
+    /// Adds the transaction that won the conflict.
     pub(crate) fn lost_to(mut self, other: Option<Tid>) -> Self {
         self.0.other = other;
         self
     }
 
-    /// The code.
+    /// Returns the code.
     pub fn state(&self) -> SqlState {
         self.0.state
     }
 
-    /// All fields.
+    /// Returns all fields.
     pub fn report(&self) -> &Report {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! EXPLAIN: a plan as lines of text, and what came of running it.
+//! EXPLAIN: a plan as lines of text, and the measurements of its run.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     session::Plan,
 };
 
-/// The lines of a plan, with what came of its parts, where it was run.
+/// Returns the lines of a plan, with the measurements of its parts, if it was run.
 pub(crate) fn lines(plan: &Plan, actuals: Option<&Actuals>) -> Vec<String> {
     let mut lines = Lines { all: Vec::new(), actuals };
     match plan {
@@ -41,15 +41,16 @@ pub(crate) fn lines(plan: &Plan, actuals: Option<&Actuals>) -> Vec<String> {
     lines.all.into_iter().map(|(line, told)| line + &told.unwrap_or_default()).collect()
 }
 
-/// Lines in the making.
+/// Lines under construction.
 struct Lines<'a> {
-    /// With what came of the part of the plan that they name.
+    /// Each line, with the measurements of the part of the plan that it names.
     all: Vec<(String, Option<String>)>,
     actuals: Option<&'a Actuals>,
 }
 
 impl Lines<'_> {
-    /// Says at a line what came of a part of the plan, unless it says that of a part inside: time and rows of a run, on average.
+    /// Adds the average time and rows of a part of the plan to a line, unless the line has those of an inner part
+    /// already.
     fn tell<T>(&mut self, at: usize, part: &T) {
         let Some(actuals) = self.actuals else { return };
         self.all[at].1.get_or_insert_with(|| match actuals.of(part) {
@@ -62,7 +63,7 @@ impl Lines<'_> {
     }
 }
 
-/// The lines about a plan that was run: how it ended, and what it did in its transaction.
+/// Returns the lines about a plan that was run: its outcome, and its work in the transaction.
 pub(crate) fn analysis(tag: &str, work: &Work, took: Duration) -> [String; 6] {
     let Work { rows_read, versions_walked, tracked_reads, log_bytes } = work;
     [
@@ -80,7 +81,7 @@ fn line(depth: usize, text: &str, lines: &mut Lines<'_>) {
     lines.all.push((format!("{arrow}{text}"), None));
 }
 
-/// A line about the one before.
+/// Adds a line with details of the one before.
 fn detail(depth: usize, text: &str, lines: &mut Lines<'_>) {
     lines.all.push((format!("{}{text}", "      ".repeat(depth + 1)), None));
 }
@@ -166,7 +167,7 @@ fn alias(name: &str, alias: &str) -> String {
     if name == alias { String::new() } else { format!(" {alias}") }
 }
 
-/// The way to a table's rows, and what bounds it.
+/// Describes the access path to a table's rows, and its bounds.
 fn access(table: &Table, access: &Access) -> (String, Option<String>) {
     let (name, columns): (Option<&str>, Vec<usize>) = match access.path {
         Path::Primary => {

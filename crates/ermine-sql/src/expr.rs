@@ -28,20 +28,20 @@ pub(crate) type Call = fn(&[Value], &Environment) -> Result<Value>;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expr {
     Constant(Value),
-    /// By its place among the parameters.
+    /// A parameter, by its number.
     Parameter(usize),
-    /// By its place in the row.
+    /// A column, by its place in the row.
     Column(usize),
-    /// The same in the row of a query around this one, so many levels up.
+    /// A column of the row of an enclosing query, by the number of levels up and its place.
     Outer(usize, usize),
     /// An aggregate of the query, until the grouping is known.
     Aggregate(usize),
-    /// The same of a query around this one, so many levels up.
+    /// An aggregate of an enclosing query, by the number of levels up.
     OuterAggregate(usize, usize),
     Binary(Function<Binary>, Box<[Expr; 2]>),
     Prefix(Function<Prefix>, Box<Expr>),
     Call(Function<Call>, Vec<Expr>),
-    /// A function that looks at the catalog.
+    /// A function that reads the catalog.
     Lookup(Function<Lookup>, Vec<Expr>),
     Compare(Comparison, Box<[Expr; 2]>),
     Cast(Box<Expr>, Conversion),
@@ -53,14 +53,14 @@ pub(crate) enum Expr {
     IsBool(Box<Expr>, bool),
     /// IS DISTINCT FROM
     Distinct(Box<[Expr; 2]>),
-    /// Conditions with what comes of them, and what otherwise.
+    /// Conditions with their results, and the result otherwise.
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     Coalesce(Vec<Expr>),
-    /// The first, or NULL if the function, which is `=`, holds for both.
+    /// The first operand, or NULL if the function, which is `=`, holds for both.
     NullIf(Function<Binary>, Box<[Expr; 2]>),
     /// The greatest, or the least.
     Extreme(Ordering, Vec<Expr>),
-    /// Whether the first is among the others.
+    /// Whether the first expression is equal to one of the others.
     In(Box<Expr>, Vec<Expr>),
     /// Whether an operator holds for any element of an array, or for all.
     Any {
@@ -69,37 +69,37 @@ pub(crate) enum Expr {
         all: bool,
     },
     Array(SqlType, Vec<Expr>),
-    /// The element of an array, the first of the operands, at the others.
+    /// An element of an array: the array, then its subscripts.
     Element(Vec<Expr>),
     Subquery(Subquery),
     /// The next number of a sequence.
     Next(NextOf),
-    /// The number that the session was given last, of a sequence or of all.
+    /// The last number that the session got, of a sequence or of all.
     LastGiven(Option<NextOf>),
-    /// Sets a sequence: to a number, and whether that was given already.
+    /// Sets a sequence: to a number, and whether that counts as returned already.
     SetNext(NextOf, Box<[Expr; 2]>),
-    /// Waits for so many seconds.
+    /// Waits for a number of seconds.
     Sleep(Box<Expr>),
 }
 
-/// A function by its name: two are the same if their names and types are.
+/// A function by its name: two functions are the same if their names and types are.
 #[derive(Clone)]
 pub(crate) struct Function<F> {
     pub(crate) name: Arc<str>,
-    /// Gives NULL where an argument is NULL, without being called.
+    /// Returns NULL if an argument is NULL, without a call.
     pub(crate) is_strict: bool,
-    /// Gives the same for the same arguments, always.
+    /// Always returns the same result for the same arguments.
     pub(crate) is_immutable: bool,
-    /// Gives another value each time.
+    /// Returns another value at each call.
     pub(crate) is_volatile: bool,
-    /// Makes as much, or counts as far, as its arguments say.
+    /// The size of the result, or the work, depends on the values of the arguments.
     pub(crate) grows: bool,
     pub(crate) eval: F,
     pub(crate) result: SqlType,
 }
 
 impl<F> Function<F> {
-    /// Fails where there is no room for a result about as large as the arguments.
+    /// Fails if there is no room for a result about as large as the arguments.
     fn check_room<'v>(&self, arguments: impl Iterator<Item = &'v Value>, environment: &Environment) -> Result<()> {
         let is_small = !self.result.is_array
             && !self.result.is_text()
@@ -107,7 +107,7 @@ impl<F> Function<F> {
         if is_small { Ok(()) } else { environment.memory.check(arguments.map(Value::bytes).sum()) }
     }
 
-    /// Whether it may take long because of this argument, which is not large itself.
+    /// Whether a call may take long because of this argument, which is not large itself.
     fn is_long_for(&self, argument: &Value) -> bool {
         const MANY: i64 = 10_000;
         self.grows
@@ -121,14 +121,14 @@ impl<F> Function<F> {
 }
 
 impl<F> Function<F> {
-    /// What an operator does.
+    /// The function of an operator.
     pub(crate) fn of_operator(name: &str, is_immutable: bool, result: SqlType, eval: F) -> Self {
         Self { name: name.into(), is_strict: true, is_immutable, is_volatile: false, grows: false, eval, result }
     }
 }
 
 impl<F> PartialEq for Function<F> {
-    /// A stable function gives one value for the same arguments within a statement, a volatile one does not.
+    /// Within a statement, a stable function returns one value for the same arguments; a volatile one does not.
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.result == other.result && !self.is_volatile
     }
@@ -140,7 +140,7 @@ impl<F> std::fmt::Debug for Function<F> {
     }
 }
 
-/// How values of one type compare.
+/// A comparison of two values of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Comparison {
     Equal,
@@ -175,7 +175,7 @@ impl Comparison {
         }
     }
 
-    /// The same with its sides changed.
+    /// Returns the comparison with its sides exchanged.
     pub(crate) fn turned(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -198,7 +198,7 @@ impl Comparison {
     }
 }
 
-/// From which type to which.
+/// The source type and the target type of a cast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Conversion {
     pub(crate) from: SqlType,
@@ -207,7 +207,7 @@ pub(crate) struct Conversion {
     pub(crate) is_explicit: bool,
 }
 
-/// What is asked of each element of an array.
+/// The test of each element of an array.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Elementwise {
     Compare(Comparison),
@@ -219,7 +219,7 @@ pub(crate) enum Elementwise {
 pub(crate) struct Subquery {
     pub(crate) query: Arc<Query>,
     pub(crate) kind: SubqueryKind,
-    /// Whether it looks at rows around it: otherwise it is run once.
+    /// Whether it refers to rows of enclosing queries: otherwise it is run once.
     pub(crate) is_correlated: bool,
 }
 
@@ -231,16 +231,16 @@ impl PartialEq for Subquery {
 
 #[derive(Clone, Debug)]
 pub(crate) enum SubqueryKind {
-    /// Its one value, of its one row.
+    /// The single value of its single row.
     Value,
     Exists,
-    /// Whether a value is among those of its one column.
+    /// Whether a value is among those of its single column.
     Holds {
         operand: Box<Expr>,
         comparison: Comparison,
         all: bool,
     },
-    /// All values of its one column.
+    /// All values of its single column.
     Array(SqlType),
 }
 
@@ -254,28 +254,28 @@ impl std::fmt::Debug for NextOf {
 }
 
 impl PartialEq for NextOf {
-    /// Each gives a number of its own.
+    /// Each call returns a number of its own.
     fn eq(&self, _: &Self) -> bool {
         false
     }
 }
 
-/// The run of a statement, as far as expressions know it.
+/// The run of a statement, as expressions see it.
 pub(crate) trait Evaluator {
     fn environment(&self) -> &Environment;
 
-    /// The value of a parameter, by its place.
+    /// Returns the value of a parameter, by its number.
     fn parameter(&self, at: usize) -> &Value;
 
-    /// Calls a function. One whose arguments are large is called where it holds up nothing else.
+    /// Calls a function. A call with large arguments runs where it blocks nothing else.
     fn call(&self, is_large: bool, function: impl FnMut() -> Result<Value>) -> Result<Value>;
 
-    /// The value of an expression that asks the database or the session: a query, a number of a sequence, a name of the
-    /// catalog.
+    /// Returns the value of an expression that needs the database or the session: a query, a number of a sequence, a
+    /// name of the catalog.
     fn ask<'a>(&'a self, expr: &'a Expr, frame: &Frame<'a>) -> Result<Value>;
 }
 
-/// The row that is looked at, and those around it.
+/// The current row, and those of the enclosing queries.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
     pub(crate) row: &'a [Value],
@@ -284,7 +284,8 @@ pub(crate) struct Frame<'a> {
 
 const NULL: Value = Value::Null;
 
-/// The order of two values of one type, neither of them NULL. The binder compares texts of fixed length as texts without padding.
+/// Compares two values of one type, neither of them NULL. The binder compares texts of fixed length as texts without
+/// padding.
 pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
     order::compare(left, right, left.natural_type().unwrap_or(SqlType::TEXT))
 }
@@ -292,7 +293,7 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
 impl Expr {
     pub(crate) const TRUE: Self = Self::Constant(Value::Bool(true));
 
-    /// The value on a row.
+    /// Evaluates the expression on a row.
     pub(crate) fn eval<'a>(&'a self, frame: &Frame<'a>, run: &'a impl Evaluator) -> Result<Cow<'a, Value>> {
         let value = match self {
             Self::Constant(value) => return Ok(Cow::Borrowed(value)),
@@ -409,7 +410,7 @@ impl Expr {
                 let mut found = if operand.is_null() { NULL } else { Value::Bool(false) };
                 let mut is_decided = operand.is_null();
                 for element in list {
-                    // All of the list is one array: what fails in it fails wherever the value is found.
+                    // The list is one array: an error in it arises wherever the value is found.
                     if is_decided && matches!(element, Self::Constant(_) | Self::Parameter(_)) {
                         continue;
                     }
@@ -476,12 +477,12 @@ impl Expr {
         Ok(Cow::Owned(value))
     }
 
-    /// Whether a condition holds; NULL is no.
+    /// Whether a condition holds; NULL counts as false.
     pub(crate) fn is_true(&self, frame: &Frame<'_>, run: &impl Evaluator) -> Result<bool> {
         Ok(matches!(&*self.eval(frame, run)?, Value::Bool(true)))
     }
 
-    /// The expressions directly in it.
+    /// Returns the direct subexpressions.
     pub(crate) fn children(&self) -> Vec<&Expr> {
         match self {
             Self::Constant(_)
@@ -523,7 +524,7 @@ impl Expr {
         }
     }
 
-    /// The same with other expressions directly in it, as `change` gives them.
+    /// Replaces each direct subexpression by the result of `change`.
     pub(crate) fn map(self, change: &mut dyn FnMut(Expr) -> Result<Expr>) -> Result<Self> {
         let all = |operands: Vec<Expr>, change: &mut dyn FnMut(Expr) -> Result<Expr>| {
             operands.into_iter().map(change).collect::<Result<Vec<_>>>()
@@ -571,13 +572,13 @@ impl Expr {
         })
     }
 
-    /// Shows it and everything in it.
+    /// Calls `see` on the expression and everything in it.
     pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr)) {
         see(self);
         self.children().into_iter().for_each(|child| child.visit(see));
     }
 
-    /// Whether it may be another value each time it is asked for, the row being the same.
+    /// Whether it may return different values on the same row.
     pub(crate) fn is_volatile(&self) -> bool {
         self.has(&|inner| match inner {
             Self::Next(_) | Self::LastGiven(_) | Self::SetNext(..) | Self::Sleep(_) => true,
@@ -586,12 +587,13 @@ impl Expr {
         })
     }
 
-    /// Whether it depends on the row only, always in the same way.
+    /// Whether its value depends on the row only.
     pub(crate) fn is_immutable(&self) -> bool {
         !self.has(&|inner| !inner.is_own_immutable())
     }
 
-    /// Whether it always gives the same for the same values of the expressions in it, and of the row.
+    /// Whether, apart from its subexpressions, it always returns the same value for the same row and the same values of
+    /// its subexpressions.
     pub(crate) fn is_own_immutable(&self) -> bool {
         match self {
             Self::Next(_)
@@ -611,19 +613,19 @@ impl Expr {
         }
     }
 
-    /// Whether there is a query in it.
+    /// Whether it contains a query.
     pub(crate) fn has_query(&self) -> bool {
         self.has(&|inner| matches!(inner, Self::Subquery(_)))
     }
 
-    /// Whether anything in it is such.
+    /// Whether it, or anything in it, satisfies `is_such`.
     pub(crate) fn has(&self, is_such: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = false;
         self.visit(&mut |inner| found |= is_such(inner));
         found
     }
 
-    /// The conditions that all have to hold.
+    /// Returns the conditions that all have to hold.
     pub(crate) fn conjuncts(self) -> Vec<Expr> {
         match self {
             Self::And(conditions) => conditions.into_iter().flat_map(Self::conjuncts).collect(),
@@ -632,7 +634,7 @@ impl Expr {
     }
 }
 
-/// The arguments of a function; `None`: one is NULL, and it does not take that.
+/// Returns the arguments of a function; `None`: one is NULL, and the function is strict.
 pub(crate) fn arguments_of(
     arguments: &[Expr],
     is_strict: bool,
@@ -650,7 +652,7 @@ pub(crate) fn arguments_of(
     Ok(Some(values))
 }
 
-/// AND, or OR where `decisive` is true.
+/// Evaluates AND, or OR where `decisive` is true.
 fn connect(conditions: &[Expr], decisive: bool, frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
     let mut so_far = Value::Bool(!decisive);
     for condition in conditions {

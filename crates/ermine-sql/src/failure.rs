@@ -1,10 +1,10 @@
-//! The engine's errors as PostgreSQL's clients know them.
+//! The engine's errors in the form that PostgreSQL's clients expect.
 
 use ermine::Error;
 
 use crate::error::{SqlError, SqlState};
 
-/// An error of the engine, where nothing more is known of what was being done.
+/// Converts an error of the engine for which no context is known.
 pub(crate) fn of_engine(error: Error) -> SqlError {
     match error {
         Error::Abort(abort) | Error::GaveUp { last: abort, .. } => {

@@ -1,11 +1,11 @@
-//! Constants are folded when a plan is made: PostgreSQL's `eval_const_expressions`.
+//! Folds constants when a plan is made: PostgreSQL's `eval_const_expressions`.
 //!
-//! An expression of constants and immutable functions becomes its value, so what fails in it fails whether any row asks
-//! for it or not. What constants decide goes: a strict function with a NULL, branches of CASE and COALESCE that are
-//! never reached, what stands behind FALSE in AND. What stands in there is neither folded nor run, so it does not fail.
-//! Stable and volatile functions, parameters and queries are no constants.
+//! An expression of constants and immutable functions becomes its value, so its errors arise whether or not a row needs
+//! it. Parts that constants make irrelevant are removed: strict functions with a NULL, unreachable branches of CASE and
+//! COALESCE, operands behind FALSE in AND. These parts are neither folded nor run, so they cannot fail. Stable and
+//! volatile functions, parameters and queries are not constants.
 //!
-//! A statement is folded once it is bound, so that names and types fail before values do.
+//! A statement is folded after it is bound, so that errors in names and types come before errors in values.
 
 use std::{collections::HashMap, mem, sync::Arc};
 
@@ -34,8 +34,8 @@ pub(crate) fn fold_plan(plan: &mut Plan, environment: &Environment) -> Result<()
     }
 }
 
-/// Folds a condition before its parts are put where they are looked at: behind a FALSE they would all be gone. Where it
-/// fails it stays as it is, and fails with its plan.
+/// Folds a condition before its parts are moved to the places where they are checked: behind a FALSE they would all be
+/// removed. If folding fails, the condition stays as it is, and fails with its plan.
 pub(crate) fn fold_condition(condition: Expr, environment: &Environment) -> Expr {
     match condition.has(&|inner| matches!(inner, Expr::Constant(_))) {
         true => fold(condition.clone(), environment).unwrap_or(condition),
@@ -45,7 +45,7 @@ pub(crate) fn fold_condition(condition: Expr, environment: &Environment) -> Expr
 
 struct Folder<'e> {
     environment: &'e Environment,
-    /// Queries that are folded already, by those that they come from: a query that is run once is known by its address.
+    /// The queries that are folded already, by their originals: a query that is run once is identified by its address.
     queries: HashMap<*const Query, (Arc<Query>, Arc<Query>)>,
 }
 
@@ -69,7 +69,7 @@ impl Folder<'_> {
         Ok(expr)
     }
 
-    /// Folds a query that may stand in several places.
+    /// Folds a query that may occur in several places.
     fn shared(&mut self, query: &mut Arc<Query>, only_exists: bool) -> Result<()> {
         if let Some((_, folded)) = self.queries.get(&Arc::as_ptr(query)) {
             *query = folded.clone();
@@ -101,7 +101,7 @@ impl Folder<'_> {
             && !group.keys.is_empty()
             && let Some(Expr::Constant(Value::Bool(false) | Value::Null)) = group.having
         {
-            // There is no group, so that no row is looked at.
+            // There is no group, so no row is read.
             select.before.insert(0, Expr::Constant(Value::Bool(false)));
         }
         for source in &mut select.sources {
@@ -133,7 +133,7 @@ impl Folder<'_> {
     }
 }
 
-/// Drops the results of a query that is only asked whether it has rows: they are never looked at.
+/// Drops the results of a query of which only the existence of rows matters: they are never read.
 fn drop_output(query: &mut Query) {
     let is_limited = query.limit.is_some() || query.offset.is_some() || !query.locks.is_empty();
     if let Body::Select(select) = &mut query.body
@@ -148,7 +148,7 @@ fn drop_output(query: &mut Query) {
     }
 }
 
-/// What is evaluated where there is no run: constants alone.
+/// Evaluates without a run: constants alone.
 struct Constants<'e>(&'e Environment);
 
 impl Evaluator for Constants<'_> {
@@ -185,7 +185,7 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Constant(Value::Null))
 }
 
-/// Evaluates an expression whose operands are folded, where they are enough for it.
+/// Evaluates an expression whose operands are folded, if they determine its value.
 fn simplify(expr: Expr, environment: &Environment) -> Result<Expr> {
     let children = expr.children();
     let has_null = children.iter().any(|child| is_null(child));
@@ -195,7 +195,7 @@ fn simplify(expr: Expr, environment: &Environment) -> Result<Expr> {
     }
     if is_constant && expr.is_own_immutable() {
         let value = expr.eval(&Frame { row: &[], outer: None }, &Constants(environment))?.into_owned();
-        // A plan keeps no large values: they are made where they are asked for.
+        // A plan keeps no large values: they are computed when needed.
         return Ok(if value.is_large() { expr } else { Expr::Constant(value) });
     }
     Ok(match expr {
@@ -211,7 +211,7 @@ fn simplify(expr: Expr, environment: &Environment) -> Result<Expr> {
     })
 }
 
-/// Whether an expression is NULL where one in it is.
+/// Whether an expression is NULL if one of its operands is.
 fn is_strict(expr: &Expr) -> bool {
     match expr {
         Expr::Binary(..) | Expr::Prefix(..) | Expr::Compare(..) | Expr::Cast(..) | Expr::Not(_) => true,
@@ -221,7 +221,7 @@ fn is_strict(expr: &Expr) -> bool {
     }
 }
 
-/// AND, or OR where `decisive` is true. What stands behind the value that decides is dropped.
+/// Folds AND, or OR where `decisive` is true. Conditions behind the deciding value are dropped.
 fn connect(conditions: Vec<Expr>, decisive: bool, environment: &Environment) -> Result<Expr> {
     let (mut rest, mut has_null) = (Vec::new(), false);
     for condition in conditions {

@@ -1,24 +1,24 @@
 //! SQL on the transaction path of Ermine.
 //!
-//! A statement is parsed (`sqlparser`), bound (`bind`) and run straight on the engine (`exec`): there is no optimizer beyond the choice of
-//! a path to each table's rows, and nothing between an expression and the rows it looks at. [`SqlDatabase`] opens the tables that
-//! SQL knows in a database of the engine; [`Session`] runs statements.
+//! A statement is parsed (`sqlparser`), bound (`bind`) and run straight on the engine (`exec`). There is no optimizer
+//! beyond the choice of an access path to each table's rows, and no layer between an expression and the rows that it
+//! reads. [`SqlDatabase`] opens SQL's tables in a database of the engine; [`Session`] runs statements.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | `types` | types and values: text, bytes, keys, rows, casts |
-//! | `operators`, `functions` | what expressions are made of |
+//! | `operators`, `functions` | the parts of expressions |
 //! | `storage` | rows as keys and values of the engine |
 //! | `catalog` | schemas, tables, indexes, sequences, roles |
 //! | `bind` | from the tree of a statement to `query`, `expr` |
-//! | `fold` | what constants decide, decided before |
-//! | `exec` | runs them |
+//! | `fold` | constant folding |
+//! | `exec` | the execution of plans |
 //! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
-//! | `memory` | what a statement may take |
+//! | `memory` | the memory that a statement may take |
 //! | `session` | transactions, settings, statement by statement |
 //! | `system` | tables and functions about the catalog |
-//! | [`verifier`] | what is stored of passwords |
+//! | [`verifier`] | the stored form of passwords |
 
 #![forbid(unsafe_code)]
 

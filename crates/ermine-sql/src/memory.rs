@@ -1,7 +1,9 @@
-//! The memory of a session: what its statement gathers, large values on their way through expressions, and what outlives a statement.
+//! The memory of a session: what its statement gathers, large values that pass through expressions, and state that
+//! outlives a statement.
 //!
-//! Memory is asked for before it is taken, from `work_mem` and from the database's budget ([`ermine::Budget`]): a sorter asks before it keeps a
-//! row, a function before it makes a long text. A statement that asks for too much fails with `53200`; nothing else fails with it.
+//! Memory is reserved before it is used, from `work_mem` and from the database's budget ([`ermine::Budget`]): a sorter
+//! reserves before it keeps a row, a function before it makes a long text. A statement that asks for too much fails
+//! with `53200`; nothing else fails with it.
 //!
 //! | kind | counted by | until |
 //! |---|---|---|
@@ -10,9 +12,9 @@
 //! | lasting: trees of texts, rows of cursors and portals, parameters | [`Held`] | the holder is dropped |
 //!
 //! Invariants
-//! 1. What a statement has taken from the budget is given back when it ends ([`Memory::end`]), at the latest when the next one begins or the
-//!    session is dropped: so also after a panic.
-//! 2. Between the count of a session and the budget there is a step of at least 64 KiB: no row costs a write to shared memory.
+//! 1. Everything that a statement has taken from the budget is released when the statement ends ([`Memory::end`]), at
+//!    the latest when the next one begins or the session is dropped: so also after a panic.
+//! 2. A session reports to the budget in steps of at least 64 KiB: no row costs a write to shared memory.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -27,9 +29,9 @@ use crate::{
     types::Value,
 };
 
-/// Bytes that a session takes from the budget at a time; one that needs less takes nothing.
+/// Bytes that a session takes from the budget at a time; a session that needs less takes nothing.
 const STEP: usize = 64 << 10;
-/// Values of fewer bytes are not counted while they pass.
+/// Passing values of fewer bytes are not counted.
 const LARGE: usize = 4 << 10;
 
 /// The memory of a session; clones count together. The default has no budget and refuses nothing.
@@ -39,25 +41,25 @@ pub struct Memory {
     lasting: Arc<Lasting>,
 }
 
-/// What the statement that runs has taken. One thread at a time runs a session: loads and stores are enough, all relaxed.
+/// The memory of the running statement. One thread at a time runs a session: loads and stores are enough, all relaxed.
 #[derive(Default, Debug)]
 struct Counts {
     budget: Option<Arc<Budget>>,
-    /// Bytes that the statement may take.
+    /// The limit of the statement, in bytes.
     max: AtomicUsize,
     gathered: AtomicUsize,
     passing: AtomicUsize,
-    /// Bytes that the budget knows of.
+    /// Bytes reported to the budget.
     told: AtomicUsize,
-    /// Bytes up to which nothing has to be asked.
+    /// Bytes up to which no reservation is needed.
     room: AtomicUsize,
 }
 
-/// What outlives statements. Its holders may be dropped by any thread.
+/// The memory that outlives statements. Any thread may drop its holders.
 #[derive(Default, Debug)]
 struct Lasting {
     budget: Option<Arc<Budget>>,
-    /// Bytes that are held, and bytes that the budget knows of.
+    /// Bytes that are held, and bytes reported to the budget.
     held_and_told: Mutex<(usize, usize)>,
 }
 
@@ -74,14 +76,14 @@ impl Memory {
         memory
     }
 
-    /// A statement begins, which may take `max` bytes.
+    /// Begins a statement, which may take `max` bytes.
     pub(crate) fn begin(&self, max: usize) {
         self.end();
         self.statement.max.store(max, Ordering::Relaxed);
         self.statement.room.store(max.min(STEP), Ordering::Relaxed);
     }
 
-    /// The statement has ended: everything that it has taken is given back.
+    /// Ends the statement: releases everything that it has taken.
     pub(crate) fn end(&self) {
         let counts = &*self.statement;
         counts.gathered.store(0, Ordering::Relaxed);
@@ -90,7 +92,7 @@ impl Memory {
         counts.give_back();
     }
 
-    /// Bytes that the statement may take.
+    /// Returns the limit of the statement, in bytes.
     pub(crate) fn work_mem(&self) -> usize {
         self.statement.max.load(Ordering::Relaxed)
     }
@@ -103,7 +105,7 @@ impl Memory {
 
     #[inline]
     fn release(&self, bytes: usize) {
-        // The statement may have ended since, and everything is given back.
+        // The statement may have ended since, with everything released.
         let gathered = &self.statement.gathered;
         gathered.store(gathered.load(Ordering::Relaxed).saturating_sub(bytes), Ordering::Relaxed);
     }
@@ -121,7 +123,8 @@ impl Memory {
         if bytes < LARGE { Ok(()) } else { self.statement.add(&self.statement.passing, bytes) }
     }
 
-    /// Fails where there is no room to make a value of so many bytes. It is made in a buffer that grows, and copied: that takes twice as much.
+    /// Fails if there is no room to make a value of `bytes` bytes. A value is made in a buffer that grows, and copied:
+    /// that takes twice as much.
     #[inline]
     pub(crate) fn check(&self, bytes: usize) -> Result<()> {
         if bytes < LARGE { Ok(()) } else { self.check_large(bytes.saturating_mul(2)) }
@@ -135,7 +138,7 @@ impl Memory {
         Ok(())
     }
 
-    /// As [`Memory::check`], for a list or a tree that is read from a text: each part of it takes a place.
+    /// As [`Memory::check`], for a list or a tree that is parsed from a text: each part of it takes a place.
     pub(crate) fn check_parts(&self, text: &[u8]) -> Result<()> {
         if text.len() < LARGE {
             return Ok(());
@@ -144,19 +147,19 @@ impl Memory {
         self.check(text.len() + parts * size_of::<Value>())
     }
 
-    /// The bytes that pass now, for [`Memory::next_row`].
+    /// Returns the bytes that pass now, for [`Memory::next_row`].
     #[inline]
     pub(crate) fn mark(&self) -> usize {
         self.statement.passing.load(Ordering::Relaxed)
     }
 
-    /// Values that have been made since the mark are gone.
+    /// Forgets the values that were made since the mark.
     #[inline]
     pub(crate) fn next_row(&self, mark: usize) {
         self.statement.passing.store(mark, Ordering::Relaxed);
     }
 
-    /// A holder of something that outlives the statement; it holds nothing yet.
+    /// Returns a holder for something that outlives the statement; it holds nothing yet.
     pub(crate) fn hold(&self) -> Held {
         Held { lasting: Some(self.lasting.clone()), bytes: 0 }
     }
@@ -257,7 +260,7 @@ fn over_work_mem(max: usize) -> SqlError {
         .hint("Let it gather fewer or smaller rows at a time, or raise work_mem with SET.")
 }
 
-/// What a part of a statement gathers; dropping it gives that back.
+/// The memory gathered by a part of a statement; dropping it releases the memory.
 pub(crate) struct Kept<'m> {
     memory: &'m Memory,
     bytes: usize,
@@ -268,7 +271,7 @@ impl<'m> Kept<'m> {
         Self { memory, bytes: 0 }
     }
 
-    /// Asks for so many bytes more.
+    /// Reserves this many bytes more.
     #[inline]
     pub(crate) fn add(&mut self, bytes: usize) -> Result<()> {
         self.memory.gather(bytes)?;
@@ -276,19 +279,19 @@ impl<'m> Kept<'m> {
         Ok(())
     }
 
-    /// Asks for room for a row in a list that grows.
+    /// Reserves room for a row in a list that grows.
     #[inline]
     pub(crate) fn add_row(&mut self, row: &[Value]) -> Result<()> {
-        // Of the room of such a list up to half is empty.
+        // Up to half of the list's capacity is empty.
         self.add(bytes_of(row) + size_of_val(row))
     }
 
-    /// It is kept until the statement ends.
+    /// Keeps the memory until the statement ends.
     pub(crate) fn stays(&mut self) {
         self.bytes = 0;
     }
 
-    /// So many are left.
+    /// Releases all but this many bytes.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         self.memory.release(self.bytes.saturating_sub(bytes));
         self.bytes = self.bytes.min(bytes);
@@ -301,7 +304,8 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// What something takes that outlives the statement that made it; dropping it gives that back. The default is not counted.
+/// The memory of something that outlives the statement that made it; dropping it releases the memory. The default is
+/// not counted.
 #[derive(Default, Debug)]
 pub struct Held {
     lasting: Option<Arc<Lasting>>,
@@ -309,7 +313,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Asks for room for `bytes` in all, of which `max` are allowed. Holders of much ask by the step.
+    /// Reserves `bytes` in all, of which `max` are allowed. Holders of much memory reserve by the step.
     #[inline]
     pub(crate) fn grow_to(&mut self, bytes: usize, max: usize) -> Result<()> {
         if bytes > self.bytes { self.ask(bytes, max) } else { Ok(()) }
@@ -327,7 +331,7 @@ impl Held {
         Ok(())
     }
 
-    /// So many bytes are left.
+    /// Releases all but this many bytes.
     #[inline]
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         if self.bytes >= bytes + 2 * STEP {
@@ -349,11 +353,11 @@ impl Drop for Held {
     }
 }
 
-/// Bytes that a key takes in a set or a map beside its own: its allocation, and its place in a table of which up to half is empty and that is
-/// copied when it grows.
+/// Bytes that a key takes in a set or a map besides its own: its allocation, and its place in a table of which up to
+/// half is empty and that is copied when it grows.
 pub(crate) const ENTRY: usize = 24 + 3 * size_of::<(Box<[u8]>, usize)>();
 
-/// Bytes that a row takes, about.
+/// Bytes that a row takes, approximately.
 pub(crate) fn bytes_of(row: &[Value]) -> usize {
     size_of::<Box<[Value]>>() + row.iter().map(Value::bytes).sum::<usize>()
 }
@@ -381,7 +385,7 @@ mod tests {
         assert!(refused.report().detail.as_deref().is_some_and(|detail| detail.contains("1024 kB")));
         kept.add(1 << 18).unwrap();
         drop(kept);
-        // Values that pass are forgotten with their row.
+        // Passing values are forgotten with their row.
         let mark = memory.mark();
         let long = Value::text("x".repeat(1 << 18));
         for _ in 0..100 {
@@ -392,7 +396,7 @@ mod tests {
         assert!((0..3).any(|_| memory.pass(&long).is_err()));
         memory.end();
         assert_eq!(budget.taken(), before);
-        // The database has less than work_mem.
+        // The database has less than `work_mem`.
         memory.begin(1 << 30);
         let refused = memory.gather(80 << 20).unwrap_err();
         assert_eq!(refused.state(), SqlState::OUT_OF_MEMORY);

@@ -1,19 +1,22 @@
-//! Prepared transactions: they have promised to commit, and wait to be told, be it after a crash (PREPARE TRANSACTION).
+//! Prepared transactions (PREPARE TRANSACTION): they have promised to commit, and wait for the decision, even across a
+//! crash.
 //!
-//! A transaction that is prepared stays open, and nobody writes what it has written. What it has written is kept in rows of the
-//! table `sql prepared`, too, durable before the client hears of it; after a crash a transaction of the same writes is opened from
-//! there before anybody else is served.
+//! A prepared transaction stays open, and no other transaction writes the rows that it has written. Its writes are also
+//! stored in the table `sql prepared`, durably before the client gets the answer. After a crash, a transaction with the
+//! same writes is opened from there before any session is served.
 //!
 //! ```text
-//!   number, part        -> a part of what is kept (`Kept`)
-//!   number, u32::MAX    -> (nothing): written by the transaction itself, so that it is there exactly if it has committed
+//!   number, part        -> a part of the stored state (`Kept`)
+//!   number, u32::MAX    -> (nothing): written by the transaction itself, so the row exists exactly if it has committed
 //! ```
 //!
 //! Invariants
-//! 1. *It can commit*: nobody else has written its rows since, for they are locked. What a serializable one has read is as it was when it is
-//!    prepared, and stays so: the engine refuses transactions that write there ([`ermine::Transaction::promise`]). Rows, ranges of keys and tables that were read are
-//!    kept, too: after a crash they are read again before any session is there, and are promised again. Of weaker levels no reads are held.
-//! 2. *It happens once*: who commits it writes the mark in the same transaction; who rolls it back takes what is kept away first.
+//! 1. *It can commit*: no other transaction has written its rows since, for they are locked. The reads of a
+//!    serializable transaction are valid when it is prepared, and stay so: the engine refuses transactions that write
+//!    there ([`ermine::Transaction::promise`]). The rows, ranges of keys and tables that it read are stored, too: after
+//!    a crash they are read again before any session begins, and are promised again. For weaker levels no reads are
+//!    held.
+//! 2. *It happens once*: the commit writes the mark in the same transaction; a rollback removes the stored state first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,12 +44,12 @@ use crate::{
     storage::{RawKey, Rows},
 };
 
-/// What is kept of a prepared transaction.
+/// The stored state of a prepared transaction.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     gid: String,
     about: About,
-    /// Others do not change what it has read.
+    /// Other transactions do not change what it has read.
     is_serializable: bool,
     /// The tables that it uses.
     tables: Vec<ObjectId>,
@@ -54,12 +57,12 @@ struct Kept {
     writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
 }
 
-/// What it has read, which stands behind that: tables of the engine, and ranges of keys. Where an earlier version has kept nothing, it
-/// had all of its tables alone.
+/// The reads of a prepared transaction, stored after [`Kept`]: tables of the engine, and ranges of keys. Where an
+/// earlier version of the program stored none, the transaction had all of its tables alone.
 type Reads = Vec<(String, Bound<Vec<u8>>, Bound<Vec<u8>>)>;
 
 struct Prepared {
-    /// Of what is kept of it.
+    /// The number under which its state is stored.
     number: u64,
     open: Box<Open>,
 }
@@ -72,15 +75,15 @@ pub(crate) struct PreparedStore {
     sessions: Arc<Sessions>,
 }
 
-/// Bytes of a part.
+/// The size of a part, in bytes.
 const PART: usize = 4 << 20;
-/// The part that says that the transaction has committed.
+/// The number of the part that marks the transaction as committed.
 const COMMITTED: u32 = u32::MAX;
 /// The longest name, in bytes.
 const GID_MAX: usize = 199;
 
 impl PreparedStore {
-    /// Opens what was prepared when the database was closed, or crashed.
+    /// Reopens the transactions that were prepared when the database was closed, or crashed.
     pub(crate) fn open(database: &Arc<Database>, catalog: &CatalogStore) -> Result<Self> {
         let rows = database.table("sql prepared").map_err(of_engine)?;
         let sessions = catalog.current().sessions.clone();
@@ -108,9 +111,9 @@ impl PreparedStore {
         let Kept { gid, about, is_serializable, tables, writes } = kept;
         let open = Box::new(Open::reopen(catalog, &self.database, is_serializable)?);
         let used: Vec<_> = tables.iter().filter_map(|id| open.catalog.table(*id).cloned()).collect();
-        // Nobody else is there yet.
+        // No other session exists yet.
         open.share(&used, Duration::ZERO, || {})?;
-        // Of an index that was being built there is nothing left.
+        // An index that was being built does not exist any more.
         let in_use: BTreeSet<_> = used.iter().flat_map(|table| table.def.storages()).map(engine_name).collect();
         let reads: Reads = match reads {
             [] if is_serializable => in_use.iter().map(|table| (table.clone(), Unbounded, Unbounded)).collect(),
@@ -161,7 +164,7 @@ impl PreparedStore {
         self.sessions.prepared().insert(gid, about);
     }
 
-    /// Prepares a transaction; it is durable then. The number is of nothing else.
+    /// Prepares a transaction; it is durable on return. Its number identifies nothing else.
     pub(crate) fn prepare(&self, gid: &str, open: Box<Open>, about: About) -> Result<()> {
         if gid.len() > GID_MAX {
             let message = format!("transaction identifier \"{gid}\" is too long");
@@ -213,9 +216,9 @@ impl PreparedStore {
     pub(crate) fn commit(&self, gid: &str, catalog: &CatalogStore) -> Result<OwnedReceipt> {
         let (Prepared { number, open }, about) = self.take(gid)?;
         match open.txn.insert(&self.rows, &(number, COMMITTED), &[][..]) {
-            // Of what has written nothing there is nothing to be told apart.
+            // A transaction that has written nothing needs no mark.
             Ok(()) | Err(ermine::Error::ReadOnly) => {}
-            // For want of memory, perhaps: it may be tried again.
+            // Memory may have been short: the commit may be retried.
             Err(error) => {
                 self.put_back(gid, Prepared { number, open }, about);
                 return Err(of_engine(error));
@@ -223,11 +226,11 @@ impl PreparedStore {
         }
         let committed = open.commit(catalog);
         match &committed {
-            // If that fails, it is done when the database is opened again.
+            // If the removal fails, it is done when the database is next opened.
             Ok(_) => drop(self.forget(number)),
-            // The log has failed: only the next opening tells what has become of it.
+            // The log has failed: only the next opening can determine the outcome.
             Err(_) if self.database.failure().is_some() => {}
-            // It is rolled back, and must not be there again.
+            // The transaction is rolled back, and must not reappear.
             Err(_) => self.forget(number)?,
         }
         committed
@@ -236,7 +239,7 @@ impl PreparedStore {
     /// Rolls a prepared transaction back.
     pub(crate) fn roll_back(&self, gid: &str) -> Result<()> {
         let (Prepared { number, open }, about) = self.take(gid)?;
-        // What cannot be forgotten is there again when the database is opened: so it stays.
+        // A transaction that cannot be forgotten reappears when the database is opened again: so it stays prepared.
         if let Err(error) = self.forget(number) {
             self.put_back(gid, Prepared { number, open }, about);
             return Err(error);
@@ -255,7 +258,7 @@ impl PreparedStore {
         Ok((prepared, about))
     }
 
-    /// It goes on waiting.
+    /// Puts the transaction back: it goes on waiting for the decision.
     fn put_back(&self, gid: &str, prepared: Prepared, about: Option<About>) {
         let mut waiting = self.waiting();
         waiting.insert(gid.to_owned(), prepared);
@@ -264,7 +267,7 @@ impl PreparedStore {
         }
     }
 
-    /// Takes away what is kept; durable then.
+    /// Removes the stored state, durably on return.
     fn forget(&self, number: u64) -> Result<()> {
         self.run_durable(|txn| {
             let parts = txn.scan(&self.rows, (number, 0)..=(number, COMMITTED)).collect()?;

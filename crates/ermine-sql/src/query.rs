@@ -1,4 +1,4 @@
-//! Queries after binding: what the executor runs.
+//! Queries after binding: the input of the executor.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use crate::{
     types::SqlType,
 };
 
-/// A query: rows, their order, and how many of them.
+/// A query: rows, their order, and their number.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) body: Body,
-    /// By places in the rows of the body; behind those that are shown there may be others, for this only.
+    /// Sort keys by places in the rows of the body; behind the result columns there may be others, for sorting only.
     pub(crate) order: Vec<SortKey>,
-    /// How many of the values of a row are shown.
+    /// The number of result columns.
     pub(crate) width: usize,
     pub(crate) limit: Option<Expr>,
     pub(crate) offset: Option<Expr>,
-    /// Rows that are locked before they are shown.
+    /// Rows to lock before they are returned.
     pub(crate) locks: Vec<LockedRows>,
 }
 
 impl Query {
-    /// Places of its results that have no type yet, while it is being bound.
+    /// Returns the places of results that have no type yet, during binding.
     pub(crate) fn untyped(&self) -> &[usize] {
         match &self.body {
             Body::Select(select) => &select.untyped,
@@ -34,7 +34,7 @@ impl Query {
     }
 }
 
-/// The rows of a table behind the rows of a query.
+/// The rows of a table that underlie the rows of a query.
 #[derive(Clone)]
 pub(crate) struct LockedRows {
     pub(crate) table: Arc<Table>,
@@ -49,17 +49,17 @@ impl std::fmt::Debug for LockedRows {
     }
 }
 
-/// How a row is locked.
+/// The strength of a row lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RowLock {
     pub(crate) is_shared: bool,
     pub(crate) wait: Wait,
 }
 
-/// What is done about a row that somebody else has.
+/// The behavior towards a row that another transaction has locked or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// As with any write: it is waited for, or the transaction loses.
+    /// As with any write: the transaction waits for the row, or loses.
     AsLongAsAllowed,
     Never,
     Skip,
@@ -94,15 +94,15 @@ pub(crate) struct Select {
     pub(crate) sources: Vec<Source>,
     pub(crate) group: Option<Group>,
     pub(crate) output: Vec<Expr>,
-    /// Places in the output whose values are arrays: a row for each element, of all of them side by side.
+    /// Places in the output whose values are arrays: they are expanded in parallel, one row per element.
     pub(crate) sets: Vec<usize>,
-    /// Places in the output of literals and parameters that have no type yet; none once all is bound.
+    /// Places in the output of literals and parameters that have no type yet; none once binding is finished.
     pub(crate) untyped: Vec<usize>,
     pub(crate) distinct: Distinct,
 }
 
 impl Select {
-    /// Shows all expressions that are directly in it, to be changed: not those of the queries that it is made from.
+    /// Calls `change` on all direct expressions, but not on those of the queries that it contains.
     pub(crate) fn each_expr(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<()>) -> Result<()> {
         for source in &mut self.sources {
             source.on.iter_mut().chain(&mut source.filter).try_for_each(&mut *change)?;
@@ -132,9 +132,9 @@ impl Select {
 pub(crate) enum Distinct {
     #[default]
     No,
-    /// By all values that are shown.
+    /// All result columns.
     Rows,
-    /// By these: places in the row.
+    /// These places in the row.
     On(Vec<usize>),
 }
 
@@ -142,7 +142,7 @@ pub(crate) enum Distinct {
 pub(crate) struct Group {
     pub(crate) keys: Vec<Expr>,
     pub(crate) aggregates: Vec<AggregateCall>,
-    /// On the keys and aggregates.
+    /// Refers to the keys and aggregates.
     pub(crate) having: Option<Expr>,
 }
 
@@ -152,39 +152,39 @@ pub(crate) struct AggregateCall {
     pub(crate) arguments: Vec<Expr>,
     pub(crate) is_distinct: bool,
     pub(crate) filter: Option<Expr>,
-    /// In which order rows are added, where that matters.
+    /// The order in which rows are added, where it matters.
     pub(crate) order: Vec<(Expr, bool, bool)>,
 }
 
 impl AggregateCall {
-    /// What is evaluated on each row.
+    /// Returns the expressions that are evaluated on each row.
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
         self.arguments.iter().chain(&self.filter).chain(self.order.iter().map(|key| &key.0))
     }
 
-    /// The same, to be changed.
+    /// Returns the same expressions, mutably.
     pub(crate) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         self.arguments.iter_mut().chain(&mut self.filter).chain(self.order.iter_mut().map(|key| &mut key.0))
     }
 }
 
-/// What rows are joined from: a place in the row for each of its columns.
+/// A source of joined rows: it has a place in the row for each of its columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) first: usize,
     pub(crate) width: usize,
     pub(crate) kind: SourceKind,
     pub(crate) join: Join,
-    /// Conditions of the join.
+    /// The join conditions.
     pub(crate) on: Vec<Expr>,
-    /// Conditions of the query that can be looked at here.
+    /// Conditions of the query that can be checked here.
     pub(crate) filter: Vec<Expr>,
-    /// As statements name it.
+    /// The name in statements.
     pub(crate) name: String,
 }
 
 impl Source {
-    /// The place behind its last one.
+    /// Returns the place behind its last column.
     pub(crate) fn end(&self) -> usize {
         let end = self.first + self.width;
         match &self.kind {
@@ -197,7 +197,7 @@ impl Source {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Join {
     Inner,
-    /// With a row of NULLs where none meets the conditions.
+    /// With a row of NULLs if no row meets the conditions.
     Left,
 }
 
@@ -205,15 +205,15 @@ pub(crate) enum Join {
 pub(crate) enum SourceKind {
     Table(TableSource),
     Derived(Arc<Query>),
-    /// A query that is run once, however often its rows are asked for: it might give others the next time.
+    /// A query that is run once, however often its rows are needed: a second run might return other rows.
     Once(Arc<Query>),
     /// Numbers from the first to the second, by the third.
     Series([Expr; 3]),
     /// The elements of an array.
     Unnest(Expr),
-    /// A query that looks at the rows before it.
+    /// A query that refers to the rows before it.
     Lateral(Expr),
-    /// A table of the system, made from what is known at the time.
+    /// A table of the system, computed from the current state.
     System(crate::system::SystemTable),
 }
 
@@ -235,28 +235,28 @@ impl std::fmt::Debug for SourceKind {
 pub(crate) struct TableSource {
     pub(crate) table: Arc<Table>,
     pub(crate) access: Access,
-    /// The columns whose values are asked for, by number, ascending.
+    /// The columns whose values are needed, by number, ascending.
     pub(crate) needed: Vec<usize>,
-    /// The place for the key of the row, where that is asked for.
+    /// The place for the key of the row, if it is needed.
     pub(crate) key_at: Option<usize>,
 }
 
-/// An order of a table's rows: that of the primary key, or an index by its place in the definition.
+/// An order of a table's rows: that of the primary key, or of an index by its place in the definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Path {
     Primary,
     Index(usize),
 }
 
-/// How rows are found.
+/// The access path to rows, and its bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) path: Path,
-    /// What the first columns of the path are equal to.
+    /// Values that the first columns of the path must equal.
     pub(crate) equal: Vec<Bound>,
-    /// Whether those are all columns of a path that has one row for each.
+    /// Whether those are all columns of a path that is unique.
     pub(crate) is_point: bool,
-    /// What the next column is above, or below.
+    /// The lower and upper bounds of the next column.
     pub(crate) lower: Option<(Comparison, Bound)>,
     pub(crate) upper: Option<(Comparison, Bound)>,
     pub(crate) reverse: bool,
@@ -265,7 +265,7 @@ pub(crate) struct Access {
 /// A value that a column of a path is compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
-    /// Of a type of its own; depends on nothing that comes later than the rows around.
+    /// Has a type of its own; depends on nothing later than the rows of enclosing queries.
     pub(crate) value: Expr,
     pub(crate) from: SqlType,
     pub(crate) column: SqlType,
@@ -273,7 +273,7 @@ pub(crate) struct Bound {
 }
 
 impl Access {
-    /// All rows.
+    /// Returns the access to all rows.
     pub(crate) fn full(path: Path) -> Self {
         Self { path, equal: Vec::new(), is_point: false, lower: None, upper: None, reverse: false }
     }

@@ -1,15 +1,16 @@
 //! Rows of SQL as keys and values of the engine.
 //!
-//! A table of SQL is a table of the engine: its key is the primary key (`types::key`), or a number where there is none; its value
-//! the whole row (`types::row`). An index is a table of its own:
+//! A table of SQL is a table of the engine: its key is the primary key (`types::key`), or a number if the table has
+//! none; its value is the whole row (`types::row`). An index is a table of its own:
 //!
 //! | index | key | value |
 //! |---|---|---|
 //! | unique, no NULL among the columns | columns | key of the row |
 //! | otherwise | columns, then key of the row | key of the row |
 //!
-//! So an index entry is a versioned row like any other: it comes, goes and is seen with the transaction that wrote it, a unique
-//! index is an insert that meets a key, and an index can be built, kept from readers, and dropped by transactions.
+//! So an index entry is a versioned row like any other: it is inserted, removed and seen with the transaction that
+//! wrote it. A duplicate in a unique index is an insert that meets an existing key. Transactions can build an index,
+//! hide it from readers, and drop it.
 
 use ermine::{AsKey, EncodedRange, Key, KeyBuffer, KeyRange, Table};
 
@@ -52,13 +53,13 @@ impl KeyRange<RawKey> for RawRange {
 }
 
 impl RawRange {
-    /// Everything that begins with these bytes.
+    /// Returns the range of all keys that begin with these bytes.
     pub(crate) fn prefix(bytes: KeyBuffer) -> Self {
         Self(EncodedRange { upper: successor(&bytes), lower: bytes })
     }
 }
 
-/// The lowest byte string above all that begin with `bytes`; `None` where there is none.
+/// Returns the lowest byte string above all that begin with `bytes`; `None` if none exists.
 pub(crate) fn successor(bytes: &[u8]) -> Option<KeyBuffer> {
     let kept = bytes.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut next = KeyBuffer::from_slice(&bytes[..=kept]);

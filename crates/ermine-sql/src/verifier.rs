@@ -1,5 +1,5 @@
-//! What is stored of a password (RFC 5802, section 3), which is not enough to log in with. It is written as PostgreSQL writes it in `pg_authid`,
-//! so that either can take the other's: `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`.
+//! The stored form of a password (RFC 5802, section 3), which is not enough to log in with. It is written as in
+//! PostgreSQL's `pg_authid`, so that each system can read the other's: `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`.
 
 use std::{fmt, num::NonZeroU32, str::FromStr};
 
@@ -10,28 +10,28 @@ use ring::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a key.
+/// The length of a key in bytes.
 pub const KEY_LENGTH: usize = 32;
 
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).unwrap();
 const SALT_LENGTH: usize = 16;
 const NAME: &str = "SCRAM-SHA-256";
 
-/// What is stored of a password.
+/// The stored form of a password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verifier {
-    /// How often the password was hashed.
+    /// The number of times that the password was hashed.
     pub iterations: NonZeroU32,
-    /// With what.
+    /// The salt of the hash.
     pub salt: Vec<u8>,
     /// The hash of the key by which clients prove that they know it.
     pub stored_key: [u8; KEY_LENGTH],
-    /// The key by which the server proves it.
+    /// The key by which the server proves the same.
     pub server_key: [u8; KEY_LENGTH],
 }
 
 impl Verifier {
-    /// Of a password, with a new salt.
+    /// Derives the verifier of a password, with a new salt.
     pub fn of(password: &str) -> Self {
         let mut salt = vec![0; SALT_LENGTH];
         SystemRandom::new().fill(&mut salt).expect("the system has random bytes");
@@ -39,7 +39,7 @@ impl Verifier {
     }
 
     fn with_salt(password: &str, salt: Vec<u8>, iterations: NonZeroU32) -> Self {
-        // As PostgreSQL: what cannot be prepared is taken as it is.
+        // As PostgreSQL: a password that cannot be prepared is used as it is.
         let prepared = stringprep::saslprep(password).unwrap_or(password.into());
         let mut salted = [0; KEY_LENGTH];
         pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, prepared.as_bytes(), &mut salted);
@@ -47,7 +47,8 @@ impl Verifier {
         Self { iterations, salt, stored_key: hash(&client_key), server_key: sign(&salted, b"Server Key") }
     }
 
-    /// For a user that is not there: always the same salt for the same name, and keys that nobody knows a password for.
+    /// Returns a verifier for a user that does not exist: the same name always has the same salt, and no password is
+    /// known for the keys.
     pub fn mock(user: &str, secret: &[u8]) -> Self {
         let keyed = |purpose: &str| sign(secret, format!("{purpose} {user}").as_bytes());
         Self {

@@ -1,5 +1,5 @@
-//! Goal: EXPLAIN ANALYZE tells what a statement did in its transaction.
-//! Method: statements of which is known what they read, walk over, track and log, at each level.
+//! Goal: EXPLAIN ANALYZE reports what a statement did in its transaction.
+//! Method: statements whose reads, version walks, tracked reads and log bytes are known, at each level.
 
 mod sessions;
 
@@ -20,7 +20,7 @@ fn database(scheme: Scheme) -> SqlDatabase {
     database
 }
 
-/// The numbers of its last lines: rows read, versions walked, tracked reads, log bytes.
+/// Returns the numbers of its last lines: rows read, versions walked, tracked reads, log bytes.
 fn analyze(session: &mut Session, statement: &str) -> [u64; 4] {
     let lines = ask(session, &format!("EXPLAIN ANALYZE {statement}"));
     let told: HashMap<_, _> = lines.iter().filter_map(|line| line.split_once(": ")).collect();
@@ -84,7 +84,7 @@ fn rows_in_one_place_have_no_versions_to_walk_over() {
     }
 }
 
-/// The lines of the plan, with rows and loops, but without times.
+/// Returns the lines of the plan, with rows and loops, but without times.
 fn plan(session: &mut Session, statement: &str) -> Vec<String> {
     let lines = ask(session, &format!("EXPLAIN ANALYZE {statement}"));
     let timeless = |line: &String| match line.split_once("time=") {

@@ -1,8 +1,8 @@
 //! COPY through sessions, as the shell and the server use it.
 //!
-//! Goal: what is copied out in any format can be copied in again, however it is cut in pieces; rows in and out look as PostgreSQL's; an error says
-//! where in the stream it happened, and nothing of a COPY that failed is there.
-//! Method: statements with their data and what has to come of them, taken from PostgreSQL 15.
+//! Goal: output of COPY in any format can be copied in again, however it is cut into pieces; rows in and out look like
+//! PostgreSQL's; an error reports where in the stream it happened, and a COPY that failed leaves nothing.
+//! Method: statements with their data and their expected results, taken from PostgreSQL 15.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn run(session: &mut Session, text: &str) -> Gathered {
     rows
 }
 
-/// Copies in, in pieces of so many bytes.
+/// Copies in, in pieces of `piece` bytes.
 fn copy_in(session: &mut Session, text: &str, data: &[u8], piece: usize) -> Result<Vec<String>> {
     let mut rows = Gathered::default();
     session.run(text, &mut rows)?;
@@ -260,7 +260,7 @@ fn a_copy_belongs_to_its_transaction() {
     );
     assert_eq!((count(&mut session), session.status()), ("0".into(), Status::Idle));
 
-    // Nothing else can be run meanwhile, and that does no harm.
+    // Nothing else can be run in the meantime, and the attempt does no harm.
     session.run("COPY t FROM STDIN", &mut Gathered::default()).unwrap();
     session.run("SELECT 1", &mut Gathered::default()).unwrap_err();
     session.copy_in().unwrap().write(b"1\n").unwrap();
@@ -268,7 +268,7 @@ fn a_copy_belongs_to_its_transaction() {
     session.copy_in().unwrap().finish(&mut rows).unwrap().wait().unwrap();
     assert_eq!((rows.tags, count(&mut session)), (vec!["COPY 1".to_owned()], "1".into()));
 
-    // What comes behind it in its text is run when it ends, in the same transaction.
+    // Statements behind the COPY in its text are run when it ends, in the same transaction.
     let text = "INSERT INTO t VALUES (10); COPY t FROM STDIN; INSERT INTO t VALUES (30)";
     assert_eq!(copy_in(&mut session, text, b"20\n", 9).unwrap(), ["INSERT 0 1", "COPY 1", "INSERT 0 1"]);
     assert_eq!(count(&mut session), "4");

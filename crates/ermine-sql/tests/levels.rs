@@ -1,4 +1,4 @@
-//! Goal: levels of isolation, side by side in one database, promise what they say.
+//! Goal: isolation levels, side by side in one database, keep their promises.
 //! Method: sessions of one thread, interleaved by hand; and threads where one waits for another.
 
 mod sessions;
@@ -46,7 +46,7 @@ fn each_statement_sees_what_is_committed_under_read_committed() {
         assert_eq!(ask(&mut one, "SELECT v FROM t WHERE id = 1"), ["1"]);
         ask(&mut other, "UPDATE t SET v = 10 WHERE id = 1");
         assert_eq!(ask(&mut one, "SELECT v FROM t WHERE id = 1"), ["10"], "{scheme}");
-        // No update is lost: the statement begins with what is there.
+        // No update is lost: the statement begins with the current rows.
         ask(&mut other, "UPDATE t SET v = v + 1 WHERE id = 1");
         ask(&mut one, "UPDATE t SET v = v + 1 WHERE id = 1");
         ask(&mut other, "INSERT INTO t VALUES (3, 3)");
@@ -71,7 +71,8 @@ fn a_snapshot_stays_under_repeatable_read() {
     }
 }
 
-/// One reads row 1 and adds to row 2, which a report reads that began after `closing` was told of its change of row 1.
+/// A transaction reads row 1 and adds to row 2. A report that reads row 2 begins after `closing` has been told that its
+/// change of row 1 is committed.
 fn report_after_close(
     database: &SqlDatabase,
     closing: &mut Session,
@@ -117,7 +118,7 @@ fn of_those_that_wait_for_one_another_one_gives_up() {
     for (scheme, clients) in WITH_VERSIONS.into_iter().flat_map(|scheme| [(scheme, 2), (scheme, 5)]) {
         let database = open(scheme);
         ask(&mut database.session("tester", "test"), "INSERT INTO t SELECT n, n FROM generate_series(3, 5) AS n");
-        // Each has a row of its own, and wants that of the next.
+        // Each client has a row of its own, and wants that of the next.
         let all_have = Barrier::new(clients);
         let began = Instant::now();
         let mut outcomes = thread::scope(|scope| {
@@ -144,7 +145,7 @@ fn of_those_that_wait_for_one_another_one_gives_up() {
     }
 }
 
-/// Whoever was waited for may take back what the wait was for, while the other one still tries again.
+/// A transaction may undo the change that another one waited for, while that one still retries.
 #[test]
 fn a_wait_that_is_over_makes_no_deadlock() {
     let database = open(Scheme::SiSsn);
@@ -164,7 +165,7 @@ fn a_wait_that_is_over_makes_no_deadlock() {
             });
             thread::sleep(Duration::from_millis(fastrand::u64(50..300)));
             ask(&mut holder, "ROLLBACK TO before");
-            // It may have to wait for the long one, which waits for nobody any more.
+            // This may have to wait for the long transaction, which waits for no other any more.
             assert_eq!(run(&mut holder, "UPDATE t SET v = v + 1 WHERE id = 1").map(drop), Ok(()));
             ask(&mut holder, "COMMIT");
             assert_eq!(long.join().unwrap(), Ok(()));
@@ -172,7 +173,7 @@ fn a_wait_that_is_over_makes_no_deadlock() {
     }
 }
 
-/// Both read both rows and write one of them; whether both commit.
+/// Both transactions read both rows and write one of them; returns whether both commit.
 fn write_skew(database: &SqlDatabase, levels: [&str; 2]) -> bool {
     let mut sessions = levels.map(|level| session(database, level));
     let [one, other] = &mut sessions;
@@ -195,7 +196,7 @@ fn write_skew_shows_where_it_may_and_nowhere_else() {
         let database = open(scheme);
         assert!(write_skew(&database, ["repeatable read"; 2]), "{scheme}");
         assert!(write_skew(&database, ["read committed"; 2]), "{scheme}");
-        // One that is serializable does not help against one that is not; read validation is stricter than it need be.
+        // A serializable transaction does not help against one that is not; read validation is stricter than necessary.
         let both = write_skew(&database, ["repeatable read", "serializable"]);
         assert!(both || scheme == Scheme::MvOcc, "{scheme}");
     }
@@ -228,7 +229,7 @@ fn single_version_schemes_serve_every_level_as_serializable() {
     assert!(ends.contains(&Err(SqlState::SERIALIZATION_FAILURE)), "{ends:?}");
 }
 
-/// Schemes whose transactions read without a snapshot and without a lock: what they have read may fit nowhere.
+/// Schemes whose transactions read without a snapshot and without a lock: their reads may fit no serial order.
 const WITHOUT_SNAPSHOT: [Scheme; 3] = [Scheme::RcSsn, Scheme::Silo, Scheme::TsoValidate];
 
 /// A row moves from one account to the other between two reads; the second statement fails for that reason alone.
@@ -275,7 +276,7 @@ fn an_error_that_is_true_stays_what_it_is() {
     }
 }
 
-/// Where the transaction can go on, an error says what rows say: it counts if the transaction commits.
+/// Where the transaction can go on, an error reveals what the rows contain: it counts if the transaction commits.
 #[test]
 fn an_error_behind_a_savepoint_counts_if_the_transaction_commits() {
     for scheme in [Scheme::RcSsn, Scheme::Silo] {
@@ -288,7 +289,7 @@ fn an_error_behind_a_savepoint_counts_if_the_transaction_commits() {
     }
 }
 
-/// Statements by themselves fail if a sum is wrong, beside transactions that keep it.
+/// Statements outside of blocks fail if a sum is wrong, beside transactions that keep the sum.
 #[test]
 fn a_statement_by_itself_reports_no_wrong_sum() {
     const STATEMENTS: usize = 300;
@@ -299,7 +300,7 @@ fn a_statement_by_itself_reports_no_wrong_sum() {
             scope.spawn(|| {
                 let mut writer = session(&database, "serializable");
                 while !done.load(Ordering::Relaxed) {
-                    // A lost conflict is tried again in the next round.
+                    // A lost conflict is retried in the next round.
                     let _ = run(&mut writer, "UPDATE t SET v = 3 - v");
                 }
             });
@@ -386,7 +387,7 @@ fn waiting_ends() {
     assert_eq!(ask(&mut one, "SELECT v FROM t ORDER BY id"), ["7", "9"]);
 }
 
-/// What is over is over, savepoint or not: the same snapshot would lose again.
+/// A lost conflict is final, savepoint or not: the same snapshot would lose again.
 #[test]
 fn a_savepoint_does_not_help_who_lost_a_conflict_when_serializable() {
     let database = open(Scheme::SiSsn);
@@ -417,14 +418,14 @@ fn rows_that_somebody_has_locked_are_refused_or_skipped() {
         let refused = run(&mut other, "SELECT id FROM t WHERE id = 1 FOR SHARE NOWAIT");
         assert_eq!(refused, Err(SqlState::LOCK_NOT_AVAILABLE), "{level}");
         ask(&mut other, "ROLLBACK");
-        // Who only reads is in nobody's way, and nobody in his.
+        // A transaction that only reads blocks no other, and no other blocks it.
         assert_eq!(ask(&mut other, "SELECT v FROM t WHERE id = 1"), ["1"]);
         ask(&mut one, "COMMIT");
         assert_eq!(ask(&mut other, "SELECT id FROM t FOR UPDATE NOWAIT").len(), 2);
     }
 }
 
-/// A row that is locked is not changed by others until the transaction ends: what was decided by it holds.
+/// Other transactions do not change a locked row until the transaction ends: decisions based on the row hold.
 #[test]
 fn locked_rows_prevent_write_skew_below_serializable() {
     for lock in ["FOR UPDATE", "FOR SHARE"] {
@@ -442,7 +443,8 @@ fn locked_rows_prevent_write_skew_below_serializable() {
     }
 }
 
-/// Many take rows from a queue: each row goes to one, and nobody loses a conflict when rows that others have are skipped.
+/// Many sessions take rows from a queue: each row goes to one of them, and none loses a conflict when rows that others
+/// have locked are skipped.
 #[test]
 fn a_queue_gives_each_row_to_one() {
     for level in ["read committed", "serializable"] {
@@ -490,7 +492,7 @@ fn a_new_statement_sees_new_rows_and_tables_under_read_committed() {
     ask(&mut one, "COMMIT");
 }
 
-/// Who has begun before a table changed cannot use it, however often he asks.
+/// A transaction that began before a table changed cannot use the table, however often it tries.
 #[test]
 fn a_table_that_was_changed_is_not_used_as_it_was() {
     let database = open(Scheme::SiSsn);
@@ -517,7 +519,7 @@ fn a_table_that_was_changed_is_not_used_as_it_was() {
     ask(&mut one, "ROLLBACK");
 }
 
-/// A schema does not go while somebody makes a table in it, whatever the levels.
+/// A schema is not dropped while another session creates a table in it, whatever the levels.
 #[test]
 fn a_schema_stays_for_the_table_that_is_made_in_it() {
     for level in ["read committed", "repeatable read", "serializable"] {
@@ -534,7 +536,7 @@ fn a_schema_stays_for_the_table_that_is_made_in_it() {
     }
 }
 
-/// What was set after a savepoint does not hold after going back to it.
+/// A setting made after a savepoint does not hold after going back to it.
 #[test]
 fn settings_go_back_with_everything_that_depends_on_them() {
     let database = open(Scheme::SiSsn);
@@ -550,7 +552,7 @@ fn settings_go_back_with_everything_that_depends_on_them() {
     completion.wait().unwrap();
 }
 
-/// Statements that look at all rows of a table.
+/// Statements that read all rows of a table.
 const LOOK_AT_ROWS: [&str; 4] = [
     "CREATE INDEX i ON t (v)",
     "ALTER TABLE t ADD PRIMARY KEY (id)",
@@ -558,14 +560,14 @@ const LOOK_AT_ROWS: [&str; 4] = [
     "ALTER TABLE t ADD COLUMN w integer, ADD UNIQUE (v)",
 ];
 
-/// What others do meanwhile, and the rows that are there then.
+/// Changes by other sessions in the meantime, and the rows that exist afterwards.
 const MEANWHILE: [(&str, &[&str]); 3] = [
     ("INSERT INTO t VALUES (3, 500)", &["1,1", "2,2", "3,500"]),
     ("UPDATE t SET v = 500 WHERE id = 2", &["1,1", "2,500"]),
     ("DELETE FROM t WHERE id = 2", &["1,1"]),
 ];
 
-/// A table without key, for those statements.
+/// Opens a table without a key, for those statements.
 fn open_without_key(scheme: Scheme) -> SqlDatabase {
     let database = open(scheme);
     let mut session = database.session("tester", "test");
@@ -574,7 +576,8 @@ fn open_without_key(scheme: Scheme) -> SqlDatabase {
     database
 }
 
-/// What is there after such a statement: every row, with its entries, and none that breaks a rule.
+/// Checks the table after such a statement: it has every row, with its index entries, and none that violates a
+/// constraint.
 fn check_rows(session: &mut Session, rows: &[&str], case: &str) {
     assert_eq!(ask(session, "SELECT id, v FROM t ORDER BY id"), rows, "{case}");
     assert_eq!(session.disagreements().unwrap(), [""; 0], "{case}");
@@ -608,7 +611,7 @@ fn a_change_of_definitions_in_an_old_snapshot_misses_no_row() {
     }
 }
 
-/// It waits for who uses the table, and sees what he has done.
+/// The change waits for the transaction that uses the table, and sees what it has done.
 #[test]
 fn a_change_of_definitions_that_waits_misses_no_row() {
     let cases = LOOK_AT_ROWS.iter().zip(MEANWHILE.iter().cycle());
@@ -632,7 +635,7 @@ fn a_change_of_definitions_that_waits_misses_no_row() {
     }
 }
 
-/// A definition is shown when it is durable; who asks for the name meanwhile does not get it.
+/// A definition is published when it is durable; a session that asks for the name before that does not get it.
 #[test]
 fn a_name_is_given_once() {
     for scheme in [Scheme::SiSsn, Scheme::Rc, Scheme::Silo, Scheme::TwoPhaseWaitDie] {

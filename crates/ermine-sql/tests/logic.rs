@@ -1,6 +1,6 @@
-//! Goal: every statement does what PostgreSQL's does.
-//! Method: the files of tests/sql, in the format of sqllogictest: statements, and what comes of them. Each file has a database of
-//! its own; its connections are sessions of it. Errors are told by their code.
+//! Goal: every statement behaves as in PostgreSQL.
+//! Method: the files of tests/sql, in the format of sqllogictest: statements, and their results. Each file has a
+//! database of its own; its connections are sessions of the database. Errors are compared by their code.
 //!
 //! `ERMINE_SQL=name cargo test -p ermine-sql --test logic` runs the files so named.
 
@@ -82,7 +82,8 @@ fn single_version_schemes_give_the_same() {
     }
 }
 
-/// Files with one session: where transactions wait for one another, several sessions of one thread would wait for themselves.
+/// Files with one session: where transactions wait for one another, several sessions of one thread would wait for each
+/// other forever.
 #[test]
 fn every_scheme_serves_a_session() {
     let schemes = Scheme::ALL.into_iter().filter(|&scheme| SqlDatabase::serves(scheme));
@@ -97,7 +98,8 @@ fn every_scheme_serves_a_session() {
     }
 }
 
-/// One transaction at a time, and statements need transactions of their own beside: numbers, tables.
+/// This scheme runs one transaction at a time, but some statements need transactions of their own besides: numbers,
+/// tables.
 #[test]
 fn serial_execution_is_refused() {
     for scheme in [Scheme::Serial, Scheme::Vll, Scheme::Partitioned] {

@@ -1,9 +1,10 @@
 //! The memory that statements ask for.
 //!
-//! Goal: a statement of every kind that gathers more than `work_mem`, or than the database has left, fails with 53200, says what to do, and gives
-//! everything back; the session goes on. What only passes through a statement is not counted as gathered, however much it is in all.
-//! Method: each statement twice, with little and with much `work_mem`; what the budget has taken before and after. How much memory is really
-//! taken is looked at by `ermine-server/tests/memory.rs`.
+//! Goal: a statement of every kind that gathers more than `work_mem`, or than the database has left, fails with 53200,
+//! says what to do, and returns everything; the session goes on. Values that only pass through a statement do not count
+//! as gathered, however large they are in total.
+//! Method: each statement twice, with a small and with a large `work_mem`; the memory taken from the budget before and
+//! after. `ermine-server/tests/memory.rs` measures the memory that is really used.
 
 mod sessions;
 
@@ -13,7 +14,8 @@ use ermine::{Database, Options};
 use ermine_sql::{Column, CopyFormat, Gathered, Result, Rows, Session, SqlDatabase, SqlError, SqlState, types::Value};
 use sessions::{ask, run};
 
-/// What a session may leave in the count: a step of its own, one of what outlives statements, and what the engine's workers count late.
+/// The most that a session may leave in the count: a step of its own, a step for what outlives statements, and what the
+/// engine's workers count late.
 const SLACK: u64 = 512 << 10;
 
 fn database(limit_mebibytes: u64) -> (Arc<Database>, SqlDatabase) {
@@ -39,7 +41,7 @@ fn statements() -> Vec<String> {
     let long = "repeat('leaf,', 100000)";
     let values = (0..5000).map(|n| format!("({n})")).collect::<Vec<_>>().join(",");
     [
-        // What gathers rows.
+        // Statements that gather rows.
         "SELECT n, repeat('x', 50) {rows} ORDER BY n DESC",
         "SELECT n::text || 'x' {rows} ORDER BY 1 LIMIT 1 OFFSET 19000",
         "SELECT DISTINCT n::text || 'x' {rows}",
@@ -90,7 +92,7 @@ fn statements() -> Vec<String> {
         "SELECT length(to_jsonb(repeat(chr(1), 200000))::text)",
         "SELECT length(encode(repeat('x', 200000)::bytea, 'escape'))",
         "SELECT length((repeat('x', 300000)::bytea)::text)",
-        // What writes.
+        // Statements that write.
         "INSERT INTO tea SELECT -n, repeat('x', 50) {rows}",
         "INSERT INTO tea SELECT n, 'x' {rows} ON CONFLICT (id) DO UPDATE SET name = 'y'",
         "UPDATE tea SET name = name || 'x'",
@@ -103,7 +105,7 @@ fn statements() -> Vec<String> {
     .into()
 }
 
-/// In a transaction that is rolled back.
+/// Wraps a statement in a transaction that is rolled back.
 fn alone(statement: &str) -> String {
     format!("BEGIN; {statement}; ROLLBACK")
 }
@@ -126,7 +128,7 @@ fn a_statement_of_any_kind_is_bounded_by_work_mem() {
         let (detail, hint) = (error.report().detail.clone(), error.report().hint.clone());
         assert!(detail.is_some_and(|detail| detail.contains("1024 kB")), "{statement:.200}: {error:?}");
         assert!(hint.is_some_and(|hint| hint.contains("work_mem")), "{statement:.200}: {error:?}");
-        // What writes has written into the engine before it was undone.
+        // A statement that writes has written into the engine before it was undone.
         let slack = if statement.contains("tea") { 16 << 20 } else { SLACK };
         assert!(taken(&engine) <= before + slack, "{statement:.200}: {before}, then {}", taken(&engine));
         assert_eq!(ask(&mut session, "SELECT 1"), ["1"]);
@@ -142,7 +144,7 @@ fn a_statement_of_any_kind_is_bounded_by_work_mem() {
 fn a_statement_of_any_kind_is_bounded_by_the_limit_of_the_database() {
     let (engine, mut session) = filled();
     ask(&mut session, "SET work_mem = '256MB'");
-    // Something else has nearly everything.
+    // Another user of the budget has nearly everything.
     let (budget, mut others) = (engine.budget(), 0);
     for statement in statements().iter().filter(|statement| !statement.contains("tea")) {
         let more = (budget.limit() / 16 * 15).saturating_sub(taken(&engine) + (256 << 10));
@@ -210,7 +212,7 @@ fn what_passes_through_is_not_gathered() {
     for statement in [
         format!("SELECT {large} {rows}"),
         format!("COPY (SELECT {large} {rows}) TO STDOUT"),
-        // Of rows that are left out nothing is left, either.
+        // Rows that are filtered out leave nothing, either.
         format!("SELECT count(*) {rows} WHERE {large} = 'x'"),
         format!("SELECT count({large}) {rows}"),
         format!("SELECT n, max({large}) {rows} WHERE n < 10 GROUP BY n"),
@@ -309,7 +311,7 @@ fn what_outlives_statements_counts_as_long_as_it_is_there() {
     ask(&mut session, "SET work_mem = '1MB'; BEGIN");
     refused(&mut session, &format!("DECLARE c CURSOR FOR {rows}"));
     ask(&mut session, "ROLLBACK; RESET work_mem");
-    // Many small statements, each of some kilobytes.
+    // Many small statements of a few kilobytes each.
     for n in 0..2000 {
         ask(&mut session, &format!("PREPARE p{n} AS SELECT {n} + 1, 2, 3, 4, 5, 6, 7, 8, 9"));
     }
@@ -376,7 +378,7 @@ fn work_mem_is_set_as_in_postgresql() {
 
 #[test]
 fn each_attempt_of_a_statement_counts_by_itself() {
-    /// Has the statement lose so many conflicts.
+    /// Makes the statement lose this many conflicts.
     struct Losing(usize);
 
     impl Rows for Losing {
@@ -404,7 +406,7 @@ fn each_attempt_of_a_statement_counts_by_itself() {
     let (_, sql) = database(1024);
     let mut session = sql.session("ann", "shop");
     ask(&mut session, "SET work_mem = '8MB'");
-    // What is remembered stays as long as the attempt.
+    // Results that are kept for reuse stay as long as the attempt.
     let statement = "WITH c AS (SELECT n, random() FROM generate_series(1, 30000) AS s(n)) \
         SELECT count(*), 5 IN (SELECT n FROM generate_series(1, 30000) AS s(n)) FROM c";
     session.run(statement, &mut Losing(20)).unwrap();

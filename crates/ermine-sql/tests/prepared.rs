@@ -1,5 +1,5 @@
-//! Goal: a transaction that is prepared has promised to commit: it survives, holds what it wrote, and happens once or not at all.
-//! Method: sessions of one thread, on databases that are closed, or copied as they lie on the disk, and opened again.
+//! Goal: a prepared transaction has promised to commit: it survives, holds its writes, and happens once or not at all.
+//! Method: sessions of one thread, on databases that are closed, or copied from the disk while open, and opened again.
 
 mod sessions;
 
@@ -50,7 +50,7 @@ fn fill(session: &mut Session) {
     ask(session, "INSERT INTO t VALUES (1, 'one'), (2, 'two'), (3, 'three')");
 }
 
-/// Updates, inserts and deletes a row each, and prepares that.
+/// Updates, inserts and deletes a row each, and prepares the transaction.
 fn prepare(session: &mut Session, level: &str, gid: &str) {
     ask(session, &format!("BEGIN ISOLATION LEVEL {level}"));
     ask(session, "UPDATE t SET v = 'uno' WHERE id = 1");
@@ -62,7 +62,7 @@ fn prepare(session: &mut Session, level: &str, gid: &str) {
 const BEFORE: [&str; 3] = ["1,one", "2,two", "3,three"];
 const AFTER: [&str; 3] = ["1,uno", "2,two", "4,four"];
 
-/// A copy of the files while the database is open: what a crash leaves.
+/// Copies the files while the database is open: the state that a crash leaves.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -84,7 +84,7 @@ fn it_is_committed_or_rolled_back_by_any_session() {
             fill(&mut one);
             prepare(&mut one, level, "a gid");
             assert_eq!(one.status(), ermine_sql::Status::Idle);
-            // What it has written is its own.
+            // Other transactions cannot change its writes.
             assert!(run(&mut other, "UPDATE t SET v = 'x' WHERE id = 1").is_err(), "{level}");
             assert!(run(&mut other, "INSERT INTO t VALUES (5, 'four')").is_err(), "{level}");
             ask(&mut other, "BEGIN");
@@ -127,7 +127,7 @@ fn it_survives_a_stop_and_a_crash() {
             ask(&mut one, if commits { "COMMIT PREPARED 'it''s'" } else { "ROLLBACK PREPARED 'it''s'" });
             assert_eq!(ask(&mut one, "SELECT * FROM t ORDER BY id"), expected, "{level}");
             drop((one, database));
-            // Once.
+            // A transaction ends once.
             let mut one = session(&open(path));
             assert_eq!(ask(&mut one, "SELECT * FROM t ORDER BY id"), expected);
             assert_eq!(run(&mut one, "COMMIT PREPARED 'it''s'"), Err(SqlState::UNDEFINED_OBJECT));
@@ -135,7 +135,7 @@ fn it_survives_a_stop_and_a_crash() {
     }
 }
 
-/// Where rows have numbers, those that it has inserted have theirs: a new row gets another one.
+/// Where rows have numbers, the inserted rows keep theirs: a new row gets another one.
 #[test]
 fn its_rows_keep_their_numbers_after_a_crash() {
     let scratch = Scratch::new("numbers");
@@ -148,13 +148,13 @@ fn its_rows_keep_their_numbers_after_a_crash() {
     copy(&home, &copied);
     let database = open(&copied);
     let mut one = session(&database);
-    // In a snapshot, where nothing is tried again.
+    // In a snapshot, where nothing is retried.
     ask(&mut one, "BEGIN ISOLATION LEVEL REPEATABLE READ; INSERT INTO t VALUES ('three'); COMMIT");
     ask(&mut one, "COMMIT PREPARED 'two rows'");
     assert_eq!(ask(&mut one, "SELECT v FROM t ORDER BY v"), ["one", "three", "two"]);
 }
 
-/// Each has read what the other writes: whoever prepares first commits, the other one must not.
+/// Each transaction has read what the other writes: the one that prepares first commits, the other one must not.
 #[test]
 fn what_a_serializable_one_has_read_stays() {
     for scheme in [Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc] {
@@ -168,17 +168,17 @@ fn what_a_serializable_one_has_read_stays() {
             ask(session, &format!("INSERT INTO {row}"));
         }
         ask(&mut one, "PREPARE TRANSACTION 'one'");
-        // The other one has read what is written here, and writes what was read.
+        // The other transaction has read what is written here, and writes what was read here.
         assert_eq!(run(&mut other, "PREPARE TRANSACTION 'other'"), Err(SqlState::SERIALIZATION_FAILURE), "{scheme}");
         ask(&mut one, "ROLLBACK PREPARED 'one'");
-        // What was read has changed since.
+        // The reads have become invalid since.
         ask(&mut one, "BEGIN");
         ask(&mut one, "SELECT count(*) FROM u");
         ask(&mut one, "INSERT INTO t VALUES (9, 'nine')");
         ask(&mut other, "INSERT INTO u VALUES (1)");
         let prepared = run(&mut one, "PREPARE TRANSACTION 'one'");
         assert_eq!(prepared, Err(SqlState::SERIALIZATION_FAILURE), "{scheme}");
-        // What was read cannot change.
+        // The reads cannot change.
         ask(&mut one, "BEGIN");
         ask(&mut one, "SELECT count(*) FROM u");
         ask(&mut one, "INSERT INTO t VALUES (9, 'nine')");
@@ -187,7 +187,7 @@ fn what_a_serializable_one_has_read_stays() {
         ask(&mut other, "BEGIN ISOLATION LEVEL READ COMMITTED");
         assert_eq!(run(&mut other, "INSERT INTO u VALUES (2)"), Err(SqlState::LOCK_NOT_AVAILABLE), "{scheme}");
         ask(&mut other, "ROLLBACK");
-        // Readers are not held up, at any level, nor are writers elsewhere.
+        // Readers are not blocked, at any level, nor are writers elsewhere.
         for level in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
             ask(&mut other, &format!("BEGIN ISOLATION LEVEL {level}"));
             assert_eq!(ask(&mut other, "SELECT count(*) FROM t, u"), ["3"], "{scheme}");
@@ -200,7 +200,8 @@ fn what_a_serializable_one_has_read_stays() {
     }
 }
 
-/// Of three that each have read what the next one writes, one is prepared, and the others can go on once they have tried again.
+/// Of three transactions that each have read what the next one writes, one is prepared; the others succeed after a
+/// retry.
 #[test]
 fn of_three_in_a_circle_the_first_stays() {
     for scheme in [Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc] {
@@ -225,7 +226,7 @@ fn of_three_in_a_circle_the_first_stays() {
     }
 }
 
-/// What it holds is rows and ranges, not tables, and it is the same after a crash.
+/// It holds rows and ranges, not tables, and the same ones after a crash.
 #[test]
 fn what_was_read_is_held_by_rows_and_ranges_also_after_a_crash() {
     let scratch = Scratch::new("ranges");
@@ -235,7 +236,7 @@ fn what_was_read_is_held_by_rows_and_ranges_also_after_a_crash() {
             ("UPDATE t SET n = 0 WHERE id = 10", true),
             ("DELETE FROM t WHERE id = 10", true),
             ("UPDATE t SET n = 0 WHERE id = 25", true),
-            // Nothing was there, and nothing comes.
+            // No row was there, and none is inserted.
             ("INSERT INTO t VALUES (22, 7)", true),
             ("INSERT INTO t VALUES (1000, 1)", true),
             // The range of the index.
@@ -275,7 +276,7 @@ fn what_was_read_is_held_by_rows_and_ranges_also_after_a_crash() {
         let mut one = session(&database);
         held(&mut one, "afterwards");
         let end = if commits { "COMMIT" } else { "ROLLBACK" };
-        // Another one that has read what it writes is no reason to lose.
+        // Another transaction that has read its writes is no reason to lose.
         let mut other = session(&database);
         ask(&mut other, "BEGIN");
         ask(&mut other, "SELECT * FROM u");
@@ -299,7 +300,7 @@ fn what_cannot_be_prepared_is_rolled_back() {
     assert_eq!(run(&mut one, "SELECT * FROM u"), Err(SqlState::UNDEFINED_TABLE));
     ask(&mut one, "BEGIN");
     assert!(run(&mut one, "INSERT INTO t VALUES (1, 'again')").is_err());
-    // It has failed: that is a rollback.
+    // The transaction has failed: PREPARE rolls it back.
     ask(&mut one, "PREPARE TRANSACTION 'failed'");
     assert_eq!(run(&mut one, "COMMIT PREPARED 'failed'"), Err(SqlState::UNDEFINED_OBJECT));
     ask(&mut one, "BEGIN");
@@ -328,7 +329,7 @@ fn one_that_has_only_read_can_be_prepared() {
     }
 }
 
-/// After a crash nearly everything is old, and one that has read much must not come to hold more than it did.
+/// After a crash nearly everything is old. A transaction that has read much must not hold more than before.
 #[test]
 fn two_that_went_together_do_so_after_a_crash() {
     let scratch = Scratch::new("together");

@@ -1,7 +1,7 @@
-//! The order in which sources are looped over, and what is looked at where.
+//! The order in which sources are looped over, and where conditions are evaluated.
 //!
-//! Of sources that are joined without LEFT JOIN the next one is always that whose rows are found best by what is known so far
-//! (`path`). A condition is looked at as soon as all that it depends on is known.
+//! Of sources that are joined without LEFT JOIN, the next is always the one with the best path (`path`) given the rows
+//! known so far. A condition is evaluated as soon as all values that it depends on are known.
 
 use super::{path, source::From};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     types::Value,
 };
 
-/// Whether a query looks at rows so many levels around it, or further.
+/// Whether a query refers to rows `level` or more levels around it.
 pub(super) fn uses_outer(query: &Query, level: usize) -> bool {
     let mut found = false;
     visit_query(query, &mut |expr| match expr {
@@ -21,7 +21,7 @@ pub(super) fn uses_outer(query: &Query, level: usize) -> bool {
     found
 }
 
-/// Whether a query may give other rows each time it is asked for, the tables being the same.
+/// Whether a query may return other rows on each run, with the same tables.
 pub(super) fn is_volatile(query: &Query) -> bool {
     let mut found = false;
     visit_query(query, &mut |expr| match expr {
@@ -31,7 +31,8 @@ pub(super) fn is_volatile(query: &Query) -> bool {
     found
 }
 
-/// Shows all expressions of a query, those of queries it is made from too, but not those of queries in expressions.
+/// Visits all expressions of a query, including those of queries it is made from, but not those of queries in
+/// expressions.
 fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
     query.limit.iter().chain(&query.offset).for_each(|expr| expr.visit(see));
     match &query.body {
@@ -63,16 +64,17 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
             call.exprs().for_each(|expr| expr.visit(see));
         }
     }
-    // Of groups these are places of keys and aggregates, beside what is looked at around.
+    // In a grouped query these are places of keys and aggregates, and references to outer rows.
     select.output.iter().for_each(|expr| expr.visit(see));
 }
 
-/// The order of the loops, what each looks at, and how it finds its rows. Says whether rows come in the wanted order.
+/// Determines the order of the loops, the conditions of each, and its path to its rows. Returns whether rows are
+/// produced in the wanted order.
 pub(super) fn arrange(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
     let mut rest: Vec<Source> = std::mem::take(&mut from.sources);
     let mut conditions: Vec<Option<Expr>> = filter.into_iter().map(Some).collect();
     if rest.iter().all(|source| source.join == Join::Inner) {
-        // Where a condition was written does not matter.
+        // It does not matter where a condition was written.
         rest.iter_mut().for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
     }
     let may_reorder = rest.iter().all(|source| source.join == Join::Inner);
@@ -108,7 +110,7 @@ pub(super) fn arrange(select: &mut Select, from: &mut From, filter: Vec<Expr>, w
     is_ordered
 }
 
-/// Whether a value depends on nothing but rows that are known.
+/// Whether a value depends only on rows that are known.
 fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
     let mut is_known = true;
     expr.visit(&mut |inner| {
@@ -124,7 +126,8 @@ fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
     is_known
 }
 
-/// The best way to a source's rows, where it is a table. Conditions of the join count before those of the query.
+/// Returns the best path to a source's rows, if it is a table. Conditions of the join take precedence over those of the
+/// query.
 fn path_of(
     source: &Source,
     conditions: &[Option<Expr>],
@@ -148,7 +151,7 @@ fn path_of(
     Some(path::choose(&table.table, source.first, &all, &|value| is_known(value, known), wanted.as_ref()))
 }
 
-/// Takes the conditions that can be looked at once these rows are known.
+/// Moves the conditions that can be evaluated once these rows are known.
 fn place(conditions: &mut [Option<Expr>], known: &[(usize, usize)], is_last: bool, to: &mut Vec<Expr>) {
     for condition in conditions {
         if is_last || condition.as_ref().is_some_and(|condition| is_known(condition, known)) {
@@ -157,7 +160,7 @@ fn place(conditions: &mut [Option<Expr>], known: &[(usize, usize)], is_last: boo
     }
 }
 
-/// Finds out which columns of tables are asked for.
+/// Determines which columns of tables are needed.
 pub(super) fn need(select: &mut Select) {
     let mut places = std::collections::BTreeSet::new();
     let mut all = false;

@@ -18,13 +18,13 @@ use crate::{
 };
 
 impl Binder<'_> {
-    /// A function by name, of expressions.
+    /// Binds a call of a function by name, with expressions as arguments.
     pub(super) fn call_with(&mut self, name: &str, arguments: &[&ast::Expr]) -> Result<Typed> {
         let arguments = arguments.iter().map(|argument| self.expr(argument)).collect::<Result<_>>()?;
         self.call_of(name, arguments)
     }
 
-    /// A function by name, of values.
+    /// Binds a call of a function by name, with bound values as arguments.
     pub(super) fn call_of(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
         let types: Vec<_> = arguments.iter().map(|argument| argument.ty).collect();
         if let Some(resolved) = system::functions::resolve(name, &types)? {
@@ -50,7 +50,7 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Call(function, values), resolved.result))
     }
 
-    /// A function that looks at the catalog.
+    /// Binds a function that reads the catalog.
     pub(super) fn look_up(
         &mut self,
         name: &str,
@@ -151,7 +151,7 @@ impl Binder<'_> {
                 Ok(Typed::new(Expr::Extreme(Ordering::Less, all), ty))
             }
             ("nullif", [left, right]) => {
-                // Of the type that `=` takes: NULLIF(1, 2.2) is numeric.
+                // The result has the type that `=` compares: NULLIF(1, 2.2) is numeric.
                 let (equal, operands, [ty, _]) = self.operator("=", left.clone(), right.clone())?;
                 Ok(Typed::new(Expr::NullIf(equal, operands), ty))
             }
@@ -175,14 +175,14 @@ impl Binder<'_> {
             }
             ("pg_sleep", [seconds]) => {
                 let seconds = self.coerce(seconds.clone(), SqlType::FLOAT8)?;
-                // PostgreSQL's type of it is void, whose text is empty.
+                // In PostgreSQL its type is void, whose text is empty.
                 Ok(Typed::new(Expr::Sleep(Box::new(seconds)), SqlType::TEXT))
             }
             _ => self.call_of(name, all),
         }
     }
 
-    /// The sequence that an argument names.
+    /// Returns the sequence that an argument names.
     fn sequence(&mut self, argument: &Typed) -> Result<NextOf> {
         let found = match &argument.expr {
             Expr::Constant(Value::Text(name)) => {
@@ -236,7 +236,7 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
         }
         if name == "count" {
-            // Whatever it is: it is only looked at for NULL, or compared as a text.
+            // Any type will do: the value is only checked for NULL, or compared as a text.
             let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
             for value in &mut values {
                 let ty = value.ty.unwrap_or(SqlType::TEXT);

@@ -21,7 +21,7 @@ use crate::{
 type Operation = (Function<expr::Binary>, Box<[Expr; 2]>, [SqlType; 2]);
 
 impl Binder<'_> {
-    /// An expression.
+    /// Binds an expression.
     pub(crate) fn expr(&mut self, expr: &ast::Expr) -> Result<Typed> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -32,7 +32,7 @@ impl Binder<'_> {
         bound
     }
 
-    /// A condition.
+    /// Binds a condition.
     pub(crate) fn condition(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
         let typed = self.expr(expr)?;
         match typed.ty {
@@ -110,7 +110,7 @@ impl Binder<'_> {
             ast::Expr::Between { expr, negated, low, high } => {
                 let (operand, low) = (self.expr(expr)?, self.expr(low)?);
                 let lower = self.compare(Comparison::GreaterOrEqual, operand.clone(), low)?;
-                // A parameter has got its type there.
+                // The cast has given the parameter its type.
                 let ty = match operand.expr {
                     Expr::Parameter(at) => self.parameters[at],
                     _ => operand.ty,
@@ -202,7 +202,7 @@ impl Binder<'_> {
         }
     }
 
-    /// An expression of any type.
+    /// Binds an expression of any type.
     fn any(&mut self, expr: &ast::Expr) -> Result<Expr> {
         let typed = self.expr(expr)?;
         self.leave(typed)
@@ -236,7 +236,7 @@ impl Binder<'_> {
         Ok(Typed { expr: Expr::Parameter(at), ty: self.parameters[at], modifier: -1 })
     }
 
-    /// The column that a name stands for.
+    /// Returns the column that a name refers to.
     fn column(&mut self, source: Option<&str>, name: &str) -> Result<Typed> {
         for level in 0..self.scopes.len() {
             let at = self.scopes.len() - 1 - level;
@@ -264,7 +264,7 @@ impl Binder<'_> {
             }
             let expr = if level == 0 { Expr::Column(column.at) } else { Expr::Outer(level, column.at) };
             if level > 0 {
-                // Whoever stands between looks around, too.
+                // The queries in between refer to an outer row, too.
                 self.scopes[at..].iter_mut().skip(1).for_each(|inner| inner.is_looked_at = true);
             }
             return Ok(Typed { expr, ty: Some(column.ty), modifier: column.modifier });
@@ -310,7 +310,7 @@ impl Binder<'_> {
         Ok(Typed { expr, ty: Some(ty), modifier })
     }
 
-    /// The number of something that is named.
+    /// Binds a cast of a name to the number of the named object.
     fn cast_to_reg(&mut self, operand: Typed, reg: Reg) -> Result<Typed> {
         if operand.ty.is_some_and(|ty| !ty.is_text()) {
             let expr = self.convert(operand, SqlType::OID, -1, Context::Explicit)?;
@@ -331,8 +331,7 @@ impl Binder<'_> {
                 return Ok(Typed::new(Expr::Not(Box::new(operand)), SqlType::BOOL));
             }
             UnaryOperator::Minus => {
-                // The sign belongs to the number, as do those of signs before it: the least numbers can only be written
-                // with it.
+                // The sign belongs to the number, as do signs before it: the least numbers can only be written with it.
                 if let Some((digits, is_negative)) = signed(operand) {
                     return number(&if is_negative { digits.to_owned() } else { format!("-{digits}") });
                 }
@@ -354,7 +353,7 @@ impl Binder<'_> {
     fn binary_op(&mut self, left: &ast::Expr, operator: &BinaryOperator, right: &ast::Expr) -> Result<Typed> {
         match operator {
             BinaryOperator::And | BinaryOperator::Or => {
-                // A long chain is one list, not deep.
+                // A long chain becomes one list, not a deep tree.
                 let mut operands = Vec::new();
                 let mut rest = left;
                 operands.push(right);
@@ -389,7 +388,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Rows that are compared.
+    /// Binds a comparison of rows.
     fn rows(&mut self, operator: &str, left: &[ast::Expr], right: &[ast::Expr]) -> Result<Typed> {
         if left.len() != right.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
@@ -411,8 +410,8 @@ impl Binder<'_> {
                 Ok(Typed::new(expr, SqlType::BOOL))
             }
             _ => {
-                // CASE WHEN a = c THEN b < d ELSE a < c END: what comes behind values that differ, or are NULL, is not
-                // looked at.
+                // CASE WHEN a = c THEN b < d ELSE a < c END: values after a pair that differs, or has NULL, are not
+                // evaluated.
                 let strict = match comparison {
                     Comparison::Less | Comparison::LessOrEqual => Comparison::Less,
                     _ => Comparison::Greater,
@@ -434,7 +433,7 @@ impl Binder<'_> {
         }
     }
 
-    /// An operator between two values.
+    /// Binds an operator between two values.
     pub(super) fn binary(&mut self, name: &str, left: Typed, right: Typed) -> Result<Typed> {
         if let Some(comparison) = Comparison::parse(name) {
             return Ok(Typed::new(self.compare(comparison, left, right)?, SqlType::BOOL));
@@ -447,7 +446,7 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Binary(function, operands), result))
     }
 
-    /// `||` of arrays and elements, which takes NULL for an empty array, or for an element.
+    /// Binds `||` of arrays and elements, which takes NULL for an empty array, or for an element.
     fn join_arrays(&mut self, operands: [Expr; 2], types: [SqlType; 2]) -> Result<Typed> {
         let name = match types {
             [SqlType { is_array: false, .. }, _] => "array_prepend",
@@ -455,7 +454,7 @@ impl Binder<'_> {
             _ => "array_cat",
         };
         let operands = operands.into_iter().zip(types).map(|(operand, ty)| {
-            // The elements' type is known here, and nowhere later where both are NULL.
+            // The elements' type is known here, but not later if both operands are NULL.
             let empty = || Expr::Constant(Value::array(Array::new(ty.scalar, Vec::new())));
             let operand = match ty.is_array && name != "array_cat" {
                 true => Expr::Coalesce(vec![operand, empty()]),
@@ -467,7 +466,7 @@ impl Binder<'_> {
         self.call_of(name, operands)
     }
 
-    /// The function of an operator, the operands as it takes them, and their types.
+    /// Returns the function of an operator, its operands after coercion, and their types.
     pub(super) fn operator(&mut self, name: &str, left: Typed, right: Typed) -> Result<Operation> {
         let resolved = operators::resolve_binary(name, left.ty, right.ty)?;
         let operands = Box::new([self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?]);
@@ -475,14 +474,14 @@ impl Binder<'_> {
         Ok((function, operands, [resolved.left, resolved.right]))
     }
 
-    /// A comparison between two values.
+    /// Binds a comparison between two values.
     pub(super) fn compare(&mut self, comparison: Comparison, left: Typed, right: Typed) -> Result<Expr> {
         let resolved = operators::resolve_binary(comparison.name(), left.ty, right.ty)?;
         let (left, right) = (self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?);
         let operands = Box::new([left, right]);
         if resolved.left == resolved.right {
             if resolved.left == SqlType::CHAR {
-                // Blanks at the end do not count: as texts, which have none.
+                // Trailing blanks do not count: compare as texts, which have none.
                 let [left, right] = *operands;
                 let left = self.coerce(Typed::new(left, SqlType::CHAR), SqlType::TEXT)?;
                 let right = self.coerce(Typed::new(right, SqlType::CHAR), SqlType::TEXT)?;
@@ -491,7 +490,7 @@ impl Binder<'_> {
             return Ok(Expr::Compare(comparison, operands));
         }
         if resolved.left.is_integer() && resolved.right.is_integer() {
-            // As the wider of them: paths know a column that was made wider.
+            // Compare in the wider type: paths recognize a column that was widened.
             let wider =
                 if [resolved.left, resolved.right].contains(&SqlType::INT8) { SqlType::INT8 } else { SqlType::INT4 };
             let [left, right] = *operands;
@@ -525,7 +524,7 @@ impl Binder<'_> {
         }
         let operand = self.expr(operand)?;
         let list = list.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
-        // Those of a type in common that look at no column are a list; each of the others is a comparison.
+        // Values of a common type that refer to no column form a list; each of the others becomes a comparison.
         let looks_at_columns = |typed: &Typed| typed.expr.has(&|inner| matches!(inner, Expr::Column(_)));
         let (mut each, fixed): (Vec<_>, Vec<_>) = list.into_iter().partition(looks_at_columns);
         let types: Vec<_> = [&operand].into_iter().chain(&fixed).filter_map(|typed| typed.ty).collect();
@@ -534,7 +533,7 @@ impl Binder<'_> {
             let (mut all, ty) = self.common([&[operand.clone()][..], &fixed].concat(), "IN")?;
             super::check_ordered(ty)?;
             if ty == SqlType::CHAR {
-                // Blanks at the end do not count: as texts, which have none.
+                // Trailing blanks do not count: compare as texts, which have none.
                 let texts = all.into_iter().map(|expr| self.coerce(Typed::new(expr, ty), SqlType::TEXT));
                 all = texts.collect::<Result<_>>()?;
             }
@@ -602,7 +601,7 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> Result<Typed> {
         let operand = operand.map(|operand| self.expr(operand)).transpose()?;
-        // What has no type is a text, whatever it is compared with.
+        // An operand without a type is a text, whatever it is compared with.
         let operand = match operand {
             Some(untyped @ Typed { ty: None, .. }) => Some(Typed::new(self.settle(untyped)?.0, SqlType::TEXT)),
             operand => operand,
@@ -618,7 +617,7 @@ impl Binder<'_> {
             });
             results.push(self.expr(result)?);
         }
-        // It comes first where the type of all is looked for.
+        // ELSE comes first when the common type is determined.
         let otherwise = match otherwise {
             Some(otherwise) => self.expr(otherwise)?,
             None => Typed { expr: Expr::Constant(Value::Null), ty: None, modifier: -1 },
@@ -641,14 +640,14 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Array(ty, elements), ty.array()))
     }
 
-    /// An array whose elements are cast to a type, as a cast of the array says.
+    /// Binds an array whose elements are cast to a type, as a cast of the array demands.
     fn array_of(&mut self, elements: &[ast::Expr], ty: SqlType) -> Result<Typed> {
         let elements = elements.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
         let elements = elements.into_iter().map(|typed| self.convert(typed, ty, -1, Context::Explicit));
         Ok(Typed::new(Expr::Array(ty, elements.collect::<Result<_>>()?), ty.array()))
     }
 
-    /// Elements of an array.
+    /// Binds a subscript of an array.
     fn element(&mut self, array: &ast::Expr, places: &[ast::AccessExpr]) -> Result<Typed> {
         // The grammar takes the column of `t.a[1]` for a field of `t`.
         let dots = places.iter().take_while(|place| matches!(place, ast::AccessExpr::Dot(ast::Expr::Identifier(_))));
@@ -688,14 +687,14 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Element(operands), element))
     }
 
-    /// Whether a value is among those of a query.
+    /// Binds a test of whether a value is among the results of a query.
     fn holds(&mut self, operand: &ast::Expr, comparison: Comparison, query: &ast::Query, all: bool) -> Result<Expr> {
         let operand = self.expr(operand)?;
         let (subquery, columns) = self.subquery(query, SubqueryKind::Exists)?;
         let [column] = &columns[..] else { return Err(one_column()) };
         let resolved = operators::resolve_binary(comparison.name(), operand.ty, Some(column.ty))?;
         if resolved.right != column.ty || resolved.left != resolved.right {
-            // The column is not changed: the operand has to be of its type.
+            // The column is not converted: the operand has to be of its type.
             let operand = self.convert(operand, column.ty, -1, Context::Assignment)?;
             return Ok(with_kind(subquery, SubqueryKind::Holds { operand: Box::new(operand), comparison, all }));
         }
@@ -704,7 +703,7 @@ impl Binder<'_> {
     }
 }
 
-/// An expression without parentheses around it.
+/// Returns an expression without the parentheses around it.
 fn unnested(expr: &ast::Expr) -> &ast::Expr {
     match expr {
         ast::Expr::Nested(inner) => unnested(inner),
@@ -712,7 +711,7 @@ fn unnested(expr: &ast::Expr) -> &ast::Expr {
     }
 }
 
-/// The digits of a number behind any number of minus signs, and whether these make it negative.
+/// Returns the digits of a number after any number of minus signs, and whether these make it negative.
 fn signed(expr: &ast::Expr) -> Option<(&str, bool)> {
     match unnested(expr) {
         ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. }) => Some((digits, false)),
@@ -738,12 +737,12 @@ pub(super) fn text_constant(text: &str) -> Expr {
     Expr::Constant(Value::Text(text.into()))
 }
 
-/// A literal in quotes.
+/// Returns a quoted literal, which has no type yet.
 fn untyped(text: &str) -> Typed {
     Typed { expr: text_constant(text), ty: None, modifier: -1 }
 }
 
-/// The smallest of integer, bigint and numeric.
+/// Returns a number in the smallest of integer, bigint and numeric.
 fn number(digits: &str) -> Result<Typed> {
     if let Ok(number) = digits.parse::<i32>() {
         return Ok(Typed::new(Expr::Constant(Value::Int4(number)), SqlType::INT4));

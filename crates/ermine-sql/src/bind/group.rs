@@ -1,9 +1,11 @@
 //! Groups: which query an aggregate belongs to, and expressions on the rows of groups.
 //!
-//! An aggregate belongs to the innermost query whose columns it looks at; one that looks at none, to the query it stands in. So an aggregate in
-//! a query in an expression may be one of a query around that: it is gathered there, over the rows there, and is a value like a column here.
+//! An aggregate belongs to the innermost query whose columns it refers to; one that refers to no column, to the query
+//! that contains it. So an aggregate in a subquery may belong to an outer query: it is computed there, over that
+//! query's rows, and is a value like a column in the subquery.
 //!
-//! The row of a group has the keys of the group, and behind them its aggregates. Queries in expressions see that row around them.
+//! The row of a group consists of the keys of the group, followed by its aggregates. Subqueries see that row as their
+//! outer row.
 
 use super::{
     Binder, Scope,
@@ -16,7 +18,7 @@ use crate::{
     query::{AggregateCall, SourceKind},
 };
 
-/// The levels of what an expression looks at: 0 is the query that it stands in.
+/// The levels of the queries that an expression refers to: 0 is the query that contains it.
 #[derive(Default)]
 struct Levels {
     columns: Option<usize>,
@@ -29,7 +31,7 @@ impl Levels {
     }
 
     fn look_at(&mut self, expr: &Expr) -> Result<()> {
-        // Nothing is changed: rewriting is the one way through all expressions of a query.
+        // Nothing is changed: rewriting is the only traversal of all expressions of a query.
         rewrite(expr.clone(), 0, &mut |expr, depth| {
             match &expr {
                 Expr::Column(_) if depth == 0 => Self::add(&mut self.columns, 0),
@@ -45,7 +47,7 @@ impl Levels {
 }
 
 impl Binder<'_> {
-    /// Gives an aggregate, bound where it stands, to the query that it belongs to.
+    /// Assigns an aggregate, bound where it occurs, to the query that it belongs to.
     pub(super) fn place_aggregate(&mut self, mut call: AggregateCall) -> Result<Expr> {
         let misplaced = |message: &str| SqlError::new(SqlState::GROUPING_ERROR, message);
         let mut levels = Levels::default();
@@ -76,8 +78,8 @@ impl Binder<'_> {
     }
 }
 
-/// Adds the columns that an expression looks at and that the keys decide: those of a table whose whole primary key is among the keys. Groups
-/// stay the same by that.
+/// Adds the columns that an expression refers to and that the keys determine: those of a table whose whole primary key
+/// is among the keys. This does not change the groups.
 pub(super) fn add_decided(keys: &mut Vec<Expr>, expr: &Expr, from: &From) -> Result<()> {
     let is_decided = |keys: &[Expr], at: usize| {
         from.sources.iter().any(|source| match &source.kind {
@@ -107,7 +109,7 @@ pub(super) fn add_decided(keys: &mut Vec<Expr>, expr: &Expr, from: &From) -> Res
     .map(drop)
 }
 
-/// An expression on the rows of a query as one on the rows of its groups.
+/// Converts an expression on the rows of a query to one on the rows of its groups.
 pub(super) fn grouped(expr: Expr, keys: &[Expr], scope: &Scope) -> Result<Expr> {
     if let Some(at) = keys.iter().position(|key| *key == expr) {
         return Ok(Expr::Column(at));

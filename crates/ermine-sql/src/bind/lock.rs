@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Binder<'_> {
-    /// Has a query lock the rows that it shows.
+    /// Makes a query lock the rows that it returns.
     pub(super) fn lock(&mut self, query: &mut Query, clauses: &[ast::LockClause]) -> Result<()> {
         for clause in clauses {
             let lock = RowLock {
@@ -29,7 +29,7 @@ impl Binder<'_> {
     }
 }
 
-/// Locks the rows of the tables of a query, or those of one; of a query in FROM, the rows that it shows.
+/// Locks the rows of all tables of a query, or those of one; of a query in FROM, the rows that it returns.
 fn lock_rows(query: &mut Query, lock: RowLock, of: Option<&str>) -> Result<()> {
     let refused = |what: &str| {
         let name = if lock.is_shared { "FOR SHARE" } else { "FOR UPDATE" };

@@ -1,7 +1,7 @@
-//! Binding: from the tree of a statement to what the executor runs.
+//! Binding: from the tree of a statement to a plan for the executor.
 //!
-//! Names become places, operators functions, and every value gets a type. A literal in quotes and a parameter have no type of
-//! their own ([`Typed::ty`] is `None`): they take the one that is expected where they stand.
+//! Names become places, operators become functions, and every value gets a type. A literal in quotes and a parameter
+//! have no type of their own ([`Typed::ty`] is `None`): they take the type that their context expects.
 
 mod arrange;
 mod call;
@@ -32,25 +32,25 @@ use crate::{
     },
 };
 
-/// What binding is done against.
+/// The context and state of binding a statement.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) environment: &'a Environment,
-    /// Schemas in which names are looked for, in this order.
+    /// Schemas in which names are looked up, in this order.
     pub(crate) search_path: &'a [String],
     /// Types of parameters, as far as they are known.
     pub(crate) parameters: Vec<Option<SqlType>>,
-    /// Parameters that stand, before their types are known, where any type will do.
+    /// Parameters used where any type will do, before their types are known.
     left_untyped: Vec<usize>,
-    /// Why there is no plan, where that is found out only when all names and types are known.
+    /// The reason why there is no plan, if it is found only when all names and types are known.
     pub(crate) failure: Option<SqlError>,
     /// The tables that the statement uses.
     pub(crate) tables: Vec<Arc<Table>>,
-    /// Of the queries around, the innermost last.
+    /// Scopes of the enclosing queries, the innermost last.
     scopes: Vec<Scope>,
-    /// Queries that names stand for.
+    /// Queries that have names (WITH).
     named: Vec<Named>,
-    /// How deep expressions are nested.
+    /// The current depth of nested expressions.
     depth: usize,
 }
 
@@ -61,14 +61,14 @@ struct Named {
     columns: Vec<Column>,
 }
 
-/// Deeper expressions are refused, rather than running out of stack.
+/// Maximum depth of expressions: deeper ones are refused, to protect the stack.
 const DEPTH_MAX: usize = 200;
 
 /// An expression and its type.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
     pub(crate) expr: Expr,
-    /// `None`: of a literal or parameter that takes what is expected.
+    /// `None`: a literal or parameter that takes the expected type.
     pub(crate) ty: Option<SqlType>,
     pub(crate) modifier: i32,
 }
@@ -79,17 +79,17 @@ impl Typed {
     }
 }
 
-/// The columns that names may stand for in a query.
+/// The columns that names may refer to in a query.
 #[derive(Default)]
 pub(crate) struct Scope {
     columns: Vec<ScopeColumn>,
     /// Aliases of sources, in their order.
     sources: Vec<String>,
-    /// Columns before this one are not seen: those of sources beside a join, in its condition.
+    /// Columns before this one are invisible: those of sources beside a join, in its condition.
     hidden: usize,
-    /// Whether an expression looked at it from a query inside.
+    /// Whether an expression in an inner query refers to it.
     is_looked_at: bool,
-    /// Where aggregates may stand, those found so far.
+    /// The aggregates found so far, where aggregates are allowed.
     aggregates: Option<Vec<AggregateCall>>,
 }
 
@@ -100,9 +100,9 @@ struct ScopeColumn {
     at: usize,
     ty: SqlType,
     modifier: i32,
-    /// Table and number.
+    /// The table and the number of the column.
     origin: (u32, i16),
-    /// Joined by USING with one of the same name before it: only its source's name finds it.
+    /// Joined by USING with a previous column of the same name: it is found only with its source's name.
     is_merged: bool,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// The types of all parameters, at the end.
+    /// Returns the types of all parameters, at the end of binding.
     pub(crate) fn parameter_types(&self) -> Result<Vec<SqlType>> {
         let undetermined =
             |state, at: usize| SqlError::new(state, format!("could not determine data type of parameter ${}", at + 1));
@@ -139,7 +139,7 @@ impl<'a> Binder<'a> {
         self.parameters.iter().enumerate().map(typed).collect()
     }
 
-    /// The relation that a name stands for.
+    /// Returns the relation that a name refers to.
     pub(crate) fn relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
         let (schema, own) = names::relation_of(name)?;
         Ok(match schema {
@@ -148,7 +148,7 @@ impl<'a> Binder<'a> {
         })
     }
 
-    /// The table that a name stands for; the statement uses it.
+    /// Returns the table that a name refers to, and records that the statement uses it.
     pub(crate) fn table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         let missing =
             || SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", plain(name)));
@@ -165,7 +165,8 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// A literal or parameter gets its type; anything else keeps its own, and `text` is what is left without any.
+    /// Gives a literal or parameter its type; other values keep their own, and a value still without a type becomes
+    /// `text`.
     pub(crate) fn settle(&mut self, typed: Typed) -> Result<(Expr, SqlType)> {
         match typed.ty {
             Some(ty) => Ok((typed.expr, ty)),
@@ -173,7 +174,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// A value where any type will do: a literal is a text, and a parameter has to have its type from elsewhere,
+    /// Binds a value where any type will do: a literal is a text, and a parameter must have got its type elsewhere
     /// before.
     pub(crate) fn leave(&mut self, typed: Typed) -> Result<Expr> {
         match (typed.ty, &typed.expr) {
@@ -185,12 +186,12 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Makes a value be of a type, if that is possible without saying so.
+    /// Converts a value to a type, if an implicit cast allows it.
     pub(crate) fn coerce(&mut self, typed: Typed, to: SqlType) -> Result<Expr> {
         self.convert(typed, to, -1, Context::Implicit)
     }
 
-    /// As for a value that is stored in a column.
+    /// Converts a value for storage in a column.
     pub(crate) fn assign(&mut self, typed: Typed, to: SqlType, modifier: i32, column: &str) -> Result<Expr> {
         let from = typed.ty;
         self.convert(typed, to, modifier, Context::Assignment).map_err(|error| match from {
@@ -210,7 +211,7 @@ impl<'a> Binder<'a> {
             if !is_explicit || modifier == -1 {
                 return self.take(typed, to, modifier);
             }
-            // What is too long is cut where the cast is said.
+            // A value that is too long is cut where the cast is explicit.
             let expr = self.take(typed, to, -1)?;
             return self.convert(Typed::new(expr, to), to, modifier, context);
         };
@@ -229,7 +230,7 @@ impl<'a> Binder<'a> {
                 Value::Null => Ok(Value::Null),
                 value => cast::cast(value.clone(), from, to, modifier, is_explicit, self.environment),
             };
-            // What fails does so where it is asked for, and if it is.
+            // A cast that fails must do so where it is evaluated, and only then.
             if let Ok(value) = cast {
                 return Ok(Expr::Constant(value));
             }
@@ -237,7 +238,7 @@ impl<'a> Binder<'a> {
         Ok(Expr::Cast(Box::new(typed.expr), conversion))
     }
 
-    /// A literal or parameter without a type gets this one.
+    /// Gives this type to a literal or parameter that has none.
     fn take(&mut self, typed: Typed, ty: SqlType, modifier: i32) -> Result<Expr> {
         match typed.expr {
             Expr::Constant(Value::Text(literal)) if ty.is_datetime() && depends_on_now(&literal) => {
@@ -260,7 +261,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Two values that are to be of one type.
+    /// Converts values to a common type.
     pub(crate) fn common(&mut self, all: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, SqlType)> {
         let types: Vec<_> = all.iter().filter_map(|typed| typed.ty).collect();
         let ty = match cast::common_type(types.iter().copied()) {
@@ -277,7 +278,7 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// Fails for types whose values have no order, and cannot be told to be equal.
+/// Fails for types whose values have no order and no equality.
 pub(crate) fn check_ordered(ty: SqlType) -> Result<()> {
     if ty.is_ordered() {
         return Ok(());
@@ -295,7 +296,7 @@ fn depends_on_now(literal: &str) -> bool {
 
 pub(crate) use select::is_descending;
 
-/// A name as people wrote it.
+/// Returns a name as users write it.
 pub(crate) fn plain(name: &ast::ObjectName) -> String {
     names::parts_of(name).map_or_else(|_| name.to_string(), |parts| parts.join("."))
 }

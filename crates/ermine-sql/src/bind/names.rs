@@ -13,23 +13,23 @@ use crate::{
     types::SqlType,
 };
 
-/// The longest name; longer ones are cut, as PostgreSQL does.
+/// Maximum length of a name; longer ones are cut, as PostgreSQL does.
 const NAME_MAX: usize = 63;
 
-/// A name: in lower case, unless it is quoted.
+/// Returns a name: in lower case, unless it is quoted.
 pub(crate) fn name_of(ident: &Ident) -> String {
     let mut name = if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() };
     name.truncate(cut(&name).len());
     name
 }
 
-/// As much of a name as counts.
+/// Returns the significant prefix of a name.
 pub(crate) fn cut(name: &str) -> &str {
     let end = (0..=NAME_MAX.min(name.len())).rev().find(|&at| name.is_char_boundary(at));
     &name[..end.unwrap_or(0)]
 }
 
-/// The parts of a name.
+/// Returns the parts of a name.
 pub(crate) fn parts_of(name: &ObjectName) -> Result<Vec<String>> {
     let part = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(ident) => Ok(name_of(ident)),
@@ -38,13 +38,13 @@ pub(crate) fn parts_of(name: &ObjectName) -> Result<Vec<String>> {
     name.0.iter().map(part).collect()
 }
 
-/// A name of a relation: its schema, where that is said, and its own.
+/// Splits the name of a relation into its schema, if given, and its own name.
 pub(crate) fn relation_of(name: &ObjectName) -> Result<(Option<String>, String)> {
     let mut parts = parts_of(name)?;
     let own = parts.pop().unwrap_or_default();
     match &mut parts[..] {
         [] => Ok((None, own)),
-        // The first one of three is the database.
+        // The first of three parts is the database.
         [schema] | [_, schema] => Ok((Some(std::mem::take(schema)), own)),
         _ => {
             let message = format!("improper relation name (too many dotted names): {name}");
@@ -53,7 +53,7 @@ pub(crate) fn relation_of(name: &ObjectName) -> Result<(Option<String>, String)>
     }
 }
 
-/// Texts are compared by their bytes.
+/// Fails for unsupported collations: texts are compared by their bytes.
 pub(crate) fn check_collation(name: &ObjectName) -> Result<()> {
     match &*relation_of(name)?.1 {
         "C" | "POSIX" | "default" | "ucs_basic" | "c" => Ok(()),
@@ -61,7 +61,7 @@ pub(crate) fn check_collation(name: &ObjectName) -> Result<()> {
     }
 }
 
-/// A name without a schema.
+/// Returns a name that has no schema.
 pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
     match &mut parts_of(name)?[..] {
         [own] => Ok(std::mem::take(own)),
@@ -69,7 +69,7 @@ pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
     }
 }
 
-/// A place in a text, in characters from 1 on.
+/// Converts a place in a text to a count of characters, from 1 on.
 pub(crate) fn position(text: &str, location: Location) -> Option<usize> {
     if location.line == 0 {
         return None;
@@ -78,7 +78,7 @@ pub(crate) fn position(text: &str, location: Location) -> Option<usize> {
     Some(before + location.column as usize)
 }
 
-/// A type with its modifier.
+/// Returns a type with its modifier.
 pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
     let plain = |ty| Ok((ty, -1));
     match data_type {
@@ -138,7 +138,7 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
     }
 }
 
-/// The name of a type that the grammar has no word for.
+/// Returns the name of a type that the grammar has no word for.
 pub(crate) fn simple_type_name(name: &ObjectName) -> Result<String> {
     let (schema, own) = relation_of(name)?;
     match schema.as_deref() {

@@ -1,8 +1,9 @@
-//! How the rows of a table are found: which index, and which part of it.
+//! How the rows of a table are found: which index is read, and which part of it.
 //!
-//! There are no statistics. A path is better the more it is bounded by values that are known when it is taken: all columns of a
-//! unique one, then the number of columns that are equal to something, then a range on the next one, then that it gives the order
-//! that is asked for. The primary key is better than an index that is bounded as well, which leads to it.
+//! There are no statistics. The more a path is bounded by values that are known when it is read, the better it is:
+//! first come all columns of a unique one, then the number of columns compared by equality, then a range on the next
+//! one, then whether it produces the wanted order. The primary key is better than an equally bounded index, which leads
+//! to it.
 
 use crate::{
     catalog::Table,
@@ -11,9 +12,9 @@ use crate::{
     types::SqlType,
 };
 
-/// A condition that bounds a column: by its number, what it is compared with, and of which type that is.
+/// A condition that bounds a column: the column's number, the value it is compared with, and the type of that.
 struct Bounding<'c> {
-    /// Which of the conditions.
+    /// The index of the condition.
     at: usize,
     column: usize,
     comparison: Comparison,
@@ -21,12 +22,12 @@ struct Bounding<'c> {
     from: SqlType,
 }
 
-/// A path with what it makes needless.
+/// A path, with the conditions and the sort that it makes redundant.
 pub(crate) struct Chosen {
     pub(crate) access: Access,
-    /// Conditions that hold for all that the path finds.
+    /// Conditions that hold for all rows that the path finds.
     pub(crate) implied: Vec<usize>,
-    /// Whether it gives the wanted order.
+    /// Whether it produces the wanted order.
     pub(crate) is_ordered: bool,
     pub(crate) score: Score,
 }
@@ -41,11 +42,11 @@ pub(crate) struct Score {
     is_primary: bool,
 }
 
-/// An order of a table's rows that is wanted: numbers of columns.
+/// A wanted order of a table's rows: numbers of columns.
 pub(crate) struct WantedOrder(pub(crate) Vec<(usize, SortKey)>);
 
-/// The best path for rows of a table whose columns begin at place `first`, under conditions of which those count that compare with
-/// something `known`.
+/// Returns the best path to rows of a table whose columns begin at place `first`. Only conditions count that compare
+/// with values that are `known`.
 pub(crate) fn choose(
     table: &Table,
     first: usize,
@@ -62,7 +63,7 @@ pub(crate) fn choose(
     chosen.expect("the primary path is always there")
 }
 
-/// The columns of a path, and whether each runs down.
+/// Returns the columns of a path, and whether each is descending.
 fn columns_of(table: &Table, path: Path) -> Vec<(usize, bool)> {
     match path {
         Path::Primary => {
@@ -121,7 +122,8 @@ fn along(table: &Table, path: Path, bounding: &[Bounding<'_>], order: Option<&Wa
     Chosen { access, implied, is_ordered: order.is_some() && (reverse.is_some() || score.is_point), score }
 }
 
-/// Whether a path gives an order, forwards (`false`) or backwards (`true`); its first columns have one value each.
+/// Whether a path produces an order, forwards (`false`) or backwards (`true`); its first `fixed` columns have one value
+/// each.
 fn direction(table: &Table, order: &WantedOrder, columns: &[(usize, bool)], fixed: usize) -> Option<bool> {
     let is_fixed = |column: usize| columns[..fixed].iter().any(|(own, _)| *own == column);
     let mut rest = columns[fixed..].iter();
@@ -139,7 +141,7 @@ fn direction(table: &Table, order: &WantedOrder, columns: &[(usize, bool)], fixe
     Some(reverse.unwrap_or(false))
 }
 
-/// What a condition says of a column of the table.
+/// Returns the bound that a condition sets on a column of the table.
 fn bounds<'c>(
     at: usize,
     condition: &'c Expr,
@@ -152,7 +154,7 @@ fn bounds<'c>(
     let bounding = |column: &Expr, comparison: Comparison, value: &'c Expr| {
         let (place, compared_as) = match column {
             Expr::Column(place) => (*place, None),
-            // A column that was made wider for the comparison.
+            // A column that was widened for the comparison.
             Expr::Cast(inner, Conversion { from, to, modifier: -1, .. }) if widens(*from, *to) => match **inner {
                 Expr::Column(place) => (place, Some(*to)),
                 _ => return None,
@@ -166,7 +168,8 @@ fn bounds<'c>(
     bounding(left, *comparison, right).or_else(|| bounding(right, comparison.turned(), left))
 }
 
-/// Whether values of a type are found by values of another one, which has them all: none fails to become one, and none becomes another.
+/// Whether values of a type can be looked up by values of another type that includes them all: each converts without
+/// error, and to a distinct value.
 fn widens(from: SqlType, to: SqlType) -> bool {
     let is_any_text = |ty| matches!(ty, SqlType::VARCHAR | SqlType::TEXT);
     matches!((from, to), (SqlType::INT2, SqlType::INT4 | SqlType::INT8) | (SqlType::INT4, SqlType::INT8))

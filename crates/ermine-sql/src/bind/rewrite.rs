@@ -1,4 +1,4 @@
-//! Changes expressions that are bound already, those of the queries in them too.
+//! Rewrites bound expressions, including those of the queries in them.
 
 use std::{mem, sync::Arc};
 
@@ -8,17 +8,17 @@ use crate::{
     query::{Body, Query, Select, SourceKind},
 };
 
-/// Gives the expression that takes the place of another one, which stands so many queries deep.
+/// Returns the replacement of an expression, which is nested in the given number of queries.
 pub(super) type Change<'c> = dyn FnMut(Expr, usize) -> Result<Expr> + 'c;
 
-/// Changes an expression from its leaves up. `depth`: how many queries lie between it and the rows that are meant.
+/// Rewrites an expression from its leaves up. `depth`: the number of queries between it and the rows that are meant.
 pub(super) fn rewrite(expr: Expr, depth: usize, change: &mut Change<'_>) -> Result<Expr> {
     let expr = expr.map(&mut |inner| rewrite(inner, depth, change))?;
     let expr = inside(expr, depth, change)?;
     change(expr, depth)
 }
 
-/// Changes what is in the query of an expression; the rows that are meant are those around it.
+/// Rewrites the expressions in the query of an expression; the rows that are meant are those around it.
 pub(super) fn rewrite_inside(expr: Expr, change: &mut Change<'_>) -> Result<Expr> {
     inside(expr, 0, change)
 }
@@ -30,7 +30,7 @@ fn inside(mut expr: Expr, depth: usize, change: &mut Change<'_>) -> Result<Expr>
     Ok(expr)
 }
 
-/// The query alone: what else holds it keeps it as it was.
+/// Returns an unshared query: other holders keep the original.
 fn own(query: &mut Arc<Query>) -> &mut Query {
     Arc::make_mut(query)
 }
@@ -51,7 +51,7 @@ fn rewrite_query(query: &mut Query, depth: usize, change: &mut Change<'_>) -> Re
 fn rewrite_select(select: &mut Select, depth: usize, change: &mut Change<'_>) -> Result<()> {
     for source in &mut select.sources {
         match &mut source.kind {
-            // What looks at nothing around stays shared: a query that is run once is known by its address.
+            // A query that refers to no outer row stays shared: a query that is run once is identified by its address.
             SourceKind::Derived(query) | SourceKind::Once(query) if super::arrange::uses_outer(query, 1) => {
                 rewrite_query(own(query), depth, change)?;
             }

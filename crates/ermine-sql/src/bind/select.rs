@@ -23,7 +23,7 @@ use crate::{
     types::{SqlType, Value},
 };
 
-/// Columns of a result, as in PostgreSQL; the protocol has a number of two bytes for them.
+/// Maximum number of columns of a result, as in PostgreSQL; the protocol has a number of two bytes for them.
 const COLUMNS_MAX: usize = 1664;
 
 fn check_width(columns: usize) -> Result<()> {
@@ -34,19 +34,19 @@ fn check_width(columns: usize) -> Result<()> {
     Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message))
 }
 
-/// The items of a projection: what is shown, and its columns.
+/// The items of a projection: the results, and their columns.
 #[derive(Default)]
 struct Output {
     exprs: Vec<Expr>,
     columns: Vec<Column>,
-    /// Places of arrays that are shown as a row for each element.
+    /// Places of arrays that are expanded to a row for each element.
     sets: Vec<usize>,
     /// Places of literals and parameters that have no type yet.
     untyped: Vec<usize>,
 }
 
 impl Binder<'_> {
-    /// A query and the columns of its result.
+    /// Binds a query; returns it with the columns of its result.
     pub(crate) fn query(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
         let (mut bound, columns) = self.untyped_query(query)?;
         for at in bound.untyped().to_vec() {
@@ -55,7 +55,8 @@ impl Binder<'_> {
         Ok((bound, columns))
     }
 
-    /// A query whose [`Query::untyped`] results get their types from what stands around it; until then their columns are texts.
+    /// Binds a query whose [`Query::untyped`] results get their types from its context; until then their columns are
+    /// texts.
     pub(super) fn untyped_query(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
         let outside = self.named.len();
         let bound = self.query_with(query);
@@ -97,7 +98,7 @@ impl Binder<'_> {
         };
         let (mut bound, columns) = match &*query.body {
             SetExpr::Select(select) => self.select(select, keys)?,
-            // In parentheses: what it says of order and number comes first.
+            // In parentheses: its own order and limit apply first.
             SetExpr::Query(inner) => {
                 let (mut bound, columns) = self.untyped_query(inner)?;
                 if keys.is_empty() && query.limit_clause.is_none() && query.fetch.is_none() {
@@ -143,7 +144,7 @@ impl Binder<'_> {
         Ok((bound, columns))
     }
 
-    /// Has a query ordered by what it shows.
+    /// Orders a query by its results.
     fn order_by_output(&mut self, bound: &mut Query, columns: &[Column], keys: &[ast::OrderByExpr]) -> Result<()> {
         for key in keys {
             let at = self.output_place(&key.expr, columns, "ORDER BY")?.ok_or_else(|| {
@@ -155,7 +156,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A number of rows.
+    /// Binds a number of rows.
     fn count(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
         self.scopes.push(Scope::default());
         let typed = self.expr(expr);
@@ -219,7 +220,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Gives a result without a type this one.
+    /// Gives this type to a result that has none.
     pub(super) fn type_output(&mut self, query: &mut Query, at: usize, ty: SqlType, modifier: i32) -> Result<()> {
         let Body::Select(select) = &mut query.body else { return Ok(()) };
         select.untyped.retain(|untyped| *untyped != at);
@@ -228,7 +229,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Makes a column of a query be of another type.
+    /// Converts a column of a query to another type.
     fn change_output(&mut self, query: &mut Query, at: usize, from: SqlType, to: SqlType) -> Result<()> {
         if from == to {
             return Ok(());
@@ -269,7 +270,7 @@ impl Binder<'_> {
         ))
     }
 
-    /// The rows of VALUES, all as long.
+    /// Binds the rows of VALUES, all of the same length.
     pub(super) fn value_rows(&mut self, values: &ast::Values) -> Result<Vec<Vec<Typed>>> {
         let mut rows = Vec::new();
         for row in &values.rows {
@@ -282,11 +283,11 @@ impl Binder<'_> {
         Ok(rows)
     }
 
-    /// A query in an expression.
+    /// Binds a query in an expression.
     pub(super) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
         let looked_at: Vec<_> = self.scopes.iter_mut().map(|scope| std::mem::take(&mut scope.is_looked_at)).collect();
         let depth = self.scopes.len();
-        // A scope of its own, that says whether it was looked around.
+        // The query has its own scope, which records whether outer rows are referred to.
         let (query, columns) = self.query(query)?;
         let is_correlated = depth > 0 && uses_outer(&query, 1);
         for (scope, before) in self.scopes.iter_mut().zip(looked_at) {
@@ -315,7 +316,7 @@ impl Binder<'_> {
         scope.aggregates = Some(Vec::new());
         let mut output = self.projection(&select.projection)?;
         let width = output.exprs.len();
-        // Behind the results, as PostgreSQL does it, which shows in errors; aggregates have no place in it.
+        // After the results, as PostgreSQL does it, which shows in errors; aggregates are not allowed in it.
         let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.take());
         let filter = match &select.selection {
             Some(condition) => fold_condition(self.condition(condition, "WHERE")?, self.environment).conjuncts(),
@@ -364,7 +365,7 @@ impl Binder<'_> {
         let (has_sets, columns) = (!output.sets.is_empty(), std::mem::take(&mut output.columns));
         let Output { exprs, sets, untyped, .. } = output;
         let mut bound = Select { group, output: exprs, sets, untyped, distinct, ..Select::default() };
-        // Groups come in no order, and DISTINCT sees rows before they are sorted.
+        // Groups are produced in no order, and DISTINCT sees rows before they are sorted.
         let may_be_ordered = bound.group.is_none() && !has_sets && matches!(bound.distinct, Distinct::No);
         let is_ordered = arrange(&mut bound, &mut from, filter, if may_be_ordered { &order } else { &[] });
         if may_be_ordered && is_ordered {
@@ -376,7 +377,7 @@ impl Binder<'_> {
         Ok((query, columns))
     }
 
-    /// What has no type yet is a text.
+    /// Makes results that have no type yet texts.
     fn settle_output(&mut self, output: &mut Output) -> Result<()> {
         for at in std::mem::take(&mut output.untyped) {
             let expr = std::mem::replace(&mut output.exprs[at], Expr::TRUE);
@@ -385,7 +386,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The items of a projection.
+    /// Binds the items of a projection.
     fn projection(&mut self, items: &[SelectItem]) -> Result<Output> {
         let mut output = Output::default();
         for item in items {
@@ -432,7 +433,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The array, and the type of its elements, that a function gives as rows.
+    /// Returns the array, and the type of its elements, that a set-returning function expands to rows.
     fn set(&mut self, expr: &ast::Expr) -> Result<Option<(Expr, SqlType)>> {
         let ast::Expr::Function(function) = expr else { return Ok(None) };
         let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
@@ -469,7 +470,7 @@ impl Binder<'_> {
         };
         let mut meant: Vec<_> = scope.columns.iter().filter(is_meant).collect();
         if source.is_some() {
-            // As they are in their source, whatever joins made of them.
+            // In the order of their source, whatever joins made of it.
             meant.sort_by_key(|column| column.at);
         }
         for column in meant {
@@ -480,7 +481,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// What is returned of the rows that a statement writes.
+    /// Binds the expressions returned for the rows that a statement writes.
     pub(super) fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<Column>)> {
         let mut output = self.projection(items)?;
         self.settle_output(&mut output)?;
@@ -490,7 +491,7 @@ impl Binder<'_> {
         Ok((output.exprs, output.columns))
     }
 
-    /// The place among the results that ORDER BY or GROUP BY means by a number or a name.
+    /// Returns the place among the results that ORDER BY or GROUP BY refers to by a number or a name.
     fn output_place(&mut self, expr: &ast::Expr, columns: &[Column], clause: &str) -> Result<Option<usize>> {
         match expr {
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(_), .. }) => Ok(None),
@@ -553,7 +554,7 @@ impl Binder<'_> {
         }
         let mut bound: Vec<Expr> = Vec::new();
         for key in keys {
-            // A column comes before a result of the same name.
+            // A column takes precedence over a result of the same name.
             let as_column = match key {
                 ast::Expr::Value(_) => None,
                 key => self.expr(key).ok(),
@@ -596,12 +597,13 @@ fn sort_key(at: usize, options: &ast::OrderByOptions) -> Result<SortKey> {
     Ok(SortKey { at, descending, nulls_first: options.nulls_first.unwrap_or(descending) })
 }
 
-/// The name of a result that has no other.
+/// Returns the name of a result without an alias.
 fn name_of_item(expr: &ast::Expr) -> String {
     own_name(expr).map_or_else(|| "?column?".into(), |(name, _)| name)
 }
 
-/// The name that an expression gives its result, and whether it is one that a cast, or a CASE that it is the rest of, keeps.
+/// Returns the name that an expression gives its result, and whether an enclosing cast, or a CASE whose ELSE it is,
+/// keeps that name.
 fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
     let kept = |name: &str| Some((name.to_owned(), true));
     let of_type = |ty: &ast::DataType| {
@@ -650,7 +652,7 @@ fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
     }
 }
 
-/// The name of the one result of a query.
+/// Returns the name of the only result of a query.
 fn name_of_query(body: &SetExpr) -> String {
     match body {
         SetExpr::Select(select) => match &select.projection[..] {

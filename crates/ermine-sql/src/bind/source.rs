@@ -1,4 +1,4 @@
-//! What rows come from: tables, queries, functions, and how they are joined.
+//! Sources of rows: tables, queries, functions, and how they are joined.
 
 use std::{ops::Range, sync::Arc};
 
@@ -19,36 +19,36 @@ use crate::{
     types::{SqlType, Value},
 };
 
-/// Of one query: each loops inside of those before it, on the same stack.
+/// Maximum number of sources of one query: each loops inside those before it, on the same stack.
 const SOURCES_MAX: usize = 400;
 
-/// What stands behind FROM.
+/// The sources of a query's FROM clause.
 #[derive(Default)]
 pub(super) struct From {
     pub(super) sources: Vec<Source>,
     pub(super) width: usize,
 }
 
-/// Where what stands to the left of a join begins.
+/// Where the left side of a join begins.
 #[derive(Clone, Copy)]
 struct Left {
-    /// Among the sources.
+    /// The index of its first source.
     start: usize,
     /// The place of its first column in a row.
     first: usize,
-    /// Among the columns of the scope.
+    /// The index of its first column in the scope.
     column: usize,
 }
 
 impl Binder<'_> {
-    /// Binds the sources of a query; their columns come into the innermost scope.
+    /// Binds the sources of a query; their columns are added to the innermost scope.
     pub(super) fn from(&mut self, tables: &[ast::TableWithJoins]) -> Result<From> {
         let mut from = From::default();
         self.more_sources(&mut from, tables)?;
         Ok(from)
     }
 
-    /// Binds sources behind others.
+    /// Binds sources that follow others.
     pub(super) fn more_sources(&mut self, from: &mut From, tables: &[ast::TableWithJoins]) -> Result<()> {
         for table in tables {
             self.joined(from, table)?;
@@ -60,7 +60,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A source and those that are joined with it.
+    /// Binds a source and those that are joined with it.
     fn joined(&mut self, from: &mut From, table: &ast::TableWithJoins) -> Result<()> {
         let left = Left { start: from.sources.len(), first: from.width, column: self.scope().columns.len() };
         self.source(from, &table.relation, Join::Inner)?;
@@ -71,7 +71,7 @@ impl Binder<'_> {
         self.scopes.last_mut().expect("a query has a scope")
     }
 
-    /// A join with what stands to the left of it.
+    /// Binds a join with the sources to the left of it.
     fn join(&mut self, from: &mut From, join: &ast::Join, left: Left) -> Result<()> {
         let Left { start, first, column } = left;
         if join.global {
@@ -84,7 +84,7 @@ impl Binder<'_> {
             }
             JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (Join::Left, constraint),
             JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
-                // The same as a LEFT JOIN the other way round, but for the order of columns.
+                // The same as a LEFT JOIN with the sides swapped, except for the order of columns.
                 wrap(from, start, first, Join::Left)?;
                 is_turned = true;
                 (Join::Inner, constraint)
@@ -122,8 +122,9 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The conditions of USING; the columns behind those of the left side are those of the right one. Of each two of a name one stays, where
-    /// the join `is_turned` the right one, and comes before all other columns.
+    /// Returns the conditions of USING; the columns after those of the left side belong to the right one. Of two
+    /// columns with the same name one stays visible, the right one if the join `is_turned`, and precedes all other
+    /// columns.
     fn merge(&mut self, left: Range<usize>, names: &[String], is_turned: bool) -> Result<Vec<Expr>> {
         let (mut conditions, mut merged) = (Vec::new(), Vec::new());
         for name in names {
@@ -187,12 +188,12 @@ impl Binder<'_> {
                 self.add(from, SourceKind::Table(source), &columns, &own, alias.as_ref(), join)
             }
             TableFactor::Derived { lateral: false, subquery, alias, .. } => {
-                // It sees the queries around this one, but not its other sources.
+                // It sees the outer queries, but not the other sources of this one.
                 let own = self.scopes.pop().expect("a query has a scope");
                 let bound = self.query(subquery);
                 self.scopes.push(own);
                 let (query, columns) = bound?;
-                // In a query in an expression it is run for each row around that.
+                // In a query in an expression it is run for each outer row.
                 let is_outermost = self.scopes.len() == 1;
                 let kind = if is_outermost && is_volatile(&query) { SourceKind::Once } else { SourceKind::Derived };
                 self.add(from, kind(Arc::new(query)), &columns, "", alias.as_ref(), join)
@@ -219,7 +220,7 @@ impl Binder<'_> {
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 let (start, first) = (from.sources.len(), from.width);
                 self.joined(from, table_with_joins)?;
-                // Where all are inner ones, parentheses mean nothing.
+                // If all joins are inner joins, parentheses mean nothing.
                 if join == Join::Inner && from.sources[start..].iter().all(|source| source.join == Join::Inner) {
                     return Ok(());
                 }
@@ -291,7 +292,7 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, message));
         }
         let renamed = alias.map_or(&[][..], |alias| &alias.columns);
-        // Columns that were dropped have places, and no names.
+        // Dropped columns have places, but no names.
         let named: Vec<usize> = match &kind {
             SourceKind::Table(source) => source.table.def.live_columns().map(|(at, _)| at).collect(),
             _ => (0..columns.len()).collect(),
@@ -309,7 +310,7 @@ impl Binder<'_> {
             let column = &columns[at];
             let own = match renamed.get(number) {
                 Some(renamed) => name_of(&renamed.name),
-                // A function with one column gives it the name of its source.
+                // The column of a function with one column is named after its source.
                 None if is_function && alias.is_some() => name.clone(),
                 None => column.name.clone(),
             };
@@ -331,7 +332,7 @@ impl Binder<'_> {
     }
 }
 
-/// What changes the rows of a source, or is another system's way to ask for them.
+/// Returns a clause that changes the rows of a source, or that only other systems have.
 fn addition_of(factor: &TableFactor) -> Option<&'static str> {
     match factor {
         TableFactor::Table { with_ordinality: true, .. }
@@ -353,7 +354,8 @@ fn addition_of(factor: &TableFactor) -> Option<&'static str> {
     }
 }
 
-/// Makes one source of those from `start` on, whose columns begin at `first`: they are joined before anything else is.
+/// Combines the sources from `start` on, whose columns begin at `first`, into one source: they are joined before any
+/// others.
 fn wrap(from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
     let width = from.width - first;
     let mut inner = From { sources: from.sources.split_off(start), width: from.width };

@@ -25,9 +25,9 @@ use crate::{
     types::Value,
 };
 
-/// What has to hold for the rows of a table, and which indexes they are in.
+/// The conditions on the rows of a table, and on which rows its partial indexes contain.
 pub(crate) struct Rules {
-    /// On the row.
+    /// Evaluated on the row.
     pub(crate) checks: Vec<(String, Expr)>,
     /// By index: the condition of a partial one.
     pub(crate) predicates: Vec<Option<Expr>>,
@@ -39,25 +39,25 @@ pub(crate) struct Insert {
     pub(crate) rules: Rules,
     pub(crate) source: InsertSource,
     pub(crate) conflict: Option<OnConflict>,
-    /// On the row.
+    /// Evaluated on the row.
     pub(crate) returning: Option<Vec<Expr>>,
 }
 
 pub(crate) enum InsertSource {
     /// Whole rows of the table.
     Rows(Vec<Vec<Expr>>),
-    /// A query, and whole rows of the table on its rows.
+    /// A query, and whole rows of the table computed from its rows.
     Query(Box<Query>, Vec<Expr>),
 }
 
-/// What is done where a row would violate a unique index.
+/// The action for a row that would violate a unique index.
 pub(crate) struct OnConflict {
-    /// Which ones are meant; empty: all.
+    /// The unique indexes that the clause names; empty: all.
     pub(crate) paths: Vec<Path>,
     pub(crate) update: Option<ConflictUpdate>,
 }
 
-/// DO UPDATE: on the row that is there, and behind it the one that was to come.
+/// DO UPDATE: evaluated on the existing row, followed by the row proposed for insertion.
 pub(crate) struct ConflictUpdate {
     pub(crate) assignments: Vec<(usize, Expr)>,
     pub(crate) condition: Option<Expr>,
@@ -67,16 +67,16 @@ pub(crate) struct ConflictUpdate {
 pub(crate) struct Change {
     pub(crate) table: Arc<Table>,
     pub(crate) rules: Rules,
-    /// Rows of all sources, among them the row of the table from place 0 on, and its key behind the table's columns.
+    /// Rows of all sources, with the row of the table from place 0 on, and its key after the table's columns.
     pub(crate) rows: Query,
     pub(crate) key_at: usize,
-    /// The new values of columns; `None`: the row goes.
+    /// The new values of columns; `None`: the row is deleted.
     pub(crate) assignments: Option<Vec<(usize, Expr)>>,
-    /// On the rows of all sources.
+    /// Evaluated on the rows of all sources.
     pub(crate) returning: Option<Vec<Expr>>,
 }
 
-/// What is returned of written rows, and its columns.
+/// The expressions returned for written rows, and their columns.
 type Returned = (Option<Vec<Expr>>, Option<Vec<Column>>);
 
 impl Binder<'_> {
@@ -133,7 +133,7 @@ impl Binder<'_> {
         Ok((Insert { table, rules, source, conflict, returning }, columns))
     }
 
-    /// A row of VALUES for the target columns.
+    /// Binds a row of VALUES for the target columns.
     fn inserted_row(
         &mut self,
         table: &Table,
@@ -141,7 +141,7 @@ impl Binder<'_> {
         is_listed: bool,
         row: &[ast::Expr],
     ) -> Result<Vec<Expr>> {
-        // All values are bound before any is one of its column.
+        // All values are bound before any is converted to its column's type.
         let values = row.iter().map(|value| self.given(value)).collect::<Result<Vec<_>>>()?;
         check_width(targets, is_listed, row.len())?;
         let mut given = Vec::new();
@@ -158,7 +158,7 @@ impl Binder<'_> {
         self.whole_row(table, given)
     }
 
-    /// The value that is given to a column; `None`: DEFAULT.
+    /// Binds the value given for a column; `None`: DEFAULT.
     fn given(&mut self, value: &ast::Expr) -> Result<Option<Typed>> {
         match value {
             ast::Expr::Identifier(ident)
@@ -193,7 +193,7 @@ impl Binder<'_> {
         Ok(InsertSource::Query(Box::new(query), self.whole_row(table, given)?))
     }
 
-    /// A value for each column: what is given, or what it gets otherwise.
+    /// Returns a value for each column: the given one, or its default.
     fn whole_row(&mut self, table: &Table, mut given: Vec<(usize, Expr)>) -> Result<Vec<Expr>> {
         let mut row = Vec::new();
         for at in 0..table.def.columns.len() {
@@ -205,7 +205,7 @@ impl Binder<'_> {
         Ok(row)
     }
 
-    /// What a column gets that is not mentioned.
+    /// Returns the value of a column that is not mentioned.
     pub(crate) fn default_of(&mut self, table: &Table, at: usize) -> Result<Expr> {
         let column = &table.def.columns[at];
         match column.default.as_ref().filter(|_| !column.is_dropped) {
@@ -229,12 +229,12 @@ impl Binder<'_> {
         }
     }
 
-    /// What has to hold for a table's rows.
+    /// Binds the conditions on a table's rows.
     pub(crate) fn rules(&mut self, table: &Arc<Table>) -> Result<Rules> {
         let checks =
             table.def.checks.iter().map(|check| Ok((check.name.clone(), self.on_row(table, &check.condition)?)));
         let mut checks: Vec<(String, Expr)> = checks.collect::<Result<_>>()?;
-        // As PostgreSQL: of several that do not hold, the first by name is told.
+        // As in PostgreSQL, the first violated check by name is reported.
         checks.sort_by(|left, right| left.0.cmp(&right.0));
         if checks.iter().any(|(_, check)| check.has_query()) {
             return Err(SqlError::unsupported("a query in a CHECK constraint"));
@@ -250,12 +250,12 @@ impl Binder<'_> {
         Ok(Rules { checks, predicates })
     }
 
-    /// A condition of a table's definition, on its rows.
+    /// Binds a condition of a table's definition, on its rows.
     fn on_row(&mut self, table: &Table, text: &str) -> Result<Expr> {
         self.row_condition(table, &parse::expression(text)?, "CHECK")
     }
 
-    /// A condition on a table's rows.
+    /// Binds a condition on a table's rows.
     pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &str) -> Result<Expr> {
         self.condition_on(&table.def, expr, clause)
     }
@@ -267,7 +267,7 @@ impl Binder<'_> {
         condition
     }
 
-    /// The columns of a table that a condition on its rows looks at, by number.
+    /// Returns the numbers of the table's columns that a condition on its rows refers to.
     pub(crate) fn columns_of_check(&mut self, table: &TableDef, condition: &ast::Expr) -> Result<BTreeSet<usize>> {
         let mut columns = BTreeSet::new();
         self.condition_on(table, condition, "CHECK")?.visit(&mut |expr| {
@@ -336,7 +336,7 @@ impl Binder<'_> {
     }
 
     fn assignments(&mut self, table: &Table, assignments: &[ast::Assignment]) -> Result<Vec<(usize, Expr)>> {
-        // All values are bound before any is one of its column.
+        // All values are bound before any is converted to its column's type.
         let mut given = Vec::new();
         for assignment in assignments {
             match (&assignment.target, &assignment.value) {
@@ -476,7 +476,7 @@ impl Binder<'_> {
     }
 }
 
-/// The columns of those names, none of them twice.
+/// Returns the columns with these names; fails if a name occurs twice.
 pub(crate) fn columns_of(table: &Table, names: impl Iterator<Item = Result<String>>) -> Result<Vec<usize>> {
     let mut columns = Vec::new();
     for name in names {
@@ -497,7 +497,7 @@ fn column_of(table: &Table, name: &str) -> Result<usize> {
     })
 }
 
-/// Fails for a column whose values are always given by its sequence.
+/// Fails for a column whose values always come from its sequence.
 fn check_identity(column: &ColumnDef) -> Result<()> {
     if column.identity != Some(Identity::Always) {
         return Ok(());
@@ -517,7 +517,7 @@ fn check_width(targets: &[usize], is_listed: bool, width: usize) -> Result<()> {
     Ok(())
 }
 
-/// The columns of tables, one behind the other.
+/// Returns a scope with the columns of tables, one table after the other.
 fn scope_of(tables: &[(&TableDef, &str)]) -> Scope {
     let mut scope = Scope::default();
     let mut first = 0;
@@ -531,7 +531,7 @@ fn scope_of(tables: &[(&TableDef, &str)]) -> Scope {
                 ty: column.ty,
                 modifier: column.modifier,
                 origin: (table.id, at as i16 + 1),
-                // What an insert would have put there is only meant where that is said.
+                // The row proposed for insertion is visible only under the name of its source.
                 is_merged: source > 0,
             });
         }

@@ -1,19 +1,19 @@
-//! What the catalog stores of schemas, tables, indexes, sequences and roles.
+//! The stored definitions of schemas, tables, indexes, sequences and roles.
 //!
-//! Definitions are values: a change makes a new one. Expressions are kept as text and bound where they are used, so that a
-//! definition depends on nothing.
+//! Definitions are values: a change makes a new one. Expressions are stored as text and bound where they are used, so a
+//! definition has no dependencies.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{types::SqlType, verifier::Verifier};
 
-/// The number of an object, for ever; its oid.
+/// The number of an object, permanently; its oid.
 pub(crate) type ObjectId = u32;
 
 /// Numbers below belong to the system.
 pub(crate) const FIRST_OBJECT: ObjectId = 16384;
 
-/// Anything that has a name.
+/// The definition of anything that has a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Definition {
     Schema(SchemaDef),
@@ -32,7 +32,7 @@ impl Definition {
         }
     }
 
-    /// Where it is kept.
+    /// The number under which the definition is stored.
     pub(crate) fn row(&self) -> ObjectId {
         match self {
             Self::Role(role) => role.row,
@@ -52,26 +52,26 @@ pub(crate) struct TableDef {
     pub(crate) id: ObjectId,
     pub(crate) schema: String,
     pub(crate) name: String,
-    /// In order of creation; those that were dropped stay, so that stored rows keep their meaning.
+    /// The columns in order of creation; dropped ones stay, so that stored rows keep their meaning.
     pub(crate) columns: Vec<ColumnDef>,
-    /// Where it has none, rows have numbers.
+    /// Without a primary key, rows have numbers.
     pub(crate) primary_key: Option<KeyDef>,
     pub(crate) indexes: Vec<IndexDef>,
     pub(crate) checks: Vec<CheckDef>,
-    /// The number of the engine's table: another one after TRUNCATE.
+    /// The number of the engine's table: TRUNCATE replaces it.
     pub(crate) storage: ObjectId,
-    /// What is being added while others use the table.
+    /// A part that is being added while transactions use the table.
     pub(crate) unfinished: Option<Unfinished>,
 }
 
-/// Something that writers of a table keep to, and that need not hold yet for the rows that were there before: nobody relies on it. It is
-/// finished or taken away by the statement that has begun it, or taken away when the database is opened again.
+/// An addition that writers of a table observe, but that need not hold yet for older rows: no transaction relies on it.
+/// The statement that began it finishes or removes it; otherwise the next opening of the database removes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Unfinished {
     Index(ObjectId),
-    /// By its name.
+    /// A check constraint, by its name.
     Check(String),
-    /// Of a column.
+    /// A NOT NULL constraint, by the number of its column.
     NotNull(usize),
 }
 
@@ -79,17 +79,17 @@ pub(crate) enum Unfinished {
 pub(crate) struct ColumnDef {
     pub(crate) name: String,
     pub(crate) ty: SqlType,
-    /// As PostgreSQL numbers them; -1: none.
+    /// The type modifier, as in PostgreSQL; -1: none.
     pub(crate) modifier: i32,
     pub(crate) not_null: bool,
     pub(crate) default: Option<DefaultDef>,
     pub(crate) identity: Option<Identity>,
     pub(crate) is_dropped: bool,
-    /// What rows have that were stored before the column was there: a row of one value.
+    /// The value for rows that were stored before the column was added: a row of one value.
     pub(crate) missing: Option<Vec<u8>>,
 }
 
-/// What a column gets that an insert does not mention.
+/// The default of a column, for inserts that do not mention it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum DefaultDef {
     /// The text of an expression.
@@ -108,7 +108,7 @@ pub(crate) enum Identity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KeyDef {
     pub(crate) id: ObjectId,
-    /// Of the constraint, and of what stands for its index.
+    /// The name of the constraint, and of its index as shown to clients.
     pub(crate) name: String,
     /// Numbers of columns.
     pub(crate) columns: Vec<usize>,
@@ -117,15 +117,15 @@ pub(crate) struct KeyDef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct IndexDef {
     pub(crate) id: ObjectId,
-    /// The number of the engine's table: another one after TRUNCATE.
+    /// The number of the engine's table: TRUNCATE replaces it.
     pub(crate) storage: ObjectId,
     pub(crate) name: String,
     pub(crate) is_unique: bool,
-    /// It stands for a UNIQUE constraint.
+    /// Whether it implements a UNIQUE constraint.
     pub(crate) is_constraint: bool,
-    /// Numbers of columns, and whether each runs down.
+    /// Numbers of columns, and whether each is descending.
     pub(crate) columns: Vec<(usize, bool)>,
-    /// The text of the condition that rows in it meet.
+    /// The text of the condition that its rows meet.
     pub(crate) predicate: Option<String>,
 }
 
@@ -150,29 +150,29 @@ pub(crate) struct SequenceDef {
     pub(crate) owner: Option<(ObjectId, usize)>,
 }
 
-/// A user: in no schema, and may do everything.
+/// A user: belongs to no schema, and may do everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoleDef {
     pub(crate) id: ObjectId,
     pub(crate) name: String,
-    /// Of its password; who has none cannot log in where passwords are asked for.
+    /// The verifier of the password; a role without one cannot log in where passwords are asked for.
     pub(crate) verifier: Option<Verifier>,
-    /// Where the definition is kept: each change of a role has a number of its own.
+    /// The number under which the definition is stored: each change of a role has a number of its own.
     pub(crate) row: ObjectId,
 }
 
 impl TableDef {
-    /// The columns that are there, with their numbers.
+    /// Returns the columns that are not dropped, with their numbers.
     pub(crate) fn live_columns(&self) -> impl Iterator<Item = (usize, &ColumnDef)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped)
     }
 
-    /// The column of that name.
+    /// Returns the column of that name.
     pub(crate) fn column(&self, name: &str) -> Option<usize> {
         self.live_columns().find(|(_, column)| column.name == name).map(|(at, _)| at)
     }
 
-    /// Whether an index has all rows that belong in it; queries read no other.
+    /// Whether an index has all rows that belong in it; queries read only such indexes.
     pub(crate) fn is_complete(&self, index: usize) -> bool {
         self.unfinished != Some(Unfinished::Index(self.indexes[index].id))
     }
@@ -182,7 +182,7 @@ impl TableDef {
         self.columns[column].not_null && self.unfinished != Some(Unfinished::NotNull(column))
     }
 
-    /// Takes away what is not finished; gives the index that it was.
+    /// Removes the unfinished part; returns it if it was an index.
     pub(crate) fn take_unfinished(&mut self) -> Option<IndexDef> {
         match self.unfinished.take()? {
             Unfinished::Index(id) => {

@@ -1,20 +1,24 @@
-//! Who uses a table, and who changes what it is.
+//! The latch of a table: transactions that use the table share it, and a change of the table's definition takes it.
 //!
-//! A transaction shares the latch of each table that it uses, from its first use to its end. Sharing costs one addition to a number
-//! that all share: tens of nanoseconds where many threads use one table, once a transaction. A change of the table's definition is the only one
-//! meanwhile ([`Latch::change`]). Most changes have the table alone besides ([`Latch::take`]); one that is made while others use the table
-//! only waits until nobody uses it any more who began before the change was shown ([`Latch::outlast`]).
+//! A transaction shares the latch of each table that it uses, from its first use to its end. Sharing costs one addition
+//! to a shared counter, once a transaction: tens of nanoseconds where many threads use one table. Changes of the
+//! table's definition exclude each other ([`Latch::change`]). Most changes also have the table alone ([`Latch::take`]);
+//! a change that runs while transactions use the table only waits until all those that began before the change was
+//! published have ended ([`Latch::outlast`]).
 //!
-//! Those who share are counted in two halves. Newcomers go to one of them; who waits for all that were there before turns them to the other
-//! one, and waits until the first is empty.
+//! Sharing transactions are counted in two halves. New ones enter one of them; a thread that waits for all existing
+//! ones redirects new ones to the other half, and waits until the first is empty.
 //!
 //! Invariants
-//! 1. Who shares has announced itself and then seen that nobody is alone; who is alone has said so and then seen that nobody
-//!    else shares. Sequentially consistent: one sees the other.
-//! 2. Who shares has announced itself and then looks at what the table is; who outlasts others has shown what the table is and then sees that a
-//!    half is empty. Sequentially consistent: whoever is not seen there sees what was shown, be it that he comes late to that half.
-//! 3. Nobody is alone or outlasts others but who changes the table, so the halves are turned by one at a time.
-//! 4. Who shares waits for a bounded time, and so does who takes; waits of changes end when their callers say so.
+//! 1. A sharing transaction announces itself, and then sees that no change has the table alone; a change that takes the
+//!    table announces that, and then sees that no other transaction shares it. Sequentially consistent: one sees the
+//!    other.
+//! 2. A sharing transaction announces itself, and then reads the table's definition; a change that outlasts the others
+//!    publishes the definition, and then sees that a half is empty. Sequentially consistent: a transaction that is not
+//!    seen in the half sees the published definition, even if it enters that half late.
+//! 3. Only the change that holds the right to change the table takes the latch or outlasts others, so one thread at a
+//!    time switches the halves.
+//! 4. Sharing and taking wait for a bounded time; the waits of changes end when their callers say so.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -26,25 +30,25 @@ use std::{
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Latch {
-    /// How many share, by halves.
+    /// The number of sharing transactions, by halves.
     sharing: [AtomicU64; 2],
-    /// Where newcomers go.
+    /// The half that new ones enter.
     half: AtomicUsize,
     is_taken: AtomicBool,
     is_changing: AtomicBool,
 }
 
-/// One share of a latch: in which half it is counted.
+/// One share of a latch: the half that it is counted in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "it is given back with `unshare`"]
 pub(crate) struct Share(usize);
 
-/// How long waiters sleep between looks: changes of tables are rare, and take long.
+/// The time that waiters sleep between checks: changes of tables are rare, and take long.
 const LOOK: Duration = Duration::from_micros(200);
-/// The longer they have waited already, up to this.
+/// The sleep grows with the time waited, up to this.
 const LOOK_MAX: Duration = Duration::from_millis(2);
 
-/// Waits for something, as long as the caller does not break off.
+/// Waits until `is_there` returns true, unless `go_on` fails.
 fn wait<E>(is_there: impl Fn() -> bool, go_on: &mut dyn FnMut() -> Result<(), E>) -> Result<(), E> {
     let mut sleep = LOOK;
     while !is_there() {
@@ -56,7 +60,7 @@ fn wait<E>(is_there: impl Fn() -> bool, go_on: &mut dyn FnMut() -> Result<(), E>
 }
 
 impl Latch {
-    /// Begins to share; `None`: somebody was alone for longer than that.
+    /// Begins to share; returns `None` if a change had the table alone for longer than `patience`.
     pub(crate) fn share(&self, patience: Duration, pause: fn()) -> Option<Share> {
         let share = self.announce();
         if !self.is_taken.load(Ordering::SeqCst) {
@@ -65,9 +69,9 @@ impl Latch {
         self.share_slowly(share, patience, pause)
     }
 
-    /// Is counted.
+    /// Counts the caller as sharing.
     fn announce(&self) -> Share {
-        // Relaxed: whoever comes late to a half is no harm (invariant 2).
+        // Relaxed: entering a half late does no harm (invariant 2).
         let half = self.half.load(Ordering::Relaxed);
         // SeqCst: invariants 1 and 2.
         self.sharing[half].fetch_add(1, Ordering::SeqCst);
@@ -93,15 +97,15 @@ impl Latch {
         }
     }
 
-    /// Shares no more.
+    /// Stops sharing.
     pub(crate) fn unshare(&self, share: Share) {
-        // Release: what was done meanwhile comes before what is done alone.
+        // Release: the work done while sharing comes before the work of the change that has the table alone.
         self.sharing[share.0].fetch_sub(1, Ordering::Release);
     }
 
-    /// Becomes the only one who changes the table, when the one before has ended; until [`Latch::end_change`].
+    /// Waits until the previous change has ended, and excludes other changes until [`Latch::end_change`].
     pub(crate) fn change<E>(&self, go_on: &mut dyn FnMut() -> Result<(), E>) -> Result<(), E> {
-        // Acquire: pairs with `end_change`; the one before is done.
+        // Acquire: pairs with `end_change`; the previous change is done.
         wait(|| !self.is_changing.swap(true, Ordering::Acquire), go_on)
     }
 
@@ -109,8 +113,8 @@ impl Latch {
         self.is_changing.store(false, Ordering::Release);
     }
 
-    /// Has it alone, beside `own` times that the caller shares it; false: others used the table for longer than that. Called by who changes
-    /// the table.
+    /// Takes the table alone, not counting the caller's `own` shares; returns false if others used the table for longer
+    /// than `patience`. The caller is the change of the table.
     pub(crate) fn take(&self, own: u64, patience: Duration) -> bool {
         let since = Instant::now();
         // SeqCst: invariant 1.
@@ -123,17 +127,18 @@ impl Latch {
         done.is_ok()
     }
 
-    /// Is alone no more.
+    /// Lets other transactions share the table again.
     pub(crate) fn give_back(&self) {
         self.is_taken.store(false, Ordering::Release);
     }
 
-    /// Waits until all have ended who share it now; who begins meanwhile is not waited for. Called by who changes the table.
+    /// Waits until all transactions that share the table now have ended, but not for those that begin meanwhile. The
+    /// caller is the change of the table.
     pub(crate) fn outlast<E>(&self, go_on: &mut dyn FnMut() -> Result<(), E>) -> Result<(), E> {
         let before = self.half.load(Ordering::Relaxed);
-        // SeqCst: invariant 2. It also comes after what those did who are gone (`unshare`).
+        // SeqCst: invariant 2. It also comes after the work of the transactions that have ended (`unshare`).
         let is_empty = |half: usize| self.sharing[half].load(Ordering::SeqCst) == 0;
-        // Whoever broke off such a wait has left others there.
+        // A wait that was broken off has left transactions in this half.
         wait(|| is_empty(1 - before), go_on)?;
         self.half.store(1 - before, Ordering::Relaxed);
         wait(|| is_empty(before), go_on)
@@ -146,7 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// Those who share a table add to a number and take it away again; who has it alone finds nothing added, nor while he stays.
+    /// Sharing threads add to a number and subtract again; a thread that has the latch alone finds nothing added, at
+    /// any time.
     #[test]
     fn who_is_alone_is_alone() {
         let (latch, users, alone) = (Latch::default(), AtomicU64::new(0), AtomicU64::new(0));
@@ -184,7 +190,8 @@ mod tests {
         assert!(latch.sharing.iter().all(|half| half.load(Ordering::Relaxed) == 0));
     }
 
-    /// What is outlasted are those who may not have seen what was shown before: whoever shares and has not seen it is gone afterwards.
+    /// A change outlasts all threads that may not have seen what was published before: threads that share and have not
+    /// seen it are gone afterwards.
     #[test]
     fn who_is_outlasted_is_gone() {
         let (latch, shown, unaware) = (Latch::default(), AtomicU64::new(0), [const { AtomicU64::new(0) }; 101]);
@@ -194,7 +201,7 @@ mod tests {
                 scope.spawn(|| {
                     while shown.load(Ordering::SeqCst) < 100 {
                         let share = latch.share(patience, || {}).unwrap();
-                        // All that are shown later are not known.
+                        // Values published later are not known.
                         let known = shown.load(Ordering::SeqCst) as usize;
                         unaware[known].fetch_add(1, Ordering::SeqCst);
                         thread::yield_now();

@@ -1,4 +1,4 @@
-//! Schemas, tables, indexes, sequences and roles: rows of a table of the engine, and what is known of them in memory.
+//! Schemas, tables, indexes, sequences and roles: rows of a table of the engine, and their state in memory.
 //!
 //! ```text
 //!   engine table "sql catalog"                       in memory
@@ -10,16 +10,18 @@
 //!   5                  ->  secret of unknown roles
 //! ```
 //!
-//! A statement is bound against one `Catalog`; a change makes another one, which others get when the transaction that made it
-//! has committed. Whoever has made changes sees them at once ([`Catalog::with`]).
+//! A statement is bound against one `Catalog`. A change makes a new one, which other sessions get when the transaction
+//! that made it has committed. That transaction itself sees its changes at once ([`Catalog::with`]).
 //!
 //! Invariants
-//! 1. *Who uses a table knows it as it is*: a transaction shares the table's latch from its first use to its end, and looks at
-//!    whether its definition is still the newest once it has it; who changes a table has the latch alone, or changes nothing that those
-//!    who use it already rely on, and outlasts them before anybody relies on the change (`latch`, [`definition::Unfinished`]).
-//! 2. *What is shown lasts*: others are shown a change when it is durable. Who only reads a table would not wait for its definition.
-//! 3. *Numbers are never used again*: they are taken by transactions of their own, before anything has them. Those of storage are, when it is empty
-//!    (`storages`).
+//! 1. *A transaction that uses a table knows its current definition*: it shares the table's latch from its first use to
+//!    its end, and checks, once it has the latch, that its definition is still the newest. A change of a table either
+//!    has the latch alone, or changes nothing that transactions using the table already rely on, and outlasts them
+//!    before any transaction relies on the change (`latch`, [`definition::Unfinished`]).
+//! 2. *A published change lasts*: other sessions see a change only when it is durable. A transaction that only reads a
+//!    table would not wait for its definition to become durable.
+//! 3. *Numbers are never reused*: transactions of their own allocate them before any object has them. Numbers of
+//!    storage are reused, once the storage is empty (`storages`).
 
 pub(crate) mod definition;
 pub(crate) mod latch;
@@ -52,48 +54,48 @@ use crate::{
     types::SqlType,
 };
 
-/// The schema that is there from the beginning.
+/// The schema that exists from the beginning.
 pub(crate) const PUBLIC: &str = "public";
 
-/// A table, ready for use.
+/// An open table.
 pub(crate) struct Table {
     pub(crate) def: TableDef,
     pub(crate) types: Vec<SqlType>,
     pub(crate) rows: Rows,
-    /// Of the indexes, in the order of the definition.
+    /// The engine's tables of the indexes, in the order of the definition.
     pub(crate) indexes: Vec<Rows>,
     pub(crate) shared: Arc<SharedTable>,
 }
 
-/// What all definitions of a table share.
+/// The state that all definitions of a table share.
 pub(crate) struct SharedTable {
     pub(crate) latch: Latch,
-    /// Of the catalog in which the newest definition came.
+    /// The version of the catalog that introduced the newest definition.
     pub(crate) changed: AtomicU64,
     /// The next number of a row, where the table has no primary key.
     next_row: AtomicU64,
 }
 
-/// All objects at some time.
+/// All objects at one point in time.
 #[derive(Clone, Default)]
 pub(crate) struct Catalog {
-    /// Grows with every change.
+    /// Increases with every change.
     pub(crate) version: u64,
     schemas: BTreeMap<String, ObjectId>,
     names: HashMap<String, HashMap<String, ObjectId>>,
     tables: HashMap<ObjectId, Arc<Table>>,
     sequences: HashMap<ObjectId, Arc<Sequence>>,
     roles: BTreeMap<String, Arc<RoleDef>>,
-    /// Those of now: the same for all catalogs of a database.
+    /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
 }
 
-/// What a name of a relation stands for.
+/// The object that a relation's name stands for.
 #[derive(Clone)]
 pub(crate) enum Relation {
     Table(Arc<Table>),
     Sequence(Arc<Sequence>),
-    /// Of a table, and its number there; `None`: the primary key.
+    /// An index of a table, and its place there; `None`: the primary key.
     Index(Arc<Table>, Option<usize>),
 }
 
@@ -110,7 +112,7 @@ impl Change {
         definition
     }
 
-    /// The table that is there afterwards, if it is one.
+    /// The table after the change, if the object is one.
     fn table_after(&self) -> Option<&TableDef> {
         match self {
             Self::Put(Definition::Table(def)) => Some(def),
@@ -124,11 +126,11 @@ pub(crate) struct CatalogStore {
     database: Arc<Database>,
     rows: Rows,
     current: RwLock<Arc<Catalog>>,
-    /// Of `current`.
+    /// The version of `current`.
     version: AtomicU64,
     numbers: Mutex<()>,
     pub(crate) storages: Storages,
-    /// Bytes that stay, from which salts are made of roles that are not there.
+    /// Persistent random bytes, from which the salts of unknown roles are derived.
     pub(crate) secret: [u8; SECRET_LENGTH],
 }
 
@@ -144,7 +146,7 @@ fn key_of(number: ObjectId) -> KeyBuffer {
     key
 }
 
-/// The name of a relation, so that two transactions cannot make the same one: both write its row.
+/// The key of a relation's name. Two transactions cannot create the same name: both write this row.
 fn key_of_name(schema: &str, name: &str) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&[1]);
     key.extend_from_slice(schema.as_bytes());
@@ -153,7 +155,7 @@ fn key_of_name(schema: &str, name: &str) -> KeyBuffer {
     key
 }
 
-/// The name of a role, likewise.
+/// The key of a role's name, likewise.
 fn key_of_role(name: &str) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&[ROLE]);
     key.extend_from_slice(name.as_bytes());
@@ -196,7 +198,7 @@ impl CatalogStore {
         Ok(store)
     }
 
-    /// Takes away what a statement had begun to add to a table when the database was closed.
+    /// Removes what a statement had begun to add to a table when the database was closed.
     fn give_up(&self, def: &mut TableDef) -> Result<()> {
         let txn = self.database.begin_owned(Default::default()).map_err(of_engine)?;
         let index = def.take_unfinished();
@@ -211,19 +213,19 @@ impl CatalogStore {
         Ok(())
     }
 
-    /// As of the last change.
+    /// Returns the catalog as of the last change.
     pub(crate) fn current(&self) -> Arc<Catalog> {
         self.current.read().expect("no code panics while it holds the catalog").clone()
     }
 
-    /// Of the current one.
+    /// Returns the version of the current catalog.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
-        // Acquire: pairs with the release of `publish`; what is found afterwards is as new.
+        // Acquire: pairs with the release of `publish`; later reads are as new.
         self.version.load(Ordering::Acquire)
     }
 
-    /// A number that no object has or had.
+    /// Allocates a number that no object has or had.
     pub(crate) fn number(&self) -> Result<ObjectId> {
         let _one = self.numbers.lock().expect("no code panics while it holds the lock");
         let taken = self.database.run(|txn| {
@@ -235,7 +237,8 @@ impl CatalogStore {
         taken.map_err(of_engine)
     }
 
-    /// Writes changes down, in the transaction that makes them; `before`: as it sees the catalog up to now.
+    /// Writes changes to the catalog's table, in the transaction that makes them; `before`: the catalog as that
+    /// transaction has seen it so far.
     pub(crate) fn write(&self, txn: &OwnedTransaction, before: &Catalog, changes: &[Change]) -> Result<()> {
         for change in changes {
             let old = before.tables.get(&change.definition().id()).map(|table| &table.def);
@@ -254,13 +257,13 @@ impl CatalogStore {
         Ok(())
     }
 
-    /// Takes a name for a relation that the transaction does not know, or gives it back; two transactions that want the same one have a
-    /// conflict, also where the other one has committed already and its change is not shown yet.
+    /// Takes a relation's name that the transaction does not know, or releases it. Two transactions that want the same
+    /// name conflict, even where the other one has committed already and its change is not published yet.
     pub(crate) fn take_name(&self, txn: &OwnedTransaction, schema: &str, name: &str, is_taken: bool) -> Result<()> {
         self.take_key(txn, &key_of_name(schema, name), name, is_taken)
     }
 
-    /// The same for the name of a role.
+    /// Takes or releases the name of a role, likewise.
     pub(crate) fn take_role_name(&self, txn: &OwnedTransaction, name: &str, is_taken: bool) -> Result<()> {
         self.take_key(txn, &key_of_role(name), name, is_taken)
     }
@@ -273,8 +276,9 @@ impl CatalogStore {
         }
     }
 
-    /// A role is changed or goes, as the transaction knows it. Roles have no latch: whoever changes one takes its row away and writes another one.
-    /// If it is gone, somebody has changed the role, and that is not shown yet. So changes are shown in the order in which they were committed.
+    /// Removes the row of a role that the transaction changes or drops. Roles have no latch: each change deletes the
+    /// role's row and writes another one. If the row is gone, another transaction has changed the role, and the change
+    /// is not published yet. So changes are published in the order in which they were committed.
     pub(crate) fn take_role(&self, txn: &OwnedTransaction, known: &RoleDef) -> Result<()> {
         match txn.delete(&self.rows, &key_of(known.row)[..]).map_err(of_engine)? {
             true => Ok(()),
@@ -282,7 +286,7 @@ impl CatalogStore {
         }
     }
 
-    /// In words, names of roles that are taken and of none, or the other way around.
+    /// Describes names of roles that are taken but unused, or used but not taken.
     pub(crate) fn role_disagreements(&self) -> Result<Vec<String>> {
         let prefix = RawRange::prefix(KeyBuffer::from_slice(&[ROLE]));
         let rows = self.database.run(|txn| txn.scan(&self.rows, prefix.clone()).collect()).map_err(of_engine)?;
@@ -291,7 +295,8 @@ impl CatalogStore {
         Ok(known.symmetric_difference(&taken).map(|name| format!("the name of role {name}")).collect())
     }
 
-    /// An object is made in a schema, which must stay: it has been read, where reads count, and is written as it is otherwise.
+    /// Makes sure that the schema of a new object stays: reads the schema's row where reads count, and otherwise writes
+    /// it back.
     pub(crate) fn use_schema(&self, txn: &OwnedTransaction, schema: &str, reads_count: bool) -> Result<()> {
         let key = key_of_name("", schema);
         let done = match txn.get(&self.rows, &key[..]) {
@@ -301,7 +306,8 @@ impl CatalogStore {
         done.map_err(of_engine)
     }
 
-    /// A schema goes, into which nobody may put anything meanwhile, or has put something that is not shown yet.
+    /// Checks that a schema to be dropped holds no object that is not published yet. No other transaction may add an
+    /// object to it meanwhile.
     pub(crate) fn watch_schema(&self, txn: &OwnedTransaction, known: &Catalog, schema: &str) -> Result<()> {
         let prefix = key_of_name(schema, "");
         let rows = txn.scan(&self.rows, RawRange::prefix(prefix.clone())).collect().map_err(of_engine)?;
@@ -311,8 +317,8 @@ impl CatalogStore {
         hidden.map_or(Ok(()), |name| Err(not_shown(&name)))
     }
 
-    /// Shows changes to everybody, once they are durable; the transaction that made them has committed, holds the latches of what it
-    /// changed, and knew the catalog as `own`. Gives the storage that they have dropped.
+    /// Publishes changes to all sessions, once they are durable. The transaction that made them has committed, holds
+    /// the latches of what it changed, and knew the catalog as `own`. Returns the storage that the changes dropped.
     pub(crate) fn publish(&self, changes: &[Change], own: &Catalog) -> Result<Vec<ObjectId>> {
         self.database.sync().map_err(of_engine)?;
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
@@ -324,10 +330,10 @@ impl CatalogStore {
             let (old, new) = (current.tables.get(&id), next.tables.get(&id));
             used.extend(change.table_after().into_iter().flat_map(TableDef::storages));
             dropped.extend(old.iter().flat_map(|old| old.def.storages()));
-            // What is not finished is still written by those who use the table.
+            // Transactions that use the table still write its unfinished parts.
             kept.extend(old.iter().flat_map(|old| old.def.unfinished_storage()));
             kept.extend(new.iter().flat_map(|new| new.def.storages()));
-            // SeqCst: who shares the table's latch looks at it afterwards (`latch`, invariant 2).
+            // SeqCst: a transaction that shares the table's latch reads it afterwards (`latch`, invariant 2).
             old.into_iter().chain(new).for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
         }
         *current = Arc::new(next);
@@ -338,13 +344,13 @@ impl CatalogStore {
     }
 }
 
-/// Somebody has just made or changed an object of that name.
+/// The error for an object of that name that another transaction has just created or changed.
 fn not_shown(name: &str) -> SqlError {
     let message = format!("could not serialize access: \"{name}\" was made or changed by a concurrent transaction");
     SqlError::new(SqlState::SERIALIZATION_FAILURE, message).hint("The transaction might succeed if retried.")
 }
 
-/// Reads the secret, or makes it.
+/// Reads the secret, or creates it.
 fn secret(database: &Database, rows: &Rows) -> Result<[u8; SECRET_LENGTH]> {
     let mut new = [0; SECRET_LENGTH];
     SystemRandom::new().fill(&mut new).expect("the system has random bytes");
@@ -365,18 +371,19 @@ fn decode(bytes: &[u8]) -> Result<Definition> {
 }
 
 impl Catalog {
-    /// The catalog after some changes.
+    /// Returns the catalog with the changes applied.
     pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
         self.changed(database, changes, || None, None)
     }
 
-    /// The same for the transaction that makes the changes: tables that it makes are empty. Nobody looks at that, for it would be a later
-    /// transaction that looks, which under timestamp ordering had to come first.
+    /// Returns the catalog for the transaction that makes the changes: tables that it creates count as empty. They are
+    /// not scanned for their last row: the scan would be a later transaction, which under timestamp ordering would have
+    /// to come first.
     pub(crate) fn with_own(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
         self.changed(database, changes, || Some(SharedTable::of_empty()), None)
     }
 
-    /// `own`: where they were made first; sequences go on from there.
+    /// `own`: the catalog in which the changes were made first; its sequences are kept.
     fn changed(
         &self,
         database: &Arc<Database>,
@@ -445,7 +452,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The relation of that name.
+    /// Returns the relation of that name.
     pub(crate) fn find(&self, schema: &str, name: &str) -> Option<Relation> {
         let id = self.names.get(schema)?.get(name)?;
         if let Some(sequence) = self.sequences.get(id) {
@@ -458,7 +465,7 @@ impl Catalog {
         Some(Relation::Index(table.clone(), table.def.indexes.iter().position(|index| index.name == name)))
     }
 
-    /// The error of a conflict, which the engine tells with the names of its own tables, with those of SQL.
+    /// Replaces the names of the engine's tables in the error of a conflict by those of SQL.
     pub(crate) fn named(&self, error: SqlError) -> SqlError {
         let Some(detail) = error.report().detail.as_ref().filter(|detail| detail.contains("table sql ")) else {
             return error;
@@ -477,7 +484,7 @@ impl Catalog {
         self.tables.get(&id)
     }
 
-    /// The table to which something belongs that all its definitions share.
+    /// Returns the table whose definitions share this state.
     pub(crate) fn table_of(&self, shared: &Arc<SharedTable>) -> Option<&Arc<Table>> {
         self.tables.values().find(|table| Arc::ptr_eq(&table.shared, shared))
     }
@@ -486,12 +493,12 @@ impl Catalog {
         self.sequences.get(&id)
     }
 
-    /// The role of that name.
+    /// Returns the role of that name.
     pub(crate) fn role(&self, name: &str) -> Option<&Arc<RoleDef>> {
         self.roles.get(name)
     }
 
-    /// All roles, by name.
+    /// Returns all roles, by name.
     pub(crate) fn roles(&self) -> impl Iterator<Item = &Arc<RoleDef>> {
         self.roles.values()
     }
@@ -504,21 +511,21 @@ impl Catalog {
         self.schemas.iter().map(|(name, id)| (&**name, *id))
     }
 
-    /// All tables, by number.
+    /// Returns all tables, by number.
     pub(crate) fn tables(&self) -> Vec<&Arc<Table>> {
         let mut tables: Vec<_> = self.tables.values().collect();
         tables.sort_by_key(|table| table.def.id);
         tables
     }
 
-    /// All sequences, by number.
+    /// Returns all sequences, by number.
     pub(crate) fn sequences(&self) -> Vec<&Arc<Sequence>> {
         let mut sequences: Vec<_> = self.sequences.values().collect();
         sequences.sort_by_key(|sequence| sequence.def.id);
         sequences
     }
 
-    /// The sequences that belong to a table's columns.
+    /// Returns the sequences that belong to a table's columns.
     pub(crate) fn owned_by(&self, table: ObjectId) -> impl Iterator<Item = &SequenceDef> {
         let all = self.sequences.values().map(|sequence| &sequence.def);
         all.filter(move |sequence| sequence.owner.is_some_and(|(owner, _)| owner == table))
@@ -530,7 +537,7 @@ impl SharedTable {
         Arc::new(Self { latch: Latch::default(), changed: AtomicU64::new(0), next_row: AtomicU64::new(1) })
     }
 
-    /// There is a row of that key, or will be: where keys are numbers, later rows get higher ones.
+    /// Notes that a row with this key exists or will exist: where keys are numbers, later rows get higher ones.
     fn has_row(&self, key: &[u8]) {
         if let Ok(number) = key.try_into().map(u64::from_be_bytes) {
             self.next_row.fetch_max(number + 1, Ordering::Relaxed);
@@ -559,19 +566,19 @@ impl Table {
         Ok(Self { types: def.types(), def, rows: own, indexes, shared })
     }
 
-    /// A transaction that is opened again has a row of that key.
+    /// Notes that a reopened transaction has a row with this key.
     pub(crate) fn has_row(&self, key: &[u8]) {
         if self.def.primary_key.is_none() {
             self.shared.has_row(key);
         }
     }
 
-    /// A number for a row of a table without primary key.
+    /// Returns a number for a row of a table without primary key.
     pub(crate) fn next_row(&self) -> u64 {
         self.shared.next_row.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// As statements write it.
+    /// The name, as statements write it.
     pub(crate) fn name(&self) -> &str {
         &self.def.name
     }

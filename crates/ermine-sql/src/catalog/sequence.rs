@@ -1,8 +1,8 @@
-//! Sequences: numbers that no two callers get, whatever becomes of their transactions.
+//! Sequences: numbers that no two callers get, whatever the outcome of their transactions.
 //!
-//! A sequence is a row of the table `sql sequences`: the last number that may have been given. Numbers are taken from it in runs by
-//! transactions of their own; those of a run that nobody has asked for before the database is closed are lost, as PostgreSQL
-//! loses those that it has logged ahead.
+//! A sequence is a row of the table `sql sequences`: the last number that may have been returned. Transactions of their
+//! own take numbers from it in runs. The numbers of a run that are unused when the database is closed are lost, as
+//! PostgreSQL loses those that it has logged ahead.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,14 +23,14 @@ pub(crate) struct Sequence {
     run: Mutex<Run>,
 }
 
-/// Numbers that are taken and not given yet.
+/// Numbers that are taken from the row and not returned yet.
 #[derive(Default)]
 struct Run {
     next: i64,
     left: u64,
 }
 
-/// Numbers taken at a time.
+/// The size of a run.
 const RUN: u64 = 32;
 
 impl Sequence {
@@ -43,7 +43,7 @@ impl Sequence {
         KeyBuffer::from_slice(&self.def.id.to_be_bytes())
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(crate) fn next(&self) -> Result<i64> {
         let mut run = self.run.lock().expect("no code panics while it holds a sequence");
         if run.left == 0 {
@@ -55,7 +55,7 @@ impl Sequence {
         Ok(number)
     }
 
-    /// Sets what comes: `number` itself, or what follows it.
+    /// Sets the next number: `number` itself, or the one after it.
     pub(crate) fn set(&self, number: i64, is_called: bool) -> Result<()> {
         let SequenceDef { least, greatest, name, .. } = &self.def;
         if !(*least..=*greatest).contains(&number) {

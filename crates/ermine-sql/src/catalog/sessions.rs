@@ -1,4 +1,4 @@
-//! Who is there, and what they do: what `pg_stat_activity` shows, and how others cancel or end it.
+//! The current sessions and their activity: the source of `pg_stat_activity`, and the way to cancel or end a session.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Default)]
 pub(crate) struct Sessions {
     all: Mutex<BTreeMap<u64, Arc<Presence>>>,
-    /// Transactions that are prepared, by name, whoever has begun them.
+    /// The prepared transactions, by name, from any session.
     prepared: Mutex<BTreeMap<String, About>>,
     next: AtomicU64,
 }
 
-/// Whose a prepared transaction is, and since when.
+/// The owner of a prepared transaction, and the time of its PREPARE.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct About {
     pub(crate) number: u64,
@@ -29,7 +29,7 @@ pub(crate) struct About {
     pub(crate) prepared: i64,
 }
 
-/// A session, as others see it.
+/// A session, as other sessions see it.
 pub(crate) struct Presence {
     pub(crate) user: Arc<str>,
     pub(crate) database: Arc<str>,
@@ -37,7 +37,7 @@ pub(crate) struct Presence {
     pub(crate) began: i64,
     cancel: Arc<AtomicBool>,
     doing: Mutex<Doing>,
-    /// Its connection, where it has one.
+    /// The session's connection, if it has one.
     connection: OnceLock<Connection>,
 }
 
@@ -47,18 +47,18 @@ struct Connection {
     end: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What a session does, or did last.
+/// The session's current activity, or its last one.
 #[derive(Clone)]
 pub(crate) struct Doing {
     pub(crate) state: Activity,
-    /// When it came to that.
+    /// The time at which this state began.
     pub(crate) since: i64,
     /// The text that it runs, or ran last.
     pub(crate) query: Arc<str>,
     pub(crate) query_began: Option<i64>,
     pub(crate) transaction_began: Option<i64>,
     pub(crate) application: Arc<str>,
-    /// How far the backup is that it makes.
+    /// The progress of the backup that it makes.
     pub(crate) backup: Option<ermine::Progress>,
 }
 
@@ -66,13 +66,13 @@ pub(crate) struct Doing {
 pub(crate) enum Activity {
     Active,
     Idle,
-    /// It waits for its client in a transaction, which keeps its snapshot.
+    /// Waits for its client in a transaction, which keeps its snapshot.
     IdleInTransaction,
     IdleInFailed,
 }
 
 impl Activity {
-    /// As PostgreSQL calls it.
+    /// The name of the state in PostgreSQL.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -83,7 +83,7 @@ impl Activity {
     }
 }
 
-/// Keeps a session among those that are there.
+/// The registration of a session; dropping it removes the session.
 pub(crate) struct Registered {
     sessions: Arc<Sessions>,
     number: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Registered {
 }
 
 impl Sessions {
-    /// Transactions that are prepared.
+    /// Returns the prepared transactions.
     pub(crate) fn prepared(&self) -> MutexGuard<'_, BTreeMap<String, About>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,18 +114,18 @@ impl Sessions {
         };
         let (doing, connection) = (Mutex::new(doing), OnceLock::new());
         let presence = Arc::new(Presence { user, database, began, cancel, doing, connection });
-        // Relaxed: only different ones are wanted.
+        // Relaxed: the numbers only have to differ.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.map().insert(number, presence.clone());
         Registered { sessions: self.clone(), number, presence }
     }
 
-    /// In the order in which they came.
+    /// Returns all sessions in the order of their registration.
     pub(crate) fn all(&self) -> Vec<Arc<Presence>> {
         self.map().values().cloned().collect()
     }
 
-    /// The session of a connection.
+    /// Returns the session of a connection.
     pub(crate) fn of_process(&self, process: i32) -> Option<Arc<Presence>> {
         self.map().values().find(|presence| presence.process() == Some(process)).cloned()
     }
@@ -142,7 +142,7 @@ impl Drop for Registered {
 }
 
 impl Presence {
-    /// It has a connection of that number, which `end` ends.
+    /// Attaches a connection of that number, which `end` ends.
     pub(crate) fn connect(&self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
         // The first one stays: a session has one connection.
         let _ = self.connection.set(Connection { process, client, end });
@@ -164,13 +164,13 @@ impl Presence {
         change(&mut self.lock());
     }
 
-    /// Has what it runs fail.
+    /// Makes the running statement fail.
     pub(crate) fn cancel(&self) {
-        // Relaxed: nothing else is told by it.
+        // Relaxed: publishes nothing else.
         self.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// Ends its connection, and what it runs; false: it has none.
+    /// Ends the connection, and the running statement; returns false if the session has no connection.
     pub(crate) fn end(&self) -> bool {
         let Some(connection) = self.connection.get() else { return false };
         (connection.end)();

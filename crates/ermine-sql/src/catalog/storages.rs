@@ -1,10 +1,11 @@
-//! The engine's tables `sql N` that no table or index of SQL is kept in any more.
+//! The engine's tables `sql N` that no longer store any table or index of SQL.
 //!
-//! The engine has no way to drop a table, and it can have about a thousand of them. So what is dropped is emptied, which lets the engine free the rows and
-//! their files, and then used again for something else:
+//! The engine can drop a table (`Database::drop_table`), but a drop is no part of a transaction, and a database creates
+//! at most 2^20 tables, whose numbers are never reused. So dropped storage is emptied, which lets the engine free the
+//! rows and their files, and is then reused for another table or index:
 //!
 //! ```text
-//!   in use: a definition has it
+//!   in use: a definition refers to it
 //!     | a change of the catalog that drops it             the catalog's table has a row for it: dropped
 //!   dropped
 //!     | a thread deletes its rows, some at a time         the row: free
@@ -14,12 +15,14 @@
 //! ```
 //!
 //! Invariants
-//! 1. *Nobody looks at what is emptied*: whoever drops it has had its table alone until the change was shown, so all who used it have ended, and
-//!    nobody who comes finds it. Where that is not so (an index that was not finished), it is emptied when the database is opened the next time.
-//! 2. *What is free is empty to whoever takes it*: he began after it had become free ([`Storages::count`]), so his snapshot has the deletes. Two who take
-//!    the same both delete its row, so one loses.
-//! 3. *Nothing is forgotten*: the row is written by the transaction that drops it. What a transaction has made that did not commit is empty, and becomes
-//!    free unless the program ends before.
+//! 1. *No transaction reads storage that is being emptied*: the transaction that dropped it had the table alone until
+//!    the change was published. So all transactions that used the storage have ended, and no later one finds it. Where
+//!    this does not hold (an unfinished index), the storage is emptied when the database is next opened.
+//! 2. *Free storage is empty for the transaction that takes it*: that transaction began after the storage had become
+//!    free ([`Storages::count`]), so its snapshot contains the deletes. Two transactions that take the same storage
+//!    both delete its row, so one loses.
+//! 3. *No storage is lost*: the transaction that drops the storage writes the row. Storage created by a transaction
+//!    that did not commit is empty, and becomes free unless the program ends before.
 
 use std::{
     collections::BTreeSet,
@@ -48,10 +51,10 @@ const BY_STORAGE: u8 = 3;
 const FREE: &[u8] = &[0];
 const DROPPED: &[u8] = &[1];
 
-/// How long is waited before what has failed is tried again.
+/// How long the thread waits before it retries after a failure.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Rows that are deleted at a time.
+/// Rows deleted per transaction.
 const BATCH: usize = 256;
 
 /// The storage that is not in use.
@@ -63,32 +66,33 @@ pub(crate) struct Storages {
     emptier: Option<JoinHandle<()>>,
 }
 
-/// What is free.
+/// The free storage.
 #[derive(Default)]
 struct Free {
-    /// How many have become free.
+    /// The number of times that storage has become free.
     count: AtomicU64,
-    /// With how many had become free when it did.
+    /// Each free storage, with the value of `count` when it became free.
     list: Mutex<Vec<(ObjectId, u64)>>,
 }
 
-/// What the thread that empties hears of.
+/// A message to the thread that empties storage.
 enum Dropped {
     Storage(ObjectId),
     /// The database is being closed.
     End,
 }
 
-/// What a transaction has taken.
+/// The storage that a transaction has taken.
 pub(crate) struct Taken {
     all: Vec<ObjectId>,
-    /// What nobody had before.
+    /// Newly created storage, never used before.
     fresh: Vec<ObjectId>,
     dropped: Sender<Dropped>,
 }
 
 impl Taken {
-    /// The transaction has committed with these changes; what none of them has, it was taken back from.
+    /// Called when the transaction has committed with these changes. Fresh storage that none of them uses was rolled
+    /// back.
     pub(crate) fn keep(mut self, changes: &[Change]) {
         let used: BTreeSet<_> = changes.iter().filter_map(Change::table_after).flat_map(TableDef::storages).collect();
         self.fresh.retain(|storage| !used.contains(storage));
@@ -108,7 +112,7 @@ impl Free {
 
     fn add(&self, storage: ObjectId) {
         let mut list = self.list();
-        // Release: pairs with `Storages::count`; whoever sees it begins after the deletes.
+        // Release: pairs with `Storages::count`; a transaction that sees the count begins after the deletes.
         let count = self.count.fetch_add(1, Ordering::Release) + 1;
         list.push((storage, count));
     }
@@ -116,10 +120,10 @@ impl Free {
 
 impl Drop for Storages {
     fn drop(&mut self) {
-        // Relaxed: nothing else is told by it.
+        // Relaxed: publishes nothing else.
         self.ends.store(true, Ordering::Relaxed);
         let _ = self.dropped.send(Dropped::End);
-        // The database must not be held any more when this is gone.
+        // The thread must not keep the database alive after this is dropped.
         let _ = self.emptier.take().map(JoinHandle::join);
     }
 }
@@ -130,18 +134,18 @@ fn key_of(storage: ObjectId) -> KeyBuffer {
     key
 }
 
-/// What the engine calls the table.
+/// The name of the engine's table for this storage.
 pub(crate) fn engine_name(storage: ObjectId) -> String {
     format!("sql {storage}")
 }
 
 impl TableDef {
-    /// What it and its indexes are kept in.
+    /// The storage of the table and its indexes.
     pub(crate) fn storages(&self) -> impl Iterator<Item = ObjectId> {
         [self.storage].into_iter().chain(self.indexes.iter().map(|index| index.storage))
     }
 
-    /// That of an index that is not finished.
+    /// The storage of the unfinished index, if any.
     pub(super) fn unfinished_storage(&self) -> Option<ObjectId> {
         let at = (0..self.indexes.len()).find(|at| !self.is_complete(*at))?;
         Some(self.indexes[at].storage)
@@ -149,7 +153,7 @@ impl TableDef {
 }
 
 impl Storages {
-    /// Reads what there is in the catalog's table, and goes on with emptying.
+    /// Reads the storage rows of the catalog's table, and resumes emptying.
     pub(super) fn open(database: &Arc<Database>, rows: &Rows) -> Result<Self> {
         let stored =
             database.run(|txn| txn.scan(rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_STORAGE]))).collect());
@@ -160,7 +164,7 @@ impl Storages {
             if state == FREE {
                 free.add(storage);
             } else {
-                // The thread that takes it begins below.
+                // The receiving thread starts below.
                 let _ = dropped.send(Dropped::Storage(storage));
             }
         }
@@ -171,7 +175,7 @@ impl Storages {
         Ok(Self { rows: rows.clone(), free, dropped, ends, emptier: Some(emptier) })
     }
 
-    /// Takes one for a transaction: one that was free when it began, or else a `fresh` one.
+    /// Takes storage for a transaction: one that was free when the transaction began, or else a `fresh` one.
     pub(crate) fn take(
         &self,
         txn: &OwnedTransaction,
@@ -189,7 +193,7 @@ impl Storages {
             taken.fresh.push(storage);
             return Ok(storage);
         }
-        // Any of them: others look for one, too.
+        // Picks a random one: concurrent transactions pick one, too.
         let (storage, _) = *fit[fastrand::usize(..fit.len())];
         let key = key_of(storage);
         let is_free = txn.view(&self.rows, &key[..]).map_err(of_engine)? == Some(FREE);
@@ -201,13 +205,14 @@ impl Storages {
         Ok(storage)
     }
 
-    /// How many have become free; a transaction takes those that had before it began.
+    /// Returns the number of times that storage has become free; a transaction takes only storage that was free before
+    /// it began.
     pub(crate) fn count(&self) -> u64 {
         // Acquire: pairs with `Free::add`.
         self.free.count.load(Ordering::Acquire)
     }
 
-    /// Writes down what a change of a table drops, in the transaction that makes it.
+    /// Records the storage that a change of a table drops, in the transaction that makes the change.
     pub(super) fn write(
         &self,
         txn: &OwnedTransaction,
@@ -219,17 +224,17 @@ impl Storages {
         dropped.try_for_each(|dropped| self.write_dropped(txn, dropped))
     }
 
-    /// Writes down that one is dropped.
+    /// Records that the storage is dropped.
     pub(super) fn write_dropped(&self, txn: &OwnedTransaction, storage: ObjectId) -> Result<()> {
         txn.put(&self.rows, &key_of(storage)[..], DROPPED).map_err(of_engine)
     }
 
-    /// A change has been committed that took these, if they were free.
+    /// Called when a change has been committed that took these storages, if they were free.
     pub(super) fn taken(&self, storages: &BTreeSet<ObjectId>) {
         self.free.list().retain(|(storage, _)| !storages.contains(storage));
     }
 
-    /// In words, what is free and is in use, or is not empty.
+    /// Describes the free storage that is in use or not empty.
     pub(crate) fn disagreements(&self, database: &Database, used: &BTreeSet<ObjectId>) -> Result<Vec<String>> {
         let free: Vec<_> = self.free.list().iter().map(|(storage, _)| *storage).collect();
         let mut found = Vec::new();
@@ -243,14 +248,14 @@ impl Storages {
         Ok(found)
     }
 
-    /// A change has been committed that dropped one, which nobody uses any more.
+    /// Called when a change that dropped this storage has been committed and no transaction uses it any more.
     pub(crate) fn dropped(&self, storage: ObjectId) {
-        // Where the thread has ended, the next opening finds it.
+        // If the thread has ended, the next opening finds the storage.
         let _ = self.dropped.send(Dropped::Storage(storage));
     }
 }
 
-/// The thread that empties what was dropped.
+/// The thread that empties dropped storage.
 struct Emptier {
     database: Arc<Database>,
     rows: Rows,
@@ -265,12 +270,12 @@ impl Emptier {
                 match self.empty(storage) {
                     Ok(true) => self.free.add(storage),
                     Ok(false) => {}
-                    // Where there is no memory for the deletes, what others give back serves them.
+                    // Without memory for the deletes, memory that other transactions free will serve them.
                     Err(Error::OutOfMemory { .. } | Error::GaveUp { .. }) => {
                         thread::sleep(AGAIN_AFTER);
                         continue;
                     }
-                    // It is emptied after the next opening.
+                    // The storage is emptied after the next opening.
                     Err(_) => {}
                 }
                 break;
@@ -278,7 +283,7 @@ impl Emptier {
         }
     }
 
-    /// Deletes all rows; false: the database is being closed.
+    /// Deletes all rows; returns false if the database is being closed.
     fn empty(&self, storage: ObjectId) -> ermine::Result<bool> {
         let table: Rows = self.database.table(&engine_name(storage))?;
         let mut from = KeyBuffer::new();
@@ -324,12 +329,12 @@ mod tests {
         run(session, text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// What tables are kept in.
+    /// The storage of all tables.
     fn used(session: &Session) -> BTreeSet<ObjectId> {
         session.catalog_now().tables().iter().flat_map(|table| table.def.storages()).collect()
     }
 
-    /// Waits until so many are free; gives them.
+    /// Waits until `count` storages are free; returns them.
     fn free(database: &SqlDatabase, count: usize) -> BTreeSet<ObjectId> {
         let since = Instant::now();
         loop {
@@ -346,7 +351,7 @@ mod tests {
         SqlDatabase::open(Arc::new(Database::open_in_memory(Options::default().scheme(scheme)).unwrap())).unwrap()
     }
 
-    /// Nothing but what is there is used, however often it comes and goes, and what comes is empty.
+    /// Only existing storage is used, however often tables are created and dropped, and new tables are empty.
     #[test]
     fn what_was_dropped_is_used_again() {
         for scheme in [Scheme::SiSsn, Scheme::Rc, Scheme::Silo] {
@@ -369,7 +374,8 @@ mod tests {
         }
     }
 
-    /// Whoever makes a table of it can put rows there in the same transaction, also where rows have numbers and transactions timestamps.
+    /// The transaction that creates a table on reused storage can insert rows in it, also where rows have numbers and
+    /// transactions have timestamps.
     #[test]
     fn what_is_used_again_is_written_at_once() {
         for scheme in Scheme::ALL.into_iter().filter(|scheme| SqlDatabase::serves(*scheme)) {
@@ -385,7 +391,7 @@ mod tests {
         }
     }
 
-    /// What was emptied is freed.
+    /// Emptied storage is freed.
     #[test]
     fn memory_is_bounded_by_what_is_there() {
         let database = in_memory(Scheme::SiSsn);
@@ -411,10 +417,10 @@ mod tests {
         for _ in 0..5 {
             expect(&mut session, "BEGIN; TRUNCATE t; INSERT INTO t VALUES (2); DROP TABLE t; ROLLBACK");
             assert_eq!(expect(&mut session, "SELECT id FROM t"), [["1"]]);
-            // What the TRUNCATE made.
+            // The storage that TRUNCATE replaced.
             assert_eq!(free(&database, 1).len(), 1);
         }
-        // One that is dropped where it was made.
+        // A table dropped by the transaction that created it.
         expect(
             &mut session,
             "BEGIN; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1); DROP TABLE u; COMMIT",
@@ -424,14 +430,14 @@ mod tests {
         expect(&mut session, "CREATE TABLE v (id int PRIMARY KEY)");
         assert!(used(&session).is_superset(&was), "{was:?}");
         assert_eq!(expect(&mut session, "SELECT id FROM v"), [[""; 0]; 0]);
-        // What is taken back to a savepoint is free, though the rest is committed.
+        // Storage rolled back to a savepoint becomes free, though the rest is committed.
         let text =
             "CREATE TABLE a (id int PRIMARY KEY, a int UNIQUE); CREATE TABLE b (id int PRIMARY KEY, a int UNIQUE)";
         expect(&mut session, &format!("BEGIN; SAVEPOINT s; {text}; ROLLBACK TO s; COMMIT"));
         free(&database, 4);
     }
 
-    /// Tables that come and go at the same time have their own rows and no others.
+    /// Tables that are created and dropped concurrently have their own rows and no others.
     #[test]
     fn nobody_gets_what_another_has() {
         for scheme in [Scheme::SiSsn, Scheme::Si, Scheme::Rc, Scheme::Silo, Scheme::TwoPhaseWaitDie] {
@@ -455,7 +461,7 @@ mod tests {
         }
     }
 
-    /// What was dropped when the database was closed is emptied when it is opened again.
+    /// Storage that was dropped when the database was closed is emptied when the database is opened again.
     #[test]
     fn emptying_goes_on_after_an_opening() {
         let directory = std::env::temp_dir().join(format!("ermine-sql-storages-{}", std::process::id()));

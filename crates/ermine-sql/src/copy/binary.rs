@@ -1,4 +1,5 @@
-//! Rows out of the binary format: a header, rows of fields with their lengths, and an end (PostgreSQL, COPY, "Binary Format").
+//! Parser of the binary format: a header, rows of fields with their lengths, and an end mark (PostgreSQL, COPY, "Binary
+//! Format").
 
 use std::ops::Range;
 
@@ -8,17 +9,17 @@ use super::{
 };
 use crate::error::Result;
 
-/// What every stream begins with.
+/// The first bytes of every stream.
 pub(super) const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
-/// The number of fields that is the end.
+/// The number of fields that marks the end.
 pub(super) const END: i16 = -1;
-/// The length of what is NULL.
+/// The length that marks NULL.
 pub(super) const NULL: i32 = -1;
 
 /// Flags that a reader has to understand.
 const CRITICAL: i32 = !0xffff;
 
-/// What has come and is not a row yet.
+/// Received bytes that are not yet a row.
 pub(super) struct Rows {
     bytes: Vec<u8>,
     /// Where the next row begins.
@@ -26,13 +27,13 @@ pub(super) struct Rows {
     has_header: bool,
     pub(super) has_ended: bool,
     is_whole: bool,
-    /// The number of the row that was given last.
+    /// The number of the row that was returned last.
     pub(super) number: u64,
-    /// Its fields; `None` is NULL.
+    /// The fields of that row; `None` is NULL.
     fields: Vec<Option<Range<usize>>>,
 }
 
-/// Takes numbers from the front.
+/// Reads numbers from the front.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -67,7 +68,7 @@ impl Rows {
         }
     }
 
-    /// Bytes that have come of rows that have not been read.
+    /// Returns the number of received bytes of rows that have not been read.
     pub(super) fn waiting(&self) -> usize {
         self.bytes.len() - self.start
     }
@@ -82,12 +83,12 @@ impl Rows {
         self.is_whole = true;
     }
 
-    /// A field of the row; `None` is NULL.
+    /// Returns a field of the row; `None` is NULL.
     pub(super) fn get(&self, at: usize) -> Option<&[u8]> {
         self.fields[at].clone().map(|place| &self.bytes[place])
     }
 
-    /// Whether there is a next row of so many fields; false: not yet, or never.
+    /// Advances to the next row, of `count` fields; returns false if there is none yet, or no more.
     pub(super) fn next(&mut self, count: usize) -> Result<bool> {
         if !self.has_header {
             match self.header()? {
@@ -101,7 +102,7 @@ impl Rows {
                 false => Err(bad("received copy data after EOF marker")),
             };
         }
-        // Without the end mark a stream may end, too.
+        // A stream may also end without the end mark.
         if self.is_whole && self.start == self.bytes.len() {
             return Ok(false);
         }
@@ -123,7 +124,7 @@ impl Rows {
         if self.bytes.len() - self.start > ROW_BYTES_MAX { Err(too_long()) } else { Ok(false) }
     }
 
-    /// The length of the header; `None`: it is not all here.
+    /// Returns the length of the header; `None`: it is incomplete.
     fn header(&self) -> Result<Option<usize>> {
         let bytes = &self.bytes[self.start..];
         let known = bytes.len().min(SIGNATURE.len());
@@ -140,7 +141,7 @@ impl Rows {
         Ok(reader.take(length).map(|_| reader.at))
     }
 
-    /// Finds the fields of a row; gives where it ends, or `None`: it is not all here.
+    /// Finds the fields of a row; returns where the row ends, or `None` if it is incomplete.
     fn row(&mut self, wanted: usize) -> Result<Option<usize>> {
         let mut reader = Reader { bytes: &self.bytes, at: self.start };
         let Some(count) = reader.i16() else { return Ok(None) };
@@ -220,7 +221,7 @@ mod tests {
         let whole = stream(&[&[Some(b"abc"), None]], true);
         for length in 0..whole.len() {
             let header = SIGNATURE.len() + 10;
-            // At the end of the header and of the row it may end.
+            // The stream may end after the header and after the row.
             let may_end = length == header || length == whole.len() - 2;
             assert_eq!(read(&whole[..length], 3).is_ok(), may_end, "{length}");
         }

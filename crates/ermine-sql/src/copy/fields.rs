@@ -1,4 +1,4 @@
-//! The fields of a line: what is between delimiters, without escapes and quotes.
+//! The fields of a line: the texts between delimiters, without escapes and quotes.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::error::{Result, SqlError, SqlState};
 
-/// The fields of one line; the memory is used again for the next.
+/// The fields of one line; the memory is reused for the next line.
 #[derive(Default)]
 pub(super) struct Fields {
-    /// All of them, one behind the other.
+    /// The texts of all fields, one after the other.
     text: String,
     /// `None` is NULL.
     places: Vec<Option<Range<usize>>>,
@@ -22,12 +22,12 @@ impl Fields {
         self.places.len()
     }
 
-    /// A field that is there; `None` is NULL.
+    /// Returns an existing field; `None` is NULL.
     pub(super) fn get(&self, at: usize) -> Option<&str> {
         self.places[at].clone().map(|place| &self.text[place])
     }
 
-    /// Splits a line.
+    /// Splits a line into fields.
     pub(super) fn split(&mut self, line: &[u8], options: &Options) -> Result<()> {
         utf8(line)?;
         self.places.clear();
@@ -38,7 +38,7 @@ impl Fields {
         } else {
             self.split_text(line, options, &mut bytes);
         }
-        // Escapes may have made bytes that are none.
+        // Escapes may have produced bytes that are not UTF-8.
         self.text =
             String::from_utf8(bytes).map_err(|error| invalid(error.as_bytes(), error.utf8_error().valid_up_to()))?;
         match self.text.bytes().position(|byte| byte == 0) {
@@ -51,7 +51,7 @@ impl Fields {
         let mut rest = line;
         loop {
             let (first, length) = (out.len(), unescape(rest, options.delimiter, out));
-            // What stands for NULL is looked for before escapes mean anything.
+            // The marker of NULL is matched before escapes are interpreted.
             let is_null = rest[..length] == *options.null.as_bytes();
             self.places.push((!is_null).then_some(first..out.len()));
             if length == rest.len() {
@@ -94,7 +94,7 @@ impl Fields {
     }
 }
 
-/// Takes the escapes out of what comes before a delimiter; gives how long that was.
+/// Unescapes the text before a delimiter; returns the length of the escaped text.
 fn unescape(line: &[u8], delimiter: u8, out: &mut Vec<u8>) -> usize {
     let mut at = 0;
     while let Some(&byte) = line.get(at) {
@@ -106,7 +106,7 @@ fn unescape(line: &[u8], delimiter: u8, out: &mut Vec<u8>) -> usize {
             out.push(byte);
             continue;
         }
-        // A backslash at the end of the line is nothing but that.
+        // A backslash at the end of the line stands for itself.
         let Some(&code) = line.get(at) else {
             out.push(byte);
             break;
@@ -141,7 +141,7 @@ fn unescape(line: &[u8], delimiter: u8, out: &mut Vec<u8>) -> usize {
     at
 }
 
-/// The text that bytes are.
+/// Returns bytes as text; fails if they are not UTF-8.
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| invalid(bytes, error.valid_up_to()))
 }
@@ -177,7 +177,7 @@ mod tests {
     fn text_has_escapes() {
         let fields = split(&[], b"a\\tb\t\\N\t\\\\N\t\t\\x41\\101\\x\\q\\\t\\x4\t\\").unwrap();
         let wanted = [Some("a\tb"), None, Some("\\N"), Some(""), Some("AAxq\t\u{4}"), Some("\\")];
-        // The delimiter behind a backslash is a letter.
+        // The delimiter after a backslash is a letter.
         assert_eq!(fields, texts(&[wanted[0], wanted[1], wanted[2], wanted[3], Some("AAxq\t\u{4}"), wanted[5]]));
         assert_eq!(split(&[("null", "")], b"\ta").unwrap(), texts(&[None, Some("a")]));
         assert_eq!(split(&[], b"").unwrap(), texts(&[Some("")]));

@@ -1,4 +1,4 @@
-//! Rows of a stream into a table, and where in the stream an error happened.
+//! Inserts the rows of a stream into a table, and reports where in the stream an error happened.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::{
     types::{self, Environment, Value},
 };
 
-/// A COPY FROM that goes on.
+/// A COPY FROM in progress.
 pub(crate) struct Insertion {
     from: Arc<CopyFrom>,
     stream: Stream,
     inserted: u64,
-    /// What the stream has kept of rows that are not whole.
+    /// The memory of incomplete rows that the stream holds.
     held: Held,
 }
 
-/// What has come and is not a row yet.
+/// Received data that is not yet a row.
 enum Stream {
     Text { lines: Lines, fields: Fields, is_header_next: bool },
     Binary(binary::Rows),
@@ -45,13 +45,13 @@ impl Insertion {
         Self { from, stream, inserted: 0, held: memory.hold() }
     }
 
-    /// A piece of the stream has come: what is a row of it is inserted.
+    /// Consumes a piece of the stream: inserts the rows that it completes.
     pub(crate) fn push(&mut self, piece: &[u8], run: &Run<'_>) -> Result<()> {
         let waiting = match &self.stream {
             Stream::Text { lines, .. } => lines.waiting(),
             Stream::Binary(rows) => rows.waiting(),
         };
-        // The room of what grows, and the fields of the row.
+        // Room for the growing buffers, and for the fields of the row.
         self.held.grow_to(3 * (waiting + piece.len()), usize::MAX).map_err(|error| self.placed(error))?;
         match &mut self.stream {
             Stream::Text { lines, .. } => lines.push(piece),
@@ -60,7 +60,7 @@ impl Insertion {
         self.insert_all(run)
     }
 
-    /// The stream has ended; gives how many rows were inserted.
+    /// Ends the stream; returns how many rows were inserted.
     pub(crate) fn finish(&mut self, run: &Run<'_>) -> Result<u64> {
         match &mut self.stream {
             Stream::Text { lines, .. } => lines.finish(),
@@ -70,12 +70,12 @@ impl Insertion {
         Ok(self.inserted)
     }
 
-    /// An error that has nothing to do with what was sent, with the place in the stream.
+    /// Adds the place in the stream to an error that is not about the received data.
     pub(crate) fn placed(&self, error: SqlError) -> SqlError {
         error.context(self.place())
     }
 
-    /// The number of the row in the stream.
+    /// Returns the number of the row in the stream.
     fn place(&self) -> String {
         let number = match &self.stream {
             Stream::Text { lines, .. } => lines.number,
@@ -84,7 +84,7 @@ impl Insertion {
         place(&self.from, number)
     }
 
-    /// The row as it came, where that can be read.
+    /// Returns the place with the row as it was received, if that is readable.
     fn shown_place(&self) -> String {
         match &self.stream {
             Stream::Text { lines, .. } => line_place(&self.from, lines),
@@ -100,7 +100,7 @@ impl Insertion {
             let has_more = match &mut self.stream {
                 Stream::Text { lines, fields, is_header_next } => {
                     if std::mem::take(is_header_next) && !check_header(&from, lines, fields)? {
-                        // It has not come yet.
+                        // The header line is incomplete.
                         *is_header_next = true;
                         return Ok(());
                     }
@@ -116,7 +116,7 @@ impl Insertion {
         }
     }
 
-    /// Inserts a row whose fields are in their places; false: it does not meet the condition.
+    /// Inserts a row whose fields are in their places; returns false if it does not meet the condition.
     fn insert(&self, from: &CopyFrom, mut row: Vec<Value>, run: &Run<'_>) -> Result<bool> {
         let CopyFrom { table, rules, defaults, condition, .. } = from;
         let nothing = Frame { row: &[], outer: None };
@@ -134,7 +134,7 @@ impl Insertion {
     }
 }
 
-/// Reads the next line into the columns of a row; false: there is none.
+/// Reads the next line into the columns of a row; returns false if there is none.
 fn read_line(
     from: &CopyFrom,
     lines: &mut Lines,
@@ -166,21 +166,21 @@ fn read_line(
     Ok(true)
 }
 
-/// Finds the next line and its fields; false: there is none.
+/// Finds the next line and its fields; returns false if there is none.
 fn split(from: &CopyFrom, lines: &mut Lines, fields: &mut Fields) -> Result<bool> {
     let next = lines.next();
     if !next.map_err(|error| error.context(place(from, lines.number + 1)))? {
         return Ok(false);
     }
     fields.split(lines.line(), &from.options).map_err(|error| match error.state() {
-        // What is not text cannot be shown.
+        // A line that is not text cannot be shown.
         SqlState::CHARACTER_NOT_IN_REPERTOIRE => error.context(place(from, lines.number)),
         _ => error.context(line_place(from, lines)),
     })?;
     Ok(true)
 }
 
-/// Takes the first line, which has the names of the columns; false: it has not come yet.
+/// Consumes the first line, which has the names of the columns; returns false if it is incomplete.
 fn check_header(from: &CopyFrom, lines: &mut Lines, fields: &mut Fields) -> Result<bool> {
     if !split(from, lines, fields)? {
         return Ok(false);
@@ -206,10 +206,10 @@ fn check_header(from: &CopyFrom, lines: &mut Lines, fields: &mut Fields) -> Resu
     Ok(true)
 }
 
-/// Reads the next row of the binary format; false: there is none.
+/// Reads the next row of the binary format; returns false if there is none.
 fn read_binary(from: &CopyFrom, rows: &mut binary::Rows, environment: &Environment, row: &mut [Value]) -> Result<bool> {
     let next = rows.next(from.fields.len()).map_err(|error| match rows.number {
-        // The header is of no row.
+        // The header belongs to no row.
         0 => error,
         number => error.context(place(from, number)),
     });
@@ -228,12 +228,12 @@ fn place(from: &CopyFrom, number: u64) -> String {
     format!("COPY {}, line {number}", from.table.name())
 }
 
-/// With the line itself.
+/// Returns the place with the line itself.
 fn line_place(from: &CopyFrom, lines: &Lines) -> String {
     format!("{}: {}", place(from, lines.number), shown(lines.line()))
 }
 
-/// The beginning of what was sent, in quotes.
+/// Returns the beginning of received bytes, in quotes.
 fn shown(bytes: &[u8]) -> String {
     const SHOWN: usize = 100;
     let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * SHOWN)]).into_owned();

@@ -1,7 +1,7 @@
-//! Lines out of pieces of any length: where a row ends in text and in csv, before it is looked at what is in it.
+//! Splits pieces of any length into lines: finds where a row ends in text and in csv, before its content is inspected.
 //!
-//! A newline within quotes (csv) or behind a backslash (text) ends no row. `\.` ends everything, as files of older versions have it: in csv
-//! only where it is a line by itself.
+//! A newline within quotes (csv) or after a backslash (text) ends no row. `\.` ends the data, as in files of older
+//! versions: in csv only where it is a whole line.
 
 use std::ops::Range;
 
@@ -20,26 +20,26 @@ enum Newline {
     CrLf,
 }
 
-/// What has come and is not a line yet.
+/// Received bytes that are not yet a line.
 pub(super) struct Lines {
-    /// Of csv: the quote, and the escape where it is another one.
+    /// For csv: the quote, and the escape if it is another character.
     quotes: Option<(u8, Option<u8>)>,
     bytes: Vec<u8>,
-    /// Where the line that is looked for begins, and how far it has been looked for.
+    /// Where the line being searched for begins, and how far the search has come.
     start: usize,
     at: usize,
     newline: Newline,
     in_quotes: bool,
     is_escaped: bool,
-    /// `\.` has come: what comes now is thrown away.
+    /// `\.` was received: everything after it is discarded.
     has_ended: bool,
-    /// Nothing more comes.
+    /// Whether the stream has ended.
     is_whole: bool,
-    /// The number of the line that was given last; those within quotes count.
+    /// The number of the line that was returned last; newlines within quotes count.
     pub(super) number: u64,
-    /// Where it is.
+    /// The place of that line.
     line: Range<usize>,
-    /// Newlines within the quotes of the line that is looked for.
+    /// Newlines within the quotes of the line being searched for.
     inside: u64,
 }
 
@@ -62,12 +62,12 @@ impl Lines {
         }
     }
 
-    /// Bytes that have come of rows that have not been read.
+    /// Returns the number of received bytes of rows that have not been read.
     pub(super) fn waiting(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// A piece has come.
+    /// Appends a piece of the stream.
     pub(super) fn push(&mut self, piece: &[u8]) {
         if self.has_ended {
             return;
@@ -78,17 +78,18 @@ impl Lines {
         self.bytes.extend_from_slice(piece);
     }
 
-    /// Nothing more comes.
+    /// Marks the end of the stream.
     pub(super) fn finish(&mut self) {
         self.is_whole = true;
     }
 
-    /// The line that [`Lines::next`] found, without its end.
+    /// Returns the line that [`Lines::next`] found, without its end.
     pub(super) fn line(&self) -> &[u8] {
         &self.bytes[self.line.clone()]
     }
 
-    /// Finds the next line; false: it is not all here yet, or there is none. An error is about the line behind the last one.
+    /// Finds the next line; returns false if it is incomplete, or there is none. An error is about the line after the
+    /// last one.
     pub(super) fn next(&mut self) -> Result<bool> {
         while !self.has_ended {
             let Some(&byte) = self.bytes.get(self.at) else { return self.incomplete() };
@@ -124,7 +125,7 @@ impl Lines {
                             Some(_) => self.at += 1,
                         }
                     }
-                    // Whatever stands behind it ends no line.
+                    // In text, the character after the backslash ends no line.
                     _ => self.at += if self.quotes.is_none() { 2 } else { 1 },
                 },
                 b'\r' => {
@@ -154,7 +155,7 @@ impl Lines {
         self.end(length)
     }
 
-    /// A line ends here, with so many bytes of newline.
+    /// Ends a line here, with `length` bytes of newline.
     fn end(&mut self, length: usize) -> bool {
         self.line = self.start..self.at;
         self.at += length;
@@ -163,7 +164,7 @@ impl Lines {
         true
     }
 
-    /// There is no end of a line.
+    /// Handles the end of the bytes without an end of a line.
     fn incomplete(&mut self) -> Result<bool> {
         if self.is_whole {
             return Ok(self.start < self.at && self.end(0));
@@ -180,7 +181,7 @@ impl Lines {
     }
 }
 
-/// What is no file of COPY.
+/// Returns the error for data that is no valid file of COPY.
 pub(super) fn bad(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message)
 }
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
     use crate::copy::tree::{GivenOption, OptionValue};
 
-    /// The lines of pieces of so many bytes.
+    /// Returns the lines of an input that arrives in pieces of `piece` bytes.
     fn lines_of(format: &str, input: &[u8], piece: usize) -> Result<(Vec<String>, u64)> {
         let format = GivenOption { name: "format".into(), value: Some(OptionValue::Word(format.into())) };
         let mut lines = Lines::new(&Options::of(&[format], true).unwrap());

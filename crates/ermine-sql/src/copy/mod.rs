@@ -1,20 +1,20 @@
 //! COPY: rows from a stream of bytes into a table, and from a query into one.
 //!
-//! Nothing here knows where the bytes come from or go to. Out: [`CopyTo`] hands each row, as bytes, to [`crate::Rows::copy_data`]. In: a COPY FROM
-//! STDIN does not end with its statement, it waits in the session for pieces of any length ([`crate::CopyIn`]), and what is a whole row of them
-//! is inserted at once.
+//! This module does not know where the bytes come from or go to. Out: [`CopyTo`] passes each row, as bytes, to
+//! [`crate::Rows::copy_data`]. In: a COPY FROM STDIN does not end with its statement; it waits in the session for
+//! pieces of any length ([`crate::CopyIn`]), and each row is inserted as soon as it is complete.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | `tree` | the grammar, which is richer than sqlparser's |
-//! | `options` | what the options mean, and which do not go together |
+//! | `options` | the options, their meaning and forbidden combinations |
 //! | `plan` | binding |
 //! | `lines`, `fields` | from text and csv |
 //! | `binary` | from the binary format |
-//! | `insert` | rows of whatever format into the table; where an error happened |
+//! | `insert` | rows of every format into the table; where an error happened |
 //! | `output` | rows to bytes |
 //!
-//! Invariant: memory depends on the longest row and the longest piece, not on how many of them there are. A row may have
+//! Invariant: memory depends on the longest row and the longest piece, not on their number. A row may have
 //! [`ROW_BYTES_MAX`].
 
 mod binary;
@@ -33,15 +33,15 @@ pub(crate) use self::{
     tree::CopyTree,
 };
 
-/// Bytes that a row may have in a stream: those of a value of the engine, each of which may be written with four letters, and the
-/// delimiters.
+/// Maximum bytes of a row in a stream: those of a value of the engine, each of which may be written with four letters,
+/// and the delimiters.
 const ROW_BYTES_MAX: usize = 5 * ermine::MAX_VALUE_BYTES;
 
-/// What the other side of a COPY is told at its beginning.
+/// The format of a COPY, which the client is told at its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CopyFormat {
-    /// Whether values travel as their types' bytes; otherwise as text.
+    /// Whether values are sent in their types' binary format; otherwise as text.
     pub is_binary: bool,
-    /// How many columns there are.
+    /// The number of columns.
     pub columns: usize,
 }

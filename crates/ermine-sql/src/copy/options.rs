@@ -1,4 +1,4 @@
-//! What the options of COPY mean, and which of them do not go together.
+//! The options of COPY: their meaning, and which of them cannot be combined.
 
 use super::tree::{GivenOption, OptionValue};
 use crate::error::{Result, SqlError, SqlState};
@@ -15,23 +15,23 @@ pub(crate) enum Format {
 pub(crate) enum Header {
     No,
     Yes,
-    /// And they have to be those of the columns.
+    /// The names in the first line have to match those of the columns.
     Match,
 }
 
-/// Columns that something is said of, by their names.
+/// The columns that an option applies to, by their names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Named {
     These(Vec<String>),
     All,
 }
 
-/// All of them, checked.
+/// All options, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) format: Format,
     pub(crate) delimiter: u8,
-    /// What stands for NULL.
+    /// The marker of NULL.
     pub(crate) null: String,
     pub(crate) header: Header,
     pub(crate) quote: u8,
@@ -62,7 +62,7 @@ impl Options {
             Some("binary") => Format::Binary,
             Some(other) => return Err(invalid(format!("COPY format \"{other}\" not recognized"))),
         };
-        // Rows are where they are to stay from the beginning, so it changes nothing.
+        // Rows are stored in their final place from the beginning, so this option changes nothing.
         get("freeze").map(is_true).transpose()?;
         if let Some(encoding) = word("encoding")? {
             check_encoding(&encoding)?;
@@ -114,7 +114,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether what is written can be read back.
+    /// Checks that written data can be read back.
     fn check(&self) -> Result<()> {
         let Self { delimiter, null, .. } = self;
         let is_csv = self.format == Format::Csv;
@@ -124,7 +124,7 @@ impl Options {
         if null.contains(['\n', '\r']) {
             return Err(invalid("COPY null representation cannot use newline or carriage return"));
         }
-        // Anything that may stand behind a backslash.
+        // Any character that may follow a backslash.
         if !is_csv && matches!(delimiter, b'\\' | b'.' | b'a'..=b'z' | b'0'..=b'9') {
             return Err(invalid(format!("COPY delimiter cannot be \"{}\"", char::from(*delimiter))));
         }
@@ -155,7 +155,7 @@ const KNOWN: &[&str] = &[
     "encoding",
 ];
 
-/// Options with columns, where they may be used, and whether that is TO.
+/// Options with columns, the statements in which they may be used, and whether that is COPY TO.
 const FORCED: [(&str, &str, bool); 3] =
     [("force quote", "COPY TO", true), ("force not null", "COPY FROM", false), ("force null", "COPY FROM", false)];
 
@@ -185,7 +185,7 @@ fn names_of(option: &GivenOption) -> Result<Named> {
     }
 }
 
-/// What a word says of an option that is on or off.
+/// Returns the value that a word has for an option that is on or off.
 fn truth(word: &str) -> Option<bool> {
     match &*word.to_lowercase() {
         "true" | "on" | "1" => Some(true),

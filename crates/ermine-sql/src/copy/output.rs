@@ -1,4 +1,4 @@
-//! Rows of a query to bytes, each as it comes.
+//! Rows of a query to bytes, each row as it is produced.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use crate::{
     types::{Environment, SqlType, Value, binary, text},
 };
 
-/// Runs a COPY TO; gives how many rows it copied. Each row is a piece by itself, as PostgreSQL's clients know it.
+/// Runs a COPY TO; returns how many rows it copied. Each row is a separate piece, as PostgreSQL's clients expect.
 pub(crate) fn copy_to(to: &CopyTo, run: &Run<'_>, rows: &mut dyn Rows) -> Result<u64> {
     rows.copy_out(to.format())?;
     let mut writer = Writer { to, environment: run.environment, out: Vec::new(), text: String::new() };
@@ -42,20 +42,20 @@ pub(crate) fn copy_to(to: &CopyTo, run: &Run<'_>, rows: &mut dyn Rows) -> Result
 struct Writer<'a> {
     to: &'a CopyTo,
     environment: &'a Environment,
-    /// What goes out next.
+    /// The bytes of the next piece.
     out: Vec<u8>,
     /// The text of a value.
     text: String,
 }
 
 impl Writer<'_> {
-    /// What comes before the first row; in the binary format it goes with it.
+    /// Writes the bytes before the first row; in the binary format they are sent together with it.
     fn begin(&mut self) {
         let CopyTo { options, columns, .. } = self.to;
         match (options.format, options.header) {
             (Format::Binary, _) => {
                 self.out.extend_from_slice(SIGNATURE);
-                // No flags, and no more of a header.
+                // No flags, and no header extension.
                 self.out.extend_from_slice(&[0; 8]);
             }
             (_, Header::No) => {}
@@ -115,7 +115,7 @@ fn binary_field(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a text with a backslash before what would mean something else.
+/// Appends a text with a backslash before characters that have a special meaning.
 fn write_text(text: &str, options: &Options, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         let code = match byte {
@@ -136,10 +136,10 @@ fn write_text(text: &str, options: &Options, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a text, in quotes where it would mean something else without them.
+/// Appends a text, in quotes if it would have another meaning without them.
 fn write_csv(text: &str, force_quote: bool, is_alone: bool, options: &Options, out: &mut Vec<u8>) {
     let is_special = |byte: u8| byte == options.delimiter || byte == options.quote || matches!(byte, b'\n' | b'\r');
-    // What is the end of everything as a line by itself.
+    // The end mark, where it is a whole line.
     let is_end = is_alone && text == "\\.";
     if !force_quote && !is_end && *text != *options.null && !text.bytes().any(is_special) {
         out.extend_from_slice(text.as_bytes());

@@ -28,21 +28,21 @@ pub(crate) struct CopyFrom {
     pub(super) options: Options,
     /// In the order of the fields.
     pub(super) fields: Vec<FieldPlan>,
-    /// What the other columns get.
+    /// The values of the other columns.
     pub(super) defaults: Vec<(usize, Expr)>,
-    /// What rows have to meet to be inserted.
+    /// The condition that rows have to meet to be inserted.
     pub(super) condition: Option<Expr>,
 }
 
-/// Where a field goes.
+/// The column that a field is stored in.
 pub(super) struct FieldPlan {
     pub(super) at: usize,
     pub(super) name: String,
     pub(super) ty: SqlType,
     pub(super) modifier: i32,
-    /// What stands for NULL is a value.
+    /// The marker of NULL is a value.
     pub(super) force_not_null: bool,
-    /// What stands for NULL is NULL, in quotes too.
+    /// The marker of NULL is NULL, in quotes too.
     pub(super) force_null: bool,
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
     }
 }
 
-/// For each column, whether it is among those of an option.
+/// Returns for each column whether an option names it.
 fn chosen(option: &str, named: &Named, columns: &[&str]) -> Result<Vec<bool>> {
     let Named::These(names) = named else { return Ok(vec![true; columns.len()]) };
     if let Some(missing) = names.iter().find(|name| !columns.contains(&&***name)) {

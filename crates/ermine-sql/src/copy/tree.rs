@@ -19,7 +19,7 @@ pub(crate) struct CopyTree {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Direction {
-    /// FROM, into columns of a table; none: all. Rows that do not meet the condition are left out.
+    /// FROM, into columns of a table; none: all. Rows that do not meet the condition are skipped.
     In { table: ObjectName, columns: Vec<Ident>, condition: Option<Box<Expr>> },
     /// TO: a table is the query of all its rows.
     Out(Box<Query>),
@@ -27,13 +27,13 @@ pub(crate) enum Direction {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
-    /// Whoever runs the statement.
+    /// The client that runs the statement.
     Client,
     File,
     Program,
 }
 
-/// An option as it was written; what it means is found out later.
+/// An option as it was written; its meaning is determined later.
 #[derive(Clone, Debug)]
 pub(crate) struct GivenOption {
     /// In lower case.
@@ -48,11 +48,11 @@ pub(crate) enum OptionValue {
     Names(Vec<String>),
 }
 
-/// What parsing gives.
+/// The result of parsing.
 type Parsed<T> = Result<T, ParserError>;
 
 impl CopyTree {
-    /// Parses what comes behind the word COPY.
+    /// Parses the text after the word COPY.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Parsed<Self> {
         let mut options = Vec::new();
         if parser.parse_keyword(Keyword::BINARY) {
@@ -106,7 +106,7 @@ impl CopyTree {
     }
 }
 
-/// The query that a table stands for.
+/// Returns the query that a table stands for.
 fn rows_of(table: &ObjectName, columns: &[Ident]) -> Parsed<Box<Query>> {
     let columns: Vec<_> = columns.iter().map(Ident::to_string).collect();
     let columns = if columns.is_empty() { "*".into() } else { columns.join(", ") };
@@ -117,7 +117,7 @@ fn word_option(name: &str, word: &str) -> GivenOption {
     GivenOption { name: name.into(), value: Some(OptionValue::Word(word.into())) }
 }
 
-/// `NAME`, `NAME value`, `NAME *`, `NAME (value, ...)`
+/// Parses `NAME`, `NAME value`, `NAME *`, `NAME (value, ...)`.
 fn option(parser: &mut Parser<'_>) -> Parsed<GivenOption> {
     let name = label(parser)?;
     let value = match &parser.peek_token_ref().token {
@@ -145,7 +145,7 @@ fn option(parser: &mut Parser<'_>) -> Parsed<GivenOption> {
     Ok(GivenOption { name, value })
 }
 
-/// As options were written before PostgreSQL 9.0.
+/// Parses an option as written before PostgreSQL 9.0.
 fn old_option(parser: &mut Parser<'_>) -> Parsed<Option<GivenOption>> {
     use Keyword::{BINARY, CSV, DELIMITER, ENCODING, ESCAPE, FORCE, FREEZE, HEADER, NOT, NULL, QUOTE};
     let known = [BINARY, FREEZE, DELIMITER, NULL, CSV, HEADER, QUOTE, ESCAPE, FORCE, ENCODING];
@@ -184,7 +184,7 @@ fn string_option(parser: &mut Parser<'_>, name: &str) -> Parsed<GivenOption> {
     Ok(word_option(name, &string(parser)?))
 }
 
-/// A word, reserved or not.
+/// Parses a word, reserved or not.
 fn label(parser: &mut Parser<'_>) -> Parsed<String> {
     match parser.next_token().token {
         Token::Word(word) => Ok(name_of(&word.into_ident(sqlparser::tokenizer::Span::empty()))),

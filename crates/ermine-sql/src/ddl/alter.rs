@@ -19,7 +19,7 @@ use crate::{
     types::row::write_row,
 };
 
-/// The error of a column that a table does not have.
+/// Returns the error of a column that a table does not have.
 pub(super) fn missing(name: &str, table: &str) -> SqlError {
     let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
     SqlError::new(SqlState::UNDEFINED_COLUMN, message)
@@ -75,7 +75,7 @@ impl Session {
                         .hint("Add the column first, then ADD PRIMARY KEY."));
                 }
                 if let Some(DefaultDef::Expression(text)) = &column.default {
-                    // What rows have that are there already.
+                    // The value of the column in the existing rows.
                     let expr = crate::session::parse::expression(text)?;
                     let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
                     let typed = binder.expr(&expr)?;
@@ -182,7 +182,7 @@ impl Session {
                     AlterColumnOperation::DropDefault => column.default = None,
                     AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
                         let (ty, modifier) = type_of(data_type)?;
-                        // Longer texts only: nothing that is stored changes.
+                        // A text may only become longer: nothing that is stored changes.
                         if ty != column.ty
                             || !ty.is_text()
                             || modifier != -1 && (column.modifier == -1 || modifier < column.modifier)
@@ -233,7 +233,7 @@ impl Session {
                 }
                 self.replace_table(open, def)
             }
-            // There is one owner of everything.
+            // All objects have the same owner.
             AlterTableOperation::OwnerTo { .. } => Ok(()),
             other => Err(SqlError::unsupported(format_args!("ALTER TABLE {other}"))),
         }
@@ -243,7 +243,7 @@ impl Session {
         def.indexes[from..].iter().try_for_each(|index| self.take_name(open, &def.schema, &index.name, true))
     }
 
-    /// Rows of a table without a key move to where their new key puts them.
+    /// Moves the rows of a table without a key to the places of their new key.
     fn add_primary_key(&self, open: &mut Open, mut def: TableDef) -> Result<()> {
         let key = def.primary_key.as_ref().expect("it has just been added");
         self.take_name(open, &def.schema, &key.name.clone(), true)?;

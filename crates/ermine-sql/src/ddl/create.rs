@@ -23,10 +23,10 @@ use crate::{
     types::SqlType,
 };
 
-/// Of a table, those that were dropped included, as in PostgreSQL.
+/// Maximum number of columns of a table, including dropped ones, as in PostgreSQL.
 const COLUMNS_MAX: usize = 1600;
 
-/// What a statement says of a table besides its columns.
+/// The parts of a table's definition besides its columns.
 #[derive(Default)]
 pub(super) struct Constraints {
     primary: Option<(Option<String>, Vec<String>)>,
@@ -80,7 +80,7 @@ impl Session {
             storage: 0,
             unfinished: None,
         };
-        // Before anything is taken for it that is not given back.
+        // The name first: what is taken after it is not given back.
         self.take_name(open, &schema, &own, true)?;
         def.storage = self.storage(open)?;
         self.add_constraints(open, &mut def, all)?;
@@ -92,7 +92,7 @@ impl Session {
         }
         changes.push(Change::Put(Definition::Table(def)));
         self.apply(open, changes)?;
-        // Conditions that mean nothing are told now.
+        // Invalid conditions are reported now.
         let table = match open.catalog.find(&schema, &own) {
             Some(Relation::Table(table)) => table,
             _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the new table is not there")),
@@ -101,21 +101,21 @@ impl Session {
         Ok("CREATE TABLE".into())
     }
 
-    /// Binds what a table's definition says of its rows.
+    /// Binds the expressions of a table's definition.
     pub(super) fn check_definition(&self, open: &Open, table: &std::sync::Arc<Table>) -> Result<()> {
         let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
         binder.rules(table)?;
         (0..table.def.columns.len()).try_for_each(|at| binder.default_of(table, at).map(drop))
     }
 
-    /// Those of a new table's key and indexes.
+    /// Takes the names of a new table's key and indexes.
     fn take_names(&self, open: &Open, def: &TableDef) -> Result<()> {
         let indexes = def.indexes.iter().map(|index| &index.name);
         let mut names = def.primary_key.iter().map(|key| &key.name).chain(indexes);
         names.try_for_each(|name| self.take_name(open, &def.schema, name, true))
     }
 
-    /// A column, and the sequence that belongs to it.
+    /// Returns a column, and the sequence that belongs to it.
     pub(super) fn column_def(
         &self,
         open: &Open,
@@ -192,7 +192,7 @@ impl Session {
         Ok((def, Some(sequence)))
     }
 
-    /// Adds constraints to a definition whose columns are there.
+    /// Adds constraints to a definition that has its columns.
     pub(super) fn add_constraints(&self, open: &Open, def: &mut TableDef, all: Constraints) -> Result<()> {
         let Constraints { primary, unique, checks } = all;
         let mut taken = vec![def.name.clone()];
@@ -239,7 +239,7 @@ impl Session {
                     return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
                 }
                 Some(name) => name,
-                // By the column, if it looks at one only.
+                // Named after the column, if it refers to only one.
                 None => {
                     let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
                     let columns: Vec<_> = binder.columns_of_check(def, &condition)?.into_iter().collect();
@@ -275,7 +275,8 @@ impl Session {
         Ok("CREATE INDEX".into())
     }
 
-    /// Adds an index to a definition, and takes its name; false: it is there already, and the statement says that this is well.
+    /// Adds an index to a definition, and takes its name; returns false if it exists already and the statement has IF
+    /// NOT EXISTS.
     pub(super) fn add_index(
         &self,
         open: &Open,
@@ -329,7 +330,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Puts the rows of a table into new indexes, and looks at whether all meet its rules.
+    /// Puts the rows of a table into new indexes, and checks that all rows meet its rules.
     pub(super) fn fill(&self, open: &Open, table: u32, indexes: &[usize]) -> Result<()> {
         let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
         let table = open.catalog.table(table).ok_or_else(missing)?;
@@ -420,7 +421,7 @@ impl Constraints {
         self.primary.is_some()
     }
 
-    /// Adds what a table's constraint says.
+    /// Adds a table constraint.
     pub(super) fn add(&mut self, constraint: &TableConstraint, table: &str) -> Result<()> {
         let names = |columns: &[ast::IndexColumn]| {
             let name = |column: &ast::IndexColumn| match &column.column.expr {
@@ -456,7 +457,7 @@ impl Constraints {
     }
 }
 
-/// Whether it is nothing but a table of columns and constraints. There is nothing to set of what it is stored in (WITH), and all tables are
+/// Whether it defines nothing but columns and constraints. Storage has no parameters to set (WITH), and all tables are
 /// durable (UNLOGGED).
 fn is_plain(create: &ast::CreateTable) -> bool {
     let plain = CreateTableBuilder::new(create.name.clone())
@@ -472,7 +473,7 @@ fn is_plain(create: &ast::CreateTable) -> bool {
     *create == ast::CreateTable { unlogged: create.unlogged, table_options: with, ..plain.build() }
 }
 
-/// When a constraint is looked at: with each statement, and always.
+/// Fails for a constraint that is not always enforced, with each statement.
 fn check_characteristics(asked: Option<ast::ConstraintCharacteristics>) -> Result<()> {
     match asked {
         Some(
@@ -512,7 +513,7 @@ fn columns_of(def: &TableDef, names: &[String]) -> Result<Vec<usize>> {
     Ok(places)
 }
 
-/// The type of a column that draws its values from a sequence.
+/// Returns the type of a column that draws its values from a sequence.
 fn serial(data_type: &ast::DataType) -> Result<Option<SqlType>> {
     let ast::DataType::Custom(name, _) = data_type else { return Ok(None) };
     Ok(match &*simple_type_name(name)? {
@@ -523,7 +524,7 @@ fn serial(data_type: &ast::DataType) -> Result<Option<SqlType>> {
     })
 }
 
-/// A sequence as its options say.
+/// Returns a sequence with the given options.
 fn sequence_def(
     id: u32,
     schema: &str,
@@ -549,7 +550,7 @@ fn sequence_def(
             SequenceOptions::MaxValue(value) => greatest = value.as_ref().map(number).transpose()?,
             SequenceOptions::StartWith(value, _) => start = Some(number(value)?),
             SequenceOptions::Cache(_) => {}
-            // The grammar says NO CYCLE with `true`.
+            // The grammar represents NO CYCLE as `true`.
             SequenceOptions::Cycle(no) => cycles = !no,
         }
     }

@@ -154,7 +154,7 @@ impl Session {
         }
         for target in &truncate.table_names {
             let table = self.table_alone(open, &target.name, false)?.expect("an error where it is not there");
-            // Empty tables of the engine in the place of the old ones.
+            // Empty tables of the engine replace the old ones.
             let mut def = table.def.clone();
             def.storage = self.storage(open)?;
             for index in &mut def.indexes {
@@ -168,7 +168,8 @@ impl Session {
         Ok("TRUNCATE TABLE".into())
     }
 
-    /// New sequences in the place of those that belong to a table's columns: what is taken of one cannot be given back with a transaction.
+    /// Replaces the sequences that belong to a table's columns by new ones: a number drawn from a sequence is not
+    /// returned by a rollback.
     fn restart_sequences(&self, open: &mut Open, def: &mut TableDef) -> Result<()> {
         let owned: Vec<_> = open.catalog.owned_by(def.id).cloned().collect();
         for old in owned {

@@ -1,8 +1,9 @@
 //! Statements that change the catalog.
 //!
-//! A change is made inside the session's transaction: it has the tables it changes alone until that ends, writes the new
-//! definitions, and others see them when the transaction has committed. Indexes and constraints that a statement by itself adds to a table are put in force
-//! while others use the table, by several transactions (`online`).
+//! A change is made inside the session's transaction: that holds the tables it changes exclusively until it ends, and
+//! writes the new definitions; other transactions see them when it has committed. Indexes and constraints that a
+//! statement outside of transactions adds to a table are put in force while other sessions use the table, by several
+//! transactions (`online`).
 
 mod alter;
 mod create;
@@ -22,7 +23,7 @@ use crate::{
     types::NAME_LENGTH_MAX,
 };
 
-/// Such a statement.
+/// A statement that changes the catalog.
 pub(crate) enum Definition {
     CreateTable(Box<ast::CreateTable>),
     CreateIndex(Box<ast::CreateIndex>),
@@ -48,7 +49,7 @@ impl Definition {
         }))
     }
 
-    /// What it is called in messages.
+    /// Returns the statement's name in messages.
     pub(crate) fn words(&self) -> &'static str {
         match self {
             Self::CreateTable(_) => "CREATE TABLE",
@@ -64,7 +65,7 @@ impl Definition {
 }
 
 impl Session {
-    /// Runs such a statement; gives the tag.
+    /// Runs such a statement; returns the tag.
     pub(crate) fn define(&mut self, open: &mut Open, definition: &Definition, rows: &mut dyn Rows) -> Result<String> {
         match definition {
             Definition::CreateTable(create) => self.create_table(open, create, rows),
@@ -84,7 +85,7 @@ impl Session {
         }
     }
 
-    /// The schema in which a new object is made, and its name.
+    /// Returns the schema in which a new object is created, and its name.
     fn place_of(&self, open: &Open, name: &ast::ObjectName) -> Result<(String, String)> {
         let (schema, own) = crate::bind::names::relation_of(name)?;
         let schema = match schema {
@@ -101,14 +102,14 @@ impl Session {
         Ok((schema, own))
     }
 
-    /// The table of that name, which the statement changes; nobody else uses it until the transaction ends.
+    /// Returns the table with a name, which the statement changes; no other transaction uses it until this one ends.
     fn table_alone(&self, open: &mut Open, name: &ast::ObjectName, if_exists: bool) -> Result<Option<Arc<Table>>> {
         let table = self.table_named(open, name, if_exists)?;
         table.iter().try_for_each(|table| self.take_newest(open, table))?;
         Ok(table)
     }
 
-    /// The table of that name.
+    /// Returns the table with a name.
     fn table_named(&self, open: &Open, name: &ast::ObjectName, if_exists: bool) -> Result<Option<Arc<Table>>> {
         match self.find(open, name)? {
             Some(Relation::Table(table)) => Ok(Some(table)),
@@ -124,7 +125,7 @@ impl Session {
         }
     }
 
-    /// The relation of that name.
+    /// Returns the relation with a name.
     fn find(&self, open: &Open, name: &ast::ObjectName) -> Result<Option<Relation>> {
         let (schema, own) = crate::bind::names::relation_of(name)?;
         Ok(match schema {
@@ -133,20 +134,20 @@ impl Session {
         })
     }
 
-    /// A table gets a new definition.
+    /// Replaces the definition of a table.
     fn replace_table(&self, open: &mut Open, def: crate::catalog::definition::TableDef) -> Result<()> {
         self.apply(open, vec![Change::Put(Def::Table(def))])
     }
 
-    /// A name that no relation of the schema has: of the table, its columns, and what it is.
+    /// Returns a name that no relation of the schema has, built from the table, its columns, and the kind of object.
     fn free_name(&self, open: &Open, schema: &str, table: &str, columns: &str, what: &str, taken: &[String]) -> String {
         let is_taken = |name: &str| open.catalog.find(schema, name).is_some() || taken.iter().any(|own| own == name);
         free_name_of(table, columns, what, &is_taken)
     }
 }
 
-/// A name of two others and of what it names, as PostgreSQL makes them: with a number where it is taken, and of the two the longer one cut
-/// where it is too long.
+/// Builds a name from two others and the kind of object, as PostgreSQL does: with a number if the name is taken, and
+/// with the longer of the two cut if the name is too long.
 fn free_name_of(first: &str, second: &str, what: &str, is_taken: &dyn Fn(&str) -> bool) -> String {
     let mut number = 0;
     loop {
@@ -166,12 +167,12 @@ fn free_name_of(first: &str, second: &str, what: &str, is_taken: &dyn Fn(&str) -
     }
 }
 
-/// Tells that something is left out.
+/// Sends a notice that something is skipped.
 fn skip(rows: &mut dyn Rows, state: SqlState, message: String) {
     rows.notice("NOTICE", &SqlError::new(state, message));
 }
 
-/// Tells that a table that a statement would change is not there.
+/// Sends a notice that a table that a statement would change does not exist.
 fn skip_missing(rows: &mut dyn Rows, name: &ast::ObjectName) {
     let message = format!("relation \"{}\" does not exist, skipping", crate::bind::plain(name));
     skip(rows, SqlState::UNDEFINED_TABLE, message);

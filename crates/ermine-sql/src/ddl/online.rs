@@ -1,21 +1,23 @@
-//! Adding indexes and constraints to a table that others go on to use: CREATE INDEX, ADD UNIQUE, ADD CHECK, SET NOT NULL, where each is a statement
-//! by itself.
+//! Adding indexes and constraints to a table that other transactions continue to use: CREATE INDEX, ADD UNIQUE, ADD
+//! CHECK, SET NOT NULL, each run as a statement outside of transactions.
 //!
 //! ```text
-//!   begin    a transaction: the definition, with what is added as unfinished         writers keep to it from here on, nobody relies on it
-//!   outlast  wait until nobody uses the table any more who does not know of it
-//!   go through all rows, in batches, each a transaction                              exec/build.rs
-//!   finish   a transaction: it is not unfinished any more                            readers rely on it
-//!   or else  a transaction that takes it away again, as the next opening of the database does
+//!   begin    a transaction: adds the unfinished index or constraint     writers maintain it, no reader uses it
+//!   outlast  wait for the transactions that use the table and do not know the addition
+//!   scan     all rows, in batches, each a transaction                   exec/build.rs
+//!   finish   a transaction: the addition is no longer unfinished        readers rely on it
+//!   or else  a transaction that removes it again, as the next opening of the database does
 //! ```
 //!
 //! Invariants
-//! 1. *One change at a time*: the table is `Changing` from beginning to end, so nothing else changes what it is.
-//! 2. *All writers know before the first batch*: a row that is written after it is as the addition wants it. So batches only have to go through
-//!    the rows that were there before, and through every one of them once.
-//! 3. *Who relies on it comes after it*: a transaction that began with the definition in which it is finished has a snapshot that
-//!    shows all that the batches did; one that began before and has not used the table yet begins again, or fails with 40001.
-//! 4. *What fails was never there*: writers have kept to it for a while, that is all.
+//! 1. *One change at a time*: the table is `Changing` from beginning to end, so no other statement changes its
+//!    definition.
+//! 2. *All writers know the addition before the first batch*: a row that is written after that conforms to the
+//!    addition. So the batches have to visit only the rows that existed before, and each of them once.
+//! 3. *Transactions that rely on it come after it*: a transaction that began with the definition in which it is
+//!    finished has a snapshot that includes the effects of all batches; one that began before and has not used the
+//!    table yet begins again, or fails with 40001.
+//! 4. *A failed addition leaves no trace*: writers have maintained it for a while, that is all.
 
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ use crate::{
     },
 };
 
-/// What a statement adds to a table.
+/// An index or a constraint that a statement adds to a table.
 pub(crate) enum Addition<'s> {
     Index(&'s ast::CreateIndex),
     Constraint(&'s ast::AlterTable, &'s TableConstraint),
@@ -49,11 +51,12 @@ struct Begun {
 
 /// Rows of a batch: some hundred microseconds.
 const BATCH: usize = 128;
-/// How often a change of the catalog is tried.
+/// Maximum number of attempts for a change of the catalog.
 const ATTEMPTS: u32 = 100;
 
 impl Definition {
-    /// What it adds to a table, if that is all it does and others can use the table meanwhile.
+    /// Returns the addition that a statement makes to a table, if it does nothing else and other sessions can use the
+    /// table meanwhile.
     pub(crate) fn addition(&self) -> Option<Addition<'_>> {
         match self {
             Self::CreateIndex(create) => Some(Addition::Index(create)),
@@ -91,13 +94,13 @@ impl Addition<'_> {
 }
 
 impl Session {
-    /// Whether tables can be added to while others use them. Batches write rows as they have read them, which has to fail when
-    /// somebody else has written them meanwhile.
+    /// Whether indexes and constraints can be added to tables in use. A batch rewrites rows as it has read them, which
+    /// has to fail if another transaction has written them meanwhile.
     pub(crate) fn adds_online(&self) -> bool {
         self.engine().scheme() != Scheme::Rc
     }
 
-    /// Runs a statement that adds something to a table. It is no transaction, but several.
+    /// Runs a statement that adds an index or a constraint to a table, in several transactions.
     pub(crate) fn add_online(&mut self, addition: &Addition<'_>, rows: &mut dyn Rows) -> Result<Completion> {
         let receipt = match self.retried(|session| session.begin_addition(addition, rows))? {
             None => None,
@@ -106,7 +109,7 @@ impl Session {
                 let done = done.and_then(|()| self.go_through(&begun));
                 let done = done.and_then(|()| self.retried(|session| session.finish_addition(&begun)));
                 let failed = |error| {
-                    // Where that fails, too, it stays unfinished until the database is opened again.
+                    // If that fails, too, the addition stays unfinished until the database is opened again.
                     let _ = self.retried(|session| session.take_away(&begun));
                     error
                 };
@@ -117,7 +120,7 @@ impl Session {
         Ok(self.completion(receipt))
     }
 
-    /// Changes the catalog, again when a conflict was lost.
+    /// Changes the catalog, and retries when the change loses a conflict.
     pub(crate) fn retried<T>(&mut self, mut change: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
         let mut attempts = 0;
         loop {
@@ -131,7 +134,7 @@ impl Session {
         }
     }
 
-    /// Puts what is added into the definition, unfinished; `None`: there is nothing to do.
+    /// Puts the addition into the definition, unfinished; returns `None` if there is nothing to do.
     fn begin_addition(&mut self, addition: &Addition<'_>, rows: &mut dyn Rows) -> Result<Option<Begun>> {
         let (name, if_exists) = addition.table();
         let Some((changing, mut open, mut def)) = self.change_online(name, if_exists)? else {
@@ -144,12 +147,12 @@ impl Session {
         self.replace_table(&mut open, def)?;
         let table = open.catalog.table(id).expect("it has just been put there").clone();
         self.check_definition(&open, &table)?;
-        // The last commit's receipt is the one that counts: what is durable is all that was committed before it.
+        // Only the last commit's receipt counts: once that commit is durable, so are all earlier ones.
         drop(self.commit_change(open)?);
         Ok(Some(Begun { changing, table: id }))
     }
 
-    /// A table that nobody else changes, and a transaction that sees it as it is.
+    /// Returns a table that no other transaction changes, and a transaction that sees its current definition.
     fn change_online(&mut self, name: &ast::ObjectName, if_exists: bool) -> Result<Option<(Changing, Open, TableDef)>> {
         loop {
             let open = self.open_change()?;
@@ -166,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Adds it to a definition; `None`: there is nothing to do.
+    /// Puts the addition into a definition; returns `None` if there is nothing to do.
     fn add(
         &self,
         open: &Open,
@@ -197,14 +200,14 @@ impl Session {
         })
     }
 
-    /// Waits until all have ended who use the table without knowing what is added.
+    /// Waits until all transactions have ended that use the table without knowing the addition.
     fn outlast_users(&self, begun: &Begun) -> Result<()> {
         let catalog = self.catalog_now();
         let table = catalog.table(begun.table).ok_or_else(gone)?;
         begun.changing.outlast(&mut self.waiting(table))
     }
 
-    /// Goes through all rows.
+    /// Runs the batches over all rows.
     fn go_through(&mut self, begun: &Begun) -> Result<()> {
         let mut next = Some(KeyBuffer::new());
         let (mut rows_max, mut attempts) = (BATCH, 0);
@@ -214,7 +217,8 @@ impl Session {
                     next = after;
                     (rows_max, attempts) = (BATCH.min(rows_max * 2), 0);
                 }
-                // Fewer rows are sooner done than others write one of them.
+                // A batch of fewer rows is shorter, so another transaction is less likely to write one of them
+                // meanwhile.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     rows_max = (rows_max / 2).max(1);
                     attempts += 1;
@@ -227,7 +231,7 @@ impl Session {
         Ok(())
     }
 
-    /// Goes through the next rows; gives where it goes on.
+    /// Processes the next rows; returns the key at which the next batch begins.
     fn batch(&mut self, begun: &Begun, from: &[u8], rows_max: usize) -> Result<Option<KeyBuffer>> {
         self.environment().check()?;
         let open = self.open_change()?;
@@ -247,7 +251,7 @@ impl Session {
         done
     }
 
-    /// What was added is finished.
+    /// Marks the addition as finished.
     fn finish_addition(&mut self, begun: &Begun) -> Result<OwnedReceipt> {
         self.change_begun(begun, |_, _, def| {
             def.unfinished = None;
@@ -255,7 +259,7 @@ impl Session {
         })
     }
 
-    /// What was added goes.
+    /// Removes the addition.
     fn take_away(&mut self, begun: &Begun) -> Result<OwnedReceipt> {
         self.change_begun(begun, |session, open, def| match def.take_unfinished() {
             Some(index) => session.take_name(open, &def.schema, &index.name, false),
@@ -263,7 +267,7 @@ impl Session {
         })
     }
 
-    /// A transaction that changes the definition of the table.
+    /// Runs a transaction that changes the definition of the table.
     fn change_begun(
         &mut self,
         begun: &Begun,
@@ -281,7 +285,7 @@ fn gone() -> SqlError {
     SqlError::new(SqlState::INTERNAL_ERROR, "a table is not there that is being changed")
 }
 
-/// Lets others end, the longer the more often a conflict was lost.
+/// Sleeps so that other transactions can end, longer after more lost conflicts.
 fn pause(attempts: u32) {
     std::thread::sleep(Duration::from_micros(u64::from(attempts.min(20)) * 10 * fastrand::u64(0..10)));
 }

@@ -1,8 +1,8 @@
 //! CREATE, ALTER and DROP of roles, which are users.
 //!
-//! Everybody may do everything: options that say so change nothing, and those that say otherwise are refused. The grammar is our own, because
-//! sqlparser's keeps passwords. Here one becomes a verifier as soon as it is read, and errors name no token, so that no tree, plan or error
-//! has a password.
+//! Every user has all rights: options that grant rights change nothing, and options that withhold them are refused. The
+//! grammar is our own, because sqlparser's keeps passwords. Here a password becomes a verifier as soon as it is read,
+//! and errors name no token, so that no tree, plan or error contains a password.
 
 use std::sync::LazyLock;
 
@@ -38,14 +38,14 @@ pub(crate) enum RoleTree {
 #[derive(Clone, Debug)]
 pub(crate) enum Who {
     Named(String),
-    /// The one that asks.
+    /// The session's own role.
     Current,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     password: Option<Password>,
-    /// What cannot be had, by its first word.
+    /// The first word of an option that is not supported.
     refused: Option<String>,
 }
 
@@ -56,7 +56,7 @@ enum Password {
     Verifier(Verifier),
 }
 
-/// What is so anyway.
+/// Options that hold for every role.
 const GIVEN: [&str; 8] =
     ["BYPASSRLS", "CREATEDB", "CREATEROLE", "ENCRYPTED", "INHERIT", "LOGIN", "REPLICATION", "SUPERUSER"];
 
@@ -112,7 +112,7 @@ impl Who {
     }
 }
 
-/// Words that mean somebody else where they are not quoted, or nobody.
+/// Words that, unless quoted, mean another role, or none.
 const RESERVED: [Keyword; 6] = [
     Keyword::CURRENT_ROLE,
     Keyword::CURRENT_USER,
@@ -133,13 +133,13 @@ fn parse_name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     }
 }
 
-/// An error that does not show what was found instead.
+/// Returns an error that does not show the token found.
 fn expected(what: &str, found: &TokenWithSpan) -> ParserError {
     ParserError::ParserError(format!("Expected: {what}{}", found.span.start))
 }
 
 impl Options {
-    /// Parses what comes up to the end of the statement.
+    /// Parses the rest of the statement.
     fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
         let mut options = Self::default();
         let _ = parser.parse_keyword(Keyword::WITH);
@@ -150,7 +150,7 @@ impl Options {
                 _ => String::new(),
             };
             match &*option {
-                // What belongs to it may have any form.
+                // The words after a refused option may have any form.
                 _ if options.refused.is_some() => {}
                 "PASSWORD" if options.password.is_some() => return Err(expected("one password only", &next)),
                 "PASSWORD" => options.password = Some(Password::parse(parser)?),
@@ -195,7 +195,7 @@ impl Password {
         })
     }
 
-    /// What is stored of it.
+    /// Returns the verifier to be stored for the password.
     fn verifier(&self, rows: &mut dyn Rows) -> Option<Verifier> {
         match self {
             Self::Null => None,
@@ -209,7 +209,8 @@ impl Password {
     }
 }
 
-/// Where in a text a password may begin that a role gets: behind the word before it. Such a text is not for everybody's eyes.
+/// Returns the place in a text where a role's password may begin: after the word before it. Such a text is not to be
+/// shown to others.
 pub fn password_in(text: &str) -> Option<usize> {
     static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
         let words = r"(?is)\b(?:create|alter)\b.+?\b(?:user|role)\b.+?\bpassword\b";
@@ -286,7 +287,7 @@ impl Session {
         self.take_role_name(open, name, true)
     }
 
-    /// The role that is meant.
+    /// Returns the role that the statement names.
     fn role_of(&self, open: &Open, who: &Who) -> Result<RoleDef> {
         let name = match who {
             Who::Named(name) => name,

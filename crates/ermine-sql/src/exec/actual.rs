@@ -1,7 +1,7 @@
-//! What came of the parts of a plan when it was run (EXPLAIN ANALYZE).
+//! Statistics of the parts of a plan when it was run (EXPLAIN ANALYZE).
 //!
-//! Rows are pushed, so a part is on the stack while those behind it work: their time is taken off its own. What is not analyzed pays for a
-//! look at an `Option`, once a row of a source.
+//! Rows are pushed, so a part is on the stack while its consumers work: their time is subtracted from its own. A
+//! statement that is not analyzed pays for a check of an `Option` once a row of a source.
 
 use std::{
     cell::RefCell,
@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// By the address of a query or a source in the plan.
+/// Keyed by the address of a query or a source in the plan.
 #[derive(Default)]
 pub(crate) struct Actuals(RefCell<HashMap<usize, Actual>>);
 
-/// What came of one of them, all its runs together.
+/// Statistics of one part, summed over all its runs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Actual {
     pub(crate) runs: u32,
@@ -22,12 +22,12 @@ pub(crate) struct Actual {
 }
 
 impl Actuals {
-    /// What came of a part; `None`: it was not run.
+    /// Returns the statistics of a part; `None`: it was not run.
     pub(crate) fn of<T>(&self, part: &T) -> Option<Actual> {
         self.0.borrow().get(&address(part)).copied()
     }
 
-    /// A part was run.
+    /// Records a run of a part.
     pub(super) fn note<T>(&self, part: &T, run: &OneRun) {
         let mut all = self.0.borrow_mut();
         let actual = all.entry(address(part)).or_default();
@@ -41,11 +41,11 @@ fn address<T>(part: &T) -> usize {
     std::ptr::from_ref(part) as usize
 }
 
-/// One run of a part, as it goes on.
+/// One run of a part, while it is in progress.
 pub(super) struct OneRun {
     began: Instant,
     rows: u64,
-    /// What those behind it took.
+    /// The time that the part's consumers took.
     behind: Duration,
 }
 
@@ -54,7 +54,7 @@ impl OneRun {
         Self { began: Instant::now(), rows: 0, behind: Duration::ZERO }
     }
 
-    /// It shows a row to those behind it.
+    /// Calls the part's consumers with a row, and measures their time.
     pub(super) fn show<T>(&mut self, show: impl FnOnce() -> T) -> T {
         let since = Instant::now();
         let shown = show();

@@ -1,4 +1,4 @@
-//! Expressions that ask the database or the session.
+//! Expressions that query the database or the session.
 
 use super::Run;
 use crate::{

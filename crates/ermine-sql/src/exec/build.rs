@@ -1,16 +1,21 @@
-//! What changes of the catalog do with rows that are there.
+//! Processing of existing rows by changes of the catalog.
 //!
-//! While nobody else uses the table, they go through all rows in one transaction. While others do, they go through them in batches, each a
-//! transaction of its own that may lose a conflict; what others do meanwhile is their own business:
+//! While no other transaction uses the table, a change processes all rows in one transaction. While others use it, the
+//! rows are processed in batches, each a separate transaction that may lose a conflict; the concurrent transactions
+//! follow these rules:
 //!
-//! Invariants of a table with an index that is being built, from when all who use the table know of it
-//! 1. *Writers have it right*: whoever writes a row writes its entry, and deletes the one that the row had, if it is there.
-//! 2. *A batch writes what it puts in*: the row, as it is, and its entry. So of two that write a row, a batch among them, one comes after the other
-//!    and sees what that did, under every scheme in which writers of a row do. A writer after the batch finds the entry and deletes it; a batch
-//!    after a writer finds its entry and leaves it. No entry of a row that has become another one stays.
-//! 3. *What lies behind is complete*: every row up to where the batches have come has its entry. What comes to lie there later was put
-//!    there by a writer. When the batches have come to the end, every row has its entry.
-//! 4. *Nobody takes another's entry away*: in a unique index, a row that has no entry yet may be equal to one that has it (`delete_entry`).
+//! Invariants of a table with an index that is being built, once all transactions that use the table know of it
+//! 1. *Writers maintain it*: a transaction that writes a row writes its entry, and deletes the row's old entry, if it
+//!    exists.
+//! 2. *A batch writes the rows it indexes*: the row, unchanged, and its entry. So of two transactions that write a row,
+//!    a batch among them, one comes after the other and sees its effect, under every scheme in which writers of a row
+//!    do. A writer after the batch finds the entry and deletes it; a batch after a writer finds the writer's entry and
+//!    leaves it. No entry of an old version of a row stays.
+//! 3. *The part behind the batches is complete*: every row up to the key that the batches have reached has its entry. A
+//!    row that appears there later was put there by a writer. When the batches have reached the end, every row has its
+//!    entry.
+//! 4. *No writer deletes another row's entry*: in a unique index, a row that has no entry yet may be equal to one that
+//!    has it (`delete_entry`).
 
 use std::ops::ControlFlow;
 
@@ -27,7 +32,7 @@ use crate::{
     types::Value,
 };
 
-/// Shows all rows of a table with their keys.
+/// Calls `each` with all rows of a table and their keys.
 fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<()> {
     let (mut failure, mark) = (None, run.environment.memory.mark());
     let scanned = run.txn.scan(&table.rows, ..).for_each(|RawKey(key), bytes| {
@@ -47,7 +52,8 @@ fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<
     }
 }
 
-/// Whether a transaction sees all rows of a table as they are. It has the table alone; `newest` has begun since.
+/// Whether a transaction sees the current versions of all rows of a table. It holds the table exclusively; `newest` has
+/// begun since.
 pub(crate) fn sees_all(
     txn: &OwnedTransaction,
     newest: &OwnedTransaction,
@@ -55,7 +61,7 @@ pub(crate) fn sees_all(
     check_cancelled: &dyn Fn() -> Result<()>,
 ) -> Result<bool> {
     let (mut sees_all, mut goes_on) = (true, Ok(()));
-    // Of rows that were deleted since only the older one knows.
+    // Rows that were deleted since are visible only to the older one.
     for scanned in [newest, txn] {
         let look = |RawKey(key), _: &[u8]| {
             sees_all &= txn.row_lock(&table.rows, &key[..])? != RowLock::Outdated;
@@ -74,7 +80,7 @@ pub(crate) fn check_rows(run: &Run<'_>, table: &Table, rules: &Rules) -> Result<
     for_each_row(run, table, &mut |_, row| check_old_row(run, table, rules, row))
 }
 
-/// Fails when a row that was there before breaks a rule of its table.
+/// Fails when an existing row breaks a rule of its table.
 fn check_old_row(run: &Run<'_>, table: &Table, rules: &Rules, row: &[Value]) -> Result<()> {
     run.check_row(table, rules, row).map_err(|error| {
         let report = error.report();
@@ -108,7 +114,7 @@ pub(crate) fn fill_index(run: &Run<'_>, table: &Table, rules: &Rules, at: usize)
     })
 }
 
-/// Inserts all rows of a table into what it becomes.
+/// Inserts all rows of a table into its new version.
 pub(crate) fn move_rows(run: &Run<'_>, old: &Table, new: &Table, rules: &Rules) -> Result<()> {
     for_each_row(run, old, &mut |_, row| {
         run.check_row(new, rules, row)?;
@@ -116,16 +122,16 @@ pub(crate) fn move_rows(run: &Run<'_>, old: &Table, new: &Table, rules: &Rules) 
     })
 }
 
-/// What a batch does with rows.
+/// The work of a batch on its rows.
 #[derive(Clone, Copy)]
 pub(crate) enum Batch {
-    /// Puts them into an index.
+    /// Adds them to an index.
     Fill(usize),
-    /// Looks at whether they meet the rules.
+    /// Checks whether they meet the rules.
     Check,
 }
 
-/// Goes through the next rows of a table, from a key on; gives where it goes on, if there may be more.
+/// Processes the next rows of a table, from a key on; returns where to continue, if there may be more.
 pub(crate) fn run_batch(
     run: &Run<'_>,
     table: &Table,
@@ -152,7 +158,7 @@ pub(crate) fn run_batch(
     }))
 }
 
-/// Puts the entry of a row into an index, while others write.
+/// Puts the entry of a row into an index, while other transactions write.
 fn fill_row(
     run: &Run<'_>,
     table: &Table,
@@ -178,7 +184,7 @@ fn fill_row(
     put.map_err(|error| duplicated(&table.def.indexes[at].name, error))
 }
 
-/// The error of two rows that a new unique index cannot both have.
+/// Returns the error of two rows that conflict in a new unique index.
 pub(crate) fn duplicated(index: &str, error: SqlError) -> SqlError {
     if error.state() != SqlState::UNIQUE_VIOLATION {
         return error;
@@ -192,12 +198,12 @@ pub(crate) fn duplicated(index: &str, error: SqlError) -> SqlError {
         .constraint(index)
 }
 
-/// What was found in a table.
+/// Results of checking a table.
 #[derive(Default)]
 pub(crate) struct TableCheck {
     pub(crate) rows: u64,
     pub(crate) entries: u64,
-    /// In words, what is wrong; of much the first.
+    /// Findings in words; if there are many, only the first ones.
     pub(crate) findings: Vec<String>,
 }
 
@@ -211,7 +217,7 @@ impl TableCheck {
     }
 }
 
-/// Decodes every row of a table, and holds rows and the entries of all indexes against each other, both ways.
+/// Decodes every row of a table, and compares rows with the entries of all indexes, in both directions.
 pub(crate) fn check_table(run: &Run<'_>, table: &Table, rules: &Rules) -> Result<TableCheck> {
     let mut check = TableCheck::default();
     let name = table.name();
@@ -256,7 +262,7 @@ pub(crate) fn check_table(run: &Run<'_>, table: &Table, rules: &Rules) -> Result
                 None => None,
                 Some(bytes) => match whole_row(table, bytes) {
                     Ok(row) => run.entry(table, rules, at, &row, key)?,
-                    // That has been told.
+                    // That error is reported already.
                     Err(_) => return Ok(()),
                 },
             };
@@ -274,7 +280,7 @@ pub(crate) fn check_table(run: &Run<'_>, table: &Table, rules: &Rules) -> Result
     Ok(check)
 }
 
-/// Shows all keys and values of a table of the engine, some at a time.
+/// Calls `each` with all keys and values of a table of the engine, some at a time.
 fn in_batches(run: &Run<'_>, rows: &Rows, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
     const ROWS: usize = 1000;
     let mark = run.environment.memory.mark();

@@ -18,7 +18,7 @@ use crate::{
     types::{Environment, Value},
 };
 
-/// One group so far.
+/// The state of one group.
 struct InGroup {
     keys: Vec<Value>,
     aggregates: Vec<Gathering>,
@@ -27,16 +27,16 @@ struct InGroup {
 /// One aggregate of one group.
 struct Gathering {
     accumulator: Accumulator,
-    /// Bytes that are counted for what the accumulator is itself.
+    /// Bytes that are counted for the accumulator itself.
     counted: usize,
-    /// What was added, where each is added once.
+    /// The values added so far, if each distinct value is added once.
     seen: Option<HashSet<Box<[u8]>>>,
-    /// Rows that are to be added in their order: what they are sorted by, and the arguments.
+    /// Rows that are to be added in an order: their sort keys, and the arguments.
     waiting: Vec<(Vec<Value>, Vec<Value>)>,
 }
 
 impl Run<'_> {
-    /// Shows the groups of a query: keys, then aggregates.
+    /// Emits the groups of a query: keys, then aggregates.
     pub(super) fn grouped(
         &self,
         select: &Select,
@@ -105,7 +105,7 @@ impl Run<'_> {
         {
             return Ok(());
         }
-        // The usual: a value is looked at where it is.
+        // The usual case: a value is read in place.
         if let ([argument], false, true) = (&call.arguments[..], call.is_distinct, call.order.is_empty()) {
             let value = argument.eval(frame, self)?;
             return gathering.add(call, slice::from_ref(&*value), self.environment, kept);
@@ -124,7 +124,7 @@ impl Run<'_> {
         let keys = call.order.iter().map(|(key, ..)| Ok(key.eval(frame, self)?.into_owned()));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         kept.add_row(&keys)?;
-        // In a list that grows, each with two allocations.
+        // Each is in a growing list, with two allocations.
         kept.add(3 * size_of::<(Vec<Value>, Vec<Value>)>())?;
         gathering.waiting.push((keys, arguments));
         Ok(())

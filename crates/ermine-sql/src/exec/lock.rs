@@ -1,7 +1,8 @@
 //! Locks of rows that are read.
 //!
-//! A row is locked by writing what it is already: whoever writes it meanwhile loses, or waits, as with any write, and whoever locked
-//! it from an older snapshot, too. Shared locks are not needed where reads are certified; below that they are taken alone.
+//! A row is locked by writing its current value: a transaction that writes it meanwhile loses, or waits, as with any
+//! write, and so does a transaction that locks it from an older snapshot. Shared locks are not needed where reads are
+//! certified; at weaker levels they are taken as exclusive locks.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +16,7 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Locks the rows behind a row of a query, and shows it, unless one of them is skipped.
+    /// Locks the table rows from which a row of a query comes, and emits it, unless one of them is skipped.
     pub(super) fn lock_and_show(
         &self,
         locks: &[LockedRows],
@@ -23,7 +24,7 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
         for locked in locks {
-            // NULL: there is no row, of an outer join.
+            // NULL: the outer join found no row.
             if let Value::Bytea(key) = &row[locked.key_at]
                 && !self.lock_row(locked, key)?
             {
@@ -33,7 +34,7 @@ impl Run<'_> {
         emit(row)
     }
 
-    /// Locks a row; false: somebody else has it, and it is to be skipped.
+    /// Locks a row; returns false if another transaction has locked it, and it is to be skipped.
     fn lock_row(&self, locked: &LockedRows, key: &[u8]) -> Result<bool> {
         let (rows, lock) = (&locked.table.rows, locked.lock);
         if lock.wait != Wait::AsLongAsAllowed {
@@ -43,7 +44,7 @@ impl Run<'_> {
                     return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
                 }
                 (ermine::RowLock::Held, Wait::Skip) => return Ok(false),
-                // Its snapshot stays: it would lose to who has changed the row.
+                // Its snapshot stays: it would lose to the transaction that has changed the row.
                 (ermine::RowLock::Outdated, Wait::Skip) if self.level != Level::ReadCommitted => return Ok(false),
                 _ => {}
             }

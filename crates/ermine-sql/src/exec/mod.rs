@@ -1,7 +1,7 @@
-//! Running statements straight on the engine.
+//! Execution of statements directly on the engine.
 //!
-//! Rows are pushed: a source shows each of its rows to what stands behind it, which may break off. Nothing is gathered but what has
-//! to be: for an order that no index gives, for groups, and for statements that write what they read.
+//! Rows are pushed: a source emits each of its rows to its consumer, which may stop it. Rows are only gathered where
+//! necessary: for an order that no index provides, for groups, and for statements that write what they read.
 
 mod actual;
 mod ask;
@@ -38,17 +38,17 @@ use crate::{
     types::{Environment, Value},
 };
 
-/// What somebody does with a row; he may have enough.
+/// A consumer of rows, which may stop the source.
 pub(crate) type Emit<'e> = dyn FnMut(&[Value]) -> Result<ControlFlow<()>> + 'e;
 
-/// What is done with an entry: its key and value.
+/// A consumer of entries: of their keys and values.
 pub(crate) type EachEntry<'e> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'e;
-/// What is done with a row and its key.
+/// A consumer of rows and their keys.
 pub(crate) type EachRow<'e> = dyn FnMut(&[u8], &[Value]) -> Result<()> + 'e;
-/// What is done with the row of all sources, into which one has put its values.
+/// A consumer of the row of all sources, into which one source has put its values.
 pub(crate) type EachJoined<'e> = dyn FnMut(&mut Vec<Value>) -> Result<ControlFlow<()>> + 'e;
 
-/// Numbers that a session was given last, by sequence, and the last one of all.
+/// Numbers that a session drew last, by sequence, and the last one of all.
 #[derive(Default, Debug)]
 pub(crate) struct GivenNumbers {
     pub(crate) by_sequence: HashMap<ObjectId, i64>,
@@ -62,16 +62,16 @@ pub(crate) struct Run<'r> {
     pub(crate) parameters: &'r [Value],
     pub(crate) environment: &'r Environment,
     pub(crate) given: &'r RefCell<GivenNumbers>,
-    /// What its transaction is promised.
+    /// The isolation level of its transaction.
     pub(crate) level: Level,
-    /// Whether its transaction writes nothing.
+    /// Whether its transaction is read-only.
     pub(crate) is_read_only: bool,
-    /// Where somebody wants to know what comes of the parts of the plan.
+    /// Statistics of the parts of the plan, if they are requested.
     pub(crate) actuals: Option<Actuals>,
     looks: Cell<u32>,
-    /// Results of queries in expressions that look at nothing around them, by their address.
+    /// Results of queries in expressions that refer to no outer row, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
-    /// Rows of tables of the system, by their address: made once.
+    /// Rows of system tables, by the address of the table: computed once.
     system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
     /// Rows of queries that are run once, by their address.
     once: RefCell<HashMap<usize, Arc<KeptRows>>>,
@@ -101,7 +101,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// The rows of a table of the system.
+    /// Returns the rows of a system table.
     fn system_rows(&self, table: SystemTable) -> Result<Arc<Vec<Vec<Value>>>> {
         if let Some(known) = self.system_rows.borrow().get(&table.address()) {
             return Ok(known.clone());
@@ -114,7 +114,7 @@ impl<'r> Run<'r> {
         Ok(rows)
     }
 
-    /// The rows of a query that is run once, and looks at nothing around it.
+    /// Returns the rows of a query that is run once and refers to no outer row.
     fn once(&self, query: &Arc<Query>) -> Result<Arc<KeptRows>> {
         let address = Arc::as_ptr(query) as usize;
         if let Some(known) = self.once.borrow().get(&address) {
@@ -131,25 +131,25 @@ impl<'r> Run<'r> {
         Ok(rows)
     }
 
-    /// Fails when the client, or a time limit, wants that.
+    /// Fails on a cancel request or at a time limit.
     #[inline]
     pub(crate) fn check_cancelled(&self) -> Result<()> {
-        // The clock costs more than a row.
+        // Reading the clock costs more than a row.
         self.looks.set(self.looks.get().wrapping_add(1));
         let is_due = self.looks.get().is_multiple_of(64) || self.environment.interrupt.is_cancelled();
         if is_due { self.environment.check() } else { Ok(()) }
     }
 
-    /// Begins with the next row of a loop: values that were made since the mark are gone.
+    /// Begins the next row of a loop: frees the values that were made since the mark.
     #[inline]
     pub(crate) fn next_row(&self, mark: usize) {
         self.environment.memory.next_row(mark);
     }
 
-    /// Waits for so many seconds, unless it is cancelled.
+    /// Sleeps for `seconds`, unless the statement is cancelled.
     pub(crate) fn sleep(&self, seconds: f64) -> Result<()> {
         const LOOK_EVERY: Duration = Duration::from_millis(10);
-        // No time is negative, and what is no time at all is none.
+        // A negative time counts as zero, and so does NaN.
         let length = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         let began = Instant::now();
         loop {
@@ -162,7 +162,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// The number that the session was given last: of a sequence, or of all.
+    /// Returns the number that the session drew last: from a sequence, or from any.
     pub(crate) fn last_given(&self, sequence: Option<&Sequence>) -> Result<i64> {
         let given = self.given.borrow();
         let number = match sequence {
@@ -180,12 +180,12 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// Fails where the transaction writes nothing.
+    /// Fails in a read-only transaction.
     pub(crate) fn check_writes(&self, what: &str) -> Result<()> {
         if self.is_read_only { Err(read_only(what)) } else { Ok(()) }
     }
 
-    /// The next number of a sequence, which the session remembers.
+    /// Draws the next number of a sequence, which the session remembers.
     pub(crate) fn next_of(&self, sequence: &Sequence) -> Result<i64> {
         self.check_writes("nextval()")?;
         let number = sequence.next()?;

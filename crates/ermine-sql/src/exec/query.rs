@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Shows the rows of a query.
+    /// Emits the rows of a query.
     pub(crate) fn query(
         &self,
         query: &Query,
@@ -73,7 +73,7 @@ impl Run<'_> {
         if query.order.is_empty() {
             let _ = self.body(&query.body, outer, &mut shown)?;
         } else {
-            // What a SELECT DISTINCT is ordered by is among what it shows: equal rows come together.
+            // The sort keys of a SELECT DISTINCT are among its results, so equal rows are adjacent.
             let (select, distinct) = match &query.body {
                 Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
                 Body::Select(_) | Body::Values(_) | Body::Set { .. } => (None, 0),
@@ -195,7 +195,7 @@ impl Run<'_> {
                     if is_new { emit(row) } else { Ok(ControlFlow::Continue(())) }
                 })
             }
-            // Of the sorted rows: `query`.
+            // DISTINCT ON applies to the sorted rows: `query`.
             Distinct::On(_) => self.plain_select(select, outer, emit),
         }
     }
@@ -221,7 +221,7 @@ impl Run<'_> {
         }
     }
 
-    /// Shows the rows of all sources together that meet the conditions.
+    /// Emits the joined rows of all sources that meet the conditions.
     pub(super) fn joined(
         &self,
         select: &Select,
@@ -367,7 +367,7 @@ impl Run<'_> {
     }
 }
 
-/// Shows a row for each element of the arrays in these places; the shorter ones go on with NULL.
+/// Emits a row for each element of the arrays in these places; the shorter arrays are extended with NULL.
 fn spread(places: &[usize], row: &mut [Value], emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
     let elements = |value: Value| match value {
         Value::Array(array) => array.elements().to_vec(),
@@ -385,7 +385,7 @@ fn spread(places: &[usize], row: &mut [Value], emit: &mut Emit<'_>) -> Result<Co
     Ok(ControlFlow::Continue(()))
 }
 
-/// Whether a set does not have the key, which it has from now on.
+/// Adds a key to a set; returns whether the set lacked it.
 pub(super) fn is_new(seen: &mut HashSet<Box<[u8]>>, key: &[u8], kept: &mut Kept<'_>) -> Result<bool> {
     if seen.contains(key) {
         return Ok(false);
@@ -394,7 +394,7 @@ pub(super) fn is_new(seen: &mut HashSet<Box<[u8]>>, key: &[u8], kept: &mut Kept<
     Ok(seen.insert(key.into()))
 }
 
-/// Values that are equal have equal keys.
+/// Returns a key of some values; equal values have equal keys.
 pub(super) fn key_of(values: &[Value]) -> KeyBuffer {
     let mut key = KeyBuffer::new();
     values.iter().for_each(|value| write_key(value, value.natural_type().unwrap_or(SqlType::TEXT), false, &mut key));

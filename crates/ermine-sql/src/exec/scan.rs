@@ -1,4 +1,4 @@
-//! Rows of a table, by the path that was chosen for them.
+//! Rows of a table, read by the path that was chosen for them.
 
 use std::ops::{Bound as RangeBound, ControlFlow};
 
@@ -15,16 +15,16 @@ use crate::{
     types::{SqlType, Value, key::write_key, row::RowReader},
 };
 
-/// A value as one of a column.
+/// A value converted to the type of a column.
 enum Fit {
     Exactly(Value),
-    /// It is below, or above, everything that the column can hold.
+    /// The value is below, or above, every value of the column's type.
     Below,
     Above,
     Null,
 }
 
-/// What is read of a table: the part of a path.
+/// The part of a table that is read: the part of a path.
 enum Part {
     Nothing,
     Point(KeyBuffer),
@@ -32,7 +32,7 @@ enum Part {
 }
 
 impl Run<'_> {
-    /// Shows the rows of a table, each put into `row` from place `first` on.
+    /// Emits the rows of a table, each put into `row` from place `first` on.
     pub(super) fn table_rows(
         &self,
         source: &TableSource,
@@ -62,7 +62,7 @@ impl Run<'_> {
         }
     }
 
-    /// Shows the entries of a range of one of the engine's tables.
+    /// Emits the entries of a range of one of the engine's tables.
     fn scan(
         &self,
         rows: &crate::storage::Rows,
@@ -100,7 +100,7 @@ impl Run<'_> {
         each(row)
     }
 
-    /// Puts the columns that are asked for into their places.
+    /// Puts the requested columns into their places.
     fn fill(&self, source: &TableSource, key: &[u8], bytes: &[u8], first: usize, row: &mut [Value]) -> Result<()> {
         let reader = RowReader::new(bytes, &source.table.types)?;
         let stored = reader.stored();
@@ -114,7 +114,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Which part of a path is to be read.
+    /// Returns the part of a path that is to be read.
     fn part(&self, table: &Table, access: &Access, frame: &Frame<'_>) -> Result<Part> {
         let mut prefix = KeyBuffer::new();
         for bound in &access.equal {
@@ -169,7 +169,7 @@ impl Run<'_> {
         Ok(Part::Range(RawRange(EncodedRange { lower, upper })))
     }
 
-    /// The value that a column is compared with, as one of the column.
+    /// Converts the value that a column is compared with to the column's type.
     fn fit(&self, bound: &Bound, frame: &Frame<'_>) -> Result<Fit> {
         let value = bound.value.eval(frame, self)?;
         if value.is_null() {
@@ -197,7 +197,7 @@ impl Run<'_> {
     }
 }
 
-/// The column of a path behind those that are equal to something, and whether it runs down.
+/// Returns the column of a path after those that are compared by equality, and whether it is descending.
 fn column_of(table: &Table, access: &Access) -> (usize, bool) {
     let at = access.equal.len();
     match access.path {
@@ -216,7 +216,7 @@ fn after(prefix: &[u8]) -> RangeBound<KeyBuffer> {
     successor(prefix).map_or(RangeBound::Unbounded, RangeBound::Excluded)
 }
 
-/// All columns of a stored row.
+/// Returns all columns of a stored row.
 pub(super) fn whole_row(table: &Table, bytes: &[u8]) -> Result<Vec<Value>> {
     let mut row = Vec::with_capacity(table.types.len());
     RowReader::new(bytes, &table.types)?.read_all(&mut row)?;
@@ -226,7 +226,7 @@ pub(super) fn whole_row(table: &Table, bytes: &[u8]) -> Result<Vec<Value>> {
     Ok(row)
 }
 
-/// What a row has in a column that came after it.
+/// Returns the value that a row has in a column that was added after the row was written.
 fn missing(column: &ColumnDef) -> Result<Value> {
     let Some(bytes) = &column.missing else { return Ok(Value::Null) };
     let mut values = Vec::new();

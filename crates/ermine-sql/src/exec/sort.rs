@@ -1,8 +1,9 @@
-//! Rows in an order that no path gives.
+//! Rows in an order that no path provides.
 //!
-//! Rows lie one behind the other; what is moved about by sorting is their numbers, each with the beginning of its first key as a number,
-//! which decides most comparisons. Rows that nobody wants, those past a limit and those that are there already, are thrown away whenever
-//! there are twice as many as were left the last time: there is memory for what is wanted, and each row is sorted a few times at most.
+//! Rows are stored one after the other; sorting moves only their numbers, each with a prefix of its first key as a
+//! number, which decides most comparisons. Rows that are not wanted, those past a limit and duplicates, are dropped
+//! whenever there are twice as many rows as were left the last time: memory is bounded by the wanted rows, and each row
+//! is sorted a few times at most.
 
 use std::{cmp::Ordering, mem};
 
@@ -14,24 +15,24 @@ use crate::{
     types::Value,
 };
 
-/// So many rows are held whatever is wanted of them.
+/// The number of rows that may always be held, however few are wanted.
 const ROOM_MIN: usize = 1024;
 
 pub(super) struct Sorter<'q> {
     order: &'q [SortKey],
-    /// How many rows are wanted.
+    /// The number of rows that are wanted.
     wanted: usize,
-    /// Rows that are equal in so many of their first values are wanted once; 0: all are wanted.
+    /// Of rows that are equal in this number of leading values, one is wanted; 0: all are wanted.
     distinct: usize,
     width: usize,
     values: Vec<Value>,
     rows: Vec<Row>,
-    /// From how many rows on they are sorted and thinned out.
+    /// The number of rows at which they are sorted and thinned out.
     room: usize,
     kept: Kept<'q>,
 }
 
-/// A row by its number, which is in the order of their coming.
+/// A row by its number, which is in the order of arrival.
 struct Row {
     prefix: u64,
     number: usize,
@@ -57,7 +58,7 @@ impl<'q> Sorter<'q> {
         Ok(())
     }
 
-    /// All that are wanted, in order.
+    /// Returns all wanted rows, in order.
     pub(super) fn finish(&mut self) -> impl Iterator<Item = &[Value]> {
         self.sort();
         self.rows.iter().map(|row| self.values_of(row))
@@ -73,7 +74,7 @@ impl<'q> Sorter<'q> {
             let by_values = || self.compare(self.values_of(left), self.values_of(right));
             left.prefix.cmp(&right.prefix).then_with(by_values).then(left.number.cmp(&right.number))
         });
-        // Equal ones are neighbours; the one that came first stays.
+        // Equal rows are adjacent; the first to arrive stays.
         if self.distinct > 0 {
             rows.dedup_by(|later, earlier| {
                 later.prefix == earlier.prefix && self.compare(self.values_of(later), self.values_of(earlier)).is_eq()
@@ -96,7 +97,7 @@ impl<'q> Sorter<'q> {
         self.room = ROOM_MIN.max(2 * self.rows.len());
     }
 
-    /// By the keys, then by what makes rows different.
+    /// Compares rows by the keys, then by the values that distinguish rows.
     fn compare(&self, left: &[Value], right: &[Value]) -> Ordering {
         let mut by_keys =
             self.order.iter().map(|key| one_key(&left[key.at], &right[key.at], key.descending, key.nulls_first));
@@ -109,7 +110,7 @@ impl<'q> Sorter<'q> {
     }
 }
 
-/// A number for a value: where it is less than another's, the value comes before that.
+/// Returns a number for a value: if it is less than another value's number, the value sorts before that one.
 fn prefix(value: &Value, key: &SortKey) -> u64 {
     const SIGN: u64 = 1 << 63;
     let ascending = match value {
@@ -128,7 +129,7 @@ fn prefix(value: &Value, key: &SortKey) -> u64 {
     if key.descending { !ascending } else { ascending }
 }
 
-/// The order of two values, NULLs at one of the ends.
+/// Compares two values, with NULLs at one of the ends.
 pub(super) fn one_key(left: &Value, right: &Value, descending: bool, nulls_first: bool) -> Ordering {
     let null_before_value = if nulls_first { Ordering::Less } else { Ordering::Greater };
     match (left.is_null(), right.is_null()) {
@@ -161,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Sorted by std, without prefixes and without throwing anything away before the end.
+    /// Returns the rows sorted by std, without prefixes and without dropping any before the end.
     fn expected(rows: &[Vec<Value>], order: &[SortKey], wanted: Option<usize>, distinct: usize) -> Vec<Vec<Value>> {
         let memory = Memory::default();
         let reference = Sorter::new(order, wanted, distinct, &memory);
@@ -181,7 +182,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..200 {
             let count = [3, 100, 5000][random.usize(..3)];
-            // The third tells rows apart that are equal in the keys: who came first comes first.
+            // The third value distinguishes rows with equal keys: they stay in the order of arrival.
             let row = |random: &mut fastrand::Rng, number: usize| {
                 vec![random_text(random), random_value(random), Value::Int8(number as i64)]
             };

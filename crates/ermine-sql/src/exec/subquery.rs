@@ -41,7 +41,7 @@ impl Run<'_> {
         }
     }
 
-    /// The first values of at most so many rows. What depends on nothing around it is looked for once.
+    /// Returns the first values of at most `wanted` rows. A query that refers to no outer row is run once.
     fn first_column(&self, subquery: &Subquery, frame: &Frame<'_>, wanted: usize) -> Result<Arc<Vec<Value>>> {
         let address = Arc::as_ptr(&subquery.query) as usize;
         if !subquery.is_correlated
@@ -50,12 +50,12 @@ impl Run<'_> {
             return Ok(known.clone());
         }
         let mut values = Vec::new();
-        // What is remembered stays until the statement ends.
+        // The remembered result stays until the statement ends.
         let mut kept = Kept::new(&self.environment.memory);
         let _ = self.query(&subquery.query, Some(frame), &mut |row| {
             // A query of no columns has rows, too.
             let value = row.first().cloned().unwrap_or(Value::Null);
-            // Of the room of a list that grows, up to half is empty.
+            // A growing list may be up to half empty.
             kept.add(value.bytes() + size_of::<Value>())?;
             values.push(value);
             Ok(if values.len() >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -19,13 +19,13 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Runs an INSERT; gives how many rows it wrote.
+    /// Runs an INSERT; returns the number of rows that it wrote.
     pub(crate) fn insert(&self, insert: &Insert, emit: &mut Emit<'_>) -> Result<u64> {
         let whole = |exprs: &[Expr], on: &[Value]| -> Result<Vec<Value>> {
             let frame = Frame { row: on, outer: None };
             exprs.iter().map(|expr| Ok(expr.eval(&frame, self)?.into_owned())).collect()
         };
-        // All of them first: a statement does not see what it writes.
+        // Gathers all rows first: a statement does not see its own writes.
         let mut rows: Vec<Vec<Value>> = Vec::new();
         let memory = &self.environment.memory;
         let (mark, mut kept) = (memory.mark(), Kept::new(memory));
@@ -94,7 +94,7 @@ impl Run<'_> {
         emit(&shown.collect::<Result<Vec<_>>>()?).map(drop)
     }
 
-    /// The key of a row that is in the way of another one.
+    /// Returns the key of an existing row that conflicts with another one.
     fn conflicting(
         &self,
         table: &Table,
@@ -153,21 +153,21 @@ impl Run<'_> {
         Ok(Some(new))
     }
 
-    /// All columns of the row under a key.
+    /// Returns all columns of the row with a key.
     fn row_of(&self, table: &Table, key: &[u8]) -> Result<Vec<Value>> {
         let bytes = self.txn.view(&table.rows, key).map_err(of_engine)?;
         let bytes = bytes.ok_or_else(|| SqlError::new(SqlState::DATA_CORRUPTED, "an index entry leads to no row"))?;
         whole_row(table, bytes)
     }
 
-    /// Runs an UPDATE or DELETE; gives how many rows it wrote.
+    /// Runs an UPDATE or DELETE; returns the number of rows that it wrote.
     pub(crate) fn change(&self, change: &Change, emit: &mut Emit<'_>) -> Result<u64> {
         let Change { table, rules, key_at, assignments, returning, .. } = change;
         let mut found: Vec<Vec<Value>> = Vec::new();
         let mut seen = HashSet::new();
         let mut kept = Kept::new(&self.environment.memory);
         let _ = self.query(&change.rows, None, &mut |row| {
-            // Where it is joined with several, the first one counts.
+            // If the row is joined with several others, the first one counts.
             if row.len() == key_at + 1 || matches!(&row[*key_at], Value::Bytea(key) if seen.insert(key.clone())) {
                 kept.add(ENTRY)?;
                 kept.add_row(row)?;
@@ -175,7 +175,7 @@ impl Run<'_> {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        // All new rows first: a statement does not see what it writes.
+        // Computes all new rows first: a statement does not see its own writes.
         let mark = self.environment.memory.mark();
         let mut new_row = |row: &[Value], assignments: &[(usize, Expr)]| -> Result<Vec<Value>> {
             self.next_row(mark);
@@ -229,7 +229,7 @@ impl Run<'_> {
         }
         let frame = Frame { row, outer: None };
         for (name, check) in &rules.checks {
-            // NULL is as good as true.
+            // NULL counts as true.
             if *check.eval(&frame, self)? == Value::Bool(false) {
                 let message = format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name());
                 let error = SqlError::new(SqlState::CHECK_VIOLATION, message)
@@ -250,7 +250,7 @@ impl Run<'_> {
         if value.is_null() { "null".into() } else { text::to_string(value, ty, self.environment) }
     }
 
-    /// Inserts a row and its index entries; gives its key.
+    /// Inserts a row and its index entries; returns its key.
     pub(crate) fn insert_row(&self, table: &Table, rules: &Rules, row: &[Value]) -> Result<KeyBuffer> {
         let key = match table.def.primary_key {
             Some(_) => primary_key(table, row),
@@ -307,7 +307,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The entry of a row in an index, and whether no other may have it; `None`: the row is not in it.
+    /// Returns the entry of a row in an index, and whether it has to be unique; `None`: the row is not in it.
     pub(super) fn entry(
         &self,
         table: &Table,
@@ -352,7 +352,7 @@ impl Run<'_> {
         })
     }
 
-    /// Deletes the entry of a row. As long as an index is not complete, it may be that of another row, or not be there.
+    /// Deletes the entry of a row. While an index is incomplete, the entry may be that of another row, or missing.
     fn delete_entry(&self, table: &Table, at: usize, entry: &[u8], key: &[u8]) -> Result<()> {
         let index = &table.indexes[at];
         if !table.def.is_complete(at) && self.txn.view(index, entry).map_err(of_engine)? != Some(key) {
@@ -392,13 +392,13 @@ impl<'m> Touched<'m> {
         Self { keys: HashSet::new(), kept: Kept::new(memory) }
     }
 
-    /// Adds a key; false: it is there already.
+    /// Adds a key; returns false if it is already present.
     fn insert(&mut self, key: &[u8]) -> Result<bool> {
         is_new(&mut self.keys, key, &mut self.kept)
     }
 }
 
-/// The key of a row of a table that has a primary key.
+/// Returns the key of a row of a table that has a primary key.
 pub(super) fn primary_key(table: &Table, row: &[Value]) -> KeyBuffer {
     let mut key = KeyBuffer::new();
     for &column in table.def.primary_key.iter().flat_map(|key| &key.columns) {

@@ -1,4 +1,4 @@
-//! Aggregates: what becomes of many rows' values.
+//! Aggregates: one result from the values of many rows.
 
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -15,13 +15,13 @@ use super::{
     unresolved,
 };
 
-/// An aggregate that a call means.
+/// An aggregate function, resolved for a call.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
     kind: Kind,
-    /// What the arguments have to be cast to; none for `count(*)`.
+    /// The types that the arguments have to be cast to; none for `count(*)`.
     pub arguments: Vec<SqlType>,
-    /// What comes out.
+    /// The type of the result.
     pub result: SqlType,
 }
 
@@ -37,7 +37,7 @@ enum Kind {
     Join,
     Array,
     Json,
-    /// As the text of a `json`.
+    /// The result is the text of a `json`.
     JsonText,
     Spread {
         is_root: bool,
@@ -67,13 +67,13 @@ fn kind(name: &str) -> Option<Kind> {
     })
 }
 
-/// Whether there is an aggregate of this name.
+/// Whether an aggregate of this name exists.
 pub fn is_aggregate(name: &str) -> bool {
     kind(name).is_some()
 }
 
-/// The aggregate that a call means. `argument` is the first argument's type: `None` for one without a type, and for
-/// `count(*)`, which has none. `string_agg` has a second argument, of the same type.
+/// Returns the aggregate that a call means. `argument` is the first argument's type: `None` for one without a type, and
+/// for `count(*)`, which has none. `string_agg` has a second argument, of the same type.
 pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
     use SqlType as T;
     let call = || format!("{name}({})", argument.map_or("unknown", SqlType::name));
@@ -99,7 +99,7 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             (vec![ty], result)
         }
         Kind::Average | Kind::Spread { .. } => {
-            // Of the types that `avg` takes one is no number.
+            // One of the types that `avg` takes is not a number.
             let ty = if argument.is_none() && kind != Kind::Average { T::FLOAT8 } else { number()? };
             (vec![ty], if matches!(ty, T::FLOAT4 | T::FLOAT8) { T::FLOAT8 } else { T::NUMERIC })
         }
@@ -122,7 +122,7 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             Some(_) => return Err(unknown()),
         },
         Kind::Array => {
-            // Of arrays, or of what are none.
+            // The argument may be an array or a scalar.
             let ty = argument.ok_or_else(|| unresolved(Unresolved::Ambiguous, &call()))?;
             (vec![ty], ty.array())
         }
@@ -135,13 +135,13 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
 }
 
 impl Aggregate {
-    /// Whether its result has everything that is added.
+    /// Whether its result contains all values that are added.
     #[inline]
     pub(crate) fn keeps_values(&self) -> bool {
         matches!(self.kind, Kind::Join | Kind::Array | Kind::Json | Kind::JsonText)
     }
 
-    /// Whether it has it in parts, which [`Accumulator::bytes`] does not look at.
+    /// Whether it keeps them as separate parts, which [`Accumulator::bytes`] does not count.
     #[inline]
     pub(crate) fn keeps_each(&self) -> bool {
         matches!(self.kind, Kind::Array | Kind::Json)
@@ -154,7 +154,7 @@ impl Aggregate {
     }
 }
 
-/// What a group of rows has come to so far.
+/// The state of an aggregate for a group of rows.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     kind: Kind,
@@ -167,7 +167,7 @@ pub struct Accumulator {
 enum State {
     Empty,
     Count(i64),
-    /// Of integers: the sum cannot get beyond 127 bits.
+    /// Integers: the sum cannot exceed 127 bits.
     Integers {
         count: i64,
         sum: i128,
@@ -178,7 +178,7 @@ enum State {
         sum: Numeric,
         squares: Numeric,
     },
-    /// Of floats: the sum, and the sum of the squares of what is off the mean (Youngs and Cramer).
+    /// Floats: the sum, and the sum of the squared differences from the mean (Youngs and Cramer).
     Floats {
         count: i64,
         sum: f64,
@@ -265,7 +265,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// The separator stands before every text but the first.
+    /// Appends a text; the separator precedes every text but the first.
     fn join(&mut self, value: &Value, separator: &Value) {
         match (&mut self.state, value) {
             (State::Text(text), Value::Text(more)) => {
@@ -357,10 +357,10 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Bytes that it takes beside its place and the parts of a list: found out without looking at everything.
+    /// Returns the bytes that it takes besides its place and the parts of a list, computed without visiting every part.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        // A text that grows has room for twice as much, and is copied in the end.
+        // The buffer of a growing text has room for twice as much, and is copied in the end.
         match &self.state {
             State::Text(text) => 3 * text.len(),
             State::Bytes(bytes) => 3 * bytes.len(),
@@ -371,7 +371,7 @@ impl Accumulator {
         }
     }
 
-    /// What the rows have come to.
+    /// Returns the result for the rows.
     pub fn finish(self) -> Result<Value> {
         match self.state {
             State::Empty if self.kind == Kind::Count => Ok(Value::Int8(0)),
@@ -416,7 +416,7 @@ impl Accumulator {
     }
 }
 
-/// Sum, average, variance or deviation of exact numbers.
+/// Computes the sum, average, variance or deviation of exact numbers.
 fn finish_exact(kind: Kind, count: i64, sum: &Numeric, squares: &Numeric) -> Result<Value> {
     let count_number = Numeric::from(count);
     match kind {
@@ -439,7 +439,7 @@ fn finish_exact(kind: Kind, count: i64, sum: &Numeric, squares: &Numeric) -> Res
             if !is_root {
                 return Ok(variance.into());
             }
-            // With no more digits than the variance has.
+            // The root gets no more digits than the variance has.
             let (root, digits) = (variance.sqrt()?, variance.scale());
             Ok(if root.scale() > digits { root.round(digits as i32)? } else { root }.into())
         }
@@ -447,7 +447,7 @@ fn finish_exact(kind: Kind, count: i64, sum: &Numeric, squares: &Numeric) -> Res
     }
 }
 
-/// An array of values, or of arrays of the same dimensions.
+/// Returns an array of values, or of arrays of the same dimensions.
 fn collect_array(values: Vec<Value>, scalar: Scalar) -> Result<Array> {
     let Some(Value::Array(first)) = values.first() else {
         if values.iter().any(|value| matches!(value, Value::Array(_))) {

@@ -14,7 +14,7 @@ use crate::{
 
 use super::{Table, arguments};
 
-/// Any value as JSON.
+/// Converts any value to JSON.
 pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> {
     Ok(match value {
         Value::Null => Json::Null,
@@ -31,10 +31,10 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
             text.parse()?
         }
         Value::Array(array) => array_to_json(array, environment)?,
-        // Points in time have ISO's letter here.
+        // JSON uses ISO's letter T in points in time.
         Value::Timestamp(_) | Value::TimestampTz(_) => {
             let mut text = text_of(value, environment).replacen(' ', "T", 1);
-            // Whole hours of an offset get their minutes.
+            // An offset of whole hours gets its minutes.
             let offset = text.trim_end_matches(" BC").len();
             if matches!(value, Value::TimestampTz(_))
                 && text.as_bytes().get(offset.wrapping_sub(3)).is_some_and(|sign| matches!(sign, b'+' | b'-'))
@@ -47,7 +47,7 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
     })
 }
 
-/// Any value as the text of a `json`.
+/// Writes any value as the text of a `json`.
 pub(crate) fn write_json(value: &Value, environment: &Environment, out: &mut String) -> Result<()> {
     match value {
         Value::Text(text) => environment.memory.check(string_bytes(text))?,
@@ -87,7 +87,7 @@ fn write_elements(
     Ok(())
 }
 
-/// `json_build_object`: keys stay in their order, and as often as they are given.
+/// `json_build_object`: keys keep their order, and duplicates stay.
 fn build_json_object(arguments: &[Value], environment: &Environment) -> Result<Value> {
     let mut out = String::from("{");
     for (at, (key, value)) in pairs_of(arguments, "json_build_object", environment)?.into_iter().enumerate() {
@@ -110,7 +110,7 @@ fn build_json_array(arguments: &[Value], environment: &Environment) -> Result<Va
     Ok(Value::Json(out.into()))
 }
 
-/// The text of a value.
+/// Returns the text of a value.
 pub(super) fn text_of(value: &Value, environment: &Environment) -> String {
     text::to_string(value, value.natural_type().unwrap_or(SqlType::TEXT), environment)
 }
@@ -138,7 +138,7 @@ fn build_object(arguments: &[Value], environment: &Environment) -> Result<Value>
     Json::object(pairs.collect::<Result<_>>()?).check_depth().map(Value::json)
 }
 
-/// Keys and values that alternate.
+/// Returns alternating keys and values as pairs.
 fn pairs_of<'v>(arguments: &'v [Value], function: &str, environment: &Environment) -> Result<Vec<(String, &'v Value)>> {
     let invalid = |message: &str| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
     let (pairs, rest) = arguments.as_chunks::<2>();
@@ -166,7 +166,7 @@ fn build_array(arguments: &[Value], environment: &Environment) -> Result<Value> 
     Json::Array(elements).check_depth().map(Value::json)
 }
 
-/// The keys of a path that is there as arguments.
+/// Returns the keys of a path that is given as arguments.
 fn path_of(arguments: &[Value]) -> Option<Vec<&str>> {
     arguments.iter().map(|value| if let Value::Text(step) = value { Some(&**step) } else { None }).collect()
 }
@@ -210,7 +210,7 @@ fn array_length(json: &Json) -> Result<Value> {
     }
 }
 
-/// A bound of a dimension, counted from 1.
+/// Returns a bound of a dimension, counted from 1.
 fn bound(arguments: &[Value], which: fn(i64, i64) -> i64) -> Result<Value> {
     arguments!(arguments, [Value::Array(array), Value::Int4(number)] => {
         let at = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
@@ -237,7 +237,7 @@ fn one_dimension(array: &Array, activity: &str) -> Result<i32> {
     }
 }
 
-/// Where an array stands for NULL, an empty one.
+/// Returns the array; for NULL, an empty one with the element type of `other`.
 fn array_or_empty(value: &Value, other: &Value) -> Option<Array> {
     match value {
         Value::Array(array) => Some((**array).clone()),
@@ -252,7 +252,7 @@ fn append(array: &Value, value: &Value, at_front: bool) -> Result<Value> {
     }
 }
 
-/// Functions of `json`.
+/// Registers the functions of `json`.
 fn register_json_texts(table: &mut Table) {
     use SqlType as T;
     let (j, t) = (T::JSON, T::TEXT);
@@ -400,7 +400,7 @@ fn register_json(table: &mut Table) {
     );
 }
 
-/// The subscripts of a dimension, as an array: as rows, where it stands for those.
+/// Returns the subscripts of a dimension as an array, which becomes rows in a list of results.
 fn subscripts_of(arguments: &[Value], _: &Environment) -> Result<Value> {
     arguments!(arguments, [Value::Array(array), Value::Int4(dimension)] => {
         let extent = dimension.checked_sub(1).and_then(|at| array.dimensions().get(usize::try_from(at).ok()?));
@@ -409,7 +409,7 @@ fn subscripts_of(arguments: &[Value], _: &Environment) -> Result<Value> {
     })
 }
 
-/// The numbers from the first to the last of the three, so far from one another as the third says.
+/// Returns the numbers from the first to the last of the three; the third is the step.
 pub(crate) fn series([first, last, step]: [i64; 3]) -> Result<impl Iterator<Item = i64>> {
     if step == 0 {
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
@@ -418,7 +418,7 @@ pub(crate) fn series([first, last, step]: [i64; 3]) -> Result<impl Iterator<Item
     Ok(numbers.take_while(move |number| if step > 0 { *number <= last } else { *number >= last }))
 }
 
-/// The same as an array, whose elements become rows where it stands in a list of results.
+/// Returns the series as an array, whose elements become rows in a list of results.
 fn series_of(arguments: &[Value], _: &Environment) -> Result<Value> {
     let mut numbers = [0, 0, 1];
     for (number, argument) in numbers.iter_mut().zip(arguments) {
@@ -442,7 +442,7 @@ fn series_of(arguments: &[Value], _: &Environment) -> Result<Value> {
     Ok(Value::array(Array::new(element, elements)))
 }
 
-/// Of `generate_series` where all of it is in memory: some tens of MiB.
+/// The limit of a `generate_series` that is in memory as a whole: some tens of MiB.
 const SERIES_MAX: usize = 1_000_000;
 
 pub(super) fn register(table: &mut Table) {

@@ -8,7 +8,7 @@ use crate::{
 
 use super::{Table, arguments};
 
-/// `round` and `trunc` count at most so many digits.
+/// The maximum number of digits for `round` and `trunc`.
 const DIGITS_MAX: i32 = 2000;
 
 fn float(arguments: &[Value], function: impl FnOnce(f64) -> Result<f64>) -> Result<Value> {
@@ -92,7 +92,7 @@ fn gcd_of(arguments: &[Value], is_lcm: bool) -> Result<Value> {
     }
 }
 
-/// A prefix operator or a binary one as a function.
+/// Calls the prefix operator `@` as a function.
 fn absolute(arguments: &[Value], environment: &Environment) -> Result<Value> {
     arguments!(arguments, [value] => {
         (resolve_prefix("@", value.natural_type())?.function)(value, environment)
@@ -112,7 +112,7 @@ fn sign(number: f64) -> f64 {
     } else if number < 0.0 {
         -1.0
     } else {
-        // NaN too, as there.
+        // NaN too, as in PostgreSQL.
         0.0
     }
 }
@@ -177,7 +177,7 @@ pub(super) fn register(table: &mut Table) {
     });
     table.add("trim_scale", &[n], n, |arguments, _| numeric(arguments, |number| Ok(number.without_trailing_zeros())));
     table.add("pi", &[], f, |_, _| Ok(Value::Float8(std::f64::consts::PI)));
-    // Divided by the one, multiplied with the other: so PostgreSQL rounds.
+    // Divided by the one, multiplied by the other: this is how PostgreSQL rounds.
     const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
     table.add("degrees", &[f], f, |arguments, _| float(arguments, |number| Ok(number / RADIANS_PER_DEGREE)));
     table.add("radians", &[f], f, |arguments, _| float(arguments, |number| Ok(number * RADIANS_PER_DEGREE)));

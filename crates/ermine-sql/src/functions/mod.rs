@@ -1,8 +1,8 @@
-//! Functions: which one a call means, and what it does.
+//! Functions: the resolution of a call, and the implementations.
 //!
 //! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
-//! The tables lie beside the functions: `math`, `strings`, `times`, `formats`, `collections`, `system`; aggregates have
-//! their own.
+//! The tables are defined beside the functions: `math`, `strings`, `times`, `formats`, `collections`, `system`;
+//! aggregates have their own.
 
 mod aggregates;
 mod collections;
@@ -41,23 +41,23 @@ pub enum Volatility {
     Volatile,
 }
 
-/// What a function does.
+/// The implementation of a function.
 pub type ScalarFunction = fn(&[Value], &Environment) -> Result<Value>;
 
 /// A function that a call means.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// What the arguments have to be cast to.
+    /// The types that the arguments have to be cast to.
     pub arguments: Vec<SqlType>,
-    /// Places of those without a type that take any.
+    /// The places of untyped arguments that are accepted as any type.
     pub untyped: Vec<usize>,
-    /// What comes out.
+    /// The type of the result.
     pub result: SqlType,
-    /// Whether the result is NULL where an argument is; the function is not to be called then.
+    /// Whether the result is NULL if an argument is; the function is not to be called then.
     pub is_strict: bool,
     /// How far the result may change.
     pub volatility: Volatility,
-    /// What it does.
+    /// The implementation.
     pub function: ScalarFunction,
 }
 
@@ -87,19 +87,19 @@ impl Candidate for Entry {
 }
 
 impl Entry {
-    /// NULL arguments get to the function too.
+    /// Calls the function with NULL arguments too.
     fn accepts_null(&mut self) -> &mut Self {
         self.is_strict = false;
         self
     }
 
-    /// The last parameter may be there any number of times.
+    /// Lets the last parameter occur any number of times.
     fn variadic(&mut self) -> &mut Self {
         self.is_variadic = true;
         self
     }
 
-    /// The last parameters may be left out.
+    /// Lets the last parameters be left out.
     fn optional(&mut self, count: usize) -> &mut Self {
         self.optional = count;
         self
@@ -121,7 +121,7 @@ impl Entry {
 struct Table(HashMap<&'static str, Vec<Entry>>);
 
 impl Table {
-    /// A function of parameters of any kind: strict and immutable, where nothing else is said.
+    /// Adds a function with parameters of any kind: strict and immutable, unless changed.
     fn generic(
         &mut self,
         name: &'static str,
@@ -143,7 +143,7 @@ impl Table {
         &mut entries[at]
     }
 
-    /// A function of given types.
+    /// Adds a function of given types.
     fn add(
         &mut self,
         name: &'static str,
@@ -155,7 +155,8 @@ impl Table {
         self.generic(name, &parameters, Outcome::Is(result), function)
     }
 
-    /// A function of so many parameters of types that are not here: it is none, but it may be meant.
+    /// Adds a candidate with `count` parameters of types that do not exist here: it cannot be called, but a call may
+    /// mean it.
     fn foreign(&mut self, name: &'static str, count: usize) {
         let parameters = vec![Parameter::Foreign; count];
         self.generic(name, &parameters, Outcome::Is(SqlType::TEXT), |_, _| Err(crate::operators::mismatch()));
@@ -173,7 +174,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// Whether a function makes as much, or counts as far, as its arguments say, however small they are.
+/// Whether the result's size, or the work, depends on the values of the arguments, however small they are.
 pub(crate) fn grows(name: &str) -> bool {
     const NAMES: [&str; 11] =
         ["repeat", "lpad", "rpad", "generate_series[]", "factorial", "power", "pow", "exp", "ln", "log", "sqrt"];
@@ -194,7 +195,7 @@ pub(crate) fn unresolved(reason: Unresolved, call: &str) -> SqlError {
     }
 }
 
-/// The function that a call means; `None` is an argument without a type, a literal or a parameter.
+/// Returns the function that a call means; `None` is an argument without a type, a literal or a parameter.
 pub fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Function> {
     if let ("pg_typeof", [argument]) = (name, arguments) {
         return Ok(system::type_of(*argument));
@@ -218,7 +219,7 @@ pub fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Function> {
     })
 }
 
-/// Takes arguments apart; `mismatch` where they are others.
+/// Destructures arguments; fails with `mismatch` if they are of other types.
 macro_rules! arguments {
     ($arguments:expr, [$($pattern:pat),* $(,)?] => $result:expr) => {
         match $arguments {
@@ -277,7 +278,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         let environment = Environment::default();
         let all: Vec<_> = SqlType::all().collect();
-        // What may be slow or large, and is bounded elsewhere.
+        // Functions that may be slow or large, and are bounded elsewhere.
         let heavy = ["repeat", "lpad", "rpad", "power", "pow"];
         for (name, entries) in TABLE.0.iter().filter(|(name, _)| !heavy.contains(name)) {
             for _ in 0..150 {

@@ -29,13 +29,14 @@ fn next_piece(rest: &mut std::str::Chars<'_>, escape: Option<char>) -> Result<Op
     })
 }
 
-/// Whether a text is like a pattern. Goes back only to the last `%`, so the time is at most the product of the lengths.
+/// Whether a text matches a pattern. Backtracks only to the last `%`, so the time is at most the product of the
+/// lengths.
 pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>, environment: &Environment) -> Result<bool> {
     const CHECK_EVERY: u32 = 1 << 16;
     let mut steps = 0u32;
     let mut text = text.chars();
     let mut pattern = pattern.chars();
-    // Where to go on when a piece does not fit: after the last `%`, one character further in the text.
+    // The position to resume at when a piece does not fit: after the last `%`, one character further in the text.
     let mut again: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
     loop {
         steps = steps.wrapping_add(1);
@@ -45,7 +46,7 @@ pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>, environment:
         let mut text_ahead = text.clone();
         let character = text_ahead.next();
         if character.is_none() {
-            // What is left of the pattern is not looked at further: an escape character at its end is not noticed.
+            // The rest of the pattern is not examined: an escape character at its end is not noticed.
             return Ok(pattern.all(|rest| rest == '%'));
         }
         let mut ahead = pattern.clone();
@@ -81,7 +82,7 @@ pub(crate) fn ilike(text: &str, pattern: &str, escape: Option<char>, environment
     like(&text.to_lowercase(), &pattern.to_lowercase(), escape, environment)
 }
 
-/// A pattern written with another escape character, or none, as one with backslashes.
+/// Converts a pattern with another escape character, or none, to one with backslashes.
 pub(crate) fn like_escape(pattern: &str, escape: &str) -> Result<String> {
     let mut characters = escape.chars();
     let (escape, more) = (characters.next(), characters.next());

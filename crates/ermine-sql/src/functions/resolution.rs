@@ -1,39 +1,39 @@
-//! Which of several functions or operators of one name a call means: PostgreSQL's rules (chapter 10).
+//! The choice among several functions or operators of one name: PostgreSQL's rules (chapter 10).
 //!
 //! 1. One that takes exactly the given types.
 //! 2. Of those whose parameters the arguments can be cast to implicitly (untyped ones to anything), the ones with most
 //!    exact matches, then with most preferred types.
-//! 3. For untyped arguments the category is found out: string where any candidate has it, otherwise the one they all
-//!    have; candidates of other categories drop out, and those that take no preferred type where others do.
-//! 4. Where all typed arguments are of one type, the untyped ones are taken for the same.
+//! 3. For untyped arguments the category is determined: string if any candidate has it, otherwise the one that all
+//!    have. Candidates of other categories are removed, and so are those that take no preferred type where others do.
+//! 4. Where all typed arguments are of one type, the untyped ones are assumed to have the same type.
 
 use crate::types::{
     Scalar, SqlType,
     cast::{self, Context},
 };
 
-/// What a parameter takes.
+/// The types that a parameter accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parameter {
     /// This type.
     Is(SqlType),
     /// Any type, the same for all parameters of this kind.
     Element,
-    /// Any type that is no array.
+    /// Any type that is not an array.
     NonArray,
     /// An array of the type that `Element` is.
     Array,
     /// Any type.
     Any,
-    /// A type that those of all parameters of this kind, and the elements of `CommonArray`, can be cast to.
+    /// A type that the types of all parameters of this kind, and the elements of `CommonArray`, can be cast to.
     Common,
-    /// An array of that.
+    /// An array of `Common`.
     CommonArray,
-    /// A type that PostgreSQL has and this has not: what has no type may be of it, so that the call is not unique.
+    /// A type of PostgreSQL that does not exist here: an untyped argument may be of it, so that the call is ambiguous.
     Foreign,
 }
 
-/// What comes out.
+/// The type of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Is(SqlType),
@@ -41,33 +41,33 @@ pub(crate) enum Outcome {
     Array,
 }
 
-/// One of several of a name.
+/// One of several functions or operators of a name.
 pub(crate) trait Candidate {
-    /// What it takes.
+    /// Returns its parameters.
     fn parameters(&self) -> &[Parameter];
 
-    /// Whether its last parameter may be there any number of times.
+    /// Whether its last parameter may occur any number of times.
     fn is_variadic(&self) -> bool {
         false
     }
 
-    /// How many of its last parameters may be left out.
+    /// Returns the number of trailing parameters that may be left out.
     fn optional(&self) -> usize {
         0
     }
 }
 
-/// Why none was chosen.
+/// The reason why no candidate was chosen.
 pub(crate) enum Unresolved {
-    /// None takes these types.
+    /// No candidate takes these types.
     Unknown,
-    /// More than one does.
+    /// More than one candidate does.
     Ambiguous,
-    /// One does whose types depend on those of its arguments, of which none has a type.
+    /// A candidate does, but its types depend on those of its arguments, none of which has a type.
     Undetermined,
 }
 
-/// The parameters of a candidate for so many arguments.
+/// Returns the parameters of a candidate for this number of arguments.
 fn parameters_for<C: Candidate>(candidate: &C, count: usize) -> Option<Vec<Parameter>> {
     let parameters = candidate.parameters();
     if candidate.is_variadic() {
@@ -81,7 +81,8 @@ fn parameters_for<C: Candidate>(candidate: &C, count: usize) -> Option<Vec<Param
     fits.then(|| parameters[..count].to_vec())
 }
 
-/// The types that arguments are cast to, with the type that `Element` stands for. `None`: they cannot be.
+/// Returns the types that arguments are cast to, with the type that `Element` stands for; `None` if they cannot be
+/// cast.
 fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<SqlType>, Option<SqlType>)> {
     let mut element: Option<SqlType> = None;
     let agree = |element: &mut Option<SqlType>, found: SqlType| match *element {
@@ -131,7 +132,7 @@ fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<
     Some((types.collect::<Option<_>>()?, element))
 }
 
-/// What `Common` stands for: texts where nothing has a type.
+/// Returns the type that `Common` stands for: text if no argument has a type.
 fn common_element(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<SqlType> {
     let types = parameters.iter().zip(arguments).filter_map(|(parameter, argument)| match (parameter, argument) {
         (Parameter::Common, Some(ty)) => Some(*ty),
@@ -147,7 +148,7 @@ fn common_element(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Op
     (fits && !common.is_array).then_some(common)
 }
 
-/// Whether the parameters take the arguments but for those that their types depend on, of which none has a type.
+/// Whether the parameters take the arguments, except that their types depend on arguments of which none has a type.
 fn is_undetermined(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> bool {
     let depends = |parameter: &Parameter| matches!(parameter, Parameter::Element | Parameter::Array);
     parameters.iter().any(depends)
@@ -159,7 +160,7 @@ fn is_undetermined(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> b
 }
 
 impl Outcome {
-    /// The type, where `element` is what `Element` stands for.
+    /// Returns the type, given the one that `Element` stands for.
     pub(crate) fn resolve(self, element: Option<SqlType>) -> SqlType {
         match self {
             Self::Is(ty) => ty,
@@ -176,12 +177,12 @@ struct Match<'a, C> {
     element: Option<SqlType>,
 }
 
-/// What was chosen.
+/// The chosen candidate.
 pub(crate) struct Resolved<'a, C> {
     pub(crate) candidate: &'a C,
-    /// What the arguments are cast to.
+    /// The types that the arguments are cast to.
     pub(crate) types: Vec<SqlType>,
-    /// What `Element` stands for.
+    /// The type that `Element` stands for.
     pub(crate) element: Option<SqlType>,
 }
 
@@ -191,13 +192,13 @@ impl<'a, C> From<Match<'a, C>> for Resolved<'a, C> {
     }
 }
 
-/// Keeps those with the greatest score.
+/// Keeps the matches with the greatest score.
 fn keep_best<T>(matches: &mut Vec<T>, score: impl Fn(&T) -> usize) {
     let best = matches.iter().map(&score).max().unwrap_or(0);
     matches.retain(|found| score(found) == best);
 }
 
-/// Category and whether it is preferred, of a parameter.
+/// Returns the category of a parameter, and whether it is preferred.
 fn category(parameter: Parameter) -> (u8, bool) {
     match parameter {
         Parameter::Is(ty) => (ty.category(), ty.is_preferred()),
@@ -307,13 +308,13 @@ fn by_categories<'a, C>(matches: &mut Vec<Match<'a, C>>, arguments: &[Option<Sql
     if matches.len() == 1 { matches.pop() } else { None }
 }
 
-/// The types of a call, for messages.
+/// Returns the types of a call, for messages.
 pub(crate) fn describe(arguments: &[Option<SqlType>]) -> String {
     let names: Vec<_> = arguments.iter().map(|argument| argument.map_or("unknown", SqlType::name)).collect();
     names.join(", ")
 }
 
-/// Parameters of one type.
+/// Returns the parameter for one type.
 pub(crate) const fn of(scalar: Scalar) -> Parameter {
     Parameter::Is(SqlType::scalar(scalar))
 }

@@ -18,7 +18,7 @@ use super::{
     posix::{self, Flags, Posix},
 };
 
-/// No text gets longer than this: PostgreSQL's limit on any value.
+/// The maximum length of a text: PostgreSQL's limit on any value.
 const LENGTH_MAX: usize = (1 << 30) - 1;
 
 fn too_long() -> SqlError {
@@ -41,12 +41,12 @@ fn count(length: usize) -> Result<Value> {
     i32::try_from(length).map(Value::Int4).map_err(|_| too_long())
 }
 
-/// Where the character of this number begins, or the end.
+/// Returns the offset of the character with this number, or the end.
 fn offset(text: &str, characters: usize) -> usize {
     text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
 }
 
-/// From a character, counted from 1, so many characters; those before the first count too.
+/// Returns `length` characters from a character on, counted from 1; positions before the first character count too.
 fn substring(text: &str, from: i32, length: Option<i32>) -> Result<Value> {
     let first = i64::from(from) - 1;
     let end = match length {
@@ -130,7 +130,7 @@ fn initcap(text: &str) -> String {
     out
 }
 
-/// Where a text begins in another, counted from 1; 0: nowhere.
+/// Returns the position of a text in another, counted from 1; 0 if it does not occur.
 fn position(text: &str, wanted: &str) -> Result<Value> {
     count(text.find(wanted).map_or(0, |at| text[..at].chars().count() + 1))
 }
@@ -195,7 +195,7 @@ fn concat_ws(arguments: &[Value], environment: &Environment) -> Result<Value> {
     Ok(out.into())
 }
 
-/// A name as statements write it.
+/// Quotes a name for use in statements.
 pub(crate) fn quote_ident(name: &str) -> String {
     let mut characters = name.chars();
     let is_plain = characters.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_')
@@ -204,7 +204,7 @@ pub(crate) fn quote_ident(name: &str) -> String {
     if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// Words that are no names without quotes: the reserved ones, and those that are no plain column names.
+/// Words that cannot be names without quotes: the reserved ones, and those that cannot be column names.
 const RESERVED: &[&str] = &[
     "all",
     "analyse",
@@ -351,7 +351,7 @@ const RESERVED: &[&str] = &[
     "xmlelement",
 ];
 
-/// A text as statements write it.
+/// Quotes a text for use in statements.
 pub(crate) fn quote_literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     if text.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
@@ -445,7 +445,7 @@ fn chr(code: i32) -> Result<Value> {
     }
 }
 
-/// A text or bytes with a part replaced, as long as what replaces it, or as is said.
+/// Replaces a part of a text or of bytes; the part is as long as its replacement, unless a length is given.
 fn overlay(arguments: &[Value]) -> Result<Value> {
     let (from, length) = match arguments {
         [_, Value::Text(new), Value::Int4(from)] => (*from, new.chars().count() as i32),
@@ -490,7 +490,7 @@ fn regexp_replace(
         && let Some(Some(found)) = groups.first()
     {
         out.push_str(&text[end..found.start]);
-        // All of the match is the longest group.
+        // The whole match is the longest group.
         let more = replacement.len() + groups_in_new.saturating_mul(found.len());
         if out.len().saturating_add(more) > LENGTH_MAX {
             return Err(too_long());
@@ -498,7 +498,7 @@ fn regexp_replace(
         environment.memory.check(out.len() + more)?;
         posix::expand(replacement, text, &groups, &mut out);
         end = found.end;
-        // Behind a match without a character the next one is looked for a character further on.
+        // Behind an empty match, the search goes on one character further.
         let step = if found.is_empty() { text[end..].chars().next().map_or(1, char::len_utf8) } else { 0 };
         from = end + step;
         if !flags.is_global {
@@ -520,7 +520,7 @@ fn regexp_match(text: &str, pattern: &str, flags: &str, environment: &Environmen
     }
     let regex = Posix::new(pattern, flags)?;
     let Some(groups) = regex.find(text, 0, &|| environment.check())? else { return Ok(Value::Null) };
-    // The groups, or all of it where there are none.
+    // The groups, or the whole match if there are none.
     let groups = groups.into_iter().skip(usize::from(regex.groups() > 0));
     let groups = groups.map(|group| group.map_or(Value::Null, |group| text[group].into()));
     Ok(Value::array(Array::new(Scalar::Text, groups.collect())))
@@ -668,7 +668,7 @@ pub(super) fn register(table: &mut Table) {
     );
     table.add("encode", &[b, t], t, |arguments, environment| {
         arguments!(arguments, [Value::Bytea(bytes), Value::Text(name)] => {
-            // As `escape` has it; the others take less.
+            // The size for `escape`; the others take less.
             environment.memory.check(4 * bytes.len())?;
             encode(bytes, name)
         })

@@ -7,7 +7,7 @@ use crate::{
 
 use super::{Function, Table, Volatility, arguments};
 
-/// `pg_typeof`: the type is known when the call is resolved, so there is a function for each.
+/// `pg_typeof`: the type is known when the call is resolved, so each type has a function of its own.
 pub(super) fn type_of(argument: Option<SqlType>) -> Function {
     fn name<const OID: u32>(_: &[Value], _: &Environment) -> Result<Value> {
         Ok(SqlType::from_oid(OID).map_or("unknown", SqlType::name).into())
@@ -33,7 +33,7 @@ pub(super) fn type_of(argument: Option<SqlType>) -> Function {
     }
 }
 
-/// Bob Jenkins' hash of 2006 as PostgreSQL has it, on little-endian machines.
+/// Bob Jenkins' hash of 2006, as in PostgreSQL on little-endian machines.
 fn hash_bytes(bytes: &[u8]) -> u32 {
     let start = 0x9e37_79b9_u32.wrapping_add(bytes.len() as u32).wrapping_add(3_923_095);
     let (mut a, mut b, mut c) = (start, start, start);
@@ -55,7 +55,7 @@ fn hash_bytes(bytes: &[u8]) -> u32 {
     }
     a = a.wrapping_add(word(rest, 0));
     b = b.wrapping_add(word(rest, 4));
-    // The lowest byte of c is the length's.
+    // The lowest byte of c is reserved for the length.
     c = c.wrapping_add(word(rest, 8) << 8);
     c = (c ^ b).wrapping_sub(b.rotate_left(14));
     a = (a ^ c).wrapping_sub(c.rotate_left(11));

@@ -14,7 +14,7 @@ use crate::{
 
 use super::{Table, arguments};
 
-/// Microseconds since 2000-01-01, now.
+/// Returns the current time, in microseconds since 2000-01-01.
 fn clock() -> i64 {
     let unix = jiff::Timestamp::now().as_microsecond();
     unix + i64::from(datetime::UNIX_EPOCH_DAY) * MICROS_PER_DAY
@@ -137,7 +137,7 @@ fn make_interval(arguments: &[Value]) -> Result<Value> {
     interval_from_parts(part(0) * 12 + part(1), part(2) * 7 + part(3), micros)
 }
 
-/// From seconds since 1970.
+/// Converts seconds since 1970.
 fn to_timestamp(seconds: f64) -> Result<Value> {
     if seconds.is_nan() {
         return Err(field_out_of_range("timestamp cannot be NaN"));
@@ -166,7 +166,7 @@ fn justify(arguments: &[Value], hours: bool, days_too: bool) -> Result<Value> {
         if days_too {
             months += days / 30;
             days %= 30;
-            // The time counts where it is a part of what is justified.
+            // The time counts if it is a part of what is justified.
             let time = if hours { micros } else { 0 };
             if months > 0 && (days < 0 || days == 0 && time < 0) {
                 days += 30;
@@ -189,7 +189,7 @@ fn justify(arguments: &[Value], hours: bool, days_too: bool) -> Result<Value> {
     })
 }
 
-/// `AT TIME ZONE`, as the function it stands for.
+/// The function behind `AT TIME ZONE`.
 fn at_zone(arguments: &[Value], _: &Environment) -> Result<Value> {
     match arguments {
         [Value::Text(zone), Value::Timestamp(local)] => to_utc(*local, &find_zone(zone)?).map(Value::TimestampTz),

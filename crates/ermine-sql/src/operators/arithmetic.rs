@@ -1,4 +1,4 @@
-//! Numbers.
+//! Operators of numbers.
 
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -11,7 +11,7 @@ fn out_of_range(ty: SqlType) -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", ty.name()))
 }
 
-/// Either of the three integers.
+/// Returns a value of any of the three integer types.
 fn integer(value: &Value) -> Result<i64> {
     match value {
         Value::Int2(number) => Ok((*number).into()),
@@ -21,7 +21,7 @@ fn integer(value: &Value) -> Result<i64> {
     }
 }
 
-/// Either of the two floats.
+/// Returns a value of either float type.
 fn float(value: &Value) -> Result<f64> {
     match value {
         Value::Float4(number) => Ok((*number).into()),
@@ -63,7 +63,7 @@ macro_rules! integer_functions {
             pub(super) fn remainder(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
                 match integer(right)? {
                     0 => Err(division_by_zero()),
-                    // The quotient may not fit, the rest does.
+                    // The quotient may not fit, the remainder does.
                     divisor => narrow(Some(integer(left)?.wrapping_rem(divisor))),
                 }
             }
@@ -110,7 +110,7 @@ integer_functions!(of_int2 Int2 i16, i32, INT2);
 integer_functions!(of_int4 Int4 i32, i32, INT4);
 integer_functions!(of_int8 Int8 i64, i64, INT8);
 
-/// A float's result that is infinite although no operand was, or zero where it should not be.
+/// Checks a float's result: an error if it is infinite although no operand was, or zero where it should not be.
 pub(crate) fn check_float(result: f64, may_be_infinite: bool, may_be_zero: bool) -> Result<f64> {
     let out_of = |message: &str| Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
     if result.is_infinite() && !may_be_infinite {
@@ -122,7 +122,7 @@ pub(crate) fn check_float(result: f64, may_be_infinite: bool, may_be_zero: bool)
     }
 }
 
-/// Functions of floats; a `real` is computed as such.
+/// Functions of floats; a `real` is computed as `real`.
 macro_rules! float_functions {
     ($module:ident $variant:ident $float:ty) => {
         mod $module {
@@ -177,9 +177,9 @@ fn invalid_power(message: &str) -> SqlError {
     SqlError::new(SqlState("2201F"), message)
 }
 
-/// `left ^ right` of floats.
+/// Computes `left ^ right` of floats.
 pub(crate) fn power_f64(base: f64, exponent: f64) -> Result<f64> {
-    // 1 to anything and anything to 0 is 1, even where NaN takes part, as in C.
+    // 1 to any power and any number to the power of 0 is 1, even with NaN, as in C.
     if base == 0.0 && exponent < 0.0 {
         return Err(invalid_power("zero raised to a negative power is undefined"));
     }
@@ -194,7 +194,7 @@ fn power_float(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
     power_f64(float(left)?, float(right)?).map(Value::Float8)
 }
 
-/// A function of two exact numbers.
+/// Applies an operation to two exact numbers.
 fn numeric(left: &Value, right: &Value, operation: fn(&Numeric, &Numeric) -> Result<Numeric>) -> Result<Value> {
     take!(left => Value::Numeric(left), right => Value::Numeric(right) => operation(left, right).map(Value::Numeric))
 }

@@ -1,4 +1,4 @@
-//! JSON and arrays.
+//! Operators of JSON and arrays.
 
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -13,7 +13,7 @@ use crate::{
 
 use super::{Tables, take};
 
-/// The elements of a `text[]` that are not NULL.
+/// Returns the elements of a `text[]` that are not NULL.
 pub(crate) fn texts(array: &Array) -> Vec<&str> {
     array
         .elements()
@@ -26,12 +26,12 @@ fn json_or_null(json: Option<&Json>) -> Value {
     json.map_or(Value::Null, |json| Value::json(json.clone()))
 }
 
-/// An element; a scalar is taken for an array of itself.
+/// Returns an element; a scalar counts as an array of itself.
 fn element(json: &Json, at: i32) -> Option<&Json> {
     if json.is_scalar() && matches!(at, 0 | -1) { Some(json) } else { json.element(at.into()) }
 }
 
-/// The text of a part of a `json` without quotes; NULL where it is not there, or null.
+/// Returns the text of a part of a `json` without quotes; NULL if the part does not exist, or is null.
 pub(crate) fn plain_json(part: Option<&str>) -> Result<Value> {
     match part {
         Some(text) if raw::type_name(text) != "null" => raw::plain(text).map(Value::text),
@@ -39,7 +39,7 @@ pub(crate) fn plain_json(part: Option<&str>) -> Result<Value> {
     }
 }
 
-/// `->` and its like, of `json`: parts of its text.
+/// Registers `->` and its like for `json`: parts of its text.
 fn register_json_texts(tables: &mut Tables) {
     use SqlType as T;
     tables.binary("->", T::JSON, T::TEXT, T::JSON, |left, right, _| {
@@ -66,7 +66,7 @@ fn json_part(part: Option<&str>) -> Value {
     part.map_or(Value::Null, |text| Value::Json(text.into()))
 }
 
-/// What a path leads to; a path with NULL leads nowhere.
+/// Returns the part that a path leads to; a path with NULL leads nowhere.
 fn follow_text<'t>(text: &'t str, path: &Array) -> Result<Option<&'t str>> {
     if path.elements().iter().any(Value::is_null) { Ok(None) } else { raw::follow(text, &texts(path)) }
 }
@@ -75,7 +75,7 @@ fn text_or_null(json: Option<&Json>) -> Value {
     json.and_then(Json::to_plain_text).map_or(Value::Null, Value::text)
 }
 
-/// What a path leads to; a path with NULL leads nowhere.
+/// Returns the part that a path leads to; a path with NULL leads nowhere.
 pub(crate) fn follow<'a>(json: &'a Json, path: &Array) -> Option<&'a Json> {
     if path.elements().iter().any(Value::is_null) {
         return None;
@@ -100,12 +100,12 @@ fn contains(left: &Value, right: &Value, environment: &Environment) -> Result<Va
     }
 }
 
-/// Before all elements are looked at once more.
+/// Called before another pass over all elements.
 fn check_large(array: &Array, environment: &Environment) -> Result<()> {
     if array.elements().len() > 100 { environment.check() } else { Ok(()) }
 }
 
-/// NULL is no element.
+/// Whether an array has an element; NULL is never equal to one.
 fn has_element(array: &Array, wanted: &Value, element: SqlType) -> bool {
     !wanted.is_null()
         && array.elements().iter().any(|found| !found.is_null() && order::compare(found, wanted, element).is_eq())
@@ -128,7 +128,7 @@ fn incompatible() -> SqlError {
     SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, "cannot concatenate incompatible arrays")
 }
 
-/// Two arrays, one after the other.
+/// Concatenates two arrays.
 pub(crate) fn concatenate_arrays(left: &Array, right: &Array) -> Result<Array> {
     if left.dimensions().is_empty() {
         return Ok(right.clone());
@@ -163,7 +163,7 @@ pub(crate) fn concatenate_arrays(left: &Array, right: &Array) -> Result<Array> {
     Array::with_dimensions(left.element, &dimensions, elements).ok_or_else(incompatible)
 }
 
-/// An array with an element more, at its front or its end.
+/// Returns an array with one more element, at its front or its end.
 pub(crate) fn extend_array(array: &Array, value: &Value, at_front: bool) -> Result<Array> {
     let lower = match array.dimensions() {
         [] => 1,
@@ -249,7 +249,7 @@ pub(super) fn register(tables: &mut Tables) {
         contains(right, left, environment)
     });
     tables.add("&&", Parameter::Array, Parameter::Array, boolean, overlap);
-    // Those of ranges and geometry.
+    // Operators of ranges and geometry.
     for (name, left, right) in [
         ("@>", Parameter::Foreign, Parameter::Foreign),
         ("@>", Parameter::Foreign, Parameter::NonArray),

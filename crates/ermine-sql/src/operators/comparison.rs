@@ -1,4 +1,4 @@
-//! `=`, `<>`, `<`, `<=`, `>`, `>=`, between values of one type and between types that are alike.
+//! `=`, `<>`, `<`, `<=`, `>`, `>=`, between values of one type and between related types.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::{
 
 use super::{BinaryFunction, Tables, mismatch, take};
 
-/// Six functions that compare with one order.
+/// Six functions that compare by one order.
 macro_rules! comparisons {
     ($module:ident, $compare:path) => {
         mod $module {
@@ -32,7 +32,7 @@ macro_rules! comparisons {
     };
 }
 
-/// Values of one type; any text but `char(n)`.
+/// Compares values of one type; any text but `char(n)`.
 fn plain(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
     let ty = match left {
         Value::Array(array) => SqlType::scalar(array.element).array(),
@@ -64,10 +64,10 @@ fn floats(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
     Ok(order::compare(&number(left)?, &number(right)?, SqlType::FLOAT8))
 }
 
-/// Dates and points in time without zone.
+/// Compares dates and points in time without zone.
 fn local_times(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
     let micros = |value: &Value| match value {
-        // A date too far away for a point in time is after all of them.
+        // A date too far in the future for a point in time is after all of them.
         Value::Date(days) => Ok(date_to_timestamp(*days).unwrap_or(i64::MAX - 1)),
         Value::Timestamp(micros) => Ok(*micros),
         _ => Err(mismatch()),
@@ -75,7 +75,7 @@ fn local_times(left: &Value, right: &Value, _: &Environment) -> Result<Ordering>
     Ok(micros(left)?.cmp(&micros(right)?))
 }
 
-/// Dates and points in time, with those that have a zone.
+/// Compares dates and points in time with those that have a zone.
 fn times(left: &Value, right: &Value, environment: &Environment) -> Result<Ordering> {
     let utc = |local: i64| to_utc(local, &environment.time_zone);
     let micros = |value: &Value| match value {
@@ -94,7 +94,7 @@ comparisons!(of_floats, floats);
 comparisons!(of_local_times, local_times);
 comparisons!(of_times, times);
 
-/// `=` of integers of one width, on the way of every point query.
+/// `=` of integers of one width, on the path of every point query.
 fn equal_int4(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
     take!(left => Value::Int4(left), right => Value::Int4(right) => Ok(Value::Bool(left == right)))
 }

@@ -1,8 +1,9 @@
-//! Operators: which one two operands mean, and what it does.
+//! Operators: the resolution of an operator for two operands, and its function.
 //!
-//! Every operator is a row of a table: name, types of the operands, type of the result, function. The tables lie beside
-//! the functions: `arithmetic`, `comparison`, `time`, `text`, `collections`. The binder resolves a name once a
-//! statement; what runs is a plain function pointer. All operators are strict: no function is called with NULL.
+//! Every operator is a row of a table: name, types of the operands, type of the result, function. The tables are
+//! defined beside the functions: `arithmetic`, `comparison`, `time`, `text`, `collections`. The binder resolves a name
+//! once per statement; at run time the operator is a plain function pointer. All operators are strict: no function is
+//! called with NULL.
 
 mod arithmetic;
 mod collections;
@@ -21,23 +22,23 @@ use crate::{
 pub(crate) use arithmetic::{check_float, power_f64};
 pub(crate) use collections::{concatenate_arrays, extend_array, plain_json, texts};
 
-/// What a binary operator does with two values that are not NULL.
+/// The function of a binary operator, for two values that are not NULL.
 pub type BinaryFunction = fn(&Value, &Value, &Environment) -> Result<Value>;
-/// What a prefix operator does with a value that is not NULL.
+/// The function of a prefix operator, for a value that is not NULL.
 pub type PrefixFunction = fn(&Value, &Environment) -> Result<Value>;
 
 /// An operator between two operands.
 #[derive(Clone, Copy, Debug)]
 pub struct BinaryOperator {
-    /// What the left operand has to be cast to.
+    /// The type that the left operand has to be cast to.
     pub left: SqlType,
-    /// What the right operand has to be cast to.
+    /// The type that the right operand has to be cast to.
     pub right: SqlType,
-    /// What comes out.
+    /// The type of the result.
     pub result: SqlType,
-    /// Whether it gives the same whatever the settings of the session are.
+    /// Whether the result is independent of the session's settings.
     pub is_immutable: bool,
-    /// What it does; not to be called with NULL, where the result is NULL.
+    /// Its function; not to be called with NULL, where the result is NULL.
     pub function: BinaryFunction,
 }
 
@@ -45,9 +46,9 @@ impl BinaryOperator {
     fn new(left: SqlType, right: SqlType, result: SqlType, function: BinaryFunction) -> Self {
         let is_zoned = |ty| ty == SqlType::TIMESTAMPTZ;
         let is_immutable = match result {
-            // Behind `||` the other operand becomes a text.
+            // With `||`, the other operand becomes a text.
             SqlType::TEXT => [left, right].into_iter().all(|ty| cast::is_immutable(ty, SqlType::TEXT)),
-            // With anything but another one, a point in time is what the clocks of the zone show.
+            // Combined with any other type, a point in time becomes the local time of the zone.
             _ => is_zoned(left) == is_zoned(right),
         };
         Self { left, right, result, is_immutable, function }
@@ -57,11 +58,11 @@ impl BinaryOperator {
 /// An operator before its operand.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefixOperator {
-    /// What the operand has to be cast to.
+    /// The type that the operand has to be cast to.
     pub operand: SqlType,
-    /// What comes out.
+    /// The type of the result.
     pub result: SqlType,
-    /// What it does; not to be called with NULL, where the result is NULL.
+    /// Its function; not to be called with NULL, where the result is NULL.
     pub function: PrefixFunction,
 }
 
@@ -100,12 +101,12 @@ impl Tables {
         self.binary.entry(name).or_default().push(Entry { parameters: vec![left, right], result, function });
     }
 
-    /// An operator between two types.
+    /// Adds an operator between two types.
     fn binary(&mut self, name: &'static str, left: SqlType, right: SqlType, result: SqlType, function: BinaryFunction) {
         self.add(name, Parameter::Is(left), Parameter::Is(right), Outcome::Is(result), function);
     }
 
-    /// An operator before a type.
+    /// Adds an operator before a type.
     fn prefix(&mut self, name: &'static str, operand: SqlType, result: SqlType, function: PrefixFunction) {
         let entry = Entry { parameters: vec![Parameter::Is(operand)], result: Outcome::Is(result), function };
         self.prefix.entry(name).or_default().push(entry);
@@ -139,11 +140,11 @@ fn name_of(ty: Option<SqlType>) -> &'static str {
     ty.map_or("unknown", SqlType::name)
 }
 
-/// The operator between two operands; `None` is one without a type, a literal or a parameter.
+/// Returns the operator between two operands; `None` is an operand without a type, a literal or a parameter.
 pub fn resolve_binary(operator: &str, left: Option<SqlType>, right: Option<SqlType>) -> Result<BinaryOperator> {
     let name = if operator == "!=" { "<>" } else { operator };
     let entries = TABLES.binary.get(name).map_or(&[][..], Vec::as_slice);
-    // An operand without a type is first taken for one of the other's type.
+    // An operand without a type is first assumed to have the other's type.
     let alike = match (left, right) {
         (Some(ty), None) | (None, Some(ty)) => {
             entries.iter().find(|entry| entry.parameters == [Parameter::Is(ty), Parameter::Is(ty)])
@@ -161,7 +162,7 @@ pub fn resolve_binary(operator: &str, left: Option<SqlType>, right: Option<SqlTy
     Ok(BinaryOperator::new(resolved.types[0], resolved.types[1], result, resolved.candidate.function))
 }
 
-/// The operator before an operand; `None` is one without a type.
+/// Returns the operator before an operand; `None` is one without a type.
 pub fn resolve_prefix(operator: &str, operand: Option<SqlType>) -> Result<PrefixOperator> {
     let entries = TABLES.prefix.get(operator).map_or(&[][..], Vec::as_slice);
     let resolved = resolve(entries.iter(), &[operand])
@@ -173,12 +174,12 @@ pub fn resolve_prefix(operator: &str, operand: Option<SqlType>) -> Result<Prefix
     })
 }
 
-/// What a function fails with that gets values of other types than it was resolved for.
+/// The error of a function whose arguments have other types than it was resolved for.
 pub(crate) fn mismatch() -> SqlError {
     SqlError::new(SqlState::INTERNAL_ERROR, "a function got values of other types than its own")
 }
 
-/// Takes values apart; [`mismatch`] where they are others.
+/// Destructures values; fails with [`mismatch`] if they are of other types.
 macro_rules! take {
     ($($value:expr => $pattern:pat),+ => $result:expr) => {
         match ($($value,)+) {
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
     use crate::types::{text, value::tests::random_value};
 
-    /// `left operator right`, as text.
+    /// Returns `left operator right`, as text.
     pub(super) fn apply(left: (SqlType, &str), operator: &str, right: (SqlType, &str)) -> Result<String> {
         let environment = Environment::default();
         let found = resolve_binary(operator, Some(left.0), Some(right.0))?;

@@ -1,4 +1,4 @@
-//! Texts and bytes: joining and matching.
+//! Operators of texts and bytes: concatenation and matching.
 
 use crate::{
     error::Result,
@@ -16,7 +16,7 @@ fn concatenate(left: &Value, right: &Value, environment: &Environment) -> Result
     let mut out = String::new();
     for value in [left, right] {
         match value {
-            // As casts to text have it, not as results are shown.
+            // As in casts to text, not as in results.
             Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
             value => text::write(value, value.natural_type().unwrap_or(SqlType::TEXT), environment, &mut out),
         }
@@ -44,7 +44,7 @@ pub(super) fn register(tables: &mut Tables) {
     tables.add("||", of(Scalar::Text), Parameter::NonArray, Outcome::Is(T::TEXT), concatenate);
     tables.add("||", Parameter::NonArray, of(Scalar::Text), Outcome::Is(T::TEXT), concatenate);
     tables.binary("||", T::BYTEA, T::BYTEA, T::BYTEA, concatenate_bytes);
-    // char(n) counts with its padding here, unlike where it is compared, and so has its own rows.
+    // The padding of char(n) counts here, unlike in comparisons, so it has rows of its own.
     for ty in [T::TEXT, T::CHAR, T::NAME] {
         tables.binary("~~", ty, T::TEXT, T::BOOL, |l, r, e| matches(l, r, |l, r| pattern::like(l, r, ESCAPE, e)));
         tables.binary("!~~", ty, T::TEXT, T::BOOL, |l, r, e| {

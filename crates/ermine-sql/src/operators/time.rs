@@ -1,4 +1,4 @@
-//! Dates, times and intervals.
+//! Operators of dates, times and intervals.
 
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -15,7 +15,7 @@ use crate::{
 
 use super::{Tables, mismatch, take};
 
-/// Months, days and microseconds.
+/// Returns months, days and microseconds.
 fn interval(value: &Value) -> Result<(i32, i32, i64)> {
     match value {
         Value::Interval { months, days, micros } => Ok((*months, *days, *micros)),
@@ -96,7 +96,7 @@ fn date_and_time(left: &Value, right: &Value, _: &Environment) -> Result<Value> 
     }
 }
 
-/// What is beyond whole months becomes days, what is beyond whole days time, as PostgreSQL does it.
+/// Scales an interval. Fractions of months become days, fractions of days become time, as in PostgreSQL.
 fn scale_interval(value: &Value, scale: impl Fn(f64) -> f64) -> Result<Value> {
     let (months, days, micros) = interval(value)?;
     let whole = |number: f64, least: f64| {
@@ -111,7 +111,7 @@ fn scale_interval(value: &Value, scale: impl Fn(f64) -> f64) -> Result<Value> {
     let exact_days = scale(f64::from(days));
     let new_months = whole(exact_months, least)?;
     let new_days = whole(exact_days, least)?;
-    // Rounded where it is a microsecond from something whole.
+    // Rounded if it is within a microsecond of a whole number.
     let round = |number: f64| (number * 1e6).round_ties_even() / 1e6;
     let month_days = round((exact_months - new_months) * 30.0);
     let mut seconds = round((exact_days - new_days + month_days - month_days.trunc()) * 86_400.0);

@@ -1,4 +1,4 @@
-//! What others see of a session: what it runs, and whether it waits for its client.
+//! State of a session as other sessions see it: the statement it runs, and whether it waits for its client.
 
 use std::sync::Arc;
 
@@ -6,13 +6,14 @@ use super::{Session, Status, now};
 use crate::{catalog::sessions::Activity, password_in};
 
 impl Session {
-    /// The session belongs to a connection of that number; `end` ends it, from any thread.
+    /// Assigns the session to the connection numbered `process`; `end` ends that connection and may be called from any
+    /// thread.
     pub fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
         self.environment.process = process;
         self.registered.presence.connect(process, client, end);
     }
 
-    /// Something is run now.
+    /// Records that a statement begins to run.
     #[inline]
     pub(super) fn begins(&self, text: impl FnOnce() -> Arc<str>) {
         let began = now();
@@ -23,7 +24,7 @@ impl Session {
         });
     }
 
-    /// Nothing is run until the client says so.
+    /// Records that the session is idle until its client sends something.
     #[inline]
     pub(super) fn rests(&self) {
         self.environment.memory.end();
@@ -42,7 +43,7 @@ impl Session {
     }
 }
 
-/// As much of a text as others are shown.
+/// Returns the prefix of a text that other sessions are shown.
 pub(super) fn shown(text: &str) -> Arc<str> {
     const SHOWN: usize = 1024;
     let end = (0..=SHOWN.min(text.len())).rev().find(|&at| text.is_char_boundary(at));

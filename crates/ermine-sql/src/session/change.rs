@@ -1,4 +1,4 @@
-//! What changes of the catalog use of a session.
+//! The parts of a session that changes of the catalog use.
 
 use std::{
     cell::RefCell,
@@ -28,17 +28,17 @@ impl Session {
         &self.given
     }
 
-    /// A number that no object has or had.
+    /// Returns a number that no object has or had.
     pub(crate) fn catalog_number(&self) -> Result<u32> {
         self.shared.catalog.number()
     }
 
-    /// Storage for a table or an index, which the transaction will put into a definition.
+    /// Returns storage for a table or an index, which the transaction will put into a definition.
     pub(crate) fn storage(&self, open: &Open) -> Result<u32> {
         open.storage(&self.shared.catalog)
     }
 
-    /// Takes the name of a relation, or gives it back.
+    /// Takes the name of a relation, or frees it.
     pub(crate) fn take_name(&self, open: &Open, schema: &str, name: &str, is_taken: bool) -> Result<()> {
         if is_taken && !schema.is_empty() {
             self.shared.catalog.use_schema(&open.txn, schema, open.is_serializable())?;
@@ -46,17 +46,17 @@ impl Session {
         self.shared.catalog.take_name(&open.txn, schema, name, is_taken)
     }
 
-    /// The same for the name of a role.
+    /// Takes the name of a role, or frees it.
     pub(crate) fn take_role_name(&self, open: &Open, name: &str, is_taken: bool) -> Result<()> {
         self.shared.catalog.take_role_name(&open.txn, name, is_taken)
     }
 
-    /// A role is changed or goes, as the transaction knows it.
+    /// Registers that a role is changed or removed, as the transaction sees it.
     pub(crate) fn take_role(&self, open: &Open, known: &RoleDef) -> Result<()> {
         self.shared.catalog.take_role(&open.txn, known)
     }
 
-    /// A schema goes, into which nobody may put anything meanwhile.
+    /// Registers that a schema is removed, into which no other transaction may put an object meanwhile.
     pub(crate) fn watch_schema(&self, open: &Open, schema: &str) -> Result<()> {
         self.shared.catalog.watch_schema(&open.txn, &open.catalog, schema)
     }
@@ -65,44 +65,45 @@ impl Session {
         &self.shared.database
     }
 
-    /// All objects as of the last change.
+    /// Returns all objects as of the last change.
     pub(crate) fn catalog_now(&self) -> Arc<Catalog> {
         self.shared.catalog.current()
     }
 
-    /// In words, what definitions say of storage and what is free.
+    /// Describes in words where definitions and free storage disagree.
     pub(super) fn storage_disagreements(&self) -> Result<Vec<String>> {
         let used = self.catalog_now().tables().iter().flat_map(|table| table.def.storages()).collect();
         self.shared.catalog.storages.disagreements(&self.shared.database, &used)
     }
 
-    /// In words, what definitions of roles say otherwise than the names that are taken.
+    /// Describes in words where definitions of roles and the taken names disagree.
     pub(super) fn role_disagreements(&self) -> Result<Vec<String>> {
         self.shared.catalog.role_disagreements()
     }
 
-    /// Begins a transaction of its own.
+    /// Begins a separate transaction for the change.
     pub(crate) fn open_change(&mut self) -> Result<Open> {
         self.open(self.modes())
     }
 
-    /// Commits such a transaction.
+    /// Commits a transaction begun by [`Session::open_change`].
     pub(crate) fn commit_change(&self, open: Open) -> Result<OwnedReceipt> {
         open.commit(&self.shared.catalog)
     }
 
-    /// A statement outside of transactions has ended with this commit.
+    /// Returns the completion of a statement outside of transactions, which has ended with this commit.
     pub(crate) fn completion(&self, receipt: Option<OwnedReceipt>) -> Completion {
         Completion { receipt: receipt.filter(|_| !self.modes().is_async) }
     }
 
-    /// When a statement that begins now has taken too long.
+    /// Returns the time at which a statement that begins now exceeds its limit.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let millis = self.settings.millis("statement_timeout");
         (millis > 0).then(|| Instant::now() + Duration::from_millis(millis))
     }
 
-    /// To be called by what waits for others who use a table: fails when the client, or a time limit, wants that.
+    /// Returns a check for a statement that waits for other users of a table: it fails on a cancel request or at a time
+    /// limit.
     pub(crate) fn waiting(&self, table: &Table) -> impl FnMut() -> Result<()> {
         let (since, millis) = (Instant::now(), self.settings.millis("lock_timeout"));
         move || {
@@ -114,14 +115,15 @@ impl Session {
         }
     }
 
-    /// Has a table alone, and sees all its rows, if the transaction has done nothing yet.
+    /// Takes a table exclusively; the transaction sees all its rows, if it has done nothing yet.
     pub(crate) fn take_newest(&self, open: &mut Open, table: &Table) -> Result<()> {
         open.take_newest(&self.shared.catalog, &self.shared.database, table, self.patience())
     }
 
-    /// Fails when somebody has changed a row since the transaction began, so that it does not see it. It has the table alone.
+    /// Fails when another transaction has changed a row since this one began, so that its snapshot lacks the change.
+    /// This transaction holds the table exclusively.
     pub(crate) fn check_sees_all(&self, open: &Open, table: &Table) -> Result<()> {
-        // Where rows have one version, everybody sees that one.
+        // Where rows have one version, every transaction sees that one.
         if !self.engine().scheme().has_versions() {
             return Ok(());
         }

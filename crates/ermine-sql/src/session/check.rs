@@ -1,4 +1,4 @@
-//! Holds what is kept twice against each other: rows and entries of indexes, definitions and storage, roles and names.
+//! Compares what is stored twice: rows with index entries, definitions with storage, roles with names.
 
 use crate::{
     bind::Binder,
@@ -7,30 +7,30 @@ use crate::{
     session::{Session, SqlDatabase},
 };
 
-/// What was found when a database of SQL was verified.
+/// Results of verifying a database of SQL.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SqlVerification {
     /// Tables.
     pub tables: u64,
-    /// Rows of them, all of which were decoded.
+    /// Rows of the tables; all of them were decoded.
     pub rows: u64,
-    /// Entries of indexes, all of which were held against rows.
+    /// Entries of indexes; all of them were compared with rows.
     pub entries: u64,
-    /// In words, what is wrong; of much the first.
+    /// Findings in words; if there are many, only the first ones.
     pub findings: Vec<String>,
 }
 
 impl SqlDatabase {
-    /// Decodes every row, holds the entries of all indexes against the rows and the rows against the entries, and definitions against
-    /// storage and names. No other session may change anything meanwhile.
+    /// Decodes every row, compares the entries of all indexes with the rows and the rows with the entries, and the
+    /// definitions with storage and names. No other session may change anything meanwhile.
     pub fn verify(&self) -> Result<SqlVerification> {
         self.session("verify", "verify").verify()
     }
 }
 
 impl Session {
-    /// In words, what [`SqlDatabase::verify`] finds: for tests.
+    /// Returns the findings of [`SqlDatabase::verify`] in words: for tests.
     #[doc(hidden)]
     pub fn disagreements(&mut self) -> Result<Vec<String>> {
         Ok(self.verify()?.findings)
@@ -52,7 +52,7 @@ impl Session {
                 found.entries += checked.entries;
                 found.findings.extend(checked.findings);
             }
-            // What was read counts when that commits.
+            // The reads are valid only once this commit succeeds.
             drop(session.commit_change(open)?);
             Ok(found)
         })?;

@@ -1,6 +1,7 @@
-//! COPY FROM STDIN in a session: it begins as a statement, goes on with pieces, and ends when the client says so.
+//! COPY FROM STDIN in a session: it begins as a statement, continues with pieces, and ends when the client says so.
 //!
-//! It is in a block always, in one of its own where there is none ([`Session::begin_implicit`]). So whatever ends the transaction ends it, too.
+//! It always runs in a block, in an implicit one if none is open ([`Session::begin_implicit`]). So whatever ends the
+//! transaction ends the COPY, too.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -13,14 +14,14 @@ use crate::{
     types::Value,
 };
 
-/// A COPY FROM STDIN that goes on.
+/// A COPY FROM STDIN in progress.
 pub(super) struct Copying {
     insertion: Insertion,
-    /// Whether its block is its own.
+    /// Whether the COPY runs in an implicit block.
     is_alone: bool,
-    /// The statements that come behind it, where it is one of a text.
+    /// The statements that follow the COPY, if it is one statement of a text.
     pub(super) rest: Option<VecDeque<Tree>>,
-    /// The memory of their trees.
+    /// The memory of the trees of these statements.
     pub(super) trees: Held,
 }
 
@@ -30,11 +31,13 @@ impl Copying {
     }
 }
 
-/// A COPY FROM STDIN that goes on. When anything of it fails, it has ended, and what it has inserted is not there.
+/// A COPY FROM STDIN in progress. When any part of it fails, the COPY has ended, and the rows it has inserted are
+/// rolled back.
 pub struct CopyIn<'s>(&'s mut Session);
 
 impl Session {
-    /// The COPY FROM STDIN that waits for what is to be copied, if there is one: then nothing else can be run.
+    /// Returns the COPY FROM STDIN that waits for data, if there is one. Until it ends, the session can run nothing
+    /// else.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -57,7 +60,7 @@ impl Session {
         self.is_copying().then_some(CopyIn(self))
     }
 
-    /// Whether [`Session::copy_in`] has something to copy into.
+    /// Whether a COPY FROM STDIN is in progress ([`Session::copy_in`]).
     pub fn is_copying(&self) -> bool {
         self.copying.is_some()
     }
@@ -80,13 +83,13 @@ impl Session {
         let done = self.execute_inside(prepared, parameters, rows);
         match (&done, &mut self.copying) {
             (Ok(_), Some(copying)) => copying.is_alone = true,
-            // Failed already: this only forgets it.
+            // The block has failed already: this only discards it.
             _ => drop(self.end_implicit()),
         }
         done
     }
 
-    /// Does something with the insertion that goes on.
+    /// Calls a function with the insertion in progress.
     fn with_insertion<T>(
         &self,
         copying: &mut Copying,
@@ -116,12 +119,12 @@ impl Session {
         }
     }
 
-    /// A COPY has failed, and with it the transaction; what comes behind it is not run.
+    /// Fails the transaction after a failed COPY; the statements that follow the COPY are not run.
     fn end_copying(&mut self, copying: &Copying, error: SqlError) -> SqlError {
         let error = self.fail_with(error);
         self.rests();
         if copying.is_alone || copying.rest.is_some() {
-            // Failed already: this only forgets it.
+            // The block has failed already: this only discards it.
             drop(self.end_implicit());
         }
         error
@@ -129,7 +132,7 @@ impl Session {
 }
 
 impl CopyIn<'_> {
-    /// A piece of what is to be copied, of any length; rows may begin and end anywhere in it.
+    /// Consumes a piece of the data, of any length; rows may begin and end anywhere in it.
     pub fn write(self, piece: &[u8]) -> Result<()> {
         let Some(mut copying) = self.0.copying.take() else { return Ok(()) };
         match self.0.with_insertion(&mut copying, |insertion, run| insertion.push(piece, run)) {
@@ -141,7 +144,7 @@ impl CopyIn<'_> {
         }
     }
 
-    /// All of it was written. Whatever comes behind the COPY in its text is run now.
+    /// Ends the COPY after all data was written, and runs the statements that follow it in its text.
     pub fn finish(self, rows: &mut dyn Rows) -> Result<Completion> {
         let Self(session) = self;
         let done = session.finish_copying(rows);
@@ -149,12 +152,12 @@ impl CopyIn<'_> {
         done
     }
 
-    /// It is not to be copied after all; gives the error that the COPY has failed with.
+    /// Fails the COPY at the client's request; returns the error that it has failed with.
     pub fn fail(self, reason: &str) -> SqlError {
         self.abort(SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {reason}")))
     }
 
-    /// Ends it with an error, to which it adds the place.
+    /// Ends the COPY with an error, to which it adds the place in the data.
     pub fn abort(self, error: SqlError) -> SqlError {
         let Some(copying) = self.0.copying.take() else { return error };
         let error = copying.insertion.placed(error);

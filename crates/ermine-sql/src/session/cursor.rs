@@ -1,7 +1,7 @@
 //! Cursors: queries whose rows are fetched in parts, within a transaction.
 //!
-//! The executor hands rows to whoever asks for them without stopping. So a query is run when its cursor is declared, and its rows are kept:
-//! what the transaction writes afterwards does not change them, and they are only fetched forward.
+//! The executor pushes rows to its consumer without stopping. So a query is run when its cursor is declared, and its
+//! rows are kept: later writes of the transaction do not change them, and they are only fetched forward.
 
 use sqlparser::{
     ast::{self, CloseCursor},
@@ -35,12 +35,12 @@ pub(crate) struct Fetch {
 enum Count {
     Next(usize),
     All,
-    /// Other ones than the next: these words.
+    /// Rows other than the next ones: these words.
     Other(String),
 }
 
 impl Fetch {
-    /// Parses what comes behind the word FETCH.
+    /// Parses what follows the word FETCH.
     pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
         const OTHERS: [Keyword; 6] =
             [Keyword::PRIOR, Keyword::FIRST, Keyword::LAST, Keyword::ABSOLUTE, Keyword::RELATIVE, Keyword::BACKWARD];
@@ -59,7 +59,7 @@ impl Fetch {
 }
 
 impl Count {
-    /// Parses a number or ALL; one row where neither is there.
+    /// Parses a number or ALL; one row if neither is present.
     fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
         if parser.parse_keyword(Keyword::ALL) {
             return Ok(Self::All);
@@ -108,9 +108,9 @@ struct Cursor {
     name: String,
     is_binary: bool,
     columns: Vec<Column>,
-    /// Not fetched yet.
+    /// Rows not fetched yet.
     rows: KeptRows,
-    /// How many the transaction had opened before.
+    /// The number of cursors that the transaction had opened before this one.
     number: usize,
 }
 
@@ -118,17 +118,17 @@ struct Cursor {
 #[derive(Default)]
 pub(super) struct Cursors {
     open: Vec<Cursor>,
-    /// How many there have been.
+    /// The number of cursors opened so far.
     opened: usize,
 }
 
 impl Cursors {
-    /// How many there have been, for [`Cursors::go_back`].
+    /// Returns the number of cursors opened so far, for [`Cursors::go_back`].
     pub(super) fn mark(&self) -> usize {
         self.opened
     }
 
-    /// Closes those that were opened since.
+    /// Closes the cursors that were opened since `mark`.
     pub(super) fn go_back(&mut self, mark: usize) {
         self.open.retain(|cursor| cursor.number < mark);
     }
@@ -139,7 +139,7 @@ impl Cursors {
 }
 
 impl Declare {
-    /// Runs the query, in a transaction that does not have a cursor of the name.
+    /// Runs the query, in a transaction that has no cursor of this name.
     pub(super) fn run(&self, cursors: &Cursors, run: &Run<'_>) -> Result<KeptRows> {
         if cursors.find(&self.name).is_some() {
             let message = format!("cursor \"{}\" already exists", self.name);
@@ -165,22 +165,22 @@ impl Declare {
 }
 
 impl Session {
-    /// The columns of an open cursor (DECLARE).
+    /// Returns the columns of an open cursor (DECLARE).
     pub fn cursor(&self, name: &str) -> Option<&[Column]> {
         let State::Block { open: Some(open), .. } = &self.state else { return None };
         open.cursors.find(name).map(|at| &*open.cursors.open[at].columns)
     }
 
-    /// The columns of what FETCH gives; an error where it wants other rows than the next.
+    /// Returns the columns of the rows that FETCH returns; fails if it asks for rows other than the next ones.
     pub(super) fn fetched(&self, fetch: &Fetch) -> Result<Option<Vec<Column>>> {
         match &fetch.count {
             Count::Other(words) => Err(SqlError::unsupported(format_args!("FETCH {words}"))),
-            // What is not open is found out when it is run.
+            // A cursor that is not open is reported when FETCH is run.
             Count::Next(_) | Count::All => Ok(self.cursor(&fetch.name).map(<[_]>::to_vec)),
         }
     }
 
-    /// FETCH; `told`: the columns that were told of beforehand.
+    /// Runs FETCH; `told`: the columns that the client was sent beforehand.
     pub(super) fn fetch(&mut self, fetch: &Fetch, told: Option<&[Column]>, rows: &mut dyn Rows) -> Result<()> {
         let is_simple = self.is_simple;
         let (cursors, at) = self.open_cursor(&fetch.name)?;
@@ -200,7 +200,7 @@ impl Session {
         rows.complete(&format!("FETCH {count}"))
     }
 
-    /// CLOSE
+    /// Runs CLOSE.
     pub(super) fn close(&mut self, which: &CloseCursor, rows: &mut dyn Rows) -> Result<()> {
         match which {
             CloseCursor::All => {

@@ -1,5 +1,5 @@
-//! What the parser takes and PostgreSQL's grammar does not: reserved words as names, comparisons in a chain, joins
-//! without a condition, INSERT without INTO, NULLIF of other than two values.
+//! Checks of input that the parser accepts and PostgreSQL's grammar does not: reserved words as names, comparisons in a
+//! chain, joins without a condition, INSERT without INTO, NULLIF of other than two values.
 
 use std::ops::ControlFlow;
 
@@ -13,8 +13,8 @@ use crate::{
     error::{Result, SqlError, SqlState},
 };
 
-/// PostgreSQL's reserved words, sorted, without those that are expressions by themselves and DEFAULT, which the parser
-/// gives as names.
+/// PostgreSQL's reserved words, sorted, without DEFAULT and those that are expressions themselves, which the parser
+/// returns as names.
 const RESERVED: [&str; 65] = [
     "all",
     "analyse",
@@ -151,8 +151,8 @@ fn is_reserved(name: &str) -> bool {
     RESERVED.binary_search_by(|word| word.bytes().cmp(name.bytes().map(|byte| byte.to_ascii_lowercase()))).is_ok()
 }
 
-/// Whether the name at a place of the text, counted in characters from 1 on, is a label, which may be any word: behind
-/// AS, or a dot.
+/// Whether the name at a place of the text, counted in characters from 1 on, is a label, which may be any word: after
+/// AS, or after a dot.
 fn is_label(text: &str, place: usize) -> bool {
     let end = text.char_indices().nth(place - 1).map_or(text.len(), |(at, _)| at);
     let before = text[..end].trim_end();
@@ -160,7 +160,7 @@ fn is_label(text: &str, place: usize) -> bool {
     before.ends_with('.') || word.eq_ignore_ascii_case("as")
 }
 
-/// The operator that stands behind another one without parentheses, where neither binds first.
+/// Returns an operator that follows another one without parentheses, where neither binds more tightly.
 fn unchained(expr: &Expr) -> Option<String> {
     let compares = |operator: &BinaryOperator| {
         use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
@@ -199,7 +199,8 @@ fn unchained(expr: &Expr) -> Option<String> {
     }
 }
 
-/// What stands where the arguments of NULLIF, or of a function that wants one at least, end too early or late.
+/// Returns the token at which the arguments of NULLIF, or of a function that needs at least one, end too early or too
+/// late.
 fn miscounted(expr: &Expr) -> Option<String> {
     let Expr::Function(function) = expr else { return None };
     let (name, FunctionArguments::List(list)) = (function.name.to_string().to_ascii_lowercase(), &function.args) else {
@@ -208,7 +209,7 @@ fn miscounted(expr: &Expr) -> Option<String> {
     match (&*name, list.args.len()) {
         ("nullif", 0 | 1) | ("coalesce" | "greatest" | "least", 0) => Some(")".into()),
         ("nullif", 3..) => Some(",".into()),
-        // With FROM it is no function to the parser.
+        // With FROM the parser does not take it for a function.
         ("extract", _) => Some("(".into()),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Rows that are kept until somebody fetches them, or as long as a statement runs.
+//! Rows that are kept until the client fetches them, or while a statement runs.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub struct KeptRows {
     bytes: usize,
     bytes_max: usize,
     held: Held,
-    /// What the rows may take of `work_mem`.
+    /// The share of `work_mem` that the rows may take.
     held_max: usize,
 }
 
@@ -27,25 +27,26 @@ impl Default for KeptRows {
 }
 
 impl KeptRows {
-    /// What may be kept at a time.
+    /// The bytes of rows that may be kept at a time.
     pub const BYTES_MAX: usize = 256 << 20;
 
-    /// None, and room for so many bytes of them.
+    /// Returns an empty set of rows with room for `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { rows: VecDeque::new(), bytes: 0, bytes_max, held: Held::default(), held_max: usize::MAX }
     }
 
-    /// As [`KeptRows::new`], for rows that outlive the statement: they count against the database's budget, and `work_mem` bounds them.
+    /// Like [`KeptRows::new`], for rows that outlive the statement: they count against the database's budget, and
+    /// `work_mem` bounds them.
     pub(crate) fn counted(bytes_max: usize, memory: &Memory, work_mem: usize) -> Self {
         Self { held: memory.hold(), held_max: work_mem, ..Self::new(bytes_max) }
     }
 
-    /// What they take, about.
+    /// Returns the approximate bytes that the rows take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Keeps a row behind those that are there; fails where there is no room for it.
+    /// Appends a row; fails if there is no room for it.
     pub fn push(&mut self, row: &[Value]) -> Result<()> {
         self.bytes += bytes_of(row);
         if self.bytes > self.bytes_max {
@@ -58,12 +59,12 @@ impl KeptRows {
         Ok(())
     }
 
-    /// All of them, which stay.
+    /// Iterates over all rows and keeps them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[Value]> {
         self.rows.iter().map(|row| &**row)
     }
 
-    /// Shows the first of them, and keeps them no longer; gives how many there were, at most `count`.
+    /// Sends the first rows, at most `count`, and drops them; returns their number.
     pub fn fetch(&mut self, count: usize, rows: &mut dyn Rows) -> Result<usize> {
         let mut fetched = 0;
         while fetched < count
@@ -77,7 +78,7 @@ impl KeptRows {
         Ok(fetched)
     }
 
-    /// Forgets them all.
+    /// Drops all rows.
     pub fn clear(&mut self) {
         (self.rows, self.bytes) = (VecDeque::new(), 0);
         self.held.shrink_to(0);

@@ -1,7 +1,8 @@
 //! BACKUP and CHECKPOINT: statements about the files of the database.
 //!
-//! The work runs on a thread of its own. The session's thread lets other sessions run meanwhile, and ends a backup when its client, or a
-//! time limit, asks for that. The end of the connection ends neither: a backup that its client has not waited for is as good as any other.
+//! The work runs on a separate thread. Meanwhile the session's thread lets other sessions run, and stops a backup at
+//! the client's request or at a time limit. Losing the connection stops neither: a backup that its client has not
+//! waited for is as good as any other.
 
 use std::{
     path::{Component, Path, PathBuf},
@@ -24,7 +25,7 @@ use crate::{
     types::{SqlType, Value},
 };
 
-/// Such a statement.
+/// A BACKUP or CHECKPOINT statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Maintenance {
     /// BACKUP TO a directory of the server.
@@ -60,7 +61,7 @@ impl Maintenance {
         }
     }
 
-    /// The columns of its result.
+    /// Returns the columns of the statement's result.
     pub(super) fn columns(&self) -> Option<Vec<Column>> {
         let column = |name: &str, ty| Column { name: name.into(), ty, modifier: -1, source: (0, 0) };
         let numbers = ["from_lsn", "to_lsn", "files", "bytes"].map(|name| column(name, SqlType::INT8));
@@ -72,10 +73,10 @@ impl Maintenance {
 }
 
 impl SqlDatabase {
-    /// Says once where BACKUP may write: below this directory of the server, or nowhere. Where nothing is said, it may write anywhere, as the
-    /// process may.
+    /// Sets, once, where BACKUP may write: below this directory of the server, or nowhere. Without this call it may
+    /// write wherever the process may.
     pub fn confine_backups(&self, directory: Option<PathBuf>) {
-        // The first word counts.
+        // The first call counts.
         let _ = self.0.backups.set(directory);
     }
 }
@@ -125,7 +126,7 @@ impl Session {
         made
     }
 
-    /// The directory that is meant, if BACKUP may write there.
+    /// Returns the directory that `path` names, if BACKUP may write there.
     fn backup_directory(&self, path: &str) -> Result<PathBuf> {
         if path.is_empty() {
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "BACKUP TO needs the name of a directory"));
@@ -147,10 +148,10 @@ impl Session {
         Ok(within.join(inner))
     }
 
-    /// Runs `work` on a thread of its own, and says in `stop` when the client, or a time limit, wants it to end.
+    /// Runs `work` on a separate thread, and sets `stop` when the client or a time limit asks it to end.
     fn aside<T: Send>(&self, stop: &AtomicBool, work: impl FnOnce() -> ermine::Result<T> + Send) -> Result<T> {
         const LONGEST: Duration = Duration::from_millis(20);
-        // What was asked before the statement began counts, too.
+        // A request made before the statement began counts, too.
         self.environment.check()?;
         thread::scope(|scope| {
             let thread = scope.spawn(work);

@@ -1,4 +1,4 @@
-//! Tokens that are put into a statement where the parser would take it for another one. Each function goes through the
+//! Tokens that are inserted where the parser would mistake a statement for another one. Each function goes through the
 //! tokens once: texts may be long.
 
 use sqlparser::{
@@ -6,7 +6,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-/// Puts tokens in, each before the one at its place, in the order of the places.
+/// Inserts tokens, each before the token at its place, in the order of the places.
 fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
     if places.is_empty() {
         return;
@@ -31,9 +31,9 @@ fn is_word(token: &Token, wanted: &[Keyword]) -> bool {
 /// of one value is that value: it is put around the query.
 pub(super) fn mark_lists(tokens: &mut Vec<TokenWithSpan>) {
     let mut places = Vec::new();
-    // Where a parenthesis was opened, and whether a query that is the first of a list is in it.
+    // Where a parenthesis was opened, and whether it contains a query that is the first of a list.
     let mut open: Vec<(usize, bool)> = Vec::new();
-    // A query of that kind that has just ended: from where to where.
+    // The first and last place of a query of that kind that has just ended.
     let mut ended: Option<(usize, usize)> = None;
     let mut before: [&Token; 3] = [&Token::EOF; 3];
     for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
@@ -65,11 +65,11 @@ pub(super) fn mark_lists(tokens: &mut Vec<TokenWithSpan>) {
     put_in(tokens, places);
 }
 
-/// Marks subscripts with operators other than those of arithmetic, `a[b | c]`, which the grammar does not take: they get
-/// parentheses.
+/// Marks subscripts with operators other than those of arithmetic, `a[b | c]`, which the grammar does not accept, by
+/// putting them in parentheses.
 pub(super) fn mark_subscripts(tokens: &mut Vec<TokenWithSpan>) {
     let mut places = Vec::new();
-    // Where a bracket or parenthesis was opened, whether such an operator is in it, and whether it is no subscript.
+    // Where a bracket or parenthesis was opened, whether it contains such an operator, and whether it is no subscript.
     let mut open: Vec<(usize, bool, bool)> = Vec::new();
     let mut follows_value = false;
     for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! How large the tree of a text may become, found out before there is one.
+//! Bounds on the size of the tree of a text, computed before the tree exists.
 
 use sqlparser::{
     keywords::Keyword,
@@ -7,15 +7,15 @@ use sqlparser::{
 
 use crate::error::{Result, SqlError, SqlState};
 
-/// Words, signs and blanks of a text.
+/// Maximum number of words, signs and blanks in a text.
 const TOKENS_MAX: usize = 2_000_000;
-/// Bytes that tokens and trees take for each of them, about.
+/// Approximate bytes that tokens and trees take for each of them.
 const TOKEN_BYTES: usize = 560;
-/// Statements of a text: the tree of one takes some 20 KiB.
+/// Maximum number of statements in a text: the tree of one takes some 20 KiB.
 const STATEMENTS_MAX: usize = 10_000;
-/// What a statement may tie together: the stack of a thread (2 MiB) is enough for twice as much.
+/// Maximum number of parts that a statement may link: the stack of a thread (2 MiB) is enough for twice as many.
 const LINKS_MAX: usize = 4000;
-/// Queries and joins of a statement: each has more to it than an operator.
+/// Maximum number of queries and joins in a statement: each is larger than an operator.
 const QUERIES_MAX: usize = 400;
 
 /// Fails for texts of too many tokens.
@@ -23,8 +23,8 @@ pub(super) fn check_size(text: &str) -> Result<()> {
     if text.len() <= TOKENS_MAX { Ok(()) } else { tree_bytes(text).map(drop) }
 }
 
-/// Returns the bytes that the tree of a text takes, about. Fails for texts of too many tokens. It counts none too few, and too many only in
-/// dollar quotes.
+/// Returns the approximate bytes that the tree of a text takes. Fails for texts of too many tokens. It never counts too
+/// few tokens, and too many only in dollar quotes.
 pub(super) fn tree_bytes(text: &str) -> Result<usize> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii();
     let bytes = text.as_bytes();
@@ -45,7 +45,7 @@ pub(super) fn tree_bytes(text: &str) -> Result<usize> {
     Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).hint("Send it in parts, or values as parameters."))
 }
 
-/// How long a text in quotes is that stands at the beginning.
+/// Returns the length of the quoted text that `bytes` begin with.
 fn quoted(bytes: &[u8], has_escapes: bool) -> usize {
     let mut at = 1;
     while let Some(&byte) = bytes.get(at) {
@@ -58,8 +58,9 @@ fn quoted(bytes: &[u8], has_escapes: bool) -> usize {
     bytes.len()
 }
 
-/// Fails for texts of too many statements, and for statements that tie too much together: trees are as deep as chains are long, and so is
-/// the stack that looks at them. What is between commas is a chain by itself, and inside of parentheses it goes on where they stand.
+/// Fails for texts of too many statements, and for statements that link too much: trees are as deep as chains are long,
+/// and so is the stack that walks them. The items between commas each begin their own chain; inside parentheses the
+/// surrounding chain continues.
 pub(super) fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
     let too_complex = |message: String| Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
     let mut levels = vec![0];
@@ -126,7 +127,7 @@ mod tests {
         for text in ["1,", " ", "\n", "a ", "E'\\'' ,", "'' "] {
             assert!(check_size(&text.repeat(many + 1)).is_err(), "{text:?}");
         }
-        // What a quote that is escaped seems to open does not hide what stands behind it.
+        // An escaped quote seems to open a literal, but does not hide what follows it.
         assert!(check_size(&format!("E'\\'',{}", "1,".repeat(many))).is_err());
         for text in [format!("'{}'", "1,".repeat(many)), "a".repeat(2 * many), format!("\"{}\"", ", ".repeat(many))] {
             check_size(&text).unwrap();
@@ -142,7 +143,7 @@ mod tests {
         for (start, part) in [("SELECT 1", ", a + 1"), ("VALUES (1)", ", (1, -1)"), ("SELECT 1", "; SELECT 1 + 1")] {
             chains(&format!("{start}{}", part.repeat(LINKS_MAX))).unwrap();
         }
-        // A chain goes on behind parentheses, and inside of them.
+        // A chain continues after parentheses, and inside them.
         assert!(chains(&format!("SELECT 1{}", "+f(1,2)".repeat(LINKS_MAX))).is_err());
         assert!(chains(&format!("SELECT 1{}", "+(1,2".repeat(LINKS_MAX))).is_err());
         assert!(chains(&"SELECT 1 UNION ".repeat(QUERIES_MAX)).is_err());

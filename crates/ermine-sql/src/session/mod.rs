@@ -1,15 +1,17 @@
-//! Sessions: what a client does, statement by statement.
+//! Sessions: execute what a client sends, statement by statement.
 //!
-//! A statement is parsed and bound once ([`Prepared`]) and then run as often as is wanted; what was bound against an older
-//! catalog is bound again. Outside of transactions a statement is one by itself, which is run again when it loses a conflict, as
-//! long as nothing of its result has left.
+//! A statement is parsed and bound once ([`Prepared`]) and then run any number of times; a plan that was bound against
+//! an older catalog is bound again. Outside of transactions, each statement is its own transaction, which is run again
+//! when it loses a conflict, unless part of its result has already been sent.
 //!
 //! Invariants
-//! 1. *A failed transaction does nothing more*: it is rolled back at once, to its last savepoint if it has one, and the session
-//!    remembers that until it is told to end it or to go on from a savepoint.
-//! 2. *Nothing is told that may not last*: whoever runs statements waits for [`Completion::receipt`] before the client hears of them.
-//! 3. *Nothing final is told that no serial order has*: an error that ends a serializable transaction leaves when what the transaction has
-//!    read is certified; otherwise the transaction has lost a conflict (40001), and a statement by itself is run again.
+//! 1. *A failed transaction does nothing more*: it is rolled back at once, to its last savepoint if it has one, and the
+//!    session remembers that until the client ends the transaction or continues from a savepoint.
+//! 2. *Nothing is reported that may not last*: the caller that runs statements waits for [`Completion::receipt`] before
+//!    the client hears of them.
+//! 3. *Nothing final is reported that no serial order has*: an error that ends a serializable transaction is sent once
+//!    the read set of the transaction is certified; otherwise the transaction has lost a conflict (40001), and a
+//!    statement that is its own transaction is run again.
 
 mod activity;
 mod change;
@@ -116,24 +118,24 @@ impl SqlDatabase {
         Ok(Self(Arc::new(Shared { database, catalog, prepared, waits, backups })))
     }
 
-    /// Whether SQL can be had under a scheme. Statements need transactions of their own beside that of their session, for numbers and
-    /// tables: where one transaction has everything, such a statement would wait for itself.
+    /// Whether SQL is supported under a scheme. Statements need other transactions beside that of their session, for
+    /// numbers and tables: where one transaction locks everything, such a statement would wait for itself.
     pub fn serves(scheme: ermine::Scheme) -> bool {
         use ermine::Scheme::{Partitioned, Serial, Vll};
         !matches!(scheme, Serial | Vll | Partitioned)
     }
 
-    /// Whether a user has a password, so that somebody can log in.
+    /// Whether any user has a password, so that a login is possible.
     pub fn has_passwords(&self) -> bool {
         self.0.catalog.current().roles().any(|role| role.verifier.is_some())
     }
 
-    /// What is stored of a user's password; `None`: there is no such user, or it has none.
+    /// Returns the stored verifier of a user's password; `None`: there is no such user, or it has no password.
     pub fn verifier(&self, user: &str) -> Option<Verifier> {
         self.0.catalog.current().role(cut(user))?.verifier.clone()
     }
 
-    /// Bytes that stay as long as the database does, from which [`Verifier::mock`] hides which users there are.
+    /// Bytes that last as long as the database, with which [`Verifier::mock`] hides which users exist.
     pub fn secret(&self) -> &[u8] {
         &self.0.catalog.secret
     }
@@ -143,7 +145,7 @@ impl SqlDatabase {
         &self.0.catalog.storages
     }
 
-    /// Begins a session of a user; `database` is what the client calls the database.
+    /// Begins a session of a user; `database` is the name that the client uses for the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
         let user = cut(user);
         let settings = Settings::new(user, &self.0.database);
@@ -180,15 +182,15 @@ impl SqlDatabase {
 /// One client's state: its transaction, its settings, its plans.
 pub struct Session {
     shared: Arc<Shared>,
-    /// Its transactions, for the engine.
+    /// The engine's session for its transactions.
     own: ermine::Session,
     settings: Settings,
     search_path: Vec<String>,
-    /// How often the search path or the time zone has become another one.
+    /// The number of changes of the search path or the time zone.
     settings_changed: u64,
-    /// How often it had when rows were last told of it.
+    /// The value of `settings_changed` when rows were last sent the settings.
     settings_told: u64,
-    /// Of a text, whose columns nobody was told of before.
+    /// Whether a text is run whose columns the client has not been told before.
     is_simple: bool,
     pub(crate) environment: Environment,
     state: State,
@@ -196,22 +198,22 @@ pub struct Session {
     plans: HashMap<Box<str>, Arc<Prepared>>,
     /// Statements with names (PREPARE).
     named: HashMap<String, Arc<Prepared>>,
-    /// A COPY FROM STDIN that goes on, in the block of `state`.
+    /// A COPY FROM STDIN in progress, in the block of `state`.
     copying: Option<Box<Copying>>,
     given: RefCell<GivenNumbers>,
-    /// What others see of it.
+    /// The state that other sessions see.
     registered: Registered,
 }
 
 enum State {
     Idle,
-    /// Between BEGIN and its end; `open` from the first statement on.
+    /// Between BEGIN and its end; `open` is set from the first statement on.
     Block {
         open: Option<Box<Open>>,
         modes: Modes,
         is_implicit: bool,
     },
-    /// A statement has failed; `open` where there is a savepoint to go on from.
+    /// A statement has failed; `open` is set if there is a savepoint to continue from.
     Failed {
         open: Option<Box<Open>>,
         modes: Modes,
@@ -221,26 +223,27 @@ enum State {
 
 /// A statement that has been parsed and bound.
 pub struct Prepared {
-    /// `None`: the text had none.
+    /// `None`: the text was empty.
     pub(crate) tree: Option<Tree>,
-    /// As it was prepared; empty where it came in a text with others.
+    /// The text as it was prepared; empty if it came in a text with other statements.
     text: Arc<str>,
     pub(crate) bound: Bound,
-    /// Of the catalog that it was bound against; `None`: it was bound against what only a transaction has.
+    /// Version of the catalog that it was bound against; `None`: it was bound against objects that only a transaction
+    /// has.
     version: Option<u64>,
-    /// How often settings had changed that binding depends on.
+    /// The number of changes so far of the settings that binding depends on.
     settings: u64,
-    /// The memory that it takes.
+    /// The memory that the statement takes.
     _held: Held,
 }
 
 impl Prepared {
-    /// The types of the parameters.
+    /// Returns the types of the parameters.
     pub fn parameters(&self) -> &[SqlType] {
         &self.bound.parameters
     }
 
-    /// The columns of the result; `None`: the statement gives none.
+    /// Returns the columns of the result; `None`: the statement returns no rows.
     pub fn columns(&self) -> Option<&[Column]> {
         self.bound.columns.as_deref()
     }
@@ -251,17 +254,17 @@ impl Prepared {
     }
 }
 
-/// Plans that a session remembers.
+/// Maximum number of plans that a session remembers.
 const PLANS_MAX: usize = 512;
-/// Bytes of a text whose plan is remembered, at most.
+/// Maximum bytes of a text whose plan is remembered.
 const REMEMBERED_MAX: usize = 16 << 10;
-/// The tree of a text may take so many bytes, however small `work_mem` is.
+/// Bytes that the tree of a text may always take, however small `work_mem` is.
 const TREE_MIN: usize = 1 << 20;
-/// How often a statement that is a transaction by itself is tried.
+/// Maximum number of attempts for a statement that is its own transaction.
 const ATTEMPTS: u32 = 100;
 
 impl Session {
-    /// The plan of a text, if there is one for the catalog as it is.
+    /// Returns the plan of a text, if one exists for the current catalog.
     fn known(&self, text: &str) -> Option<Arc<Prepared>> {
         let known = self.plans.get(text)?;
         let version = match &self.state {
@@ -273,14 +276,14 @@ impl Session {
         (version.is_some() && known.version == version).then(|| known.clone())
     }
 
-    /// Asks for the memory of the tree of a text, before there is one.
+    /// Reserves the memory of the tree of a text, before the tree exists.
     fn hold_tree(&self, text: &str) -> Result<Held> {
         let mut held = self.environment.memory.hold();
         held.grow_to(measure::tree_bytes(text)?, self.settings.work_mem().max(TREE_MIN))?;
         Ok(held)
     }
 
-    /// Asks for the memory of a statement's parameters, which are kept until it is run.
+    /// Reserves the memory of a statement's parameters, which are kept until it is run.
     pub fn hold_parameters(&self, parameters: &[Value]) -> Result<Held> {
         self.environment.memory.end();
         let mut held = self.environment.memory.hold();
@@ -298,7 +301,7 @@ impl Session {
         self.plans.insert(text.into(), prepared.clone());
     }
 
-    /// Parses and binds one statement, or none; types of parameters that are not given are found out.
+    /// Parses and binds one statement, or none; infers the types of parameters that are not given.
     pub fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
         let prepared = self.prepare_one(text, parameters);
         self.environment.memory.end();
@@ -354,9 +357,9 @@ impl Session {
         let mut bound = plan::bind(&tree, catalog, &self.environment, &self.search_path, asked)?;
         let mut version = (!is_own).then_some(catalog.version);
         match &tree {
-            // What it gives depends on the cursor that has the name now.
+            // Its result depends on the cursor that has the name now.
             Tree::Fetch(fetch) => (bound.columns, version) = (self.fetched(fetch)?, None),
-            // Its text may have a password, and is not remembered.
+            // Its text may contain a password, and is not remembered.
             Tree::Role(_) => version = None,
             _ => {}
         }
@@ -370,7 +373,7 @@ impl Session {
         })
     }
 
-    /// Executes a statement. Outside of transactions it commits by itself.
+    /// Executes a statement. Outside of transactions it commits on its own.
     pub fn execute(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -383,7 +386,7 @@ impl Session {
         done
     }
 
-    /// As a part of what has begun.
+    /// Executes a statement as a part of the activity that has already begun (`begins`).
     fn execute_inside(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -449,7 +452,7 @@ impl Session {
             Some(open) => open,
             None => open.insert(Box::new(self.open(modes)?)),
         };
-        // SET TRANSACTION READ ONLY may have come since.
+        // SET TRANSACTION READ ONLY may have been run since.
         current.set_read_only(modes.read_only);
         if current.renews() {
             return self.run_read_committed(current, is_new, prepared, parameters, rows);
@@ -458,13 +461,13 @@ impl Session {
         if self.run_in(current, prepared, parameters, rows, is_fresh)? {
             return Ok(());
         }
-        // Nothing was done yet: with a newer snapshot.
+        // Nothing was done yet: retry with a newer snapshot.
         **current = self.open(modes)?;
         if self.run_in(current, prepared, parameters, rows, false)? { Ok(()) } else { Err(changed("of the statement")) }
     }
 
-    /// Runs a statement that sees what was committed when it began. Where it meets a row that somebody else is changing, or has changed
-    /// since, it is undone, and run again when there was time for that one to end.
+    /// Runs a statement that sees what was committed when it began. If it meets a row that another transaction is
+    /// changing, or has changed since, the statement is undone, and run again after that transaction had time to end.
     fn run_read_committed(
         &mut self,
         open: &mut Open,
@@ -485,12 +488,12 @@ impl Session {
                 Ok(_) => {
                     let tag = tag.tag;
                     open.release(&point)?;
-                    // A COPY goes on.
+                    // The COPY is still in progress.
                     return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
                 }
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
                     open.go_back(&point)?;
-                    // Nobody waits for one that has written nothing.
+                    // No transaction waits for one that has written nothing.
                     if let Some(own) = open.txn.tid().map_err(of_engine)? {
                         let waiting = waiting.get_or_insert_with(|| self.shared.waits.begin(own));
                         if waiting.meets(error.report().other) {
@@ -505,7 +508,7 @@ impl Session {
         }
     }
 
-    /// Waits before a statement is tried again that lost `conflict`; fails when that has taken too long.
+    /// Waits before a statement that lost `conflict` is tried again; fails when the waits have taken too long.
     fn wait_for_others(&self, patience: &mut Patience, conflict: SqlError) -> Result<()> {
         self.environment.check()?;
         if patience.wait() {
@@ -520,7 +523,7 @@ impl Session {
         .detail(detail))
     }
 
-    /// The error of a conflict with the names of tables.
+    /// Adds the names of tables to the error of a conflict.
     fn named(&self, error: SqlError) -> SqlError {
         match error.state() {
             SqlState::SERIALIZATION_FAILURE => self.shared.catalog.current().named(error),
@@ -537,7 +540,7 @@ impl Session {
         Following { order: Some(self.settings.order()), session: self.own.clone() }
     }
 
-    /// A statement outside of transactions.
+    /// Executes a statement outside of transactions.
     fn execute_idle(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -557,7 +560,7 @@ impl Session {
         self.execute_alone(prepared, parameters, rows)
     }
 
-    /// A statement that is a transaction by itself.
+    /// Executes a statement that is its own transaction.
     fn execute_alone(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -608,7 +611,8 @@ impl Session {
         }
     }
 
-    /// Runs a statement in a transaction; false: a table has been changed since the transaction began, and nothing was done.
+    /// Runs a statement in a transaction; returns false if a table has been changed since the transaction began, and
+    /// nothing was done.
     fn run_in(
         &mut self,
         open: &mut Open,
@@ -617,7 +621,7 @@ impl Session {
         rows: &mut dyn Rows,
         may_begin_again: bool,
     ) -> Result<bool> {
-        // An attempt before this one has left nothing.
+        // An attempt before this one has left no memory in use.
         self.environment.memory.begin(self.settings.work_mem());
         let again;
         let is_current = prepared.version == Some(open.catalog.version) && prepared.settings == self.settings_changed;
@@ -625,7 +629,7 @@ impl Session {
             &prepared.bound
         } else {
             let tree = prepared.tree.as_ref().expect("what has no statement is not run");
-            // Parameters have been given as what they were.
+            // The parameters were given with the types of the old plan.
             let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
             again = plan::bind(tree, &open.catalog, &self.environment, &self.search_path, &types)?;
             let (old, new) = (prepared.bound.columns.as_deref(), again.columns.as_deref());
@@ -686,9 +690,10 @@ impl Session {
         }
     }
 
-    /// A statement has failed; gives the error that the client is to see. Where there is no savepoint, the transaction will
-    /// not commit any more, so the error leaves only if what the transaction has read is certified ([`Open::fail`]). With one,
-    /// the error counts as the rows that the client was shown do: if the transaction commits.
+    /// Fails the statement; returns the error to send to the client. Without a savepoint the transaction will not
+    /// commit any more, so the error is sent only if the read set of the transaction is certified ([`Open::fail`]).
+    /// With a savepoint, the error holds under the same condition as the rows that the client was sent: if the
+    /// transaction commits.
     fn fail_with(&mut self, error: SqlError) -> SqlError {
         let error = match &mut self.state {
             State::Block { open, .. } => match open.take_if(|open| !open.has_savepoints()) {
@@ -701,7 +706,7 @@ impl Session {
         self.named(error)
     }
 
-    /// A statement has failed.
+    /// Fails the statement that runs.
     fn fail(&mut self) {
         self.copying = None;
         match std::mem::replace(&mut self.state, State::Idle) {
@@ -747,14 +752,14 @@ impl Session {
         Ok(Completion { receipt: receipt.filter(|_| !modes.is_async) })
     }
 
-    /// Settings of a transaction that is over.
+    /// Restores the settings of a transaction that is over.
     fn end_settings(&mut self, committed: bool) {
         if self.settings.end_transaction(committed) {
             self.after_settings();
         }
     }
 
-    /// What depends on settings.
+    /// Updates the state that depends on settings.
     fn after_settings(&mut self) {
         self.environment.settings = self.settings.shown();
         let application = self.settings.get("application_name").unwrap_or_default();
@@ -763,7 +768,7 @@ impl Session {
         let zone = crate::types::datetime::find_zone(self.settings.get("timezone").unwrap_or("UTC"));
         let zone = zone.unwrap_or_else(|_| self.environment.time_zone.clone());
         if path != self.search_path || zone != self.environment.time_zone {
-            // What was bound meant other tables, or other times.
+            // The bound plans refer to other tables, or other times.
             self.settings_changed += 1;
             self.plans.clear();
             self.environment.search_path = path.as_slice().into();
@@ -775,14 +780,15 @@ impl Session {
         }
     }
 
-    /// What is executed from here on is one transaction, up to [`Session::end_implicit`], where none is open.
+    /// If no transaction is open, begins one that comprises all statements executed up to [`Session::end_implicit`].
     pub fn begin_implicit(&mut self) {
         if matches!(self.state, State::Idle) {
             self.state = State::Block { open: None, modes: self.modes(), is_implicit: true };
         }
     }
 
-    /// Commits what [`Session::begin_implicit`] has begun. A transaction that the client has begun goes on.
+    /// Commits the transaction that [`Session::begin_implicit`] has begun. A transaction that the client has begun
+    /// stays open.
     pub fn end_implicit(&mut self) -> Result<Completion> {
         match self.state {
             State::Block { is_implicit: true, .. } | State::Failed { is_implicit: true, .. } => {
@@ -794,13 +800,13 @@ impl Session {
         }
     }
 
-    /// Something failed outside of the session that belongs to a statement of it: an open transaction has failed.
+    /// Fails an open transaction because of an error outside of the session that belongs to one of its statements.
     pub fn fail_from_outside(&mut self) {
         self.fail();
         self.rests();
     }
 
-    /// Where the session stands.
+    /// Returns the state of the session.
     pub fn status(&self) -> Status {
         match self.state {
             State::Idle => Status::Idle,
@@ -809,48 +815,51 @@ impl Session {
         }
     }
 
-    /// Set it to true, from any thread, to have what runs, or else what runs next, fail with `57014`; it is false again then.
+    /// Returns the cancel flag: when any thread sets it to true, the running statement, or else the next one, fails
+    /// with `57014`, and the flag is false again.
     pub fn cancel(&self) -> Arc<AtomicBool> {
         self.environment.interrupt.cancel.clone()
     }
 
-    /// What is called some thousand times a second while a statement runs that takes long, so that others may have its thread.
+    /// Sets the function that a long statement calls some thousand times a second, so that other sessions may run on
+    /// its thread.
     pub fn set_pause(&mut self, pause: fn()) {
         self.environment.interrupt.pause = pause;
     }
 
-    /// What runs a part of a statement that may take long at once, where it holds up nothing else.
+    /// Sets the function that runs an uninterrupted, possibly long part of a statement in a place where it blocks
+    /// nothing else.
     pub fn set_aside(&mut self, aside: fn(&mut dyn FnMut())) {
         self.environment.interrupt.aside = aside;
     }
 
-    /// A setting, like `server_version`.
+    /// Returns a setting, like `server_version`.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name)
     }
 
-    /// Sets one, as SET does.
+    /// Sets a setting, as SET does.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         self.set_one(name, Some(value), Extent::Session)
     }
 
-    /// None, and room for rows that are kept until the client fetches them.
+    /// Returns an empty set of rows, for rows that are kept until the client fetches them.
     pub fn kept_rows(&self) -> KeptRows {
         KeptRows::counted(KeptRows::BYTES_MAX, &self.environment.memory, self.settings.work_mem())
     }
 
-    /// In which values are read and written.
+    /// Returns the environment in which values are read and written.
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 }
 
-/// Fails for what a read-only transaction does not do, whether there is anything to write or not.
+/// Fails for a plan that a read-only transaction may not run, whether there is anything to write or not.
 fn check_reads(plan: &Plan) -> Result<()> {
     plan.writes().map_or(Ok(()), |what| Err(read_only(what)))
 }
 
-/// What a statement or function fails with that writes in a read-only transaction.
+/// Returns the error of a statement or function that writes in a read-only transaction.
 pub(crate) fn read_only(what: &str) -> SqlError {
     let message = format!("cannot execute {what} in a read-only transaction");
     SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)

@@ -1,5 +1,5 @@
-//! BEGIN, START TRANSACTION, SET TRANSACTION and SET SESSION CHARACTERISTICS: the grammar does not know all modes that they give
-//! transactions.
+//! BEGIN, START TRANSACTION, SET TRANSACTION and SET SESSION CHARACTERISTICS: the grammar does not know all the modes
+//! that these set.
 
 use sqlparser::{
     keywords::Keyword,
@@ -10,7 +10,7 @@ use sqlparser::{
 use super::{Rows, Session, State, settings::Level, utility::warn};
 use crate::error::{Result, SqlError, SqlState};
 
-/// Such a statement.
+/// One of these statements.
 #[derive(Clone, Debug)]
 pub(crate) struct ModesTree {
     what: What,
@@ -21,13 +21,13 @@ pub(crate) struct ModesTree {
 enum What {
     Begin,
     Start,
-    /// Of the transaction.
+    /// Sets the modes of the current transaction.
     Set,
-    /// Of transactions that begin later.
+    /// Sets the modes of later transactions.
     SetDefault,
 }
 
-/// How a transaction is to be.
+/// A mode of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Level(Level),
@@ -36,7 +36,7 @@ enum Mode {
 }
 
 impl ModesTree {
-    /// Takes such a statement, if one comes next.
+    /// Parses such a statement, if one comes next.
     pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
         use Keyword::{AS, BEGIN, CHARACTERISTICS, LOCAL, SESSION, SET, START, TRANSACTION, WORK};
         let what = if parser.parse_keyword(BEGIN) {
@@ -74,7 +74,7 @@ impl Mode {
         };
         const LEVELS: [(&[Keyword], Level); 4] = [
             (&[READ, COMMITTED], Level::ReadCommitted),
-            // Dirty reads are not to be had.
+            // Dirty reads are not supported.
             (&[READ, UNCOMMITTED], Level::ReadCommitted),
             (&[REPEATABLE, READ], Level::RepeatableRead),
             (&[SERIALIZABLE], Level::Serializable),
@@ -124,7 +124,7 @@ impl Session {
         })
     }
 
-    /// Sets how the transaction is to be.
+    /// Sets a mode of the current transaction.
     fn set_mode(&mut self, mode: Mode) -> Result<()> {
         let State::Block { open, modes, .. } = &mut self.state else { return Ok(()) };
         let may_change = open.is_none();
@@ -143,7 +143,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sets how transactions are to be that do not say otherwise.
+    /// Sets a default mode for transactions that do not specify it.
     fn set_default_mode(&mut self, mode: Mode) -> Result<()> {
         let on_off = |is_on| if is_on { "on" } else { "off" };
         let (name, value) = match mode {

@@ -1,8 +1,8 @@
 //! From text to trees.
 //!
-//! Trees are larger than texts, a thousand times where a text is all statements, and as deep as its chains are long. So a text is measured
-//! before it is cut into tokens ([`super::measure`]), and the tokens before they become trees: no text takes more than some gigabytes, and
-//! none takes more stack than a thread has.
+//! Trees are larger than texts, a thousand times if a text consists only of statements, and as deep as its chains are
+//! long. So a text is measured before it is cut into tokens ([`super::measure`]), and the tokens before they become
+//! trees: no text takes more than some gigabytes, and none takes more stack than a thread has.
 
 use sqlparser::{
     ast::{Expr, ObjectName, Query, Statement},
@@ -30,18 +30,18 @@ use crate::{
 /// The tree of a statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
-    /// As sqlparser has it.
+    /// A statement as sqlparser represents it.
     Plain(Box<Statement>),
     Copy(CopyTree),
     Fetch(Fetch),
     Maintenance(Maintenance),
     Modes(ModesTree),
     Role(RoleTree),
-    /// About the prepared transaction of a name.
+    /// Prepares or ends the prepared transaction of this name.
     TwoPhase(TwoPhase, String),
 }
 
-/// What is done about a prepared transaction.
+/// An operation on a prepared transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TwoPhase {
     Prepare,
@@ -50,7 +50,7 @@ pub(crate) enum TwoPhase {
 }
 
 impl TwoPhase {
-    /// The words that a statement begins with, and that tell how it ended.
+    /// Returns the words that the statement begins with, which are also its tag.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Prepare => "PREPARE TRANSACTION",
@@ -59,7 +59,7 @@ impl TwoPhase {
         }
     }
 
-    /// Takes the words, if they come next.
+    /// Consumes the words, if they come next.
     fn parse(parser: &mut Parser<'_>) -> Option<Self> {
         let next = format!("{} {}", parser.peek_nth_token_ref(0), parser.peek_nth_token_ref(1));
         let all = [Self::Prepare, Self::Commit, Self::RollBack];
@@ -70,13 +70,14 @@ impl TwoPhase {
     }
 }
 
-/// How deep a text may be nested: a statement in a statement takes the parser some 20 KiB of stack.
+/// Maximum depth of nesting: a statement in a statement takes the parser some 20 KiB of stack.
 const DEPTH: usize = 60;
 const DIALECT: &PostgreSqlDialect = &PostgreSqlDialect {};
 
-/// The statements of a text.
+/// Returns the statements of a text.
 pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
-    // Whatever is to be vacuumed, and how: the engine does that by itself, and the grammar has one form of it only.
+    // The options of VACUUM are dropped: the engine reclaims space automatically, and the grammar accepts one form of
+    // it only.
     let first = text.split_whitespace().next().unwrap_or_default();
     let text = if first.eq_ignore_ascii_case("vacuum") && !text.trim_end().trim_end_matches(';').contains(';') {
         "VACUUM"
@@ -114,7 +115,7 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Role(role)
         } else if is_alone(parser) {
             parser.next_token();
-            // One row of nothing, which the grammar has only with FROM.
+            // One row without columns, which the grammar accepts only with FROM.
             Tree::Plain(Box::new(Statement::Query(query("SELECT FROM (VALUES (1)) AS one")?)))
         } else {
             Tree::Plain(Box::new(parser.parse_statement()?))
@@ -125,25 +126,25 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
     }
 }
 
-/// Whether the next statement is SELECT, and no more.
+/// Whether the next statement is the single word SELECT.
 fn is_alone(parser: &Parser<'_>) -> bool {
     matches!(&parser.peek_nth_token_ref(0).token, Token::Word(word) if word.keyword == Keyword::SELECT)
         && matches!(parser.peek_nth_token_ref(1).token, Token::SemiColon | Token::EOF)
 }
 
-/// A query that is put together from names as somebody wrote them.
+/// Parses a query that is composed from names as they were written.
 pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
     Parser::new(DIALECT).with_recursion_limit(DEPTH).try_with_sql(text)?.parse_query()
 }
 
-/// An expression that the catalog keeps.
+/// Parses an expression that the catalog stores.
 pub(crate) fn expression(text: &str) -> Result<Expr> {
     let mut expr = parser(text)?.parse_expr().map_err(|error| failure(text, &error))?;
     arrange(&mut expr);
     Ok(expr)
 }
 
-/// A parser at the beginning of a text.
+/// Returns a parser at the beginning of a text.
 fn parser(text: &str) -> Result<Parser<'static>> {
     check_size(text)?;
     let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location();
@@ -157,7 +158,7 @@ fn parser(text: &str) -> Result<Parser<'static>> {
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }
 
-/// The parser skips these behind a column's definition, where other systems have them.
+/// Rejects words that the parser skips after a column's definition, where other systems have them.
 fn check_words(tokens: &[TokenWithSpan]) -> Result<()> {
     let is_foreign = |token: &&TokenWithSpan| match &token.token {
         Token::Word(word) => matches!(word.keyword, Keyword::AUTO_INCREMENT | Keyword::AUTOINCREMENT),
@@ -169,8 +170,8 @@ fn check_words(tokens: &[TokenWithSpan]) -> Result<()> {
     }
 }
 
-/// The grammar has two locks of rows, PostgreSQL four: FOR NO KEY UPDATE becomes FOR UPDATE, FOR KEY SHARE becomes FOR SHARE, which hold off
-/// whatever the weaker ones do.
+/// The grammar has two row locks, PostgreSQL four: FOR NO KEY UPDATE becomes FOR UPDATE, FOR KEY SHARE becomes FOR
+/// SHARE, which block everything that the weaker ones block.
 fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
     use Keyword::{FOR, KEY, NO, SHARE, UPDATE};
     let keyword = |token: &TokenWithSpan| match &token.token {
@@ -194,11 +195,11 @@ fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
     });
 }
 
-/// Literals with nothing but blanks and an end of line between them are one, as in SQL's standard; on one line they are not. The first one
-/// says whether the others have escapes.
+/// Joins literals with only blanks and an end of line between them into one, as in SQL's standard; on one line they are
+/// not joined. The first literal decides whether the others have escapes.
 fn join_literals(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    // How many tokens behind the literal are blanks, and whether a line ended there.
+    // The number of blank tokens after the literal, and whether a line ended there.
     let (mut blanks, mut has_ended) = (0, false);
     for token in tokens.drain(..) {
         match &token.token {
@@ -212,7 +213,7 @@ fn join_literals(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
                 match &mut joined[at].token {
                     // The parser would take it for a name.
                     Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) if !has_ended => {
-                        // Without the literal: it may be a password.
+                        // The message omits the literal: it may be a password.
                         let message = "syntax error: a literal behind another one on the same line";
                         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
                     }
@@ -236,7 +237,7 @@ fn join_literals(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     Ok(())
 }
 
-/// The text of a literal that goes on with one with escapes; what is no escape stays.
+/// Returns the text of a literal that continues one with escapes; text that is no escape stays unchanged.
 fn unescaped(text: &str) -> String {
     let quoted = format!("E'{}'", text.replace('\'', "''"));
     match Tokenizer::new(DIALECT, &quoted).tokenize().as_deref() {
@@ -245,13 +246,13 @@ fn unescaped(text: &str) -> String {
     }
 }
 
-/// The name of an object, in a literal.
+/// Parses the name of an object in a literal.
 pub(crate) fn object_name(text: &str) -> Result<ObjectName> {
     let parsed = parser(text).ok().and_then(|mut parser| parser.parse_object_name(false).ok());
     parsed.ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid name syntax: \"{text}\"")))
 }
 
-/// Whether it is an operator of a name that the grammar does not know otherwise.
+/// Whether the token is an operator with a name that the grammar does not know otherwise.
 fn is_operator(token: &str) -> bool {
     let is_sign = |sign| "+-*/<>=~!@#%^&|`?".contains(sign);
     !token.is_empty()
@@ -266,7 +267,7 @@ fn failure(text: &str, error: &ParserError) -> SqlError {
             return SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply");
         }
     };
-    // The parser tells the place at the end of its message.
+    // The parser reports the place at the end of its message.
     let (what, place) = match message.rsplit_once(" at Line: ") {
         Some((what, place)) => (what, Some(place)),
         None => (&**message, None),
@@ -277,14 +278,15 @@ fn failure(text: &str, error: &ParserError) -> SqlError {
             sqlparser::tokenizer::Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? };
         crate::bind::names::position(text, location)
     });
-    // An operator behind itself: PostgreSQL takes any before an operand, and finds none of the name.
+    // An operator directly after itself: PostgreSQL accepts any operator before an operand, and finds none of this
+    // name.
     let before = position.map(|position| text.chars().take(position - 1).collect::<String>()).unwrap_or_default();
     let stands_twice = |found: &&str| is_operator(found) && before.trim_end().ends_with(found);
     if let Some(found) = what.strip_prefix("Expected: an expression, found: ").filter(stands_twice) {
         let message = format!("operator does not exist: {found}");
         return SqlError::new(SqlState::UNDEFINED_FUNCTION, message).at(position);
     }
-    // It shows what it has found, too, but nobody is shown a password.
+    // The message also shows the found token, but must not show a password.
     let message = match (password_in(text), what.strip_prefix("Expected: ")) {
         (None, _) => format!("syntax error: {}", what.trim()),
         (Some(_), Some(expected)) => {

@@ -1,4 +1,4 @@
-//! Plans: what a statement does once it is bound.
+//! Plans: the operations of a statement once it is bound.
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
@@ -34,7 +34,7 @@ pub(crate) struct Bound {
     pub(crate) columns: Option<Vec<Column>>,
     /// The tables that it uses.
     pub(crate) tables: Vec<Arc<Table>>,
-    /// What it fails with wherever it is run: it can be prepared and described.
+    /// The error of every run of the statement, which can still be prepared and described.
     failure: Option<SqlError>,
 }
 
@@ -43,47 +43,47 @@ pub(crate) enum Plan {
     Insert(Insert),
     Update(Change),
     Delete(Change),
-    /// It goes on with what the client sends.
+    /// Continues with the data that the client sends.
     CopyFrom(Arc<CopyFrom>),
     CopyTo(CopyTo),
-    /// It opens a cursor.
+    /// Opens a cursor.
     Declare(Declare),
     Explain {
         plan: Box<Plan>,
         analyze: bool,
     },
-    /// It changes the catalog.
+    /// Changes the catalog.
     Definition(Definition),
-    /// It is about the session itself.
+    /// Concerns the session itself.
     Control,
-    /// There is no statement.
+    /// The text has no statement.
     Nothing,
 }
 
 impl Bound {
-    /// Of a text without a statement.
+    /// Returns the plan of a text without a statement.
     pub(crate) fn nothing() -> Self {
         Self { plan: Plan::Nothing, parameters: Vec::new(), columns: None, tables: Vec::new(), failure: None }
     }
 
-    /// Fails where it cannot be run.
+    /// Fails if the statement cannot be run.
     pub(crate) fn check(&self) -> Result<()> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether it is about the session itself: run without a transaction, or it ends one.
+    /// Whether it concerns the session itself: it runs without a transaction, or it ends one.
     pub(crate) fn is_control(&self) -> bool {
         matches!(self.plan, Plan::Control)
     }
 }
 
 impl Plan {
-    /// Whether it is to be told what came of its parts.
+    /// Whether the statistics of its parts are to be reported.
     pub(crate) fn is_analyzed(&self) -> bool {
         matches!(self, Self::Explain { analyze: true, .. })
     }
 
-    /// What it is called where it writes, or locks, which no read-only transaction does.
+    /// Returns the name of a statement that writes or takes locks, which a read-only transaction may not run.
     pub(crate) fn writes(&self) -> Option<&'static str> {
         match self {
             Self::Insert(_) => Some("INSERT"),
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Whether PREPARE takes it.
+    /// Whether PREPARE accepts it.
     pub(crate) fn is_preparable(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))
     }
@@ -168,7 +168,8 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
     })
 }
 
-/// What EXPLAIN is asked for in parentheses. What is not told at all, buffers for one, is not missed.
+/// Reads the options of EXPLAIN in parentheses. Options about output that is never reported, such as buffers, are
+/// accepted.
 fn asks_to_analyze(options: &[ast::UtilityOption]) -> Result<bool> {
     let mut analyze = false;
     for option in options {
@@ -191,7 +192,7 @@ fn asks_to_analyze(options: &[ast::UtilityOption]) -> Result<bool> {
     Ok(analyze)
 }
 
-/// Whether the columns of two results are alike.
+/// Whether two results have columns of the same types.
 pub(super) fn same_types(left: Option<&[Column]>, right: Option<&[Column]>) -> bool {
     let types = |columns: Option<&[Column]>| {
         columns.map(|columns| columns.iter().map(|column| (column.ty, column.modifier)).collect::<Vec<_>>())
@@ -199,12 +200,12 @@ pub(super) fn same_types(left: Option<&[Column]>, right: Option<&[Column]>) -> b
     types(left) == types(right)
 }
 
-/// They are not, and the client has been told of them.
+/// Returns the error for columns that differ from those that the client was sent.
 pub(super) fn other_columns() -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
 }
 
-/// Runs a plan; gives the tag.
+/// Runs a plan; returns the tag.
 pub(crate) fn run(bound: &Bound, run: &Run<'_>, rows: &mut dyn Rows) -> Result<String> {
     if let Some(columns) = &bound.columns {
         rows.columns(columns)?;

@@ -1,13 +1,13 @@
-//! The precedence of operators, where PostgreSQL's is another than the parser's.
+//! The precedence of operators, where PostgreSQL's differs from the parser's.
 //!
-//! A sign binds before `^`, AT TIME ZONE and COLLATE; any other operator before an operand (`~`, `@`, ..) binds behind
-//! arithmetic.
+//! A sign binds more tightly than `^`, AT TIME ZONE and COLLATE; any other operator before an operand (`~`, `@`, ..)
+//! binds less tightly than arithmetic.
 
 use std::{mem, ops::ControlFlow};
 
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut};
 
-/// Arranges the expressions of a tree.
+/// Rearranges the expressions of a tree.
 pub(super) fn arrange(tree: &mut impl VisitMut) {
     let _ = tree.visit(&mut Precedence);
 }
@@ -45,7 +45,7 @@ fn binds_behind_signs(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::PGExp, .. } | Expr::AtTimeZone { .. } | Expr::Collate { .. })
 }
 
-/// Puts a sign before the operand of an expression that it belongs to.
+/// Moves a sign to the operand of an expression that it belongs to.
 fn put_before(sign: UnaryOperator, expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left: operand, op: BinaryOperator::PGExp, .. }
@@ -60,7 +60,7 @@ fn is_arithmetic(operator: &BinaryOperator) -> bool {
     matches!(operator, Plus | Minus | Multiply | Divide | Modulo | PGExp)
 }
 
-/// What stands for an expression while it is moved.
+/// Returns a placeholder for an expression while it is moved.
 fn nothing() -> Expr {
     Expr::Tuple(Vec::new())
 }

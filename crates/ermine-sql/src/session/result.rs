@@ -1,4 +1,4 @@
-//! What comes of statements, and where it goes.
+//! Results of statements, and the trait that receives them.
 
 use std::ops::ControlFlow;
 
@@ -17,55 +17,55 @@ pub struct Column {
     pub ty: SqlType,
     /// The type's modifier, as PostgreSQL numbers them; -1: none.
     pub modifier: i32,
-    /// The table's oid and the column's number in it, where it is one; otherwise 0.
+    /// The table's oid and the column's number in it, if the result column is a table's column; otherwise 0.
     pub source: (u32, i16),
 }
 
-/// Where rows go to.
+/// The receiver of rows.
 pub trait Rows {
-    /// What comes up to [`Rows::complete`] is fetched from a binary cursor: values are wanted in binary where nothing was said.
+    /// The rows up to [`Rows::complete`] are fetched from a binary cursor: values default to the binary format.
     fn binary(&mut self) {}
-    /// Settings have changed that values are written by: those of this environment count from here on.
+    /// Settings that affect the output of values have changed: those of this environment apply from here on.
     fn environment(&mut self, environment: &Environment) {
         let _ = environment;
     }
-    /// The columns of what comes now, before the first row.
+    /// Receives the columns of the result, before its first row.
     fn columns(&mut self, columns: &[Column]) -> Result<()>;
-    /// A row.
+    /// Receives a row.
     fn row(&mut self, values: &[Value]) -> Result<()>;
-    /// COPY TO STDOUT begins: what comes up to [`Rows::complete`] are pieces.
+    /// Begins COPY TO STDOUT: pieces follow up to [`Rows::complete`].
     fn copy_out(&mut self, format: CopyFormat) -> Result<()> {
         let _ = format;
         Err(SqlError::unsupported("COPY TO STDOUT here"))
     }
-    /// A piece of what is copied: a row.
+    /// Receives a piece of the copied data: a row.
     fn copy_data(&mut self, piece: &[u8]) -> Result<()> {
         let _ = piece;
         Ok(())
     }
-    /// COPY FROM STDIN has begun: what is sent goes to [`crate::Session::copy_in`], until that is told to finish or to fail.
+    /// COPY FROM STDIN has begun: the sent data goes to [`crate::Session::copy_in`], until that is finished or fails.
     fn copy_in(&mut self, format: CopyFormat) -> Result<()> {
         let _ = format;
         Err(SqlError::unsupported("COPY FROM STDIN here"))
     }
-    /// A statement has ended, with this tag; simple queries may have several.
+    /// A statement has ended, with this tag; simple queries may contain several.
     fn complete(&mut self, tag: &str) -> Result<()>;
-    /// There was no statement.
+    /// The text contained no statement.
     fn nothing(&mut self) -> Result<()> {
         Ok(())
     }
-    /// Something to be told beside the result: a notice or a warning.
+    /// Receives a message beside the result: a notice or a warning.
     fn notice(&mut self, severity: &'static str, notice: &SqlError) {
         let _ = (severity, notice);
     }
-    /// Forgets the rows since the last statement ended, because the statement is run again; false where they have left already, and it
-    /// is not.
+    /// Discards the rows since the last statement ended, because the statement is run again; returns false if rows have
+    /// been sent already, in which case it is not run again.
     fn take_back(&mut self) -> bool {
         false
     }
 }
 
-/// Rows that are gathered, for programs that want them all.
+/// Rows that are gathered, for programs that want all of them at once.
 #[derive(Default, Debug)]
 pub struct Gathered {
     /// The columns of the last statement with a result.
@@ -74,14 +74,14 @@ pub struct Gathered {
     pub rows: Vec<Vec<Value>>,
     /// The tags of all statements.
     pub tags: Vec<String>,
-    /// What was told beside.
+    /// Notices and warnings.
     pub notices: Vec<SqlError>,
-    /// What COPY gave, all of it.
+    /// All data that COPY returned.
     pub copied: Vec<u8>,
 }
 
 impl Gathered {
-    /// The rows as texts; NULL is an empty one.
+    /// Returns the rows as texts; NULL is an empty text.
     pub fn texts(&self) -> Vec<Vec<String>> {
         let environment = Environment::default();
         let text = |(value, column): (&Value, &Column)| match value {
@@ -133,11 +133,11 @@ impl Rows for Gathered {
     }
 }
 
-/// How statements ended.
+/// The end of one or more statements.
 #[must_use = "what was done may not be durable yet: wait for the receipt"]
 #[derive(Default)]
 pub struct Completion {
-    /// What has to become durable before the client may be told.
+    /// The receipt to wait for before the client is told of the commit; it signals durability.
     pub receipt: Option<ermine::OwnedReceipt>,
 }
 
@@ -148,7 +148,7 @@ impl Completion {
     }
 }
 
-/// Where the session stands, as `ReadyForQuery` tells it.
+/// The state of the session, as `ReadyForQuery` reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// In no transaction.
@@ -208,5 +208,5 @@ impl Rows for Tagged<'_> {
     }
 }
 
-/// Rows of a result go on.
+/// The result continues.
 pub(crate) const MORE: Result<ControlFlow<()>> = Ok(ControlFlow::Continue(()));

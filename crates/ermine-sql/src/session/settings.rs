@@ -9,7 +9,7 @@ use crate::{
     memory::Memory,
 };
 
-/// What a transaction is promised, weaker ones first.
+/// Isolation levels, weaker ones first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Level {
     /// Each statement sees what was committed when it began.
@@ -30,21 +30,21 @@ impl Level {
         }
     }
 
-    /// By its name, in small letters; dirty reads are not to be had.
+    /// Returns the level with a name in lower case; dirty reads are not supported.
     fn of(name: &str) -> Self {
         Self::ALL.into_iter().find(|level| level.name() == name).unwrap_or(Self::ReadCommitted)
     }
 }
 
-/// What a session has set, and what it finds otherwise.
+/// The settings of a session, and their defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     values: BTreeMap<String, String>,
-    /// As they were before the transaction, where it has set them.
+    /// The former values of the settings that the transaction has set.
     before: Vec<Before>,
-    /// The level of transactions that ask for none.
+    /// The level of transactions that do not specify one.
     level: Level,
-    /// The strongest one that the database's scheme serves.
+    /// The strongest level that the database's scheme provides.
     strongest: Level,
     /// The order of transactions that the database was opened with.
     order: Order,
@@ -55,14 +55,14 @@ pub(crate) struct Settings {
 struct Before {
     name: String,
     value: Option<String>,
-    /// Only until the transaction ends (SET LOCAL).
+    /// Whether the new value lasts only until the transaction ends (SET LOCAL).
     is_local: bool,
 }
 
-/// For how long a setting is set.
+/// How long a new value lasts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
-    /// For the session, whatever becomes of a transaction.
+    /// For the session, whether or not the transaction commits.
     Session,
     /// For the session, if the transaction commits.
     Transaction,
@@ -70,7 +70,7 @@ pub(crate) enum Extent {
     Local,
 }
 
-/// Settings and what they are from the beginning.
+/// Known settings and their initial values.
 const KNOWN: [(&str, &str); 35] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
@@ -109,10 +109,10 @@ const KNOWN: [(&str, &str); 35] = [
     ("default_table_access_method", "heap"),
 ];
 
-/// The setting that says which transactions come before those of the session.
+/// The setting that decides which transactions precede those of the session.
 const ORDER: &str = "ermine.transaction_order";
 
-/// Those that cannot be set.
+/// Settings that cannot be changed.
 const FIXED: [&str; 7] = [
     "integer_datetimes",
     "is_superuser",
@@ -123,11 +123,11 @@ const FIXED: [&str; 7] = [
     "session_authorization",
 ];
 
-/// Times in milliseconds.
+/// Settings that are times in milliseconds.
 const TIMES: [&str; 3] = ["idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"];
 
 impl Settings {
-    /// All of them, as they are now.
+    /// Returns all settings with their current values.
     pub(crate) fn shown(&self) -> Arc<[(String, String)]> {
         self.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
@@ -144,17 +144,17 @@ impl Settings {
         Self { values, before: Vec::new(), level, strongest, order }
     }
 
-    /// The order of transactions.
+    /// Returns the order of transactions.
     pub(crate) fn order(&self) -> Order {
         self.values.get(ORDER).and_then(|name| name.parse().ok()).unwrap_or(self.order)
     }
 
-    /// The level of a name, as far as the scheme promises it.
+    /// Returns the level with a name; fails if the scheme does not provide it.
     pub(crate) fn level_of(&self, name: &str) -> Result<Level> {
         self.promised(Level::of(&name.to_lowercase()))
     }
 
-    /// The level; fails where it is stronger than what the database's scheme promises.
+    /// Returns `level`; fails if it is stronger than the database's scheme provides.
     pub(super) fn promised(&self, level: Level) -> Result<Level> {
         if level <= self.strongest {
             return Ok(level);
@@ -165,7 +165,7 @@ impl Settings {
             .hint("The scheme is chosen when the database is opened: si-ssn is serializable."))
     }
 
-    /// The level of a transaction that asks for none.
+    /// Returns the level of a transaction that does not specify one.
     pub(crate) fn default_level(&self) -> Level {
         self.values.get("default_transaction_isolation").map_or(self.level, |name| Level::of(name))
     }
@@ -181,12 +181,13 @@ impl Settings {
         own.or_else(|| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
     }
 
-    /// All of them, by name.
+    /// Iterates over all settings, by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         KNOWN.iter().map(|(name, usual)| (*name, self.get(name).unwrap_or(usual)))
     }
 
-    /// Sets one; `None`: as it was at the beginning. Of a transaction that is rolled back it is as it was before.
+    /// Sets a setting; `None`: to its initial value. If its transaction is rolled back, the setting has its former
+    /// value again.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>, extent: Extent) -> Result<()> {
         // Names with a dot belong to applications.
         if self.get(name).is_none() && !name.contains('.') {
@@ -212,17 +213,17 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether one is on.
+    /// Whether a setting is on.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some("on")
     }
 
-    /// A time in milliseconds; 0: none.
+    /// Returns a time in milliseconds; 0: none.
     pub(crate) fn millis(&self, name: &str) -> u64 {
         self.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
     }
 
-    /// Bytes that a statement may take.
+    /// Returns the bytes that a statement may take.
     pub(super) fn work_mem(&self) -> usize {
         self.values
             .get("work_mem")
@@ -230,17 +231,17 @@ impl Settings {
             .map_or(Memory::DEFAULT, |kb| kb << 10)
     }
 
-    /// How many settings the transaction has set: for [`Settings::go_back`].
+    /// Returns the number of settings that the transaction has set, for [`Settings::go_back`].
     pub(crate) fn mark(&self) -> usize {
         self.before.len()
     }
 
-    /// The transaction is over; says whether any setting is another one then.
+    /// Ends the transaction; returns whether any setting has changed by that.
     pub(crate) fn end_transaction(&mut self, committed: bool) -> bool {
         self.undo(0, |before| before.is_local || !committed)
     }
 
-    /// The transaction goes back to where it had set so many.
+    /// Takes the transaction back to the point at which it had set `mark` settings.
     pub(crate) fn go_back(&mut self, mark: usize) -> bool {
         self.undo(mark, |_| true)
     }
@@ -257,7 +258,7 @@ impl Settings {
         is_changed
     }
 
-    /// Schemas in which names are looked for.
+    /// Returns the schemas in which names are looked up.
     pub(crate) fn search_path(&self, user: &str) -> Vec<String> {
         let path = self.get("search_path").unwrap_or_default();
         let names = path.split(',').map(|name| name.trim().trim_matches('"'));
@@ -268,7 +269,7 @@ impl Settings {
     }
 }
 
-/// A value as it is shown; fails when it means nothing.
+/// Returns a value in the form in which it is shown; fails for an invalid value.
 fn normal(name: &str, value: &str) -> Result<String> {
     let invalid = || {
         let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
@@ -335,7 +336,7 @@ fn milliseconds(text: &str) -> Option<u64> {
     digits.trim().parse::<u64>().ok()?.checked_mul(unit).filter(|millis| *millis <= i32::MAX as u64)
 }
 
-/// So much memory, as PostgreSQL reads it.
+/// Parses an amount of memory, as PostgreSQL does.
 fn kilobytes(text: &str) -> Option<usize> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic() || character == ' ');
     let unit = match text[digits.len()..].trim() {
@@ -348,7 +349,7 @@ fn kilobytes(text: &str) -> Option<usize> {
     digits.trim().parse::<usize>().ok()?.checked_mul(unit).filter(|kilobytes| *kilobytes <= i32::MAX as usize)
 }
 
-/// In the largest unit of which it is so many.
+/// Formats an amount of memory in the largest unit that divides it.
 fn in_units(kilobytes: usize) -> String {
     match kilobytes {
         _ if kilobytes.is_multiple_of(1 << 20) => format!("{}GB", kilobytes >> 20),

@@ -10,12 +10,12 @@ use super::{
 use crate::error::Result;
 
 impl Session {
-    /// Runs a text of any number of statements and waits until what they did is durable.
+    /// Runs a text of any number of statements and waits until their effects are durable.
     pub fn run(&mut self, text: &str, rows: &mut dyn Rows) -> Result<()> {
         self.simple_query(text, rows)?.wait()
     }
 
-    /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
+    /// Runs a text of any number of statements, in one transaction unless the text contains its own BEGIN or COMMIT.
     pub fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
         let known = self.known(text);
         self.begins(|| known.as_ref().map_or_else(|| shown(text), |known| known.text.clone()));
@@ -38,13 +38,13 @@ impl Session {
         let text = (statements.len() == 1).then_some(text);
         let done = self.several(text, statements.into(), rows);
         if let Some(copying) = &mut self.copying {
-            // The statements behind a COPY are run when that has ended.
+            // The statements after a COPY are run when that has ended.
             copying.trees = held;
         }
         done
     }
 
-    /// The statements of a text, or those that are left of it; `text`: the whole of it, where it is one statement.
+    /// Runs the statements of a text, or the remaining ones; `text`: all of it, if it is one statement.
     pub(super) fn several(
         &mut self,
         text: Option<&str>,
@@ -59,9 +59,9 @@ impl Session {
             match self.one_of_text(text, tree, rows) {
                 Ok(done) => completion.receipt = done.receipt.or(completion.receipt),
                 Err(error) => {
-                    // Failed already: this only forgets it.
+                    // The block has failed already: this only discards it.
                     let _ = self.end_implicit();
-                    // What was committed before has been told.
+                    // The client has been told of the earlier commits.
                     completion.wait()?;
                     return Err(error);
                 }

@@ -15,22 +15,22 @@ use crate::{
     failure::of_engine,
 };
 
-/// How a transaction was asked to be.
+/// The modes that were requested for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Modes {
     pub(crate) read_only: bool,
     pub(crate) deferrable: bool,
     pub(crate) is_async: bool,
     pub(crate) level: Level,
-    /// Every read is kept: it was prepared, and is opened again.
+    /// Whether every read is recorded: the transaction was prepared, and is opened again.
     pub(crate) tracks_all: bool,
 }
 
-/// Which transactions come before one of a session.
+/// Decides which transactions precede a transaction of a session.
 #[derive(Clone, Default)]
 pub(crate) struct Following {
     pub(crate) order: Option<Order>,
-    /// For all transactions of a session the same.
+    /// The same for all transactions of a session.
     pub(crate) session: ermine::Session,
 }
 
@@ -55,36 +55,36 @@ impl Modes {
 /// An open transaction.
 pub(crate) struct Open {
     pub(crate) txn: OwnedTransaction,
-    /// As of its beginning, with its own changes.
+    /// The catalog as of the transaction's beginning, with its own changes.
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) changes: Vec<Change>,
     modes: Modes,
     following: Following,
-    /// The version of the catalog at its beginning: its own changes have numbers that others have, too.
+    /// The version of the catalog at its beginning: its own changes have numbers that other transactions use, too.
     version: u64,
     pub(crate) level: Level,
     /// Its savepoints, by name.
     savepoints: Vec<(String, Point)>,
     pub(super) cursors: Cursors,
-    /// How many storages had become free when it began.
+    /// The number of storages that had become free when it began.
     free_storages: u64,
     taken: RefCell<Option<Taken>>,
-    /// Last: given back when the transaction has ended, however it did.
+    /// Last field: released when the transaction has ended, however it ended.
     held: RefCell<Held>,
 }
 
-/// Where a transaction can be taken back to.
+/// A point that a transaction can be rolled back to.
 pub(crate) struct Point {
     savepoint: Savepoint,
     catalog: Arc<Catalog>,
     changes: usize,
-    /// How many settings it had set.
+    /// The number of settings it had set.
     settings: usize,
-    /// How many cursors it had opened.
+    /// The number of cursors it had opened.
     cursors: usize,
 }
 
-/// Latches: of tables that it shares, and of those that it has alone.
+/// Latches: of tables that it shares, and of tables that it holds exclusively.
 #[derive(Default)]
 struct Held {
     uses: Vec<(Arc<SharedTable>, Share)>,
@@ -108,17 +108,17 @@ impl Held {
     }
 }
 
-/// A table that nobody else changes as long as this is there.
+/// A guard: no other transaction changes the table while it exists.
 pub(crate) struct Changing(Arc<SharedTable>);
 
 impl Changing {
-    /// Waits for others who change the table, as long as `go_on` is well with it.
+    /// Waits for other transactions that change the table, until `go_on` fails.
     pub(crate) fn begin(table: &Table, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
         table.shared.latch.change(go_on)?;
         Ok(Self(table.shared.clone()))
     }
 
-    /// Waits until all have ended who use the table now.
+    /// Waits until all current users of the table have ended.
     pub(crate) fn outlast(&self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.0.latch.outlast(go_on)
     }
@@ -130,10 +130,10 @@ impl Drop for Changing {
     }
 }
 
-/// How long is waited for others where nothing is said: a thread waits, so not for ever.
+/// Default limit of waits for other transactions: such a wait blocks a thread, so it has to end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long is waited for others, and how often is looked.
+/// How long to wait for other transactions, and how often to check.
 pub(crate) struct Patience {
     since: Instant,
     at_most: Duration,
@@ -148,7 +148,7 @@ impl Patience {
         Self { since: Instant::now(), at_most, next: Self::FIRST }
     }
 
-    /// Waits a little longer than the last time; false: long enough now.
+    /// Waits a little longer than the last time; returns false when the limit has passed.
     pub(crate) fn wait(&mut self) -> bool {
         std::thread::sleep(self.next.mul_f64(0.5 + fastrand::f64()));
         self.next = (2 * self.next).min(Self::LONGEST);
@@ -163,10 +163,10 @@ impl Open {
         modes: Modes,
         following: Following,
     ) -> Result<Self> {
-        // Before the snapshot: a change that comes in between is found by `share`.
+        // Before the snapshot: `share` finds a change that commits in between.
         let (catalog, free_storages) = (store.current(), store.storages.count());
         let txn = modes.begin(database, &following)?;
-        // Rows with one version know one level.
+        // Rows with one version support one level.
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
         let (taken, held) = (RefCell::default(), RefCell::default());
@@ -186,7 +186,7 @@ impl Open {
         })
     }
 
-    /// One that is made anew from what was kept of it: it has read nothing yet, and no other transaction is there.
+    /// Reopens a transaction from its stored state: it has read nothing yet, and no other transaction exists.
     pub(crate) fn reopen(
         store: &CatalogStore,
         database: &Arc<ermine::Database>,
@@ -202,29 +202,30 @@ impl Open {
         self.modes.read_only
     }
 
-    /// Refuses statements that write from here on, or no more.
+    /// Sets whether statements that write are refused from here on.
     pub(crate) fn set_read_only(&mut self, read_only: bool) {
         self.modes.read_only = read_only;
     }
 
-    /// Whether what it reads is certified.
+    /// Whether its reads are certified.
     pub(crate) fn is_serializable(&self) -> bool {
         self.level == Level::Serializable
     }
 
-    /// The tables that it uses.
+    /// Returns the tables that it uses.
     pub(crate) fn used(&self) -> Vec<ObjectId> {
         let held = self.held.borrow();
         let tables = held.uses.iter().filter_map(|(own, _)| self.catalog.table_of(own));
         tables.map(|table| table.def.id).collect()
     }
 
-    /// Whether each of its statements has a snapshot and a catalog of its own: at READ COMMITTED, unless it has changed the catalog itself.
+    /// Whether each of its statements has its own snapshot and catalog: at READ COMMITTED, unless it has changed the
+    /// catalog itself.
     pub(crate) fn renews(&self) -> bool {
         self.level == Level::ReadCommitted && self.changes.is_empty()
     }
 
-    /// Goes on with the snapshot and the catalog of now.
+    /// Continues with a new snapshot and the latest catalog.
     pub(crate) fn renew(&mut self, store: &CatalogStore) -> Result<()> {
         // Before the snapshot, as in `begin`.
         self.catalog = store.current();
@@ -232,14 +233,14 @@ impl Open {
         self.txn.renew_snapshot().map_err(of_engine)
     }
 
-    /// Marks where it can be taken back to, where the session had set so many settings.
+    /// Returns the current point for a later rollback; the session has set `settings` settings.
     pub(crate) fn point(&self, settings: usize) -> Result<Point> {
         let savepoint = self.txn.savepoint().map_err(of_engine)?;
         let (catalog, changes, cursors) = (self.catalog.clone(), self.changes.len(), self.cursors.mark());
         Ok(Point { savepoint, catalog, changes, settings, cursors })
     }
 
-    /// Takes it back: everything it has written since is undone. Tables that it has used it goes on using.
+    /// Rolls back to a point: undoes all writes since. The tables that it has used stay in use.
     pub(crate) fn go_back(&mut self, point: &Point) -> Result<()> {
         self.txn.roll_back_to(point.savepoint).map_err(of_engine)?;
         self.catalog = point.catalog.clone();
@@ -248,26 +249,27 @@ impl Open {
         Ok(())
     }
 
-    /// Forgets where it could be taken back to.
+    /// Forgets a point that it could be rolled back to.
     pub(crate) fn release(&mut self, point: &Point) -> Result<()> {
         self.txn.release(point.savepoint).map_err(of_engine)
     }
 
-    /// SAVEPOINT: of several with a name, the last one counts.
+    /// Runs SAVEPOINT: of several with the same name, the last one counts.
     pub(crate) fn add_savepoint(&mut self, name: String, settings: usize) -> Result<()> {
         let point = self.point(settings)?;
         self.savepoints.push((name, point));
         Ok(())
     }
 
-    /// ROLLBACK TO: later ones are gone; gives how many settings had been set.
+    /// Runs ROLLBACK TO: removes later savepoints; returns how many settings had been set.
     pub(crate) fn go_back_to(&mut self, name: &str) -> Result<usize> {
         let at = self.find_savepoint(name)?;
         self.savepoints.truncate(at + 1);
         self.go_back_to_last().expect("there is one")
     }
 
-    /// A statement has failed: takes the transaction back to its last savepoint, if it has any; gives how many settings had been set.
+    /// Rolls the transaction back to its last savepoint, if it has one, after a statement has failed; returns how many
+    /// settings had been set.
     pub(crate) fn go_back_to_last(&mut self) -> Option<Result<usize>> {
         let (name, point) = self.savepoints.pop()?;
         let (settings, done) = (point.settings, self.go_back(&point));
@@ -275,7 +277,7 @@ impl Open {
         Some(done.map(|()| settings))
     }
 
-    /// RELEASE: it is gone, and later ones.
+    /// Runs RELEASE: removes the savepoint and later ones.
     pub(crate) fn release_savepoint(&mut self, name: &str) -> Result<()> {
         let at = self.find_savepoint(name)?;
         let (_, point) = self.savepoints.swap_remove(at);
@@ -290,12 +292,14 @@ impl Open {
             .ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 
-    /// Storage for a table or an index, which the transaction will put into a definition: a number of an empty table of the engine.
+    /// Returns storage for a table or an index, which the transaction will put into a definition: the number of an
+    /// empty table of the engine.
     pub(crate) fn storage(&self, store: &CatalogStore) -> Result<ObjectId> {
         store.storages.take(&self.txn, self.free_storages, &mut self.taken.borrow_mut(), || store.number())
     }
 
-    /// Uses tables until its end; false: one of them has been changed since it began. `pause` is called while it waits.
+    /// Uses tables until the transaction ends; returns false if one of them has been changed since it began. Calls
+    /// `pause` while it waits.
     pub(crate) fn share(&self, tables: &[Arc<Table>], patience: Duration, pause: fn()) -> Result<bool> {
         for table in tables {
             let mut held = self.held.borrow_mut();
@@ -305,7 +309,7 @@ impl Open {
             let Some(share) = table.shared.latch.share(patience, pause) else {
                 return Err(locked(table, "being changed"));
             };
-            // Not used then: whoever goes on from a savepoint asks again.
+            // The table is not used then: a transaction that continues from a savepoint requests it again.
             if self.is_outdated(table) {
                 table.shared.latch.unshare(share);
                 return Ok(false);
@@ -321,14 +325,14 @@ impl Open {
         table.shared.changed.load(Ordering::SeqCst) > self.version
     }
 
-    /// Whether it has done nothing yet: it may as well be another one.
+    /// Whether it has done nothing yet, so that another transaction may replace it.
     pub(crate) fn is_fresh(&self) -> bool {
         let held = self.held.borrow();
         let is_unused = held.uses.is_empty() && held.alone.is_empty();
         is_unused && self.changes.is_empty() && self.savepoints.is_empty() && self.cursors.mark() == 0
     }
 
-    /// Has a table alone until its end, to change what it is.
+    /// Holds a table exclusively until the transaction ends, to change its definition.
     pub(crate) fn take(&mut self, table: &Table, patience: Duration) -> Result<()> {
         let held = self.held.get_mut();
         if held.has_alone(table) {
@@ -351,8 +355,8 @@ impl Open {
         Ok(())
     }
 
-    /// Has a table alone as [`Open::take`] does. Where it has done nothing yet, it goes on as if it had begun now, and sees what those have done
-    /// that it has waited for.
+    /// Holds a table exclusively as [`Open::take`] does. If the transaction has done nothing yet, it continues as if it
+    /// had begun now, and sees the changes of the transactions that it has waited for.
     pub(crate) fn take_newest(
         &mut self,
         store: &CatalogStore,
@@ -388,8 +392,9 @@ impl Open {
         Ok(())
     }
 
-    /// Commits. Changes of the catalog are durable, and shown to all, when it returns: who only reads would not wait for what he was
-    /// shown. Of everything else the receipt tells when it is durable.
+    /// Commits. Changes of the catalog are durable, and visible to all, when it returns: a transaction that only reads
+    /// would not wait for the durability of the changes it was shown. For everything else the receipt reports
+    /// durability.
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
         let Self { txn, catalog, changes, taken, held, .. } = self;
         let receipt = txn.commit_async().map_err(of_engine)?;
@@ -400,8 +405,8 @@ impl Open {
         Ok(receipt)
     }
 
-    /// Ends it because a statement has failed; gives the error that the client is to see. An error may follow from what the
-    /// transaction has read: if that is not certified, the transaction has lost a conflict.
+    /// Ends the transaction because a statement has failed; returns the error to send to the client. An error may
+    /// follow from the transaction's reads: if they are not certified, the transaction has lost a conflict.
     pub(crate) fn fail(self, error: SqlError) -> SqlError {
         let Self { txn, held, .. } = self;
         let failed = match may_follow_from_reads(error.state()) {
@@ -412,7 +417,7 @@ impl Open {
         failed
     }
 
-    /// Whether it can go on from a savepoint when a statement has failed.
+    /// Whether it can continue from a savepoint when a statement has failed.
     pub(crate) fn has_savepoints(&self) -> bool {
         !self.savepoints.is_empty()
     }
@@ -421,20 +426,20 @@ impl Open {
     pub(crate) fn rollback(self) {}
 }
 
-/// Whether an error may follow from the rows that a transaction has read, rather than from the session, its client, waiting
-/// for others, or the machine.
+/// Whether an error may follow from the rows that a transaction has read, rather than from the session, its client,
+/// waiting for other transactions, or the machine.
 fn may_follow_from_reads(state: SqlState) -> bool {
     const OTHERS: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
     !OTHERS.contains(&&state.0[..2]) && state != SqlState::DATA_CORRUPTED
 }
 
-/// A table was not to be had in time.
+/// Returns the error for a table that could not be locked in time.
 pub(crate) fn locked(table: &Table, why: &str) -> SqlError {
     let message = format!("canceling statement due to lock timeout: table \"{}\" is {why}", table.name());
     SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
 }
 
-/// A table has been changed since the transaction began.
+/// Returns the error for a table that has been changed since the transaction began.
 pub(crate) fn changed(name: &str) -> SqlError {
     let message = format!("could not serialize access: table \"{name}\" was changed by a concurrent transaction");
     SqlError::new(SqlState::SERIALIZATION_FAILURE, message).hint("The transaction might succeed if retried.")

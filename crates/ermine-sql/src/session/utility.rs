@@ -31,7 +31,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     }
 }
 
-/// The columns of the result of such a statement; an error where it is none.
+/// Returns the columns of the result of such a statement; fails if it is no such statement.
 pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
     let text = |name: &str| Column { name: name.into(), ty: SqlType::TEXT, modifier: -1, source: (0, 0) };
     Ok(match statement {
@@ -106,7 +106,7 @@ impl Session {
                         warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
                         "COMMIT"
                     }
-                    // What failed is rolled back, and the tag says so.
+                    // A failed transaction is rolled back, and the tag says so.
                     State::Failed { .. } => "ROLLBACK",
                     State::Block { .. } => "COMMIT",
                 };
@@ -146,7 +146,7 @@ impl Session {
                     ast::Reset::ALL => {
                         let names: Vec<_> = self.settings.all().map(|(name, _)| name.to_owned()).collect();
                         for name in names {
-                            // Those that cannot be set are as they were.
+                            // Settings that cannot be changed keep their values.
                             let _ = self.set_one(&name, None, self.extent(false));
                         }
                     }
@@ -212,7 +212,7 @@ impl Session {
                 rows.complete("DEALLOCATE")?;
             }
             Statement::Close { cursor } => self.close(cursor, rows)?,
-            // The engine frees what nobody reads by itself, and keeps no statistics.
+            // The engine reclaims old versions automatically, and keeps no statistics.
             Statement::Vacuum(_) => rows.complete("VACUUM")?,
             Statement::Analyze(_) => rows.complete("ANALYZE")?,
             _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "no handler for this statement")),
@@ -220,7 +220,7 @@ impl Session {
         Ok(Completion::default())
     }
 
-    /// Prepares the transaction, or ends one that was prepared.
+    /// Prepares the transaction, or ends a prepared one.
     fn two_phase(&mut self, what: TwoPhase, gid: &str, rows: &mut dyn Rows) -> Result<Completion> {
         if what != TwoPhase::Prepare && !matches!(self.state, State::Idle) {
             let message = format!("{} cannot run inside a transaction block", what.words());
@@ -259,12 +259,12 @@ impl Session {
             prepared: now(),
         });
         let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, open, about));
-        // What was not prepared is rolled back, and the block is over.
+        // A transaction that was not prepared is rolled back, and the block is over.
         self.end_settings(prepared.is_ok());
         prepared
     }
 
-    /// The transaction of the block, begun if it was not yet.
+    /// Returns the transaction of the block, and begins it if necessary.
     fn in_block(&mut self, what: &str) -> Result<&mut Open> {
         let (modes, begins) = match &self.state {
             State::Block { is_implicit: false, modes, open } => (*modes, open.is_none()),
@@ -283,7 +283,7 @@ impl Session {
         self.in_block("SAVEPOINT")?.add_savepoint(name, settings)
     }
 
-    /// Takes the transaction back to a savepoint, from which it goes on, also where it has failed.
+    /// Rolls the transaction back to a savepoint, from which it continues, even if it has failed.
     fn roll_back_to(&mut self, name: &str) -> Result<()> {
         let settings = match &mut self.state {
             State::Failed { open: Some(open), .. } => open.go_back_to(name)?,
@@ -335,7 +335,7 @@ impl Session {
         }
     }
 
-    /// For how long a statement sets something.
+    /// Returns how long a value lasts that a statement sets.
     pub(super) fn extent(&self, is_local: bool) -> Extent {
         match self.state {
             State::Idle => Extent::Session,
@@ -344,11 +344,11 @@ impl Session {
         }
     }
 
-    /// Sets a setting, with what depends on it.
+    /// Sets a setting and updates the state that depends on it.
     pub(super) fn set_one(&mut self, name: &str, value: Option<&str>, extent: Extent) -> Result<()> {
         let name = if name == "time zone" { "timezone" } else { name };
         if name == "timezone" {
-            // Known, or an error, before it is set.
+            // Checks that the zone exists before it is set.
             crate::types::datetime::find_zone(value.unwrap_or("UTC"))?;
         }
         self.settings.set(name, value, extent)?;
@@ -402,7 +402,7 @@ impl Session {
         rows.complete("SHOW")
     }
 
-    /// The values of EXECUTE.
+    /// Returns the values of EXECUTE.
     fn arguments(&self, named: &Prepared, given: &[ast::Expr], parameters: &[Value]) -> Result<Vec<Value>> {
         if given.len() != named.bound.parameters.len() {
             let message = "wrong number of parameters for prepared statement";
@@ -437,7 +437,7 @@ fn is_word(value: &ast::Expr, words: &[&str]) -> bool {
     matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && words.contains(&&*name_of(ident)))
 }
 
-/// The text of a value that is set.
+/// Returns the text of a value that is set.
 fn setting_value(value: &ast::Expr) -> String {
     match value {
         ast::Expr::Value(value) => value.value.clone().into_string().unwrap_or_else(|| value.to_string()),

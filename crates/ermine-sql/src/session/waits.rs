@@ -1,9 +1,10 @@
-//! Which transactions wait for which, to find those that wait for one another.
+//! A graph of the transactions that wait for others, to detect deadlocks.
 //!
-//! A transaction waits for one other at a time, so whoever follows who waits for whom goes one way, and is back at the beginning where a
-//! circle is. What is known here may be old: the other one may have taken back what the wait was for, with its statement. But whoever waits
-//! tries again, and meets somebody or is done. So a circle is one if all who are in it have met each other again since it was first seen.
-//! Who began to wait last gives up then.
+//! A transaction waits for one other at a time, so a walk from waiter to waited-for transaction has one path, and
+//! returns to its beginning if there is a circle. An edge may be outdated: the other transaction may have undone, with
+//! its statement, the write that the wait was for. But a waiting transaction tries again, and meets a transaction or
+//! succeeds. So a circle is real if all transactions in it have met each other again since it was first seen. The
+//! transaction that began to wait last gives up then.
 
 use std::{
     collections::HashMap,
@@ -15,7 +16,7 @@ use ermine::Tid;
 
 use crate::error::{SqlError, SqlState};
 
-/// Who waits for whom.
+/// The edges from waiting transactions to the ones they wait for.
 #[derive(Default)]
 pub(crate) struct Waits(Mutex<Edges>);
 
@@ -28,31 +29,31 @@ struct Edges {
 
 struct Edge {
     other: Tid,
-    /// Which of the waits this is, in the order in which they began.
+    /// The number of this wait, in the order in which waits began.
     number: u64,
-    /// When the two met last.
+    /// When the two transactions last met.
     met: Instant,
 }
 
-/// Those who wait for one another.
+/// Transactions that wait for one another.
 struct Circle {
     /// The number of the wait that began last.
     last: u64,
-    /// Of the meetings that made it the one that is longest ago.
+    /// The time of the least recent of the meetings in the circle.
     oldest: Instant,
 }
 
-/// A statement that waits for others, maybe for several after one another, until this is dropped.
+/// A statement that waits for other transactions, maybe for several in turn, until this is dropped.
 pub(crate) struct Waiting {
     waits: Arc<Waits>,
     waiter: Tid,
     number: u64,
-    /// When a circle was first seen in which it is the one to give up.
+    /// When a circle was first seen in which this transaction is to give up.
     circle: Option<Instant>,
 }
 
 impl Waits {
-    /// A statement of the transaction `waiter` begins to wait.
+    /// Begins a wait of a statement of the transaction `waiter`.
     pub(crate) fn begin(self: &Arc<Self>, waiter: Tid) -> Waiting {
         let mut edges = self.lock();
         edges.begun += 1;
@@ -65,7 +66,8 @@ impl Waits {
 }
 
 impl Waiting {
-    /// The statement was tried, and has met `other`, if anybody who is still there. Whether it should give up.
+    /// Records that the statement was tried again, and has met `other`, if that transaction still exists. Returns
+    /// whether the statement should give up.
     pub(crate) fn meets(&mut self, other: Option<Tid>) -> bool {
         let now = Instant::now();
         let mut edges = self.waits.lock();
@@ -90,11 +92,11 @@ impl Drop for Waiting {
 }
 
 impl Edges {
-    /// The circle that a transaction is in, if there is one.
+    /// Returns the circle that a transaction is in, if there is one.
     fn circle_around(&self, waiter: Tid) -> Option<Circle> {
         let first = self.by_waiter.get(&waiter)?;
         let (mut edge, mut circle) = (first, Circle { last: first.number, oldest: first.met });
-        // No more steps than there are waits: the way may lead into a circle around others.
+        // No more steps than there are waits: the path may lead into a circle of other transactions.
         for _ in 0..self.by_waiter.len() {
             if edge.other == waiter {
                 return Some(circle);
@@ -106,7 +108,7 @@ impl Edges {
     }
 }
 
-/// What the one fails with that gives up; it lost `conflict` last.
+/// Returns the error of the transaction that gives up; it lost `conflict` last.
 pub(crate) fn deadlock(conflict: &SqlError) -> SqlError {
     let detail = conflict.report().detail.clone().unwrap_or_default();
     let hint = "Transactions wait for one another, and this one has given up. It might succeed if retried.";

@@ -1,4 +1,4 @@
-//! Indexes, constraints and defaults, as statements write them.
+//! Indexes, constraints and defaults, in the syntax of statements.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::{
     types::SqlType,
 };
 
-/// An index, or a primary key, which has none of its own but is shown as one.
+/// An index, or a primary key, which has no index of its own but is shown as one.
 pub(super) struct IndexView<'a> {
     pub(super) oid: u32,
     pub(super) name: &'a str,
     pub(super) table: &'a Arc<Table>,
-    /// Numbers of columns, and whether each runs down.
+    /// Numbers of columns, and whether each is descending.
     pub(super) columns: Vec<(usize, bool)>,
     pub(super) is_unique: bool,
     pub(super) is_primary: bool,
@@ -26,7 +26,7 @@ pub(super) struct IndexView<'a> {
     pub(super) predicate: Option<&'a str>,
 }
 
-/// All indexes.
+/// Returns all indexes.
 pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = IndexView<'_>> {
     catalog.tables().into_iter().flat_map(|table| {
         let Table { def, .. } = &**table;
@@ -56,12 +56,12 @@ pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = IndexView<'_>> 
 }
 
 pub(super) struct Constraint<'a> {
-    /// Of its index, or made from the table's.
+    /// The number of its index, or one derived from the table's.
     pub(super) oid: u32,
     pub(super) name: &'a str,
     pub(super) table: &'a Arc<Table>,
     pub(super) kind: ConstraintKind<'a>,
-    /// Of a key.
+    /// The columns of a key.
     pub(super) columns: Vec<usize>,
 }
 
@@ -73,7 +73,7 @@ pub(super) enum ConstraintKind<'a> {
     Check(&'a str),
 }
 
-/// All constraints.
+/// Returns all constraints.
 pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<'_>> {
     let keys = indexes(catalog).filter(|index| index.is_constraint).map(|index| Constraint {
         oid: index.oid,
@@ -94,13 +94,14 @@ pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<
     keys.chain(checks)
 }
 
-/// A number for a part of a table that has none of its own: checks and defaults. It is of no object, because those count from below.
+/// Returns a number for a part of a table that has none of its own: checks and defaults. No object has it, because
+/// objects are numbered from below.
 pub(super) fn part(table: ObjectId, at: usize) -> u32 {
     const PARTS: u32 = 1 << 31;
     PARTS | table.wrapping_mul(1024).wrapping_add(at as u32)
 }
 
-/// `CREATE INDEX`; `is_pretty`: without parentheses that are not needed.
+/// Returns the `CREATE INDEX`; `is_pretty`: without unnecessary parentheses.
 pub(super) fn index(index: &IndexView<'_>, is_pretty: bool) -> String {
     let unique = if index.is_unique { "UNIQUE " } else { "" };
     let def = &index.table.def;
@@ -123,7 +124,7 @@ pub(super) fn index(index: &IndexView<'_>, is_pretty: bool) -> String {
     )
 }
 
-/// As CREATE TABLE has it; `is_pretty`: without parentheses that are not needed.
+/// Returns the constraint in the syntax of CREATE TABLE; `is_pretty`: without unnecessary parentheses.
 pub(super) fn constraint(constraint: &Constraint<'_>, is_pretty: bool) -> String {
     let names = || {
         let name = |at: &usize| quote_ident(&constraint.table.def.columns[*at].name);
@@ -137,7 +138,7 @@ pub(super) fn constraint(constraint: &Constraint<'_>, is_pretty: bool) -> String
     }
 }
 
-/// The default of a column that counts.
+/// Returns the default of a column that a sequence fills.
 pub(super) fn next_of(known: Known<'_>, sequence: ObjectId) -> String {
     match known.catalog.sequence(sequence) {
         None => String::new(),
@@ -148,7 +149,7 @@ pub(super) fn next_of(known: Known<'_>, sequence: ObjectId) -> String {
     }
 }
 
-/// The type of a sequence's numbers, as far as its end tells it.
+/// Returns the type of a sequence's numbers, derived from its bounds.
 pub(super) fn sequence_type(sequence: &SequenceDef) -> SqlType {
     match (sequence.least, sequence.greatest) {
         (_, 32767) | (-32768, _) => SqlType::INT2,
@@ -157,7 +158,7 @@ pub(super) fn sequence_type(sequence: &SequenceDef) -> SqlType {
     }
 }
 
-/// A relation's name, with its schema where the name alone would mean another one, or none.
+/// Returns a relation's name, with its schema if the name alone would mean another relation, or none.
 pub(super) fn relation_name(known: Known<'_>, schema: &str, name: &str) -> String {
     if is_visible(known, schema, name) {
         quote_ident(name)

@@ -1,4 +1,4 @@
-//! What there is nothing of: inheritance, policies, publications, triggers, functions of users and the like.
+//! System tables that are always empty: inheritance, policies, publications, triggers, functions of users and the like.
 
 use super::{Described, PG_CATALOG};
 

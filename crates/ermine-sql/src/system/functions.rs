@@ -1,4 +1,4 @@
-//! Functions that look at the catalog.
+//! Functions that read the catalog.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::{
     types::{Array, Environment, Scalar, SqlType, Value},
 };
 
-/// What such a function does.
+/// The implementation of such a function.
 pub(crate) type Lookup = fn(&[Value], &Catalog, &Environment) -> Result<Value>;
 
-/// One that a call means.
+/// The function that a call means.
 pub(crate) struct Resolved {
     pub(crate) arguments: Vec<SqlType>,
     pub(crate) result: SqlType,
@@ -34,7 +34,7 @@ pub(crate) struct Resolved {
 struct Entry {
     name: &'static str,
     parameters: &'static [Parameter],
-    /// How many of the last ones may be left out.
+    /// The number of trailing parameters that may be left out.
     optional: usize,
     result: SqlType,
     modifier: i32,
@@ -59,7 +59,7 @@ const INT8: Parameter = of(Scalar::Int8);
 const BOOL: Parameter = of(Scalar::Bool);
 const ANY: Parameter = Parameter::Any;
 
-/// A function that is strict, all of whose parameters have to be given.
+/// A strict function, all of whose parameters have to be given.
 const fn entry(name: &'static str, parameters: &'static [Parameter], result: SqlType, function: Lookup) -> Entry {
     Entry { name, parameters, optional: 0, result, modifier: -1, is_strict: true, function }
 }
@@ -75,7 +75,7 @@ impl Entry {
         self
     }
 
-    /// It gives numbers of such.
+    /// Its results are numbers of objects of this kind.
     const fn reg(mut self, modifier: i32) -> Self {
         self.modifier = modifier;
         self
@@ -86,17 +86,17 @@ const YES: Lookup = |_, _, _| Ok(Value::Bool(true));
 const NO: Lookup = |_, _, _| Ok(Value::Bool(false));
 const NOTHING: Lookup = |_, _, _| Ok(NULL);
 
-/// Who asks may do everything.
+/// A privilege check: any user may do everything.
 const fn privilege(name: &'static str) -> Entry {
     entry(name, &[ANY, ANY, ANY, ANY], SqlType::BOOL, YES).optional(2)
 }
 
-/// Of what there is nothing of, by its number.
+/// A function of the number of an object of a kind that does not exist here.
 const fn nothing(name: &'static str) -> Entry {
     entry(name, &[OID, ANY, ANY], SqlType::TEXT, NOTHING).optional(2)
 }
 
-/// How much something takes is not known by table.
+/// A size function: sizes are not known by table.
 const fn size(name: &'static str) -> Entry {
     entry(name, &[ANY, TEXT], SqlType::INT8, NOTHING).optional(1)
 }
@@ -214,7 +214,7 @@ static FUNCTIONS: &[Entry] = &[
     privilege("pg_has_role"),
 ];
 
-/// The function that a call means; `None`: there is none of that name here.
+/// Returns the function that a call means; `None`: no function here has that name.
 pub(crate) fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Option<Resolved>> {
     let mut named = FUNCTIONS.iter().filter(|entry| entry.name == name).peekable();
     if named.peek().is_none() {
@@ -226,10 +226,10 @@ pub(crate) fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Optio
     Ok(Some(Resolved { arguments: resolved.types, result, modifier, is_strict, function }))
 }
 
-/// The number of a name, or NULL.
+/// Returns the number of a name, or NULL.
 fn found(reg: Reg, values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
     let [Value::Text(name)] = values else { return Ok(NULL) };
-    // What is a number is no name here.
+    // A number is not a name here.
     if name.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(NULL);
     }
@@ -252,12 +252,12 @@ fn table_is_visible(values: &[Value], catalog: &Catalog, environment: &Environme
     }
 }
 
-/// What the last argument says, if it is there.
+/// The value of the last argument, if it is given.
 fn is_pretty(values: &[Value]) -> bool {
     values.last() == Some(&Value::Bool(true))
 }
 
-/// The whole of it, or one of its columns.
+/// Returns the whole definition, or one of its columns.
 fn index_definition(values: &[Value], catalog: &Catalog, _: &Environment) -> Result<Value> {
     let Some(Value::Oid(oid)) = values.first() else { return Ok(NULL) };
     let Some(index) = indexes(catalog).find(|index| index.oid == *oid) else { return Ok(NULL) };
@@ -288,7 +288,7 @@ fn serial_sequence(values: &[Value], catalog: &Catalog, environment: &Environmen
     Ok(sequence.map_or(NULL, |sequence| name(&sequence.def).into()))
 }
 
-/// A setting; where there is none, an error, or NULL if that is wanted.
+/// Returns a setting; an unknown one is an error, or NULL if that is wanted.
 fn setting(values: &[Value], _: &Catalog, environment: &Environment) -> Result<Value> {
     let Some(Value::Text(name)) = values.first() else { return Ok(NULL) };
     let known = environment.settings.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -302,7 +302,7 @@ fn setting(values: &[Value], _: &Catalog, environment: &Environment) -> Result<V
     }
 }
 
-/// The session of a connection.
+/// Returns the session of a connection.
 fn session_of(values: &[Value], catalog: &Catalog) -> Option<Arc<Presence>> {
     match values.first() {
         Some(Value::Int4(process)) => catalog.sessions.of_process(*process),
@@ -316,14 +316,14 @@ fn current_schemas(values: &[Value], _: &Catalog, environment: &Environment) -> 
     Ok(Value::array(Array::new(Scalar::Name, implied.into_iter().chain(path).map(Value::from).collect())))
 }
 
-/// In the largest unit that leaves more than ten, as PostgreSQL rounds.
+/// Shows a size in the largest unit that leaves more than ten, as PostgreSQL rounds.
 fn pretty_size(bytes: i64) -> String {
     let (mut size, mut units) = (bytes, ["bytes", "kB", "MB", "GB", "TB", "PB"].into_iter());
     let mut unit = units.next().unwrap_or_default();
     if size.unsigned_abs() < 10 * 1024 {
         return format!("{size} {unit}");
     }
-    // Halves of what comes next, so that it is rounded once.
+    // Half units of the next size, so that the number is rounded once.
     size /= 512;
     for next in units {
         unit = next;

@@ -1,4 +1,4 @@
-//! `information_schema`, as far as programs ask for it.
+//! `information_schema`, as far as programs query it.
 
 use super::{
     Described, INFORMATION, Known, NULL, PG_CATALOG,
@@ -10,13 +10,13 @@ use crate::{
     types::{Scalar, SqlType},
 };
 
-/// A column that is there, with its number from 1 on.
+/// Returns the columns that are not dropped, with their numbers from 1 on.
 fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a TableDef, i32, &'a ColumnDef)> {
     let of_table = |def: &'a TableDef| def.live_columns().map(move |(at, column)| (def, at as i32 + 1, column));
     known.catalog.tables().into_iter().flat_map(move |table| of_table(&table.def))
 }
 
-/// The columns of keys, with their numbers in the key from 1 on.
+/// Returns the columns of keys, with their numbers in the key from 1 on.
 fn key_columns<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a str, &'a TableDef, i32, &'a str)> {
     constraints(known.catalog).flat_map(|Constraint { name, table, columns, .. }| {
         let column = |(at, column): (usize, usize)| (name, &table.def, at as i32 + 1, &*table.def.columns[column].name);
@@ -36,7 +36,7 @@ fn length(column: &ColumnDef) -> Option<i32> {
     SqlType::length_of(column.modifier).filter(|_| is_text).map(|length| length as i32)
 }
 
-/// Precision, its base, and scale.
+/// Returns precision, its base, and scale.
 fn precision(column: &ColumnDef) -> Option<(i32, i32, Option<i32>)> {
     if column.ty.is_array {
         return None;

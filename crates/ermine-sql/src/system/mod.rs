@@ -1,17 +1,18 @@
-//! Tables and functions of the system: what drivers and tools ask about the catalog, made when they ask.
+//! Tables and functions of the system: the information that drivers and tools query about the catalog, computed on
+//! demand.
 //!
-//! Columns are PostgreSQL 15's, by name and order. What there is nothing of here (views, triggers) has tables
-//! without rows, so that queries about it find nothing instead of failing. `"char"` is text, vectors are arrays from 0 on, trees of
-//! expressions are their texts.
+//! Columns are PostgreSQL 15's, by name and order. Features that do not exist here (views, triggers) have tables
+//! without rows, so that queries about them find nothing instead of failing. `"char"` is text, vectors are arrays from
+//! 0 on, trees of expressions are their texts.
 //!
 //! | module | what |
 //! |---|---|
 //! | `relations` | tables, columns, indexes, constraints, sequences |
 //! | `server` | databases, roles, schemas, types, settings, sessions |
-//! | `empty` | what there is nothing of |
+//! | `empty` | tables without rows |
 //! | `information` | `information_schema` |
-//! | `definitions` | indexes, constraints and defaults as statements write them |
-//! | `functions` | functions that look at the catalog |
+//! | `definitions` | indexes, constraints and defaults in the syntax of statements |
+//! | `functions` | functions that read the catalog |
 //! | `reg` | `regclass` and its like: numbers that are shown as names |
 
 mod definitions;
@@ -34,7 +35,7 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(crate) struct SystemTable(&'static Described);
 
-/// What is known when somebody asks.
+/// The state from which rows are computed.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     catalog: &'a Catalog,
@@ -43,7 +44,7 @@ struct Known<'a> {
 
 struct Described {
     schema: &'static str,
-    /// As PostgreSQL numbers it; 0: nobody asks for it.
+    /// The number in PostgreSQL; 0: no program uses it.
     oid: u32,
     name: &'static str,
     columns: &'static [(&'static str, kind::Kind)],
@@ -58,12 +59,13 @@ impl fmt::Debug for SystemTable {
 
 const PG_CATALOG: &str = "pg_catalog";
 const INFORMATION: &str = "information_schema";
-/// Its number.
+/// The number of the schema `pg_catalog`.
 const PG_CATALOG_OID: u32 = 11;
 const INFORMATION_OID: u32 = 13000;
 /// The number of `pg_class`.
 const PG_CLASS: u32 = 1259;
-/// The number of the role that asks, as which it owns everything; of others it is that of their definition.
+/// The number of the session's own role, which is shown as the owner of everything; other roles have the number of
+/// their definition.
 const ROLE: u32 = 10;
 /// The number of the encoding.
 const UTF8: i32 = 6;
@@ -98,7 +100,7 @@ mod kind {
     pub(super) const REGPROC: Kind = (T::OID, Reg::Function.modifier());
 }
 
-/// A table: what there is a row of, and for each column its name, its type and its value.
+/// Defines a table: the items that it has rows for, and for each column its name, its type and its value.
 macro_rules! table {
     ($schema:expr, $oid:literal $name:ident, $known:ident => $items:expr, |$item:pat_param| { $($column:ident $kind:ident = $value:expr;)* }) => {
         $crate::system::Described {
@@ -112,7 +114,7 @@ macro_rules! table {
 }
 use table;
 
-/// What can be shown in a row.
+/// A value that can be shown in a row.
 trait Cell {
     fn cell(self) -> Value;
 }
@@ -157,7 +159,7 @@ fn tables() -> impl Iterator<Item = &'static Described> {
 }
 
 impl SystemTable {
-    /// The table of that name.
+    /// Returns the table of that name.
     pub(crate) fn find(schema: Option<&str>, name: &str) -> Option<Self> {
         tables().find(|table| table.name == name && schema.unwrap_or(PG_CATALOG) == table.schema).map(Self)
     }
@@ -172,7 +174,7 @@ impl SystemTable {
         self.0.columns.iter().map(column).collect()
     }
 
-    /// Where it lies, which no other has.
+    /// Returns its address, which is unique.
     pub(crate) fn address(self) -> usize {
         std::ptr::from_ref(self.0).addr()
     }
@@ -182,7 +184,7 @@ impl SystemTable {
     }
 }
 
-/// The number of a relation.
+/// Returns the number of a relation.
 fn oid_of(relation: &Relation) -> u32 {
     match relation {
         Relation::Table(table) => table.def.id,

@@ -1,7 +1,8 @@
-//! `regclass` and its like: numbers that are written and shown as names; and vectors, arrays that are shown in another way.
+//! `regclass` and its like: numbers that are written and shown as names; and vectors, arrays that are shown in a
+//! different form.
 //!
-//! They are of type `oid`, which has no modifier in PostgreSQL; here it says what a number is of. So whatever takes a number takes
-//! them, and only casts and the results of statements look at it.
+//! They are of type `oid`, which has no modifier in PostgreSQL; here the modifier is the kind of the numbered object.
+//! So everything that accepts a number accepts them, and only casts and the results of statements check the modifier.
 
 use std::sync::Arc;
 
@@ -21,31 +22,31 @@ use crate::{
     types::{self, Environment, SqlType, Value},
 };
 
-/// What a number is of.
+/// The kind of object that a number identifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reg {
     Class,
     Type,
     Namespace,
     Role,
-    /// Of which there are none that have numbers.
+    /// Functions, none of which have numbers.
     Function,
 }
 
 impl Reg {
     const ALL: [Self; 5] = [Self::Class, Self::Type, Self::Namespace, Self::Role, Self::Function];
 
-    /// What the modifier of an `oid` says.
+    /// Returns the kind for the modifier of an `oid`.
     pub(crate) fn of(ty: SqlType, modifier: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|reg| ty == SqlType::OID && reg.modifier() == modifier)
     }
 
-    /// Below what other types have.
+    /// Below the modifiers of other types.
     pub(crate) const fn modifier(self) -> i32 {
         -2 - self as i32
     }
 
-    /// What a name of a type means.
+    /// Returns the kind for the name of a type.
     pub(crate) fn named(type_name: &str) -> Option<Self> {
         Some(match type_name {
             "regclass" => Self::Class,
@@ -57,7 +58,7 @@ impl Reg {
         })
     }
 
-    /// The function that gives names of numbers.
+    /// Returns the function that maps numbers to names.
     fn names(self) -> Resolved {
         let function: Lookup = match self {
             Self::Class => |values, catalog, environment| by_oid(values, catalog, environment, class_name),
@@ -69,7 +70,7 @@ impl Reg {
         Resolved { arguments: vec![SqlType::OID], result: SqlType::TEXT, modifier: -1, is_strict: true, function }
     }
 
-    /// The function that gives numbers of names; it fails where there is none.
+    /// Returns the function that maps names to numbers; it fails for unknown names.
     pub(crate) fn numbers(self) -> Resolved {
         let function: Lookup = match self {
             Self::Class => |values, catalog, environment| by_name(Self::Class, values, catalog, environment),
@@ -87,7 +88,7 @@ impl Reg {
         }
     }
 
-    /// The number of a name, where there is one.
+    /// Returns the number of a name, if it exists.
     pub(super) fn find(self, known: Known<'_>, name: &str) -> Result<Option<u32>> {
         if name == "-" {
             return Ok(Some(0));
@@ -108,7 +109,7 @@ impl Reg {
 /// The modifier of an array that is a vector: its text has no braces.
 pub(super) const VECTOR: i32 = -8;
 
-/// The function that shows a value whose modifier says so.
+/// Returns the function that shows a value in the form that its modifier requires.
 pub(crate) fn shown(ty: SqlType, modifier: i32) -> Option<Resolved> {
     if ty.is_array && modifier == VECTOR {
         let function: Lookup = |values, _, environment| {
@@ -122,7 +123,7 @@ pub(crate) fn shown(ty: SqlType, modifier: i32) -> Option<Resolved> {
     Reg::of(ty, modifier).map(Reg::names)
 }
 
-/// A query whose numbers of something are shown as names.
+/// Returns the query with object numbers shown as names.
 pub(crate) fn named(query: Query, columns: &mut [Column]) -> Query {
     let shown: Vec<_> = columns.iter().map(|column| shown(column.ty, column.modifier)).collect();
     if shown.iter().all(Option::is_none) {
@@ -167,7 +168,7 @@ fn by_oid(
     name: impl FnOnce(Known<'_>, u32) -> Option<String>,
 ) -> Result<Value> {
     let [Value::Oid(oid)] = values else { return Ok(Value::Null) };
-    // What has no name is its number.
+    // An object without a name is shown by its number.
     Ok(match oid {
         0 => "-".into(),
         oid => name(Known { catalog, environment }, *oid).unwrap_or_else(|| oid.to_string()).into(),
@@ -187,7 +188,7 @@ fn by_name(reg: Reg, values: &[Value], catalog: &Catalog, environment: &Environm
     found.map(Value::Oid).ok_or_else(|| SqlError::new(state, format!("{what} \"{name}\" does not exist")))
 }
 
-/// The schema and the name of what a text names, with quotes or without.
+/// Returns the schema and the name in a text, with quotes or without.
 fn parts(text: &str) -> Result<(Option<String>, String)> {
     let invalid = || SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid name syntax: \"{text}\""));
     let (mut parts, mut rest) = (Vec::new(), text.trim());
@@ -248,7 +249,7 @@ fn class_oid(known: Known<'_>, name: &str) -> Result<Option<u32>> {
     Ok(relation(known, schema.as_deref(), &own).map(|relation| oid_of(&relation)))
 }
 
-/// The relation of a name, as statements look for it.
+/// Returns the relation of a name, found as in statements.
 fn relation(known: Known<'_>, schema: Option<&str>, name: &str) -> Option<Relation> {
     match schema {
         Some(schema) => known.catalog.find(schema, name),
@@ -264,7 +265,7 @@ fn type_name(_: Known<'_>, oid: u32) -> Option<String> {
     SqlType::from_oid(oid).map(|ty| ty.name().to_owned())
 }
 
-/// With modifiers or without, as statements write it.
+/// Returns the number of a type's name, with modifiers or without, as in statements.
 fn type_oid(name: &str) -> Option<u32> {
     let name = name.trim().to_lowercase();
     let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);

@@ -10,11 +10,11 @@ use crate::{
     types::{Array, Scalar, SqlType, Value, array::Dimension},
 };
 
-/// Of an index.
+/// The access method of an index.
 const BTREE: u32 = 403;
-/// Of a table.
+/// The access method of a table.
 const HEAP: u32 = 2;
-/// Of texts.
+/// The collation of texts.
 const DEFAULT_COLLATION: u32 = 100;
 
 /// A relation: a table, an index or a sequence.
@@ -58,14 +58,14 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
 /// A column of a table, or of an index.
 struct Attribute<'a> {
     relation: u32,
-    /// From 1 on.
+    /// Counted from 1.
     number: i16,
     column: &'a ColumnDef,
     of_table: bool,
 }
 
 impl Attribute<'_> {
-    /// What identity columns get is said by `identity`, not by a default.
+    /// The value of an identity column is described by `identity`, not by a default.
     fn has_default(&self) -> bool {
         self.of_table && self.column.default.is_some() && self.column.identity.is_none()
     }
@@ -78,7 +78,7 @@ impl Attribute<'_> {
         }
     }
 
-    /// Columns that were dropped keep their place under a name that nobody writes.
+    /// Dropped columns keep their place under a name that no statement uses.
     fn name(&self) -> String {
         match self.column.is_dropped {
             true => format!("........pg.dropped.{}........", self.number),
@@ -109,7 +109,7 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
     all.into_iter()
 }
 
-/// A default of a column.
+/// Returns the defaults of all columns.
 fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String)> {
     let text = move |attribute: Attribute<'a>| {
         let text = match attribute.column.default.as_ref().filter(|_| attribute.has_default())? {
@@ -121,7 +121,7 @@ fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String
     attributes(known).filter_map(text)
 }
 
-/// A sequence that goes with a column.
+/// Returns the sequences that belong to columns.
 fn owned<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a SequenceDef, u32, usize)> {
     let owner = |sequence: &'a SequenceDef| sequence.owner.map(|(table, column)| (sequence, table, column));
     let all: Vec<_> = known.catalog.sequences().into_iter().filter_map(|sequence| owner(&sequence.def)).collect();
@@ -133,7 +133,7 @@ fn is_identity(known: Known<'_>, table: u32, column: usize) -> bool {
     column.is_some_and(|column| column.identity.is_some())
 }
 
-/// The collation of a type's values.
+/// Returns the collation of a type's values.
 pub(super) fn collation(ty: SqlType) -> u32 {
     match ty.scalar {
         Scalar::Text | Scalar::Varchar | Scalar::Char => DEFAULT_COLLATION,
@@ -142,19 +142,19 @@ pub(super) fn collation(ty: SqlType) -> u32 {
     }
 }
 
-/// A vector: an array from 0 on.
+/// Returns a vector: an array from 0 on.
 fn vector(scalar: Scalar, elements: impl Iterator<Item = Value>) -> Value {
     let elements: Vec<_> = elements.collect();
     let extent = [Dimension { length: elements.len() as u32, lower: 0 }];
     Array::with_dimensions(scalar, &extent, elements).map_or(NULL, Value::array)
 }
 
-/// Numbers of columns, from 1 on.
+/// Returns numbers of columns, from 1 on.
 fn numbers(columns: &[usize]) -> Value {
     Value::array(Array::new(Scalar::Int2, columns.iter().map(|at| Value::Int2(*at as i16 + 1)).collect()))
 }
 
-/// How a column of an index runs: bits for down and for NULLs first.
+/// The order of an index column: bits for descending and for NULLs first.
 fn index_option(descending: bool) -> Value {
     Value::Int2(if descending { 3 } else { 0 })
 }

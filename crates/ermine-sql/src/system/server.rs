@@ -25,7 +25,7 @@ fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {
     catalog.schemas().chain([(PG_CATALOG, PG_CATALOG_OID), (INFORMATION, INFORMATION_OID)])
 }
 
-/// What they do, and the numbers of their users.
+/// Returns the sessions, their activity, and the numbers of their users.
 fn sessions(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Doing, Option<u32>)> {
     known.catalog.sessions.all().into_iter().map(move |session| {
         let (doing, user) = (session.doing(), role_oid(known, &session.user));
@@ -33,7 +33,7 @@ fn sessions(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Doing, Opt
     })
 }
 
-/// Backups that are being made.
+/// Returns the backups in progress.
 fn backups(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Progress)> {
     known.catalog.sessions.all().into_iter().filter_map(|session| Some((session.clone(), session.doing().backup?)))
 }
@@ -42,7 +42,7 @@ fn prepared(catalog: &Catalog) -> impl Iterator<Item = (String, About)> {
     catalog.sessions.prepared().clone().into_iter()
 }
 
-/// A role, as who asks sees it.
+/// A role, as the session sees it.
 pub(super) struct RoleView<'a> {
     pub(super) oid: u32,
     pub(super) name: &'a str,
@@ -50,7 +50,7 @@ pub(super) struct RoleView<'a> {
     can_login: bool,
 }
 
-/// All roles, and the one that asks also where there is none of its name.
+/// Returns all roles, and the session's own even if no role of its name exists.
 pub(super) fn roles(known: Known<'_>) -> impl Iterator<Item = RoleView<'_>> {
     let user = &*known.environment.user;
     let unknown = known.catalog.role(user).is_none().then_some(RoleView {
@@ -68,17 +68,17 @@ pub(super) fn roles(known: Known<'_>) -> impl Iterator<Item = RoleView<'_>> {
     unknown.into_iter().chain(known)
 }
 
-/// The number of a role.
+/// Returns the number of a role.
 pub(super) fn role_oid(known: Known<'_>, name: &str) -> Option<u32> {
     roles(known).find(|role| role.name == name).map(|role| role.oid)
 }
 
-/// The name of a role.
+/// Returns the name of a role.
 pub(super) fn role_name(known: Known<'_>, oid: u32) -> Option<&str> {
     roles(known).find(|role| role.oid == oid).map(|role| role.name)
 }
 
-/// What texts of an array's elements are put between.
+/// The delimiter between the texts of an array's elements.
 const DELIMITER: &str = ",";
 
 pub(super) const TABLES: &[Described] = &[

@@ -6,17 +6,17 @@ use crate::error::{Result, SqlError, SqlState};
 
 use super::{Scalar, Value};
 
-/// So many dimensions an array may have.
+/// The maximum number of dimensions of an array.
 pub const DIMENSIONS_MAX: usize = 6;
-/// So many elements an array may have.
+/// The maximum number of elements of an array.
 pub const ELEMENTS_MAX: usize = (1 << 27) - 1;
 
-/// One dimension's extent.
+/// The extent of one dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dimension {
-    /// How many elements.
+    /// The number of elements.
     pub length: u32,
-    /// The first one's subscript.
+    /// The first element's subscript.
     pub lower: i32,
 }
 
@@ -32,13 +32,13 @@ pub struct Array {
     elements: Vec<Value>,
 }
 
-/// What `array too large` fails with.
+/// The error `array too large`.
 pub(crate) fn too_large() -> SqlError {
     SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})"))
 }
 
 impl Array {
-    /// Of one dimension, from subscript 1 on.
+    /// Creates an array of one dimension, from subscript 1 on.
     pub fn new(element: Scalar, elements: Vec<Value>) -> Self {
         let mut dimensions = SmallVec::new();
         if !elements.is_empty() {
@@ -47,7 +47,7 @@ impl Array {
         Self { element, dimensions, elements }
     }
 
-    /// Of any number of dimensions. `None`: there are not as many elements as they say.
+    /// Creates an array of any number of dimensions. `None`: the number of elements does not match.
     pub fn with_dimensions(element: Scalar, dimensions: &[Dimension], elements: Vec<Value>) -> Option<Self> {
         if elements.is_empty() {
             let is_empty = dimensions.is_empty() || dimensions.iter().any(|dimension| dimension.length == 0);
@@ -61,22 +61,22 @@ impl Array {
         fits.then(|| Self { element, dimensions: dimensions.into(), elements })
     }
 
-    /// Its dimensions, the outermost first; none where it is empty.
+    /// Returns its dimensions, the outermost first; none if it is empty.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
     }
 
-    /// Its elements, the last dimension's running fastest.
+    /// Returns its elements; the last dimension varies fastest.
     pub fn elements(&self) -> &[Value] {
         &self.elements
     }
 
-    /// Its elements.
+    /// Returns its elements.
     pub fn into_elements(self) -> Vec<Value> {
         self.elements
     }
 
-    /// The same dimensions with other elements.
+    /// Returns an array of the same dimensions with converted elements.
     pub fn map(self, element: Scalar, mut convert: impl FnMut(Value) -> Result<Value>) -> Result<Self> {
         let elements = self.elements.into_iter().map(|value| match value {
             Value::Null => Ok(Value::Null),
@@ -85,7 +85,7 @@ impl Array {
         Ok(Self { element, dimensions: self.dimensions, elements: elements.collect::<Result<_>>()? })
     }
 
-    /// The element with these subscripts, one for each dimension; NULL where there is none.
+    /// Returns the element with these subscripts, one for each dimension; NULL if it does not exist.
     pub fn get(&self, subscripts: &[i32]) -> Value {
         if subscripts.len() != self.dimensions.len() {
             return Value::Null;

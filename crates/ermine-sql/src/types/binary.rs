@@ -1,4 +1,4 @@
-//! Values from and to PostgreSQL's binary forms.
+//! Values from and to PostgreSQL's binary formats.
 
 use crate::error::{Result, SqlError, SqlState};
 
@@ -137,7 +137,7 @@ pub fn write(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
     }
 }
 
-/// The length of what is NULL.
+/// The length that marks a NULL.
 const NULL_LENGTH: i32 = -1;
 
 fn write_array(array: &Array, ty: SqlType, out: &mut Vec<u8>) {
@@ -198,7 +198,7 @@ fn read_array(element: Scalar, modifier: i32, bytes: &[u8], environment: &Enviro
         .try_fold(usize::from(count > 0), |product, dimension| product.checked_mul(dimension.length as usize))
         .filter(|&product| product <= ELEMENTS_MAX)
         .ok_or_else(too_large)?;
-    // Each element has its length at least.
+    // Each element takes at least its length word.
     if product > rest.len() / 4 {
         return Err(insufficient());
     }

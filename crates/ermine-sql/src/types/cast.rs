@@ -1,4 +1,4 @@
-//! How values become values of another type.
+//! Conversions of values to other types.
 
 use smol_str::SmolStr;
 
@@ -11,18 +11,18 @@ use super::{
     text,
 };
 
-/// Where a cast is made without being asked for. Each implies those before it.
+/// The context in which a cast is applied implicitly. Each implies those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Context {
     /// In any expression.
     Implicit,
-    /// Where a value is assigned to a column.
+    /// In assignments to columns.
     Assignment,
-    /// Where the statement says it.
+    /// Only where the statement demands it.
     Explicit,
 }
 
-/// Whether and where values of a type are cast to another; `None`: there is no way.
+/// Returns the context in which values of a type are cast to another; `None`: no cast exists.
 pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
     use Context::{Assignment, Explicit, Implicit};
     use Scalar::{
@@ -69,7 +69,7 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
     }
 }
 
-/// Whether a cast gives the same whatever the settings of the session are: PostgreSQL's `provolatile` of the functions
+/// Whether the result of a cast is independent of the session's settings: PostgreSQL's `provolatile` of the functions
 /// behind it.
 pub(crate) fn is_immutable(from: SqlType, to: SqlType) -> bool {
     use Scalar::{Date, Interval, Time, Timestamp, TimestampTz};
@@ -90,8 +90,8 @@ pub(crate) fn is_immutable(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// The type that values of several types become where they have to be of one; `None`: they are of different kinds. Whether all can be cast to it
-/// is another question.
+/// Returns the common type of values that have to be of one type; `None`: their categories differ. It may be a type
+/// that not all of them can be cast to.
 pub(crate) fn common_type(types: impl IntoIterator<Item = SqlType>) -> Option<SqlType> {
     let mut types = types.into_iter();
     let mut common = types.next()?;
@@ -110,12 +110,12 @@ pub(crate) fn common_type(types: impl IntoIterator<Item = SqlType>) -> Option<Sq
     Some(common)
 }
 
-/// What a cast that does not exist fails with.
+/// The error for a cast that does not exist.
 pub fn cannot_cast(from: SqlType, to: SqlType) -> SqlError {
     SqlError::new(SqlState::CANNOT_COERCE, format!("cannot cast type {} to {}", from.name(), to.name()))
 }
 
-/// A value as one of another type, with the modifier's length, precision or scale.
+/// Casts a value to another type, with the modifier's length, precision or scale.
 pub fn cast(
     value: Value,
     from: SqlType,
@@ -144,7 +144,7 @@ fn out_of_range(ty: SqlType) -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", ty.name()))
 }
 
-/// A float as a whole number, rounded half to even; `$beyond` is the least float that does not fit.
+/// Converts a float to an integer, rounded half to even; `$beyond` is the least float that does not fit.
 macro_rules! from_float {
     ($float:expr, $integer:ty, $ty:expr) => {{
         let float: f64 = f64::from($float).round_ties_even();
@@ -154,7 +154,7 @@ macro_rules! from_float {
     }};
 }
 
-/// A `double precision` as a `real`.
+/// Converts a `double precision` to a `real`.
 pub(crate) fn narrow_float(float: f64) -> Result<f32> {
     let narrow = float as f32;
     if narrow.is_infinite() && float.is_finite() {
@@ -177,7 +177,7 @@ fn numeric_to_f64(number: &Numeric) -> Result<f64> {
     Ok(float)
 }
 
-/// Any of the three integers to any of the types of numbers.
+/// Converts an integer to any of the number types.
 fn convert_integer(number: i64, to: SqlType) -> Option<Result<Value>> {
     Some(match to.scalar {
         Scalar::Int2 => number.try_into().map(Value::Int2).map_err(|_| out_of_range(to)),
@@ -190,7 +190,7 @@ fn convert_integer(number: i64, to: SqlType) -> Option<Result<Value>> {
     })
 }
 
-/// A value as one of another type, without modifiers.
+/// Converts a value to another type, without modifiers.
 fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) -> Result<Value> {
     let converted = match (&value, to.scalar) {
         _ if to.is_array || from.is_array => None,
@@ -329,8 +329,8 @@ fn convert_datetime(value: &Value, to: SqlType, environment: &Environment) -> Op
     })
 }
 
-/// With the modifier's length, precision or scale: what is too long is cut where the cast is explicit, otherwise an
-/// error unless only blanks would be lost.
+/// Applies the modifier's length, precision or scale: an explicit cast cuts values that are too long; otherwise they
+/// are an error unless only blanks would be lost.
 pub fn with_modifier(value: Value, ty: SqlType, modifier: i32, explicit: bool) -> Result<Value> {
     if ty.scalar == Scalar::Name
         && let Value::Text(name) = &value
@@ -387,7 +387,7 @@ fn with_length(content: SmolStr, length: usize, ty: SqlType, explicit: bool) -> 
     ))
 }
 
-/// Microseconds rounded to so many digits of a second.
+/// Rounds microseconds to a number of digits of a second.
 fn with_precision(micros: i64, precision: i32) -> i64 {
     let Ok(missing) = u32::try_from(6 - precision) else { return micros };
     let unit = 10i64.pow(missing.min(6));

@@ -1,20 +1,20 @@
-//! Values as parts of keys: bytes that compare as the values do, and of which none is the beginning of another's.
+//! Values as parts of keys: bytes that compare as the values do; no encoding is a prefix of another one.
 //!
 //! | type | encoding behind the null marker |
 //! |---|---|
 //! | `boolean`, whole numbers, `oid`, `uuid`, dates and times | as the engine's keys of that width |
 //! | `real`, `double precision` | big-endian bits, sign bit flipped, all bits where negative; one NaN, one zero |
-//! | `numeric` | class, exponent in three bytes, digits in pairs from 1 on, 00; all but the class inverted where negative |
+//! | `numeric` | class, exponent in three bytes, digit pairs from 1 on, 00; if negative, all but the class inverted |
 //! | texts, `bytea` | as the engine's strings; `char(n)` without the blanks at its end |
 //! | `interval` | its length in microseconds, 16 bytes |
 //! | `jsonb` | rank of the type; then the number, the text, or the count and the members |
 //! | arrays | each element with a marker, 00; the dimensions |
 //!
-//! The null marker is 00 before a value and 01 for NULL, so that NULL comes last; of what descends every byte is
+//! The null marker is 00 before a value and 01 for NULL, so that NULL comes last. In descending columns every byte is
 //! inverted, the marker too, so that NULL comes first. Inverted bytes delimit themselves as the plain ones do.
 //!
-//! Two values have one key exactly where they are equal to SQL. The way back is not possible (1.0 and 1.00 are one key)
-//! and not needed: rows hold all their columns.
+//! Two values have the same key exactly if SQL considers them equal. Keys cannot be decoded (1.0 and 1.00 are one key),
+//! and need not be: rows hold all their columns.
 
 use ermine::{AsKey, KeyBuffer};
 
@@ -24,9 +24,9 @@ use super::{
     order::{interval_length, without_padding},
 };
 
-/// Before a value.
+/// The marker before a value.
 const PRESENT: u8 = 0;
-/// For NULL.
+/// The marker for NULL.
 const NULL: u8 = 1;
 
 /// Appends a column of a key.
@@ -56,19 +56,19 @@ fn write_value(value: &Value, scalar: Scalar, out: &mut KeyBuffer) {
         Value::Int8(value) | Value::Time(value) | Value::Timestamp(value) | Value::TimestampTz(value) => {
             value.encode(out);
         }
-        // Every `real` is a `double precision`, but half as long a key is worth two lines.
+        // Every `real` is a `double precision`, but a key of half the length is worth two lines.
         Value::Float4(value) => {
             let bits = if value.is_nan() { f32::NAN.abs() } else { *value + 0.0 }.to_bits();
             (if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }).encode(out);
         }
         Value::Float8(value) => {
-            // Plus zero makes zeros positive.
+            // Adding plus zero makes zeros positive.
             let bits = if value.is_nan() { f64::NAN.abs() } else { *value + 0.0 }.to_bits();
             (if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }).encode(out);
         }
         Value::Numeric(value) => write_numeric(value, out),
         Value::Text(value) if scalar == Scalar::Char => AsKey::<String>::encode(without_padding(value), out),
-        // Only to tell texts apart: the type has no order.
+        // Only to distinguish texts: the type has no order.
         Value::Json(value) => AsKey::<String>::encode(&**value, out),
         Value::Text(value) => AsKey::<String>::encode(&**value, out),
         Value::Bytea(value) => AsKey::<Vec<u8>>::encode(&**value, out),
@@ -117,7 +117,7 @@ fn write_numeric(number: &Numeric, out: &mut KeyBuffer) {
     }
 }
 
-/// Before the ranks of the others: an empty array at the root.
+/// Before the other ranks: an empty array at the root.
 const EMPTY_ARRAY_AT_ROOT: u8 = 0;
 
 fn write_json(json: &Json, at_root: bool, out: &mut KeyBuffer) {
@@ -192,7 +192,7 @@ mod tests {
                 let descending = [key(&left, ty, true), key(&right, ty, true)];
                 assert_eq!(ascending[0].cmp(&ascending[1]), order, "{ty}: {left:?} {right:?}");
                 assert_eq!(descending[0].cmp(&descending[1]), order.reverse(), "{ty}: {left:?} {right:?}");
-                // None is the beginning of another.
+                // No key is a prefix of another.
                 for keys in [&ascending, &descending] {
                     assert!(order.is_eq() || !keys[1].starts_with(&keys[0]), "{ty}: {left:?} {right:?}");
                 }

@@ -1,15 +1,15 @@
 //! The types of SQL and their values.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
 //! | `value`, `numeric`, `json`, `array`, `datetime` | the values themselves |
-//! | `text`, `binary` | the forms in which PostgreSQL's clients send and receive them |
-//! | `row`, `key` | the forms in which the engine stores them |
-//! | `order` | how values of a type compare |
-//! | `cast` | how they become values of another type |
+//! | `text`, `binary` | the formats in which PostgreSQL's clients send and receive them |
+//! | `row`, `key` | the formats in which the engine stores them |
+//! | `order` | the order of values of a type |
+//! | `cast` | conversions to other types |
 //!
-//! Nothing here knows statements, tables or sessions. What an expression may depend on besides its arguments comes in an
-//! [`Environment`].
+//! This module is independent of statements, tables and sessions. An [`Environment`] holds everything that an
+//! expression may depend on besides its arguments.
 
 pub mod array;
 pub mod binary;
@@ -90,24 +90,24 @@ pub enum Scalar {
     Json,
 }
 
-/// A type: of one value, or an array of such.
+/// A type: of one value, or of arrays of such values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct SqlType {
-    /// Of a value, or of the array's elements.
+    /// The type of the value, or of the array's elements.
     pub scalar: Scalar,
     /// Whether it is an array.
     pub is_array: bool,
 }
 
-/// What PostgreSQL's system tables say of a scalar type.
+/// The description of a scalar type in PostgreSQL's system tables.
 struct Known {
     scalar: Scalar,
     oid: u32,
     array_oid: u32,
-    /// As `format_type` writes it.
+    /// The name in `format_type`.
     name: &'static str,
     array_name: &'static str,
-    /// As `pg_type` has it.
+    /// The name in `pg_type`.
     typname: &'static str,
     array_typname: &'static str,
     typlen: i16,
@@ -160,19 +160,19 @@ types! {
     Json JSON 114 199 "json" "json" -1
 }
 
-/// How much longer PostgreSQL's modifiers are than the length they stand for.
+/// The difference between PostgreSQL's modifiers and the lengths that they stand for.
 const MODIFIER_OFFSET: i32 = 4;
 
-/// `name` is cut to so many bytes.
+/// The length in bytes to which a `name` is cut.
 pub const NAME_LENGTH_MAX: usize = 63;
 
 impl SqlType {
-    /// Of one value.
+    /// Returns the type of one value.
     pub const fn scalar(scalar: Scalar) -> Self {
         Self { scalar, is_array: false }
     }
 
-    /// Every type, arrays too.
+    /// Returns all types, arrays too.
     pub fn all() -> impl Iterator<Item = Self> {
         KNOWN.iter().flat_map(|known| [Self::scalar(known.scalar), Self { scalar: known.scalar, is_array: true }])
     }
@@ -183,22 +183,22 @@ impl SqlType {
         known
     }
 
-    /// An array of it; of an array, however many dimensions it has, the array itself.
+    /// Returns the type of its arrays; for an array of any number of dimensions, the type itself.
     pub const fn array(self) -> Self {
         Self { scalar: self.scalar, is_array: true }
     }
 
-    /// The type of an array's elements.
+    /// Returns the type of an array's elements.
     pub const fn element(self) -> Option<Self> {
         if self.is_array { Some(Self::scalar(self.scalar)) } else { None }
     }
 
-    /// PostgreSQL's number for it.
+    /// Returns PostgreSQL's number for the type.
     pub fn oid(self) -> u32 {
         if self.is_array { self.known().array_oid } else { self.known().oid }
     }
 
-    /// The type with this number, where we have it.
+    /// Returns the type with this number, if it exists here.
     pub fn from_oid(oid: u32) -> Option<Self> {
         KNOWN.iter().find_map(|known| match oid {
             _ if oid == known.oid => Some(Self::scalar(known.scalar)),
@@ -207,17 +207,17 @@ impl SqlType {
         })
     }
 
-    /// Its name in messages, as `format_type` gives it.
+    /// Returns its name in messages, as in `format_type`.
     pub fn name(self) -> &'static str {
         if self.is_array { self.known().array_name } else { self.known().name }
     }
 
-    /// Its name in `pg_type`.
+    /// Returns its name in `pg_type`.
     pub fn typname(self) -> &'static str {
         if self.is_array { self.known().array_typname } else { self.known().typname }
     }
 
-    /// A type by a name that statements may have for it, in lower case and without modifiers.
+    /// Returns the type of a name that statements may use for it, in lower case and without modifiers.
     pub fn from_name(name: &str) -> Option<Self> {
         if let Some(element) = name.strip_suffix("[]") {
             return Self::from_name(element.trim_end()).map(Self::array);
@@ -235,12 +235,12 @@ impl SqlType {
         })
     }
 
-    /// How many bytes its values have, as PostgreSQL tells clients; -1: not always as many.
+    /// Returns the size of its values in bytes, as PostgreSQL reports it to clients; -1: not constant.
     pub fn typlen(self) -> i16 {
         if self.is_array { -1 } else { self.known().typlen }
     }
 
-    /// With its modifier, as statements write it: `numeric(10,2)`.
+    /// Returns its name with the modifier, in the syntax of statements: `numeric(10,2)`.
     pub fn describe(self, modifier: i32) -> String {
         let brackets = if self.is_array { "[]" } else { "" };
         let name = self.known().name;
@@ -265,22 +265,22 @@ impl SqlType {
         }
     }
 
-    /// The modifier of `char(length)` and `varchar(length)`.
+    /// Returns the modifier of `char(length)` and `varchar(length)`.
     pub const fn length_modifier(length: i32) -> i32 {
         length + MODIFIER_OFFSET
     }
 
-    /// The length that such a modifier stands for.
+    /// Returns the length that such a modifier stands for.
     pub const fn length_of(modifier: i32) -> Option<usize> {
         if modifier >= MODIFIER_OFFSET { Some((modifier - MODIFIER_OFFSET) as usize) } else { None }
     }
 
-    /// The modifier of `numeric(precision, scale)`.
+    /// Returns the modifier of `numeric(precision, scale)`.
     pub const fn numeric_modifier(precision: i32, scale: i32) -> i32 {
         ((precision << 16) | (scale & 0x7ff)) + MODIFIER_OFFSET
     }
 
-    /// Precision and scale that such a modifier stands for.
+    /// Returns the precision and scale that such a modifier stands for.
     pub const fn precision_and_scale_of(modifier: i32) -> Option<(i32, i32)> {
         if modifier < MODIFIER_OFFSET {
             return None;
@@ -290,13 +290,13 @@ impl SqlType {
         Some((packed >> 16, ((packed & 0x7ff) ^ 1024) - 1024))
     }
 
-    /// Whether it is a number of one of the ordinary kinds.
+    /// Whether it is an ordinary number type.
     pub const fn is_numeric(self) -> bool {
         use Scalar::{Float4, Float8, Int2, Int4, Int8, Numeric};
         !self.is_array && matches!(self.scalar, Int2 | Int4 | Int8 | Float4 | Float8 | Numeric)
     }
 
-    /// Whether it is a whole number.
+    /// Whether it is an integer type.
     pub const fn is_integer(self) -> bool {
         !self.is_array && matches!(self.scalar, Scalar::Int2 | Scalar::Int4 | Scalar::Int8)
     }
@@ -307,18 +307,18 @@ impl SqlType {
         !self.is_array && matches!(self.scalar, Char | Varchar | Text | Name)
     }
 
-    /// Whether its values are equal or not, and come in an order. Those of `json` are texts that mean the same in many ways.
+    /// Whether its values have equality and an order. Those of `json` are texts, of which many mean the same.
     pub const fn is_ordered(self) -> bool {
         !matches!(self.scalar, Scalar::Json)
     }
 
-    /// Whether it is a day, a time of day or both.
+    /// Whether it is a date, a time of day or a point in time.
     pub const fn is_datetime(self) -> bool {
         use Scalar::{Date, Time, Timestamp, TimestampTz};
         !self.is_array && matches!(self.scalar, Date | Time | Timestamp | TimestampTz)
     }
 
-    /// PostgreSQL's `typcategory`, by which operators and functions are chosen.
+    /// Returns PostgreSQL's `typcategory`, which determines the choice of operators and functions.
     pub const fn category(self) -> u8 {
         use Scalar::*;
         if self.is_array {
@@ -334,7 +334,7 @@ impl SqlType {
         }
     }
 
-    /// Whether it is preferred in its category.
+    /// Whether it is the preferred type of its category.
     pub const fn is_preferred(self) -> bool {
         use Scalar::{Bool, Float8, Interval, Oid, Text, TimestampTz};
         !self.is_array && matches!(self.scalar, Bool | Float8 | Oid | Text | TimestampTz | Interval)
@@ -347,43 +347,43 @@ impl std::fmt::Display for SqlType {
     }
 }
 
-/// What the result of an expression may depend on besides its arguments, and what it may take.
+/// The inputs of an expression's result besides its arguments, and the limits on its evaluation.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// In which `timestamp with time zone` is read and written.
+    /// The zone in which `timestamp with time zone` is read and written.
     pub time_zone: jiff::tz::TimeZone,
-    /// When the transaction began, as in [`Value::TimestampTz`].
+    /// The time at which the transaction began, as in [`Value::TimestampTz`].
     pub transaction_began: i64,
-    /// When the statement began.
+    /// The time at which the statement began.
     pub statement_began: i64,
-    /// Who asks.
+    /// The current user.
     pub user: Arc<str>,
     /// The database's name.
     pub database: Arc<str>,
     /// The first schema of the search path.
     pub schema: Arc<str>,
-    /// Schemas in which names are looked for, in this order.
+    /// The schemas in which names are looked up, in this order.
     pub search_path: Arc<[String]>,
-    /// The number of who asks, among those that do at this time.
+    /// The number of the session, unique among the current ones.
     pub process: i32,
-    /// Settings by their names, as they are now.
+    /// The current settings, by their names.
     pub settings: Arc<[(String, String)]>,
-    /// What may come between.
+    /// The conditions that may interrupt the statement.
     pub interrupt: Interrupt,
-    /// What the statement may take.
+    /// The memory of the statement.
     pub memory: Memory,
 }
 
-/// What ends a statement before its time, and how one that takes long lets others run.
+/// The conditions that end a statement early, and the hooks by which a long one lets other sessions run.
 #[derive(Clone, Debug)]
 pub struct Interrupt {
-    /// Set by a request to end the statement; false again when the statement has noticed.
+    /// Set by a request to end the statement; reset when the statement has noticed it.
     pub cancel: Arc<AtomicBool>,
-    /// When the statement has taken too long.
+    /// The time at which the statement has taken too long.
     pub deadline: Option<Instant>,
-    /// Called some thousand times a second by what takes long.
+    /// Called some thousand times a second by long operations.
     pub pause: fn(),
-    /// Runs a part of a statement that may take long at once, where it holds up nothing else.
+    /// Runs a part of a statement that may take long without a break, where it blocks nothing else.
     pub aside: fn(&mut dyn FnMut()),
 }
 
@@ -394,10 +394,10 @@ impl Default for Interrupt {
 }
 
 impl Interrupt {
-    /// Fails when the statement is to end.
+    /// Fails if the statement has to end.
     pub fn check(&self) -> Result<()> {
         (self.pause)();
-        // Relaxed: nothing else is told by it.
+        // Relaxed: publishes nothing else.
         if self.cancel.load(Ordering::Relaxed) {
             self.cancel.store(false, Ordering::Relaxed);
             return Err(SqlError::canceled("user request"));
@@ -408,13 +408,13 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Whether the statement is asked to end.
+    /// Whether the statement has been asked to end.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Runs what may take long, and fails when the statement is to end.
+    /// Runs a part that may take long, and fails if the statement has to end.
     pub(crate) fn long<T>(&self, mut part: impl FnMut() -> Result<T>) -> Result<T> {
         self.check()?;
         let mut done = None;
@@ -425,27 +425,27 @@ impl Interrupt {
 }
 
 impl Environment {
-    /// Fails where there is no room for values of so many bytes, if they are many.
+    /// Fails if there is no room for values of this many bytes, if they are many.
     #[inline]
     pub fn check_room(&self, bytes: usize) -> Result<()> {
         self.memory.check(bytes)
     }
 
-    /// Fails where there is no room for the texts of a row in which there are large values.
+    /// Fails if there is no room for the texts of a row that contains large values.
     #[inline]
     pub fn check_texts(&self, row: &[Value]) -> Result<()> {
         let is_large = row.iter().any(Value::is_large);
         if is_large { self.memory.check(row.iter().map(Value::text_bytes).sum()) } else { Ok(()) }
     }
 
-    /// Lets others run, and fails when the statement is to end: called now and then by functions that may take long.
+    /// Lets other sessions run, and fails if the statement has to end; long functions call it from time to time.
     pub fn check(&self) -> Result<()> {
         self.interrupt.check()
     }
 }
 
 impl Default for Environment {
-    /// In UTC, at the turn of the millennium.
+    /// UTC, at the turn of the millennium.
     fn default() -> Self {
         Self {
             time_zone: jiff::tz::TimeZone::UTC,

@@ -1,6 +1,6 @@
-//! How values of a type compare: PostgreSQL's total order, with collation C.
+//! The order of values of a type: PostgreSQL's total order, with collation C.
 //!
-//! [`key`](super::key) encodes the same order; its tests hold the two together.
+//! [`key`](super::key) encodes the same order; its tests check that they agree.
 
 use std::cmp::Ordering;
 
@@ -8,26 +8,26 @@ use super::{Array, Scalar, SqlType, Value};
 
 /// A day, in microseconds.
 pub(crate) const MICROS_PER_DAY: i64 = 86_400_000_000;
-/// A month counts as so many days where intervals are compared.
+/// The number of days that a month counts as where intervals are compared.
 pub(crate) const DAYS_PER_MONTH: i64 = 30;
 
-/// An interval's length, a month being 30 days of 24 hours.
+/// Returns an interval's length; a month counts as 30 days of 24 hours.
 pub(crate) fn interval_length(months: i32, days: i32, micros: i64) -> i128 {
     let days = i64::from(months) * DAYS_PER_MONTH + i64::from(days);
     i128::from(days) * i128::from(MICROS_PER_DAY) + i128::from(micros)
 }
 
-/// What counts of a `char(n)`.
+/// Returns the significant part of a `char(n)`.
 pub(crate) fn without_padding(text: &str) -> &str {
     text.trim_end_matches(' ')
 }
 
-/// NaN is greatest and equal to itself, the two zeros are equal.
+/// Compares floats: NaN is greatest and equal to itself, the two zeros are equal.
 fn compare_floats(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
 
-/// Compares two values of a type. NULL, which no operator gets to see, comes last.
+/// Compares two values of a type. NULL, which operators never get, comes last.
 pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
     use Value::{
         Bool, Bytea, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Null, Numeric, Oid, Text, Time,
@@ -60,7 +60,7 @@ pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
         (Null, Null) => Ordering::Equal,
         (Null, _) => Ordering::Greater,
         (_, Null) => Ordering::Less,
-        // Values of two types: whoever binds statements does not let this happen.
+        // Values of two types: the binder prevents this.
         _ => {
             debug_assert!(false, "{left:?} and {right:?} are compared as {ty}");
             rank(left).cmp(&rank(right))
@@ -68,7 +68,7 @@ pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
     }
 }
 
-/// By elements, then by their number, then by dimensions.
+/// Compares by elements, then by their number, then by dimensions.
 fn compare_arrays(left: &Array, right: &Array) -> Ordering {
     let element = SqlType::scalar(left.element);
     let elements = left.elements().iter().zip(right.elements());

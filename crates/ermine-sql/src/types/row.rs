@@ -1,4 +1,4 @@
-//! Values of a row as the engine stores them.
+//! The encoding of rows in the engine.
 //!
 //! ```text
 //! number of columns (varint) | null bitmap, one bit a column | values that are not NULL, one after the other
@@ -10,7 +10,7 @@
 //! | texts, `bytea`, `jsonb`, arrays | length (varint), bytes |
 //! | `numeric` | class and scale (varint); coefficient: a zigzag varint, or length and bytes |
 //!
-//! A row may have fewer columns than its table has now: those added since are not in it. What comes from disk may be
+//! A row may have fewer columns than its table has now: columns added since are not in it. Data from disk may be
 //! damaged, so every length is checked; a row that does not fit its types is an error (`XX001`).
 
 use num_bigint::BigInt;
@@ -36,7 +36,7 @@ fn write_nulls_and_values(values: &[Value], out: &mut Vec<u8>) {
     values.iter().for_each(|value| write_value(value, out));
 }
 
-/// Little-endian groups of seven bits; the highest bit says that more follow.
+/// Writes little-endian groups of seven bits; the highest bit says that more follow.
 fn write_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -50,7 +50,7 @@ fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends what `write` does, after its length.
+/// Appends the output of `write`, preceded by its length.
 fn write_nested(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let mut nested = Vec::new();
     write(&mut nested);
@@ -84,7 +84,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// First words of numbers: the special ones, then twice the scale, and one more where the coefficient is long.
+/// First words of numbers: the special ones, then twice the scale, plus one if the coefficient is long.
 const NAN: u64 = 0;
 const INFINITY: u64 = 1;
 const NEGATIVE_INFINITY: u64 = 2;
@@ -145,7 +145,7 @@ fn write_array(array: &Array, out: &mut Vec<u8>) {
     write_nulls_and_values(array.elements(), out);
 }
 
-/// A row's bytes, read column by column.
+/// A row's bytes, decoded column by column.
 #[derive(Clone, Copy, Debug)]
 pub struct RowReader<'a> {
     types: &'a [SqlType],
@@ -155,7 +155,7 @@ pub struct RowReader<'a> {
 }
 
 impl<'a> RowReader<'a> {
-    /// Of the columns of a table, of which the row has all or the first few.
+    /// Opens a row of a table with these columns; the row has all of them or the first few.
     pub fn new(bytes: &'a [u8], types: &'a [SqlType]) -> Result<Self> {
         let mut input = Input(bytes);
         let stored = usize::try_from(input.varint()?).ok().filter(|&stored| stored <= types.len());
@@ -164,7 +164,7 @@ impl<'a> RowReader<'a> {
         Ok(Self { types, stored, nulls, values: input.0 })
     }
 
-    /// How many columns are stored.
+    /// Returns the number of stored columns.
     pub fn stored(&self) -> usize {
         self.stored
     }
@@ -173,7 +173,7 @@ impl<'a> RowReader<'a> {
         is_bit_set(self.nulls, column)
     }
 
-    /// Appends the values of all columns that are stored.
+    /// Appends the values of all stored columns.
     pub fn read_all(&self, out: &mut Vec<Value>) -> Result<()> {
         let mut input = Input(self.values);
         out.reserve(self.stored);
@@ -183,7 +183,7 @@ impl<'a> RowReader<'a> {
         if input.0.is_empty() { Ok(()) } else { Err(damaged()) }
     }
 
-    /// Shows the values of these columns, in this order, without building others. Columns that are not stored are
+    /// Passes on the values of these columns, in this order, without decoding others. Columns that are not stored are
     /// NULL here; the caller knows their defaults. Ascending columns are read in one pass.
     #[inline]
     pub fn read(&self, columns: &[usize], mut each: impl FnMut(usize, Value)) -> Result<()> {
@@ -213,7 +213,7 @@ fn is_bit_set(bits: &[u8], at: usize) -> bool {
     bits[at / 8] >> (at % 8) & 1 == 1
 }
 
-/// What is still to be read.
+/// The unread input.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -245,7 +245,8 @@ impl<'a> Input<'a> {
         Err(damaged())
     }
 
-    /// A number of things of which each needs a byte at least, so that no damage has us reserve more than there is.
+    /// Reads a number of items each of which takes at least one byte, so that damaged data never reserves more memory
+    /// than there is input.
     fn count(&mut self) -> Result<usize> {
         usize::try_from(self.varint()?).ok().filter(|&count| count <= self.0.len()).ok_or_else(damaged)
     }

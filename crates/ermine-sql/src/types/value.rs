@@ -10,7 +10,7 @@ use super::{Array, Json, Numeric, SqlType};
 /// [`order::compare`](super::order::compare).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
-    /// NULL, of whatever type.
+    /// NULL, of any type.
     #[default]
     Null,
     /// `boolean`
@@ -61,17 +61,17 @@ pub enum Value {
 }
 
 impl Value {
-    /// A text.
+    /// Creates a text.
     pub fn text(text: impl Into<SmolStr>) -> Self {
         Self::Text(text.into())
     }
 
-    /// A `jsonb`.
+    /// Creates a `jsonb`.
     pub fn json(json: Json) -> Self {
         Self::Jsonb(Box::new(json))
     }
 
-    /// An array.
+    /// Creates an array.
     pub fn array(array: Array) -> Self {
         Self::Array(Box::new(array))
     }
@@ -81,7 +81,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// Bytes of memory that it takes, about.
+    /// Returns the bytes of memory that it takes, approximately.
     pub fn bytes(&self) -> usize {
         fn of_json(json: &Json) -> usize {
             size_of::<Json>()
@@ -107,7 +107,7 @@ impl Value {
             }
     }
 
-    /// Bytes of its text, about, where it may be long.
+    /// Returns the length of its text, approximately, if the text may be long.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -121,7 +121,7 @@ impl Value {
         }
     }
 
-    /// Whether functions of it may take long. Looks at no more than its outside.
+    /// Whether functions of it may take long. Does not descend into its parts.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
         const BYTES: usize = 32 << 10;
@@ -141,7 +141,7 @@ impl Value {
         }
     }
 
-    /// The type that a value of this kind has; all texts are `text` here, NULL has none.
+    /// Returns the type of this kind of value; all texts are `text` here, NULL has no type.
     pub fn natural_type(&self) -> Option<SqlType> {
         Some(match self {
             Self::Null => return None,
@@ -215,7 +215,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::types::{Scalar, array::Dimension};
 
-    /// A number that is often small, often at an end of its range.
+    /// Returns a number that is often small, often at an end of its range.
     fn random_integer(random: &mut fastrand::Rng) -> i64 {
         match random.u8(..4) {
             0 => random.i64(-3..=3),
@@ -269,7 +269,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A value of a type that is not NULL; equal ones are likely.
+    /// Returns a value of a type that is not NULL; equal ones are likely.
     pub(crate) fn random_value(ty: SqlType, random: &mut fastrand::Rng) -> Value {
         if ty.is_array {
             let element = SqlType::scalar(ty.scalar);

@@ -1,7 +1,8 @@
-//! What clients do, step by step, and what there is of it after each step.
+//! The steps of the clients, and the state after each step.
 //!
-//! A step is a statement or a transaction of several. It is begun, then done, and then maybe durable, which marks in the directory
-//! say. A step that fails, or is rolled back, leaves everything as it was; so does one that is prepared, until it is told to commit.
+//! A step is a statement or a transaction of several. It is begun, then done, and then maybe durable; marks in the
+//! directory record this. A step that fails, or is rolled back, leaves everything as it was; so does one that is
+//! prepared, until it is told to commit.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::{
     world::{InDoubt, Owner, SHARED, World},
 };
 
-/// What a mark says of a step.
+/// The progress of a step that a mark records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     Begun,
@@ -29,7 +30,7 @@ fn mark(owner: Owner, progress: Progress, step: usize) -> u64 {
     (owner as u64 * 3 + progress as u64) * STEPS_MAX + step as u64
 }
 
-/// The last step of which marks say that.
+/// Returns the last step whose mark records this progress.
 pub fn last(marks: &[u64], owner: Owner, progress: Progress) -> usize {
     let first = mark(owner, progress, 0);
     let own = marks.iter().filter(|mark| (first..first + STEPS_MAX).contains(*mark));
@@ -46,30 +47,30 @@ pub struct Client<'a> {
     past: Past,
 }
 
-/// What a client has done.
+/// The past of a client.
 #[derive(Clone, Debug)]
 pub struct Past {
     pub owner: Owner,
-    /// After so many steps.
+    /// The state after each step.
     pub worlds: Vec<World>,
-    /// What each of them said.
+    /// The statements of each step, and the numbers that it was told.
     pub said: Vec<Vec<String>>,
 }
 
-/// How a step has ended.
+/// The outcome of a step.
 enum Ended {
     Changed,
-    /// Nothing is there of it.
+    /// The step left no effects.
     Undone,
     Prepared(String, InDoubt),
-    /// It was prepared before.
+    /// The transaction was prepared before.
     Over {
         gid: String,
         commits: bool,
     },
 }
 
-/// What a step may fail with.
+/// Errors that a step may fail with.
 const EXPECTED: &[SqlState] = &[
     SqlState::CHECK_VIOLATION,
     SqlState::DEADLOCK_DETECTED,
@@ -102,7 +103,7 @@ impl<'a> Client<'a> {
         Self { engine, directory, owner, session, rng, past }
     }
 
-    /// Makes the table that both clients write.
+    /// Creates the table that both clients write.
     pub fn begin(&mut self) {
         let text = self.table(SHARED);
         self.step(true, |client| client.say(&text).map(|_| Ended::Changed));
@@ -116,7 +117,7 @@ impl<'a> Client<'a> {
         self.past
     }
 
-    /// Does a step, and looks at what it has done.
+    /// Runs a step, and records the state after it.
     fn step(&mut self, is_durable: bool, body: impl FnOnce(&mut Self) -> Result<Ended, SqlState>) {
         let number = self.past.worlds.len();
         let mut before = self.past.worlds[number - 1].clone();
@@ -143,7 +144,7 @@ impl<'a> Client<'a> {
         assert!(is_as_told, "{:?}\n  {}", self.past.said[number], before.difference(&world));
         let may_hide = matches!(ended, Ended::Prepared(..) | Ended::Over { .. });
         assert!(may_hide || was.hidden == world.hidden, "{:?} and {:?}", was.hidden, world.hidden);
-        // What has changed nothing makes nothing durable that was not before.
+        // A step that has changed nothing makes nothing durable that was not durable before.
         if is_durable && !was.is(&world) {
             self.mark(Progress::Durable, number);
         }
@@ -154,7 +155,7 @@ impl<'a> Client<'a> {
         self.directory.mark(mark(self.owner, progress, step));
     }
 
-    /// The numbers of sequences that a step was told, by what it has said of them.
+    /// Returns the numbers of sequences that a step was told, according to its statements.
     fn told_numbers(&self, step: usize) -> Vec<(String, i64)> {
         let told = self.past.said[step].iter().filter_map(|said| said.strip_prefix("given "));
         let numbers = told.filter_map(|said| said.split_once(' '));
@@ -175,7 +176,7 @@ impl<'a> Client<'a> {
         done
     }
 
-    /// Notes a number that a sequence has given, by the number of the sequence, which no other one has after it.
+    /// Notes a number that a sequence has returned, by the oid of the sequence, which is never reused.
     fn told(&mut self, sequence: &str, number: i64) {
         let oid = ask(&mut self.session, &format!("SELECT '{sequence}'::regclass::oid")).remove(0);
         self.past.said.last_mut().expect("a step has begun").push(format!("given {oid} {number}"));
@@ -205,7 +206,7 @@ impl<'a> Client<'a> {
         Ok(Ended::Undone)
     }
 
-    /// Any table that is there.
+    /// Returns any existing table.
     fn any_table(&mut self) -> String {
         let tables: Vec<_> = self.owner.tables(&mut self.session);
         tables.get(self.rng.usize(..tables.len().max(1))).cloned().unwrap_or_else(|| SHARED.into())
@@ -242,15 +243,15 @@ impl<'a> Client<'a> {
     fn row(&mut self) -> String {
         let rng = &mut self.rng;
         let a = if rng.u8(..60) == 0 { -1 } else { rng.i32(0..100) };
-        // Now and then one that somebody may have.
+        // Now and then a value that another row may have.
         let u = if rng.u8(..60) == 0 { rng.u32(..20) } else { rng.u32(..) };
         let g = if rng.u8(..8) == 0 { "NULL".into() } else { rng.u8(..6).to_string() };
-        // Longer ones go to files of their own.
+        // Longer values are stored in files of their own.
         let v = "v".repeat([3, 3, 3, 3, 100, 1000, 9000][rng.usize(..7)] * usize::from(rng.u8(..3) == 0));
         format!("('{}', {a}, '{}{u}', {g}, '{v}')", self.owner.name(), self.owner.name())
     }
 
-    /// A transaction of several statements.
+    /// Runs a transaction of several statements.
     fn block(&mut self) -> Result<Ended, SqlState> {
         let levels = if self.engine.scheme().is_serializable() { 3 } else { 2 };
         let level = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][self.rng.usize(..levels)];
@@ -278,7 +279,7 @@ impl<'a> Client<'a> {
         let mut tables = self.owner.tables(&mut self.session);
         let can_be_serializable = self.owner == Owner::Definer && self.engine.scheme().is_serializable();
         let is_serializable = can_be_serializable && self.rng.u8(..4) == 0;
-        // It will hold what it reads of them.
+        // The transaction will hold its reads of the tables.
         tables.retain(|table| !is_serializable || table != SHARED);
         self.rng.shuffle(&mut tables);
         tables.truncate(2);
@@ -318,7 +319,7 @@ impl<'a> Client<'a> {
         Ok(Ended::Over { gid, commits })
     }
 
-    /// The text that makes a table.
+    /// Returns the text that creates a table.
     fn table(&mut self, name: &str) -> String {
         let key = if name == SHARED || self.rng.bool() { "PRIMARY KEY" } else { "" };
         format!(
@@ -326,7 +327,7 @@ impl<'a> Client<'a> {
         )
     }
 
-    /// Texts that change what there is: one that can stand by itself, and what may follow in a transaction.
+    /// Returns texts that change definitions: one that can be run alone, and others that may follow in a transaction.
     fn definition(&mut self) -> Vec<String> {
         let (table, n) = (self.any_table(), self.rng.u8(1..4));
         let rng = &mut self.rng;
@@ -378,7 +379,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// A transaction that changes what there is.
+    /// Runs a transaction that changes definitions.
     fn definitions(&mut self) -> Result<Ended, SqlState> {
         self.say("BEGIN")?;
         for _ in 0..self.rng.u8(1..3) {

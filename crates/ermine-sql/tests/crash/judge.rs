@@ -1,4 +1,4 @@
-//! Whether a database that a crash has left is what clients may expect, and works on.
+//! Checks that a database after a crash is in a state that clients may expect, and continues to work.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::{
     world::{InDoubt, Owner, Place, World},
 };
 
-/// Rows of a prepared transaction that are tried: each may take as long as the client waits for locks.
+/// The number of rows of a prepared transaction that are tried: each may take as long as the client waits for locks.
 const CHECKED: usize = 2;
 
-/// What each client has.
+/// The state of each client.
 pub type Worlds = BTreeMap<&'static str, (Owner, World)>;
 
 fn session(sql: &SqlDatabase) -> Session {
@@ -24,7 +24,7 @@ fn session(sql: &SqlDatabase) -> Session {
     session
 }
 
-/// Says what a database is: for each client, what it was after one of the steps that are possible.
+/// Determines the state of a database: for each client, the state after one of the steps that are possible.
 pub fn find(life: &Life, sql: &SqlDatabase, marks: &[u64]) -> Worlds {
     let mut session = session(sql);
     let found = life.pasts.iter().map(|past| (past.owner.name(), (past.owner, find_one(past, &mut session, marks))));
@@ -48,7 +48,7 @@ fn find_one(past: &Past, session: &mut Session, marks: &[u64]) -> World {
     past.worlds[step].clone()
 }
 
-/// Everything is as it was.
+/// Checks that the states are the expected ones.
 pub fn see(sql: &SqlDatabase, expected: &Worlds) {
     let mut session = session(sql);
     for (owner, world) in expected.values() {
@@ -58,7 +58,7 @@ pub fn see(sql: &SqlDatabase, expected: &Worlds) {
     assert_eq!(session.disagreements().unwrap(), [""; 0]);
 }
 
-/// Uses a database after a crash; gives what there is then.
+/// Uses a database after a crash; returns the states afterwards.
 pub fn go_on(life: &Life, sql: &SqlDatabase, mut worlds: Worlds, marks: &[u64], rng: &mut Rng) -> Worlds {
     let mut session = session(sql);
     check_tables(&mut session, &worlds);
@@ -82,7 +82,7 @@ pub fn go_on(life: &Life, sql: &SqlDatabase, mut worlds: Worlds, marks: &[u64], 
     worlds
 }
 
-/// What a prepared transaction has written or locked is its own.
+/// Checks that rows that a prepared transaction has written or locked cannot be changed by others.
 fn check_locks(session: &mut Session, world: &World, in_doubt: &InDoubt) {
     let written = in_doubt.effects.keys().chain(&in_doubt.locked);
     for place in written.filter(|place| world.rows.contains_key(*place)).take(CHECKED) {
@@ -96,7 +96,7 @@ fn check_locks(session: &mut Session, world: &World, in_doubt: &InDoubt) {
     }
 }
 
-/// It has ended, and holds nothing.
+/// Checks that a transaction that has ended holds nothing.
 fn check_free(session: &mut Session, in_doubt: &InDoubt) {
     for place in in_doubt.effects.keys().chain(&in_doubt.locked).take(CHECKED) {
         ask(session, "BEGIN");
@@ -109,12 +109,12 @@ fn update(session: &mut Session, (table, id): &Place) -> Result<Vec<String>, Sql
     run(session, &format!("UPDATE {table} SET g = g WHERE id = {id}"))
 }
 
-/// Numbers that were told before do not come again.
+/// Checks that sequence numbers that a client was told before are not returned again.
 fn check_sequences(life: &Life, session: &mut Session, marks: &[u64]) {
     for past in &life.pasts {
         let [done, begun] = [Progress::Done, Progress::Begun].map(|progress| last(marks, past.owner, progress));
         for (oid, told) in &past.worlds[done].given {
-            // It may be set to another one just then.
+            // The sequence may just then be set to another number.
             let told = past.worlds[begun].given.get(oid).map_or(*told, |later| *told.min(later));
             let names = ask(session, &format!("SELECT relname FROM pg_class WHERE oid = {oid}"));
             for name in names {
@@ -125,7 +125,8 @@ fn check_sequences(life: &Life, session: &mut Session, marks: &[u64]) {
     }
 }
 
-/// Tables keep their rules, and new rows get numbers that no row has or had. Where a prepared transaction has looked for rows, none may come in.
+/// Checks that tables keep their constraints, and that new rows get numbers that no row has or had. No row may be
+/// inserted where a prepared transaction has searched.
 fn check_tables(session: &mut Session, worlds: &Worlds) {
     let (_, definer) = &worlds[Owner::Definer.name()];
     for table in Owner::Definer.tables(session) {
@@ -136,7 +137,7 @@ fn check_tables(session: &mut Session, worlds: &Worlds) {
         let broken = run(session, &insert("'tester', -1, 'new', 7, ''"));
         assert_eq!(broken, Err(SqlState::CHECK_VIOLATION), "{table}");
         assert_eq!(run(session, &insert("NULL, 900, 'new', 7, ''")), Err(SqlState::NOT_NULL_VIOLATION), "{table}");
-        // In a snapshot, where nothing is tried again.
+        // In a snapshot, where nothing is retried.
         ask(session, "BEGIN ISOLATION LEVEL REPEATABLE READ");
         let mut prepared = worlds.values().flat_map(|(_, world)| world.in_doubt.values());
         let ids = match run(session, &insert("'tester', 900, 'new', 7, ''")) {
@@ -156,7 +157,7 @@ fn check_tables(session: &mut Session, worlds: &Worlds) {
         assert_eq!(twice, Err(SqlState::UNIQUE_VIOLATION), "{table}");
         ask(session, "ROLLBACK");
     }
-    // What was dropped is not there.
+    // Dropped objects do not exist.
     ask(session, "BEGIN");
     ask(session, "CREATE TABLE fresh (id serial PRIMARY KEY, a integer UNIQUE)");
     assert_eq!(ask(session, "SELECT * FROM fresh"), [""; 0]);

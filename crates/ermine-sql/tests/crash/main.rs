@@ -1,13 +1,13 @@
-//! Goal: what a client of SQL was told is there after every crash, whole; what it was not told of is there whole, or not at all. Definitions,
-//! rows, indexes, prepared transactions with their locks, and sequences.
+//! Goal: after every crash, everything that a client of SQL was told exists, complete; anything else exists as a whole,
+//! or not at all. This covers definitions, rows, indexes, prepared transactions with their locks, and sequences.
 //!
-//! Method: that of the engine's test `crash`, with its directory, which records every operation. Clients run statements ([`client`]); after each, what
-//! there is is looked at by statements ([`world`]). For points between two operations, and choices of what of the unsynced is there
-//! afterwards, the database is opened as a crash has left it, must be what it was after one of the steps that are possible then, and has to
-//! work on ([`judge`]).
+//! Method: that of the engine's test `crash`, with its directory, which records every operation. Clients run statements
+//! ([`client`]); after each, statements read the resulting state ([`world`]). For points between two operations, and
+//! for choices of the unsynced writes that survive, the database is opened as a crash has left it. Its state must be
+//! that after one of the steps that are possible then, and it must continue to work ([`judge`]).
 //!
-//! The long form: `ERMINE_TEST_POINTS=10000 cargo test -p ermine-sql --test crash -- --nocapture`. `ERMINE_TEST_SEED=n` runs the workload of a failure
-//! again, `ERMINE_TEST_SCHEME=name` those of one scheme.
+//! The long form: `ERMINE_TEST_POINTS=10000 cargo test -p ermine-sql --test crash -- --nocapture`. `ERMINE_TEST_SEED=n`
+//! runs the workload of a failure again, `ERMINE_TEST_SCHEME=name` those of one scheme.
 
 #[path = "../../../ermine/tests/crash/case.rs"]
 mod case;
@@ -34,12 +34,12 @@ use client::{Client, Past};
 use sessions::ask;
 use world::Owner;
 
-/// How a database is run.
+/// The options of a database.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// Steps of each client.
+    /// The number of steps of each client.
     steps: usize,
-    /// Of 100 steps, how many wait for the device.
+    /// The percentage of steps that wait for the device.
     durable: u32,
     scheme: Scheme,
     segment_bytes: u64,
@@ -48,7 +48,7 @@ struct Setting {
 impl Setting {
     fn random(rng: &mut Rng, clients: usize) -> Self {
         let asked = std::env::var("ERMINE_TEST_SCHEME").map(|name| name.parse().expect("a scheme"));
-        // Those with versions have prepared transactions.
+        // Schemes with versions have prepared transactions.
         let has_versions = rng.u8(..4) > 0;
         let schemes: Vec<_> = Scheme::ALL
             .into_iter()
@@ -65,7 +65,7 @@ impl Setting {
 
     fn open(&self, directory: &FaultyDirectory) -> (Arc<Database>, SqlDatabase) {
         let options = Options::default().scheme(self.scheme).log_buffer_bytes(64 << 10);
-        // What a prepared transaction holds is not waited for: nothing ends it meanwhile.
+        // Locks of a prepared transaction are not waited for: nothing ends it in the meantime.
         let options = options.segment_bytes(self.segment_bytes).wait_max(Duration::from_millis(1));
         let engine = Database::open_in(Arc::new(directory.clone()), options);
         let engine = Arc::new(engine.unwrap_or_else(|error| panic!("it does not open: {error}")));
@@ -74,7 +74,7 @@ impl Setting {
     }
 }
 
-/// One database from its beginning to its end, in a directory of its own.
+/// One database from its creation to its end, in a directory of its own.
 struct Life {
     seed: u64,
     setting: Setting,
@@ -112,7 +112,7 @@ impl Life {
     }
 }
 
-/// Checks so many crash points of lives.
+/// Checks crash points of several lives.
 fn enumerate(otherwise: usize, owners: &'static [Owner]) {
     let mut left = points(otherwise);
     let (began, checked) = (Instant::now(), left);
@@ -133,7 +133,7 @@ fn enumerate(otherwise: usize, owners: &'static [Owner]) {
     eprintln!("{checked} points in {took:.1?}, {:.0} a second", checked as f64 / took.as_secs_f64());
 }
 
-/// What is done at each point.
+/// Recovers from a crash at one point, and goes on.
 fn recover_and_go_on(life: &Life, at: usize, keep: Keep, rng: &mut Rng) {
     let directory = life.trace.crash(at, keep);
     let _case = life.case(&directory, format!("crash at {at}, {keep:?}"));
@@ -143,7 +143,7 @@ fn recover_and_go_on(life: &Life, at: usize, keep: Keep, rng: &mut Rng) {
     let recovered = directory.operations();
     let told = judge::go_on(life, &sql, found.clone(), marks, rng);
     drop((sql, engine));
-    // It was closed in good order.
+    // The database was closed properly.
     let (engine, sql) = life.setting.open(&directory);
     judge::see(&sql, &told);
     drop((sql, engine));
@@ -156,7 +156,7 @@ fn recover_and_go_on(life: &Life, at: usize, keep: Keep, rng: &mut Rng) {
     let (engine, sql) = life.setting.open(&again);
     judge::see(&sql, &found);
     drop((sql, engine));
-    // Or later: what it was told after recovery lasts, too.
+    // Or later: what a client was told after recovery lasts, too.
     let again = trace.crash(trace.operations(), Keep::Nothing);
     let _case = life.case(&again, format!("crash at {at}, {keep:?}, and at the end"));
     judge::see(&life.setting.open(&again).1, &told);
@@ -172,7 +172,7 @@ fn what_two_clients_were_told_survives_every_crash() {
     enumerate(POINTS / 3, &[Owner::Definer, Owner::Writer]);
 }
 
-/// Who sees a table may tell that it is there, though the client that has made it was not told yet.
+/// A session that sees a table may report that it exists, though the client that created it was not told yet.
 #[test]
 fn what_others_are_shown_of_definitions_survives() {
     let setting = Setting { scheme: Scheme::SiSsn, ..Setting::random(&mut Rng::with_seed(1), 1) };

@@ -1,4 +1,4 @@
-//! What a client has made of a database, as statements show it.
+//! The state that a client has made of a database, as statements show it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,34 +15,34 @@ pub const SHARED: &str = "shared";
 /// A table, and the `id` of a row.
 pub type Place = (String, String);
 
-/// What a client has made. Two of them are equal if nobody can tell one from the other.
+/// The state that a client has made. Two states are equal if no statement can distinguish them.
 #[derive(Clone, Debug, Default)]
 pub struct World {
-    /// What the catalog says, line by line.
+    /// The contents of the catalog, line by line.
     pub definitions: Vec<String>,
     pub rows: BTreeMap<Place, String>,
-    /// Tables that a prepared transaction has alone; `rows` has what was in them before.
+    /// Tables that a prepared transaction has alone; `rows` has the rows that were in them before.
     pub hidden: BTreeSet<String>,
     pub in_doubt: BTreeMap<String, InDoubt>,
-    /// Of sequences, by their oids, the last number that somebody was told.
+    /// For each sequence, by its oid, the last number that a session was told.
     pub given: BTreeMap<String, i64>,
 }
 
 /// A prepared transaction.
 #[derive(Clone, Debug, Default)]
 pub struct InDoubt {
-    /// What it leaves of the rows that it has written.
+    /// The effect of a commit on each row that it has written.
     pub effects: BTreeMap<Place, Option<String>>,
     /// Rows that it has locked and left as they are.
     pub locked: Vec<Place>,
-    /// Tables in which no row may come into what it has read.
+    /// Tables in which no row may be inserted into the ranges that it has read.
     pub holds: Vec<String>,
 }
 
-/// Who looks, and so at what.
+/// The client that looks at the database; it determines what is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
-    /// Defines everything; its rows are everywhere.
+    /// Makes all definitions; has rows in all tables.
     Definer,
     /// Has rows in the shared table.
     Writer,
@@ -67,7 +67,7 @@ impl Owner {
         }
     }
 
-    /// What there is of its own; `before`: what it knew then, of rows that nobody can look at now.
+    /// Returns the client's current state; `before`: its state before, for rows that no session can read now.
     pub fn look(self, session: &mut Session, before: &World) -> World {
         let mut world = World { given: before.given.clone(), ..World::default() };
         let gids = format!("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '{}%'", self.name());
@@ -99,7 +99,7 @@ impl Owner {
         tables
     }
 
-    /// Its rows of a table, by their ids; `None`: somebody has the table alone.
+    /// Returns the client's rows of a table, by their ids; `None`: a transaction has the table alone.
     pub fn rows(self, session: &mut Session, table: &str) -> Option<BTreeMap<String, String>> {
         let columns = if self == Self::Definer { "*" } else { "id, owner, a, u, g, v" };
         let text = format!("SELECT {columns} FROM {table} WHERE owner = '{}'", self.name());
@@ -107,7 +107,8 @@ impl Owner {
         let rows = loop {
             match run(session, &text) {
                 Ok(rows) => break rows,
-                // The definer changes it at the moment: it has it alone, or a statement has lost to it too often (2PL without waiting).
+                // The definer is changing the table: it has it alone, or a statement has lost to it too often (2PL
+                // without waiting).
                 Err(SqlState::LOCK_NOT_AVAILABLE | SqlState::SERIALIZATION_FAILURE) if self == Self::Writer => {
                     assert!(since.elapsed() < Duration::from_secs(20), "{table} cannot be read");
                 }
@@ -124,13 +125,13 @@ impl Owner {
 }
 
 impl World {
-    /// Rows of one table.
+    /// Returns the rows of one table.
     pub fn rows_of(&self, table: &str) -> BTreeMap<String, String> {
         let own = self.rows.iter().filter(|((known, _), _)| known == table);
         own.map(|((_, id), row)| (id.clone(), row.clone())).collect()
     }
 
-    /// Whether what was found, without knowing what was before, may be this one.
+    /// Whether `found`, read without knowledge of earlier states, may be this state.
     pub fn is(&self, found: &Self) -> bool {
         let visible = |rows: &BTreeMap<Place, String>| -> BTreeMap<Place, String> {
             let all = rows.iter().filter(|((table, _), _)| !self.hidden.contains(table));
@@ -142,7 +143,7 @@ impl World {
             && visible(&self.rows) == visible(&found.rows)
     }
 
-    /// The same after a prepared transaction has ended.
+    /// Applies the end of a prepared transaction.
     pub fn end(&mut self, gid: &str, commits: bool) {
         let Some(ended) = self.in_doubt.remove(gid) else { return };
         for (place, row) in ended.effects.into_iter().filter(|_| commits) {
@@ -153,7 +154,7 @@ impl World {
         }
     }
 
-    /// In words, what another one has otherwise.
+    /// Describes how `found` differs.
     pub fn difference(&self, found: &Self) -> String {
         let lines = |own: &[String], other: &[String]| -> Vec<String> {
             own.iter().filter(|line| !other.contains(line)).cloned().collect()

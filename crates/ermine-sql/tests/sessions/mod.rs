@@ -1,8 +1,8 @@
-//! What tests ask sessions.
+//! Helpers that run statements in sessions.
 
 use ermine_sql::{Gathered, Session, SqlState};
 
-/// The rows of a statement that works, values between commas.
+/// Returns the rows of a statement that succeeds, values between commas.
 pub fn ask(session: &mut Session, statement: &str) -> Vec<String> {
     match run(session, statement) {
         Ok(rows) => rows,
@@ -10,7 +10,7 @@ pub fn ask(session: &mut Session, statement: &str) -> Vec<String> {
     }
 }
 
-/// Its rows, or the code of its error.
+/// Returns the rows of a statement, or the code of its error.
 pub fn run(session: &mut Session, statement: &str) -> Result<Vec<String>, SqlState> {
     let mut rows = Gathered::default();
     session.run(statement, &mut rows).map_err(|error| error.state())?;

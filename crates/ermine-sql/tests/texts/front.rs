@@ -1,4 +1,5 @@
-//! What holds of every text that is run as SQL: it ends in time, with a result or an error that is no internal one, and the session goes on.
+//! The properties of every text that is run as SQL: it ends in time, with a result or an error that is not an internal
+//! one, and the session goes on.
 //!
 //! The fuzz target `sql` shares this file.
 
@@ -10,7 +11,7 @@ use std::{
 use ermine::{Database, Options};
 use ermine_sql::{Column, Result, Rows, Session, SqlDatabase, SqlState, Status, types::Value};
 
-/// What the texts of the seeds and others may look at.
+/// The objects that the texts of the seeds and others may use.
 const SCHEMA: &str = "
     CREATE TABLE t (id serial PRIMARY KEY, a integer, b text DEFAULT 'b', c numeric(12,3), d timestamptz, j jsonb, l integer[], CHECK (a < 1000));
     CREATE UNIQUE INDEX t_b ON t (b, a DESC);
@@ -21,14 +22,14 @@ const SCHEMA: &str = "
         SELECT n, 'b' || n, n / 3.0, '2026-01-01'::timestamptz, '{\"n\": [1, null]}'::jsonb, ARRAY[n, NULL] FROM generate_series(1, 30) AS n;
     INSERT INTO u SELECT 'k' || n, n FROM generate_series(1, 10) AS n";
 
-/// How long a statement may run, as it is told, and how long a text may take, binding and machine included.
+/// The time limit of a statement, as the session is told; and that of a text, with time for binding and a slow machine.
 const TIMEOUT: &str = "SET statement_timeout = 100";
 const TEXT_MAX: Duration = Duration::from_secs(20);
 
-/// A small database, and how many texts it has been through: what they make is forgotten now and then.
+/// A small database, and the number of texts that it has run: objects that they create are dropped now and then.
 pub struct Front {
     database: SqlDatabase,
-    /// Statements that make more than [`SCHEMA`]; some of them may fail.
+    /// Statements that create more than [`SCHEMA`]; some of them may fail.
     more: Vec<String>,
     texts: u32,
 }
@@ -65,7 +66,7 @@ impl Front {
     }
 }
 
-/// Runs a text, looks at its error, and whether the session is still one.
+/// Runs a text, checks its error, and checks that the session still works.
 fn settle(session: &mut Session, text: &str, run: impl FnOnce(&mut Session) -> Result<()>) {
     if let Err(error) = run(session) {
         let state = error.state();
@@ -78,7 +79,7 @@ fn settle(session: &mut Session, text: &str, run: impl FnOnce(&mut Session) -> R
     assert_eq!(session.status(), Status::Idle, "{text}");
 }
 
-/// Looks at nothing.
+/// Discards all rows.
 struct Nobody;
 
 impl Rows for Nobody {

@@ -1,9 +1,11 @@
-//! Goal: whatever text a client sends, the session answers: no panic, no stack that ends, no internal error, bounded time and memory.
-//! Method: the statements of tests/sql are cut up, mixed and repeated at random from a printed seed, and run on a small database with a time
-//! limit (`front.rs`, which the fuzz target `sql` shares), on a thread with the stack that threads of the server have. Texts that are made to
-//! be deep or long are run as they are.
+//! Goal: the session answers any text that a client sends: no panic, no stack overflow, no internal error, bounded time
+//! and memory.
+//! Method: the statements of tests/sql are cut up, mixed and repeated at random from a printed seed, and run on a small
+//! database with a time limit (`front.rs`, which the fuzz target `sql` shares), on a thread with the stack size of the
+//! server's threads. Texts that are constructed to be deep or long are run as they are.
 //!
-//! `ERMINE_TEST_SEED=n` runs one text again, `ERMINE_TEST_ROUNDS=n` more of them, and `ERMINE_TEST_TRACE=1` tells each before it runs.
+//! `ERMINE_TEST_SEED=n` runs one text again, `ERMINE_TEST_ROUNDS=n` more of them, and `ERMINE_TEST_TRACE=1` prints each
+//! before it runs.
 
 mod front;
 
@@ -14,9 +16,9 @@ use ermine_sql::{Gathered, SqlDatabase};
 use front::Front;
 
 const STACK: usize = 2 << 20;
-/// Seeds that are neighbours begin with numbers that are; spread out, they do not.
+/// Neighbouring seeds begin with similar numbers; spread out, they do not.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Of the whole process, with all tests at once.
+/// The limit of the whole process, with all tests at once.
 const MEMORY_MAX_KIB: u64 = 5 << 20;
 
 fn variable(name: &str) -> Option<u64> {
@@ -30,7 +32,7 @@ fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
 
 fn trace(text: &str) {
     if variable("ERMINE_TEST_TRACE").is_some() {
-        // What is printed is kept back, and gone when the process ends.
+        // Ordinary test output is captured, and lost when the process ends.
         let _ = writeln!(std::io::stderr(), "{text}\n--");
     }
 }
@@ -57,7 +59,7 @@ fn seeds() -> Vec<String> {
     seeds
 }
 
-/// Words, signs and literals; what is between is not kept.
+/// Splits a text into words, signs and literals; the space between is not kept.
 fn parts(text: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut quoted = false;
@@ -80,7 +82,7 @@ fn parts(text: &str) -> Vec<String> {
     parts
 }
 
-/// What may stand where something else stood.
+/// Parts that may replace others.
 const STRANGE: &[&str] = &[
     "NULL",
     "0",
@@ -211,7 +213,7 @@ fn random_texts_are_answered() {
     });
 }
 
-/// A text around a part that is there many times: before, part, between, behind, after.
+/// A text around a part that is repeated many times: before, part, between, behind, after.
 const LONG: &[(&str, &str, &str, &str, &str)] = &[
     ("SELECT 1", "+1", "", "", ""),
     ("SELECT 'a'", "||'a'", "", "", ""),
@@ -261,7 +263,7 @@ const LONG: &[(&str, &str, &str, &str, &str)] = &[
     ("SELECT $", "9", "", "", ""),
 ];
 
-/// Each of them again and again, from what is served to what cannot be.
+/// Each of them repeated, from lengths that work to lengths that cannot.
 #[test]
 fn deep_and_long_texts_are_answered() {
     on_a_small_stack(|| {
@@ -277,7 +279,7 @@ fn deep_and_long_texts_are_answered() {
     });
 }
 
-/// The same where names have to differ.
+/// The same with names that have to differ.
 #[test]
 fn many_names_are_answered() {
     on_a_small_stack(|| {

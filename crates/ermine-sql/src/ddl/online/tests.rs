@@ -1,7 +1,7 @@
-//! Goal: an index that is built beside writers has exactly the entries of the rows; a constraint that is added beside them holds for all rows;
-//! what fails is not there.
-//! Method: sessions of one database, in threads that write at random, and step by step where an order of steps matters. Afterwards rows
-//! and entries are compared one by one.
+//! Goal: an index that is built while writers run has exactly the entries of the rows; a constraint that is added
+//! meanwhile holds for all rows; an addition that fails does not exist.
+//! Method: sessions of one database, in threads that write at random, and step by step where an order of steps matters.
+//! Afterwards rows and entries are compared one by one.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ fn session(database: &SqlDatabase) -> Session {
     database.session("tester", "test")
 }
 
-/// Ends the writers, also when a test fails.
+/// Ends the writers, even when a test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -37,14 +37,14 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Runs a text; gives the rows, or the code of the error.
+/// Runs a text; returns the rows, or the code of the error.
 fn run(session: &mut Session, text: &str) -> Result<Vec<Vec<String>>, &'static str> {
     let mut rows = Gathered::default();
     session.run(text, &mut rows).map_err(|error| error.state().0)?;
     Ok(rows.texts())
 }
 
-/// The addition of a text, of one statement.
+/// Begins the addition of a text that has one statement.
 fn begin(session: &mut Session, text: &str) -> Begun {
     let Tree::Plain(statement) = parse::statements(text).unwrap().remove(0) else { panic!("{text}") };
     let definition = Definition::of(&statement).unwrap().unwrap();
@@ -55,7 +55,7 @@ fn begin(session: &mut Session, text: &str) -> Begun {
 const SCHEMES: [Scheme; 6] =
     [Scheme::SiSsn, Scheme::Si, Scheme::RcSsn, Scheme::MvOcc, Scheme::Silo, Scheme::TwoPhaseWaitDie];
 
-/// Indexes come and go while others insert, update, delete and move rows.
+/// Indexes are created and dropped while other sessions insert, update, delete and move rows.
 #[test]
 fn writers_and_builds_go_on_together() {
     for scheme in SCHEMES {
@@ -66,7 +66,8 @@ fn writers_and_builds_go_on_together() {
             run(&mut own, "INSERT INTO t SELECT n, n % 40, n FROM generate_series(1, 600) n").unwrap();
             let seed = fastrand::u64(..);
             println!("{scheme}, seed {seed}");
-            // Alone while rows and entries are compared: under some schemes who reads everything always loses.
+            // No writer runs while rows and entries are compared: under some schemes a transaction that reads
+            // everything always loses.
             let (has_ended, writing) = (AtomicBool::new(false), RwLock::new(()));
             thread::scope(|scope| {
                 let _ends = Ends(&has_ended);
@@ -107,7 +108,7 @@ fn writers_and_builds_go_on_together() {
                                 drop(alone);
                                 run(&mut own, "DROP INDEX i").unwrap();
                             }
-                            // Rows that have the same number by now.
+                            // Rows that have come to have the same number.
                             Err("23505") if index.starts_with("UNIQUE") => {}
                             Err(code) => panic!("{index}: {code}"),
                         }
@@ -173,7 +174,7 @@ fn without_waiting_for_users_a_constraint_does_not_hold() {
     }
 }
 
-/// A row that the batches have not come to is equal to one that has its entry, and goes: the entry stays.
+/// A row that the batches have not reached is equal to a row that has its entry, and is deleted: the entry stays.
 #[test]
 fn a_row_without_entry_takes_none_away() {
     let database = database(Scheme::SiSsn);
@@ -191,7 +192,7 @@ fn a_row_without_entry_takes_none_away() {
     assert_eq!(own.disagreements().unwrap(), [""; 0]);
 }
 
-/// Nobody reads an index before it is finished, or takes a column for one without NULL.
+/// No statement reads an index before it is finished, or relies on an unfinished NOT NULL of a column.
 #[test]
 fn what_is_unfinished_is_not_relied_on() {
     let database = database(Scheme::SiSsn);
@@ -224,7 +225,7 @@ fn what_is_unfinished_is_not_relied_on() {
     run(&mut other, "INSERT INTO t VALUES (4, 1) ON CONFLICT (a) DO NOTHING").unwrap();
 }
 
-/// A statement that waits ends as it is told, and leaves nothing.
+/// A waiting statement ends when it is cancelled or times out, and leaves nothing behind.
 #[test]
 fn waiting_for_users_ends() {
     let database = database(Scheme::SiSsn);
@@ -244,7 +245,7 @@ fn waiting_for_users_ends() {
     assert_eq!(own.disagreements().unwrap(), [""; 0]);
 }
 
-/// Whoever else changes the table waits for the statement; whoever uses it does not.
+/// Another change of the table waits for the statement; a use of the table does not.
 #[test]
 fn one_change_at_a_time() {
     let database = database(Scheme::SiSsn);
@@ -259,7 +260,7 @@ fn one_change_at_a_time() {
     drop(begun);
 }
 
-/// What the program that wrote the database had not finished when it ended is not there.
+/// Additions that were unfinished when the program that wrote the database ended do not exist afterwards.
 #[test]
 fn unfinished_additions_go_when_the_database_is_opened() {
     let directory = std::env::temp_dir().join(format!("ermine-sql-online-{}", std::process::id()));

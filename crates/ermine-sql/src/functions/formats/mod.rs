@@ -1,4 +1,4 @@
-//! Functions by patterns: `to_char`, `to_date`, `to_timestamp`, `to_number`.
+//! Functions with format patterns: `to_char`, `to_date`, `to_timestamp`, `to_number`.
 
 mod number;
 mod pieces;

@@ -1,11 +1,13 @@
-//! Numbers by patterns of `9`, `0`, `.`, `,`, `S`, `MI`, `PL`, `SG`, `PR`, `V`, `EEEE`, `RN`, `FM`, `TH`, and texts between.
+//! Numbers in patterns of `9`, `0`, `.`, `,`, `S`, `MI`, `PL`, `SG`, `PR`, `V`, `EEEE`, `RN`, `FM`, `TH`, and literal
+//! texts.
 //!
-//! The digits of a pattern are places; the number fills them from the point to both sides. What is written at a place depends on where it lies:
+//! The digits of a pattern are places, which the number fills from the point to both sides. The output at a place
+//! depends on its position:
 //!
 //! ```text
 //!   places   9 9 0 9 . 9 9        the first digits that the number does not have are blanks (nothing with FM),
 //!   number       1 2 . 5 0        from the first 0 of the pattern on they are zeros;
-//!   written    _ 0 1 2 . 5 0      the sign stands before the first that is neither, behind the last where the pattern says so
+//!   written    _ 0 1 2 . 5 0      the sign stands before the first that is neither, or behind the last if so asked
 //! ```
 
 use crate::{
@@ -13,7 +15,7 @@ use crate::{
     types::Numeric,
 };
 
-/// So many digits a pattern may have.
+/// The maximum number of digits in a pattern.
 const DIGITS_MAX: usize = 1000;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,12 +38,12 @@ enum Piece {
     Roman {
         lower: bool,
     },
-    /// It changes the number, or how others are written.
+    /// It changes the number, or how other pieces are written.
     Silent,
     Text(char),
 }
 
-/// Where `S` puts the sign.
+/// The side on which `S` puts the sign.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Side {
     Before,
@@ -51,10 +53,10 @@ enum Side {
 #[derive(Default, Debug)]
 struct Pattern {
     pieces: Vec<Piece>,
-    /// Digits before the point, and behind it.
+    /// The number of digits before the point, and behind it.
     whole: usize,
     fraction: usize,
-    /// Digits behind `V`.
+    /// The number of digits behind `V`.
     shift: usize,
     has_point: bool,
     has_shift: bool,
@@ -64,7 +66,7 @@ struct Pattern {
     last_zero: usize,
     is_bare: bool,
     sign: Option<Side>,
-    /// How many digits were before `S`.
+    /// The number of digits before `S`.
     sign_at: usize,
     has_minus: bool,
     has_plus: bool,
@@ -106,7 +108,7 @@ fn parse(pattern: &str) -> Result<Pattern> {
     while let Some(first) = rest.chars().next() {
         let found =
             WORDS.iter().find(|(word, _)| rest.get(..word.len()).is_some_and(|own| own.eq_ignore_ascii_case(word)));
-        // Letters of the ordinal are as they are to be written; others mean the same in both cases.
+        // The case of an ordinal's letters is that of the output; other words mean the same in both cases.
         if let Some((word, piece)) = found {
             let piece = match *piece {
                 Piece::Ordinal { .. } if &rest[..2] == "th" => Piece::Ordinal { lower: true },
@@ -119,7 +121,7 @@ fn parse(pattern: &str) -> Result<Pattern> {
         }
         rest = match first {
             '"' => {
-                // Up to the next one; what is behind a backslash is taken as it is.
+                // Up to the next quote; a character behind a backslash is literal.
                 let mut characters = rest[1..].chars();
                 loop {
                     match characters.next() {
@@ -206,10 +208,10 @@ impl Pattern {
     }
 }
 
-/// What is written: a number whose digits are found when the pattern says how many are wanted.
+/// The number to write; its digits are computed once the pattern determines how many are needed.
 pub(super) enum Number {
     Exact(Numeric),
-    /// A float, and how many digits of it mean something.
+    /// A float, and the number of its significant digits.
     Float(f64, usize),
 }
 
@@ -232,7 +234,7 @@ pub(super) fn to_char(number: &Number, pattern: &str) -> Result<String> {
     Writer::new(&parsed, is_negative, &digits).write()
 }
 
-/// The sign, and the digits with as many behind the point as are wanted.
+/// Returns the sign, and the digits, with the wanted number of digits behind the point.
 fn digits_of(number: &Number, parsed: &mut Pattern) -> Result<(bool, String)> {
     let text = match number {
         Number::Exact(number) => {
@@ -257,7 +259,7 @@ fn digits_of(number: &Number, parsed: &mut Pattern) -> Result<(bool, String)> {
     Ok((is_negative, if whole > parsed.whole { hashes(parsed) } else { digits.to_owned() }))
 }
 
-/// Of a number with more digits than there are places.
+/// Returns the output for a number with more digits than there are places.
 fn hashes(parsed: &Pattern) -> String {
     format!("{}.{}", "#".repeat(parsed.whole), "#".repeat(parsed.fraction))
 }
@@ -279,7 +281,7 @@ fn scientific(number: &Number, parsed: &Pattern) -> Result<String> {
         Some(first) => whole.len() as i32 - 1 - first as i32,
     };
     let scaled = |exponent: i32| -> Result<Numeric> {
-        // Exact: a power of ten moves the point only.
+        // Exact: a power of ten only moves the point.
         let digits: Numeric = format!("{text}e{}", -exponent).parse()?;
         digits.round(parsed.fraction as i32)
     };
@@ -334,13 +336,13 @@ fn roman(number: &Number) -> Result<String> {
 struct Writer<'p> {
     pattern: &'p Pattern,
     is_negative: bool,
-    /// With its point.
+    /// The digits, with their point.
     digits: &'p [u8],
-    /// Which of them comes next.
+    /// The next digit.
     next: usize,
-    /// Places before the first digit.
+    /// The number of places before the first digit.
     blanks: usize,
-    /// The place that comes next, from 0 on.
+    /// The next place, from 0 on.
     place: usize,
     places: usize,
     /// With FM: the last digit behind the point that is written, or the point itself.
@@ -426,7 +428,7 @@ impl<'p> Writer<'p> {
                 Piece::Text(character) => self.out.push(character),
             }
         }
-        // What would be written behind the last digit ends the text.
+        // Anything written behind the last digit ends the text.
         Ok(self.out.split('\0').next().unwrap_or_default().to_owned())
     }
 
@@ -436,7 +438,7 @@ impl<'p> Writer<'p> {
         }
     }
 
-    /// Whether a zero stands next that is alone before the point, and is not wanted.
+    /// Whether the next digit is a lone zero before the point that is to be omitted.
     fn is_lone_zero(&self) -> bool {
         self.pattern.first_zero == 0
             && self.next == 0
@@ -504,7 +506,7 @@ impl<'p> Writer<'p> {
                 self.out.push('.');
             }
         } else if self.last.is_some_and(|last| self.next > last) && piece != Piece::Zero {
-            // FM leaves it out.
+            // FM omits it.
         } else if self.is_lone_zero() {
             if !self.pattern.is_bare {
                 self.out.push(' ');
@@ -519,7 +521,7 @@ impl<'p> Writer<'p> {
     }
 }
 
-/// What stands behind an ordinal number.
+/// Returns the suffix of an ordinal number.
 fn ordinal(digits: &[u8]) -> Result<&'static str> {
     let (last, tens) = (digits.last().copied(), digits.len().checked_sub(2).map(|at| digits[at]));
     if !last.is_some_and(|last| last.is_ascii_digit()) {

@@ -1,6 +1,7 @@
-//! The pieces of a pattern for points in time: words that stand for fields, and texts between them.
+//! The pieces of a pattern for points in time: words that stand for fields, and literal texts between them.
 
-/// Case counts, as it says how names are written. Of several words that begin alike the longest is meant.
+/// Case counts, because it determines how names are written. Of several words with the same beginning, the longest
+/// wins.
 const WORDS: [&str; 92] = [
     "A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "CC", "D", "DAY", "DD", "DDD", "DY", "Day", "Dy", "FF1", "FF2", "FF3",
     "FF4", "FF5", "FF6", "FX", "HH", "HH12", "HH24", "I", "ID", "IDDD", "IW", "IY", "IYY", "IYYY", "J", "MI", "MM",
@@ -9,7 +10,7 @@ const WORDS: [&str; 92] = [
     "dd", "ddd", "dy", "hh", "hh12", "hh24", "j", "mi", "mm", "mon", "month", "ms", "of", "p.m.", "pm", "q", "rm",
     "ss", "ssss", "sssss", "tz", "us", "w", "ww", "y,yyy",
 ];
-/// Those whose lower case means the same as their upper case, and that are looked for in upper case.
+/// The words whose lower case means the same as their upper case; they are looked up in upper case.
 const ALSO_LOWER: [&str; 19] = [
     "FF1", "FF2", "FF3", "FF4", "FF5", "FF6", "FX", "I", "ID", "IDDD", "IW", "IY", "IYY", "IYYY", "TZH", "TZM", "YYYY",
     "YYY", "YY",
@@ -19,30 +20,30 @@ const ALSO_LOWER: [&str; 19] = [
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     Word(Word),
-    /// A sign or a blank, which stands for any other when a text is read.
+    /// A sign or a blank, which matches any other when a text is read.
     Separator(char),
     Text(char),
 }
 
-/// A word with what stands before and behind it.
+/// A word with its prefix and suffix.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) word: &'static str,
-    /// `FM`: it is not filled.
+    /// `FM`: the field is not padded.
     pub(super) is_bare: bool,
-    /// `TM`: a name as the language has it, which is not filled either.
+    /// `TM`: a name in the language of the session, which is not padded either.
     pub(super) is_translated: bool,
     pub(super) suffix: Suffix,
 }
 
 impl Word {
-    /// The word in upper case.
+    /// Returns the word in upper case.
     pub(super) fn upper(&self) -> String {
         self.word.to_ascii_uppercase()
     }
 }
 
-/// What stands behind a number.
+/// The suffix of a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Suffix {
     None,
@@ -50,7 +51,7 @@ pub(super) enum Suffix {
     Upper,
 }
 
-/// The word at the front of a pattern.
+/// Returns the word at the front of a pattern.
 fn word(pattern: &str) -> Option<&'static str> {
     let exact = WORDS.iter().filter(|word| pattern.starts_with(**word));
     let lower = ALSO_LOWER.iter().filter(|word| {
@@ -61,7 +62,7 @@ fn word(pattern: &str) -> Option<&'static str> {
     exact.chain(lower).chain(y).max_by_key(|word| word.len()).copied()
 }
 
-/// The pieces of a pattern, in their order.
+/// Returns the pieces of a pattern, in their order.
 pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = pattern;
@@ -76,14 +77,14 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
                 Some("TH") => Suffix::Upper,
                 _ => Suffix::None,
             };
-            // SP, for numbers as words, does nothing.
+            // SP, for numbers as words, has no effect.
             if suffix != Suffix::None || rest.starts_with("SP") {
                 rest = &rest[2..];
             }
             let (is_bare, is_translated) = (prefix.eq_ignore_ascii_case("FM"), prefix.eq_ignore_ascii_case("TM"));
             pieces.push(Piece::Word(Word { word, is_bare, is_translated, suffix }));
         } else if first == '"' {
-            // Up to the next one; what is behind a backslash is taken as it is.
+            // Up to the next quote; a character behind a backslash is literal.
             let mut characters = rest[1..].chars();
             loop {
                 match characters.next() {
@@ -105,7 +106,7 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
     }
 }
 
-/// Whether it is a sign, which may stand for any other.
+/// Whether it is a sign, which matches any other.
 pub(super) fn is_separator(character: char) -> bool {
     character.is_ascii_graphic() && !character.is_ascii_alphanumeric()
 }

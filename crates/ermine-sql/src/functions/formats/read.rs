@@ -13,17 +13,17 @@ use crate::{
     },
 };
 
-/// The months from the last to the first: of two of which one begins like the other the longer comes first.
+/// The months from the last to the first: where one is a prefix of another, the longer one comes first.
 const ROMAN_MONTHS: [&str; 12] = ["XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IV", "III", "II", "I"];
 
-/// What days are counted by: months, or weeks of the ISO.
+/// The calendar of a date: months, or ISO weeks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Convention {
     Gregorian,
     IsoWeek,
 }
 
-/// What a text says by a pattern; 0: nothing.
+/// The fields that a text sets by a pattern; 0: not set.
 #[derive(Default)]
 struct Fields {
     convention: Option<Convention>,
@@ -45,7 +45,7 @@ struct Fields {
     century: i64,
     julian: i64,
     micros: i64,
-    /// How many digits of a year the pattern has.
+    /// The number of digits of a year in the pattern.
     year_digits: usize,
     has_twelve_hours: bool,
     /// 0: there is no offset.
@@ -62,7 +62,7 @@ fn invalid(text: &str, word: &str) -> SqlError {
     invalid_format(format!("invalid value \"{text}\" for \"{word}\""))
 }
 
-/// Sets a field, which may not have been something else before.
+/// Sets a field, which must not have another value already.
 fn set(field: &mut i64, value: i64, word: &str) -> Result<()> {
     if *field != 0 && *field != value {
         let message = format!("conflicting values for \"{word}\" field in formatting string");
@@ -74,7 +74,7 @@ fn set(field: &mut i64, value: i64, word: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is left of a text.
+/// The unread part of a text.
 struct Reader<'t> {
     text: &'t str,
     rest: &'t str,
@@ -87,7 +87,7 @@ impl<'t> Reader<'t> {
         self.rest = characters.as_str();
     }
 
-    /// Leaves out blanks; how many they are.
+    /// Skips blanks; returns their number.
     fn skip_blanks(&mut self) -> i64 {
         let after =
             self.rest.trim_start_matches(|character: char| character.is_ascii_whitespace() || character == '\x0b');
@@ -103,8 +103,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A number, and how much of the text it is: as much as there is where what follows is no digit, otherwise so many
-    /// digits.
+    /// Returns a number and its length in the text: the longest one if a non-digit follows in the pattern, otherwise
+    /// `width` digits.
     fn number(&mut self, width: usize, word: &Word, ends: bool) -> Result<(i64, usize)> {
         let before = self.rest;
         self.skip_blanks();
@@ -135,7 +135,7 @@ impl<'t> Reader<'t> {
         Ok((number, before.len() - self.rest.len()))
     }
 
-    /// Which of some names comes next, in whatever case.
+    /// Returns the place of the name that comes next, in any case.
     fn name(&mut self, names: &[&str], word: &Word) -> Result<i64> {
         let found = names
             .iter()
@@ -150,7 +150,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The number at the front of a text, as `strtol` reads it, and how long it is; `None` is one that does not fit.
+/// Returns the number at the front of a text, as `strtol` reads it, and its length; `None`: the number does not fit.
 fn long(text: &str) -> (Option<i64>, usize) {
     let blanks = text.len() - text.trim_ascii_start().len();
     let signs = usize::from(text[blanks..].starts_with(['+', '-']));
@@ -162,7 +162,7 @@ fn long(text: &str) -> (Option<i64>, usize) {
     (text[blanks..end].parse().ok(), end)
 }
 
-/// Whether a number ends where the pattern goes on: not where digits follow.
+/// Whether a number ends with its last digit: not if the pattern goes on with digits.
 fn ends(pieces: &[Piece], at: usize) -> bool {
     if matches!(&pieces[at], Piece::Word(word) if word.suffix != Suffix::None || word.is_bare) {
         return true;
@@ -180,7 +180,7 @@ fn ends(pieces: &[Piece], at: usize) -> bool {
     }
 }
 
-/// The convention that a word is of.
+/// Returns the convention that a word belongs to.
 fn convention(word: &str) -> Option<Convention> {
     match word {
         "IDDD" | "ID" | "IW" | "IYYY" | "IYY" | "IY" | "I" => Some(Convention::IsoWeek),
@@ -191,7 +191,7 @@ fn convention(word: &str) -> Option<Convention> {
     }
 }
 
-/// A year of fewer than four digits is the one nearest to 2020.
+/// Completes a year of fewer than four digits to the one nearest to 2020.
 fn whole_year(year: i64) -> i64 {
     match year {
         ..70 => year + 2000,
@@ -206,7 +206,7 @@ fn parse(text: &str, pattern: &str) -> Result<Fields> {
     let mut fields = Fields::default();
     let pieces = pieces(pattern);
     let mut reader = Reader { text, rest: text };
-    // FX: blanks and signs count. Otherwise: how many more were left out than the pattern has.
+    // FX: blanks and signs count. Otherwise: how many more were skipped than the pattern has.
     let (mut is_exact, mut skipped) = (false, 0);
     for (at, piece) in pieces.iter().enumerate() {
         if reader.rest.is_empty() {
@@ -278,7 +278,7 @@ impl Fields {
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             "TZH" => {
-                // A minus may have been taken for a separator.
+                // A minus may have been skipped as a separator.
                 let before = &reader.text[..reader.text.len() - reader.rest.len()];
                 self.zone_sign = match reader.rest.bytes().next() {
                     Some(sign @ (b'+' | b'-' | b' ')) => {
@@ -340,7 +340,7 @@ impl Fields {
             "W" => drop(into(&mut self.week_of_month, width)?),
             "J" => drop(into(&mut self.julian, width)?),
             _ => {
-                // Years of four digits and fewer, of both conventions.
+                // Years of at most four digits, of both conventions.
                 let length = into(&mut self.year, width)?;
                 self.year_digits = width;
                 if length < 4 && width < 4 {
@@ -352,7 +352,7 @@ impl Fields {
         Ok(())
     }
 
-    /// The day that they mean, checked as far as it is said.
+    /// Returns the day that the fields mean, checked as far as they are set.
     fn days(&self, text: &str) -> Result<i64> {
         let out_of_range = || Self::out_of_range(text);
         let (mut year, mut month, mut day) = (0, 1, 1);
@@ -426,7 +426,7 @@ impl Fields {
         if is_wrong { Err(out_of_range()) } else { Ok(days_from_civil(Civil { year, month, day })) }
     }
 
-    /// The time of the day, in microseconds.
+    /// Returns the time of the day, in microseconds.
     fn time(&self, text: &str) -> Result<i64> {
         let of_day = self.second_of_day;
         let or = |field: i64, otherwise: i64| if field != 0 { field } else { otherwise };
@@ -454,7 +454,7 @@ impl Fields {
         Ok(hour * MICROS_PER_HOUR + minute * MICROS_PER_MINUTE + second * MICROS_PER_SECOND + micros)
     }
 
-    /// The offset of the zone, in microseconds.
+    /// Returns the offset of the zone, in microseconds.
     fn offset(&self, text: &str) -> Result<Option<i64>> {
         if self.zone_sign == 0 {
             return Ok(None);
@@ -471,7 +471,7 @@ impl Fields {
     }
 }
 
-/// The Monday of a week of the ISO.
+/// Returns the Monday of an ISO week.
 fn iso_week_begin(year: i64, week: i64) -> i64 {
     let fourth = days_from_civil(Civil { year, month: 1, day: 4 });
     fourth - (fourth + 5).rem_euclid(7) + (week - 1) * 7
@@ -480,7 +480,7 @@ fn iso_week_begin(year: i64, week: i64) -> i64 {
 /// `to_date`
 pub(super) fn to_date(text: &str, pattern: &str) -> Result<i32> {
     let fields = parse(text, pattern)?;
-    // The time has to be one, too.
+    // The time has to be valid, too.
     fields.time(text).and_then(|_| fields.days(text)).and_then(|days| {
         let days = i32::try_from(days).ok().filter(|&days| datetime::is_date(days));
         let message = || format!("date out of range: \"{text}\"");

@@ -1,4 +1,4 @@
-//! `to_char`: points in time and intervals by patterns.
+//! `to_char` of points in time and intervals.
 
 use std::fmt::Write;
 
@@ -42,7 +42,7 @@ fn ordinal_suffix(number: i64) -> &'static str {
     }
 }
 
-/// As in the pattern: all upper, all lower, or the first upper.
+/// Returns a name in the case of the word: all upper, all lower, or the first letter upper.
 fn in_case_of(name: &str, word: &str) -> String {
     let mut letters = word.chars();
     let (first, second) = (letters.next().unwrap_or('a'), letters.next().unwrap_or('a'));
@@ -53,7 +53,7 @@ fn in_case_of(name: &str, word: &str) -> String {
     }
 }
 
-/// `to_char` of a point in time or an interval; infinities have none.
+/// `to_char` of a point in time or an interval; infinities have no text.
 pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environment) -> Result<Option<String>> {
     let zone = &environment.time_zone;
     let (civil, days, time, offset) = match at {
@@ -77,7 +77,8 @@ pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environ
     };
     let is_interval = matches!(at, Value::Interval { .. });
     let shown_year = if is_interval || civil.year > 0 { civil.year } else { 1 - civil.year };
-    // Of an interval the days of its months are counted, and its weeks are those of the day that its fields would name.
+    // For an interval, the days of its months are counted, and its weeks are those of the day that its fields would
+    // name.
     let (year_day, days) = match is_interval {
         true => ((civil.year * 12 + civil.month) * 30 + civil.day, named_day(civil)),
         false => (day_of_year(days), days),
@@ -148,7 +149,7 @@ pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environ
                 (shown_year, usize::MAX)
             }
         };
-        // The sign has a place of its own, but before fractions of a second.
+        // The sign has a place of its own, except before fractions of a second.
         let is_fraction = matches!(&*upper, "MS" | "US" | "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6");
         match width {
             usize::MAX => {}
@@ -171,17 +172,17 @@ pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environ
     Ok(Some(out))
 }
 
-/// Fields that an interval has not.
+/// Fields that an interval does not have.
 const NOT_OF_INTERVALS: [&str; 14] =
     ["A.D.", "B.C.", "AD", "BC", "TZ", "TZH", "TZM", "OF", "MONTH", "MON", "DAY", "DY", "D", "ID"];
 
-/// The day that the fields of an interval would name as a date's.
+/// Returns the day that the fields of an interval would name as a date.
 fn named_day(Civil { year, month, day }: Civil) -> i64 {
     let (year, month) = if month > 0 { (year, month) } else { (year - 1, month + 12) };
     days_from_civil(Civil { year, month, day })
 }
 
-/// The words that stand for names.
+/// Returns the text for a word that stands for a name.
 #[expect(clippy::too_many_arguments, reason = "how it is written, and all of the point in time that has names")]
 fn name(
     word: &'static str,
@@ -204,7 +205,7 @@ fn name(
         "DY" => in_case_of(&weekday[..3], word),
         "RM" if civil.month == 0 && civil.year == 0 => zone,
         "RM" => {
-            // The months of an interval are counted from both ends, and none are twelve.
+            // The months of an interval are counted from both ends, and no months count as twelve.
             let month = match civil.month {
                 0 if civil.year >= 0 => 11,
                 0 => 0,

@@ -1,13 +1,15 @@
-//! Regular expressions as POSIX and PostgreSQL have them.
+//! Regular expressions in the syntax and semantics of POSIX and PostgreSQL.
 //!
-//! Where a match begins is the same in all kinds of regular expressions, so that is looked for by automata of a crate. Which of the matches
-//! that begin there is taken is not: here it is the longest, or the shortest where the expression prefers that (PostgreSQL, 9.7.3.5), and of what
-//! its groups match those further to the left have the first choice. That is found out by [`program`], part by part, once the match is known.
+//! The position where a match begins is the same in all kinds of regular expressions, so the automata of a crate search
+//! for it. The choice among the matches that begin there differs: here the longest is taken, or the shortest where the
+//! expression prefers that (PostgreSQL, 9.7.3.5), and groups further to the left choose their parts first. [`program`]
+//! determines this, part by part, once the match is known.
 //!
-//! The time is bounded by the text's length times the expression's, times the length once more for groups in repetitions; what takes long
-//! asks now and then whether to go on.
+//! The time is bounded by the text's length times the expression's, times the length once more for groups in
+//! repetitions. Long operations check from time to time whether to go on.
 //!
-//! Tried and rejected: an automaton that prefers as Perl does, with alternatives sorted by length. No order of `(a|ab)(c|bcd)` is right.
+//! Tried and rejected: an automaton with Perl's preferences, with alternatives sorted by length. No order of
+//! `(a|ab)(c|bcd)` is right.
 
 mod parse;
 mod program;
@@ -24,9 +26,9 @@ use crate::error::{Result, SqlError, SqlState};
 
 pub(crate) use self::parse::Flags;
 
-/// Compiled expressions take at most so much memory.
+/// The memory limit of a compiled expression.
 const COMPILED_SIZE_MAX: usize = 1 << 20;
-/// So many compiled expressions each thread keeps.
+/// The number of compiled expressions that each thread keeps.
 const CACHED_MAX: usize = 16;
 
 fn invalid(reason: &str) -> SqlError {
@@ -41,18 +43,18 @@ pub(crate) struct Posix {
     whole: OnceCell<Program>,
 }
 
-/// What a match and its groups are, in bytes; the whole of it comes first.
+/// The ranges of a match and its groups, in bytes; the whole match comes first.
 pub(crate) type Groups = Vec<Option<Range<usize>>>;
 
 type Cached = (String, Flags, Rc<Posix>);
 
 thread_local! {
-    /// The expressions used last, the latest first.
+    /// The expressions used most recently, the latest first.
     static CACHE: RefCell<Vec<Cached>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Posix {
-    /// The compiled expression, from those used last where it is there.
+    /// Returns the compiled expression, from the cache if possible.
     pub(crate) fn new(pattern: &str, flags: Flags) -> Result<Rc<Self>> {
         let flags = Flags { is_global: false, ..flags };
         let cached = CACHE.with_borrow_mut(|cache| {
@@ -76,7 +78,7 @@ impl Posix {
         Ok(compiled)
     }
 
-    /// How many groups it has.
+    /// Returns the number of its groups.
     pub(crate) fn groups(&self) -> usize {
         self.groups
     }
@@ -86,7 +88,8 @@ impl Posix {
         self.search.is_match(text)
     }
 
-    /// The first match that begins at `from` or later, and its groups. `check` is asked now and then whether to go on.
+    /// Returns the first match that begins at `from` or later, and its groups. Calls `check` from time to time to
+    /// decide whether to go on.
     pub(crate) fn find(&self, text: &str, from: usize, check: &dyn Fn() -> Result<()>) -> Result<Option<Groups>> {
         let input = Input::new(text).range(from..);
         let Some(start) = self.search.search(&input).map(|found| found.start()) else { return Ok(None) };
@@ -111,7 +114,7 @@ impl Posix {
     }
 }
 
-/// Finds out which part of a match is whose.
+/// Assigns the parts of a match to the groups.
 struct Division<'d> {
     text: &'d str,
     check: &'d dyn Fn() -> Result<()>,
@@ -119,7 +122,7 @@ struct Division<'d> {
 }
 
 impl Division<'_> {
-    /// `from..to` is a match of the part.
+    /// Divides a part whose match is `from..to`.
     fn divide(&mut self, node: &Node, from: usize, to: usize) -> Result<()> {
         (self.check)()?;
         match node {
@@ -145,7 +148,7 @@ impl Division<'_> {
         }
     }
 
-    /// The first part takes as much as it prefers of what leaves the others a match.
+    /// Gives the first part the match that it prefers among those that leave a match for the others.
     fn divide_concat(&mut self, mut parts: &[Node], mut from: usize, to: usize) -> Result<()> {
         while let [first, rest @ ..] = parts {
             if !parts.iter().any(Node::has_groups) {
@@ -168,7 +171,8 @@ impl Division<'_> {
         if from == to && min == 0 {
             return Ok(());
         }
-        // Where as many as are wanted begin that end at the end. How many are left counts only where there is a number to be kept.
+        // The positions from which any number of repetitions reaches the end. The remaining number counts only if it is
+        // bounded.
         let any = self.begins(&Program::repeated(inner, 0, None, Direction::Backward)?, from, to)?;
         let mut count = 0;
         loop {
@@ -194,7 +198,7 @@ impl Division<'_> {
         }
     }
 
-    /// Groups of a part that is matched once more.
+    /// Clears the groups of a part that is matched once more.
     fn forget(&mut self, node: &Node) {
         match node {
             Node::Set(_) | Node::Look(_) => {}
@@ -207,7 +211,7 @@ impl Division<'_> {
         }
     }
 
-    /// Where matches begin that end at `to`, in order.
+    /// Returns the positions where matches that end at `to` begin, in order.
     fn begins(&self, program: &Program, from: usize, to: usize) -> Result<Vec<usize>> {
         let mut begins = Vec::new();
         program.ends(self.text, to, from, self.check, &mut |begin| {
@@ -218,7 +222,7 @@ impl Division<'_> {
         Ok(begins)
     }
 
-    /// The end that a part prefers among those that are allowed.
+    /// Returns the end that a part prefers among those that are allowed.
     fn choose(&self, node: &Node, from: usize, to: usize, is_allowed: impl Fn(usize) -> bool) -> Result<Option<usize>> {
         let prefers_short = node.is_greedy() == Some(false);
         let mut chosen = None;
@@ -233,7 +237,7 @@ impl Division<'_> {
     }
 }
 
-/// A replacement's `\1` and `\&` filled in.
+/// Expands `\1` and `\&` in a replacement.
 pub(crate) fn expand(replacement: &str, text: &str, groups: &Groups, out: &mut String) {
     let group = |number: usize| groups.get(number).cloned().flatten().map_or("", |range| &text[range]);
     let mut characters = replacement.chars();
@@ -264,7 +268,7 @@ mod tests {
         Some(groups.into_iter().map(|range| range.map(|range| text[range].to_owned())).collect())
     }
 
-    /// What PostgreSQL 15 gives: `regexp_match(text, '(' || pattern || ')')`.
+    /// The results of PostgreSQL 15: `regexp_match(text, '(' || pattern || ')')`.
     #[test]
     fn the_longest_match_is_taken() {
         for (pattern, text, expected) in [

@@ -1,32 +1,32 @@
-//! Regular expressions from their texts: PostgreSQL's advanced ones (its documentation, 9.7.3).
+//! The parser of regular expressions: PostgreSQL's advanced ones (its documentation, 9.7.3).
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 
 use super::invalid;
 use crate::error::{Result, SqlError};
 
-/// Groups may be nested so deep.
+/// The maximum nesting depth of groups.
 const DEPTH_MAX: usize = 100;
 /// The greatest number in braces.
 const COUNT_MAX: u32 = 255;
 
-/// How an expression is to be taken.
+/// The options of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Flags {
     pub(crate) ignore_case: bool,
-    /// Blanks and comments mean nothing.
+    /// Blanks and comments are ignored.
     pub(crate) is_expanded: bool,
-    /// `.` and complements match no end of a line.
+    /// `.` and complements do not match the end of a line.
     pub(crate) stops_at_lines: bool,
-    /// `^` and `$` match at lines.
+    /// `^` and `$` match at the beginnings and ends of lines.
     pub(crate) anchors_at_lines: bool,
-    /// It is the text that is looked for.
+    /// The expression is a literal text.
     pub(crate) is_literal: bool,
     pub(crate) is_global: bool,
 }
 
 impl Flags {
-    /// From the letters that functions take.
+    /// Parses the option letters of functions.
     pub(crate) fn parse(letters: &str) -> Result<Self> {
         let mut flags = Self::default();
         for letter in letters.chars() {
@@ -42,7 +42,7 @@ impl Flags {
         Ok(flags)
     }
 
-    /// Sets what a letter stands for; false: for nothing.
+    /// Sets the option of a letter; returns false if the letter has none.
     fn set(&mut self, letter: char) -> Result<bool> {
         match letter {
             'i' => self.ignore_case = true,
@@ -68,16 +68,16 @@ pub(super) enum Node {
     Set(ClassUnicode),
     Look(Look),
     Concat(Vec<Node>),
-    /// The first that matches a stretch of text is the one that does.
+    /// The first alternative that matches a stretch of text takes it.
     Alternate(Vec<Node>),
     Repeat {
         node: Box<Node>,
         min: u32,
         max: Option<u32>,
-        /// `None`: a fixed number, which prefers what its operand does.
+        /// `None`: a fixed count, with the preference of its operand.
         is_greedy: Option<bool>,
     },
-    /// By its number, from 1 on.
+    /// A group, by its number from 1 on.
     Group(usize, Box<Node>),
 }
 
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// What it matches, for the search; which of several matches is taken it does not say.
+    /// Returns the expression for the search; it does not determine which of several matches is taken.
     pub(super) fn to_hir(&self) -> Hir {
         match self {
             Self::Set(set) => Hir::class(Class::Unicode(set.clone())),
@@ -121,7 +121,7 @@ impl Node {
     }
 }
 
-/// The tree of an expression, and how many groups it has.
+/// Returns the tree of an expression, and the number of its groups.
 pub(super) fn parse(pattern: &str, flags: Flags) -> Result<(Node, usize)> {
     let mut parser = Parser { text: pattern.chars().collect(), at: 0, flags, groups: 0, depth: 0 };
     parser.options()?;
@@ -148,7 +148,7 @@ struct Parser {
     depth: usize,
 }
 
-/// What an escape stands for.
+/// The meaning of an escape.
 enum Escape {
     Character(char),
     Set(ClassUnicode),
@@ -156,7 +156,7 @@ enum Escape {
 }
 
 impl Parser {
-    /// What the text says of itself at its beginning.
+    /// Parses the options at the beginning of the text.
     fn options(&mut self) -> Result<()> {
         if self.eat("***=") {
             self.flags.is_literal = true;
@@ -197,7 +197,7 @@ impl Parser {
         found
     }
 
-    /// The next character that means something.
+    /// Returns the next significant character.
     fn peek(&mut self) -> Option<char> {
         if self.flags.is_expanded {
             self.skip_blanks();
@@ -307,7 +307,7 @@ impl Parser {
         set
     }
 
-    /// All characters but these, and ends of lines where those are not matched.
+    /// Returns all characters but these, and without ends of lines where those are not matched.
     fn complement(&self, mut set: ClassUnicode) -> ClassUnicode {
         if self.flags.stops_at_lines {
             set.push(ClassUnicodeRange::new('\n', '\n'));
@@ -316,7 +316,7 @@ impl Parser {
         set
     }
 
-    /// An atom with the quantifier behind it.
+    /// Parses the quantifier behind an atom.
     fn quantified(&mut self, atom: Node) -> Result<Node> {
         let Some((min, max, is_fixed)) = self.quantifier()? else { return Ok(atom) };
         if matches!(atom, Node::Look(_)) {
@@ -412,7 +412,7 @@ impl Parser {
         })
     }
 
-    /// A character by its number.
+    /// Parses a character given by its number.
     fn code(&mut self, base: u32, digits_min: usize, digits_max: usize) -> Result<char> {
         let (mut code, mut digits) = (0u32, 0);
         while digits < digits_max
@@ -426,7 +426,7 @@ impl Parser {
         character.ok_or_else(|| invalid("invalid escape \\ sequence"))
     }
 
-    /// What stands in brackets, the first of which has been taken.
+    /// Parses a bracket expression, whose opening bracket has been consumed.
     fn bracket(&mut self) -> Result<ClassUnicode> {
         let unbalanced = || invalid("brackets [] not balanced");
         let is_complement = self.eat("^");
@@ -478,7 +478,7 @@ impl Parser {
         Ok(if is_complement { self.complement(set) } else { set })
     }
 
-    /// A character in brackets, which may be named as an element of a collation.
+    /// Parses a character in brackets, which may be named as a collating element.
     fn element(&mut self, character: char) -> Result<char> {
         let end = match self.rest().first() {
             Some('.') if character == '[' => ".]",
@@ -494,7 +494,7 @@ impl Parser {
         }
     }
 
-    /// What comes before an end, which is taken too.
+    /// Returns the text before an end mark, and consumes both.
     fn name(&mut self, end: &str) -> Result<String> {
         let mut name = String::new();
         while !self.eat(end) {
@@ -504,7 +504,7 @@ impl Parser {
     }
 }
 
-/// The characters of a class.
+/// Returns the characters of a class.
 fn class(name: &str) -> Result<ClassUnicode> {
     let properties = match name {
         "alpha" => r"\p{Alphabetic}",

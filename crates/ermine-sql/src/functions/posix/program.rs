@@ -1,4 +1,4 @@
-//! Programs that tell where matches of a part of an expression end, by following all ways through it at once.
+//! Programs that determine where matches of a part of an expression end, by following all paths through it at once.
 //!
 //! The time is at most the length of the text times the size of the program, whatever the expression is.
 
@@ -7,23 +7,23 @@ use regex_syntax::hir::{ClassUnicode, Look};
 use super::{invalid, parse::Node};
 use crate::error::Result;
 
-/// Steps of a program; more are too complex.
+/// The maximum number of steps of a program; longer ones are too complex.
 const STEPS_MAX: usize = 20_000;
-/// Characters between looks at whether to go on.
+/// The number of characters between checks whether to go on.
 const CHECK_EVERY: usize = 4096;
 
 #[derive(Debug)]
 enum Step {
-    /// A character of the set, and on with the next step.
+    /// Matches a character of the set, and continues with the next step.
     Set(ClassUnicode),
     Look(Look),
-    /// On with both.
+    /// Continues with both steps.
     Split(usize, usize),
     Jump(usize),
     Match,
 }
 
-/// Which way a program goes through a text.
+/// The direction in which a program reads a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
     Forward,
@@ -37,7 +37,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Of parts that follow one another.
+    /// Compiles parts that follow one another.
     pub(super) fn new(parts: &[Node], direction: Direction) -> Result<Self> {
         let mut program = Self { steps: Vec::new(), direction };
         program.concat(parts)?;
@@ -45,7 +45,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Of a part, so many times.
+    /// Compiles a repetition of a part.
     pub(super) fn repeated(node: &Node, min: u32, max: Option<u32>, direction: Direction) -> Result<Self> {
         let mut program = Self { steps: Vec::new(), direction };
         program.repeat(node, min, max)?;
@@ -83,7 +83,7 @@ impl Program {
                     ends.push(self.push(Step::Jump(0))?);
                     self.steps[split] = Step::Split(split + 1, self.steps.len());
                 }
-                // The last split leads to nothing else.
+                // The last split leads nowhere else.
                 let dead = self.push(Step::Set(ClassUnicode::empty()))?;
                 ends.into_iter().for_each(|end| self.steps[end] = Step::Jump(dead + 1));
                 Ok(())
@@ -115,8 +115,8 @@ impl Program {
         Ok(())
     }
 
-    /// Shows the places where matches end that begin at `from` and do not go beyond `to`, the nearest first, until `see` says that it has
-    /// seen enough.
+    /// Passes the ends of matches that begin at `from` and do not exceed `to` to `see`, the nearest first, until `see`
+    /// returns true.
     pub(super) fn ends(
         &self,
         text: &str,
@@ -160,7 +160,7 @@ impl Program {
         }
     }
 
-    /// Whether all of a stretch of text is a match.
+    /// Whether a stretch of text is a match as a whole.
     pub(super) fn matches(&self, text: &str, from: usize, to: usize, check: &dyn Fn() -> Result<()>) -> Result<bool> {
         let mut found = false;
         self.ends(text, from, to, check, &mut |end| {
@@ -200,7 +200,7 @@ impl Ways {
         self.visited.drain(..).for_each(|step| self.is_there[step] = false);
     }
 
-    /// Goes on from a step as far as it gets without a character; whether a match ends here.
+    /// Follows a step as far as possible without a character; returns whether a match ends here.
     fn follow(&mut self, program: &Program, step: usize, text: &str, at: usize) -> bool {
         let mut is_match = false;
         self.stack.push(step);
@@ -222,7 +222,7 @@ impl Ways {
     }
 }
 
-/// Whether what is asked of a place in a text is so.
+/// Whether an assertion holds at a place in a text.
 fn holds(look: Look, text: &str, at: usize) -> bool {
     let (before, after) = (text[..at].chars().next_back(), text[at..].chars().next());
     let is_word = |character: Option<char>| character.is_some_and(|c| c.is_alphanumeric() || c == '_');
@@ -235,7 +235,7 @@ fn holds(look: Look, text: &str, at: usize) -> bool {
         Look::WordUnicodeNegate => words.0 == words.1,
         Look::WordStartUnicode => words == (false, true),
         Look::WordEndUnicode => words == (true, false),
-        // Of the others the parser makes one.
+        // The parser creates only one of the others.
         _ => words.0 != words.1,
     }
 }

@@ -14,14 +14,14 @@ fn checked(micros: Option<i64>) -> Result<i64> {
     micros.filter(|&micros| is_timestamp(micros) && !is_infinite(micros)).ok_or_else(timestamp_out_of_range)
 }
 
-/// Later by months, then by days, as the calendar has them.
+/// Adds months, then days, by the calendar.
 fn add_calendar(local: i64, months: i32, days: i32) -> Result<i64> {
     let day = civil_from_days(local.div_euclid(MICROS_PER_DAY)).add_months(months.into());
     let days = days_from_civil(day) + i64::from(days);
     checked(days.checked_mul(MICROS_PER_DAY).and_then(|micros| micros.checked_add(local.rem_euclid(MICROS_PER_DAY))))
 }
 
-/// A point in time without zone, later by an interval.
+/// Adds an interval to a point in time without zone.
 pub fn add_interval_to_timestamp(timestamp: i64, months: i32, days: i32, micros: i64) -> Result<i64> {
     if is_infinite(timestamp) {
         return Ok(timestamp);
@@ -29,7 +29,7 @@ pub fn add_interval_to_timestamp(timestamp: i64, months: i32, days: i32, micros:
     checked(add_calendar(timestamp, months, days)?.checked_add(micros))
 }
 
-/// A point in time, later by an interval; months and days are those of a zone.
+/// Adds an interval to a point in time; months and days are those of a zone.
 pub fn add_interval_to_timestamptz(
     timestamp: i64,
     months: i32,
@@ -47,7 +47,7 @@ pub fn add_interval_to_timestamptz(
     checked(timestamp.checked_add(micros))
 }
 
-/// The interval from one point in time to another, in days and less.
+/// Returns the interval from one point in time to another, in days and less.
 pub fn subtract_timestamps(left: i64, right: i64) -> Result<Value> {
     if is_infinite(left) || is_infinite(right) {
         return Err(crate::error::SqlError::new(
@@ -59,7 +59,7 @@ pub fn subtract_timestamps(left: i64, right: i64) -> Result<Value> {
     Ok(Value::Interval { months: 0, days: (micros / MICROS_PER_DAY) as i32, micros: micros % MICROS_PER_DAY })
 }
 
-/// The beginning of a day.
+/// Returns the beginning of a day.
 pub fn date_to_timestamp(days: i32) -> Result<i64> {
     match days {
         DATE_MINUS_INFINITY => Ok(MINUS_INFINITY),
@@ -73,7 +73,7 @@ pub fn date_to_timestamp(days: i32) -> Result<i64> {
     }
 }
 
-/// The day of a point in time.
+/// Returns the day of a point in time.
 pub fn timestamp_to_date(micros: i64) -> Result<i32> {
     match micros {
         MINUS_INFINITY => Ok(DATE_MINUS_INFINITY),
@@ -85,8 +85,8 @@ pub fn timestamp_to_date(micros: i64) -> Result<i32> {
     }
 }
 
-/// The interval from one point in time to another, in years, months, days and less. As in PostgreSQL 15 the end of all
-/// times is a time like any other.
+/// Returns the interval from one point in time to another, in years, months, days and less. As in PostgreSQL 15,
+/// infinity counts as an ordinary time.
 pub fn age(left: i64, right: i64) -> Result<Value> {
     if left == MINUS_INFINITY || right == MINUS_INFINITY {
         return Err(timestamp_out_of_range());

@@ -1,4 +1,4 @@
-//! Days and their years, months and days of the month.
+//! Conversion between days and years, months and days of the month.
 
 /// A day of the proleptic Gregorian calendar. Year 0 is 1 BC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -12,12 +12,12 @@ pub struct Civil {
 }
 
 const DAYS_PER_ERA: i64 = 146_097;
-/// From 0000-03-01, where eras begin, to 2000-01-01.
+/// The number of days from 0000-03-01, where eras begin, to 2000-01-01.
 const EPOCH_FROM_MARCH: i64 = 730_425;
 
-/// Days since 2000-01-01. The day of the month may be any number.
+/// Returns the days since 2000-01-01. The day of the month may be any number.
 pub fn days_from_civil(Civil { year, month, day }: Civil) -> i64 {
-    // Years from March on, so that the leap day is the last.
+    // Years begin in March, so that the leap day is the last.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -26,7 +26,7 @@ pub fn days_from_civil(Civil { year, month, day }: Civil) -> i64 {
     era * DAYS_PER_ERA + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - EPOCH_FROM_MARCH
 }
 
-/// The calendar's day.
+/// Returns the calendar's day.
 pub fn civil_from_days(days: i64) -> Civil {
     let days = days + EPOCH_FROM_MARCH;
     let era = days.div_euclid(DAYS_PER_ERA);
@@ -42,7 +42,7 @@ pub fn civil_from_days(days: i64) -> Civil {
     }
 }
 
-/// How many days a month has.
+/// Returns the number of days in a month.
 pub fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -53,7 +53,7 @@ pub fn days_in_month(year: i64, month: i64) -> i64 {
 }
 
 impl Civil {
-    /// Some months later, on the last day of the month where it has not as many days.
+    /// Returns the day some months later, or the last day of that month if it is shorter.
     pub(crate) fn add_months(self, months: i64) -> Self {
         let count = self.year * 12 + self.month - 1 + months;
         let (year, month) = (count.div_euclid(12), count.rem_euclid(12) + 1);

@@ -1,4 +1,4 @@
-//! Fields of dates, times and intervals: what `extract` and `date_trunc` know.
+//! Fields of dates, times and intervals, for `extract` and `date_trunc`.
 
 use jiff::tz::TimeZone;
 
@@ -69,16 +69,16 @@ impl Field {
         })
     }
 
-    /// A field by its name, for a type.
+    /// Returns a field by its name, for a type.
     pub fn parse(name: &str, ty: &str) -> Result<Self> {
         Self::find(name).ok_or_else(|| not_recognized(name, ty))
     }
 
-    /// The error of `date_trunc` to this field, which values of the type are not cut to.
+    /// Returns the error of `date_trunc` for this field, which does not apply to the type.
     pub(crate) fn not_truncated(self, name: &str, ty: &str) -> SqlError {
         match self {
             Self::Week | Self::TimeZone | Self::TimeZoneHour | Self::TimeZoneMinute => unsupported(name, ty),
-            // Of no size, and so unknown here.
+            // A field without a size is unknown here.
             _ => not_recognized(name, ty),
         }
     }
@@ -98,7 +98,7 @@ fn unsupported(name: &str, ty: &str) -> SqlError {
     )
 }
 
-/// A number with so many digits behind the point.
+/// Returns a number with `scale` digits behind the point.
 fn scaled(number: i128, scale: u16) -> Numeric {
     Numeric::new(number.into(), scale.into()).unwrap_or(Numeric::NAN)
 }
@@ -107,7 +107,7 @@ fn whole(number: i64) -> Option<Numeric> {
     Some(number.into())
 }
 
-/// The year and number of an ISO week.
+/// Returns the year and number of an ISO week.
 pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     // The week's Thursday is in its year. 2000-01-01 was a Saturday.
     let thursday = days - (days + 5).rem_euclid(7) + 3;
@@ -116,18 +116,18 @@ pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     (year, (thursday - first) / 7 + 1)
 }
 
-/// Sunday is 0.
+/// Returns the day of the week; Sunday is 0.
 pub(crate) fn day_of_week(days: i64) -> i64 {
     (days + 6).rem_euclid(7)
 }
 
-/// From 1 on.
+/// Returns the day of the year, from 1 on.
 pub(crate) fn day_of_year(days: i64) -> i64 {
     let Civil { year, .. } = civil_from_days(days);
     days - days_from_civil(Civil { year, month: 1, day: 1 }) + 1
 }
 
-/// The century of a year as it is counted here, where 0 is 1 BC.
+/// Returns the century of a year in this module's count, where 0 is 1 BC.
 pub(crate) fn century(year: i64, length: i64) -> i64 {
     if year > 0 { (year + length - 1) / length } else { -((length - 1 - (year - 1)) / length) }
 }
@@ -166,7 +166,7 @@ fn of_time(field: Field, micros: i64) -> Option<Numeric> {
     }
 }
 
-/// What a field of an infinity is: infinite where it grows forever, otherwise nothing.
+/// Returns a field of an infinity: infinite if it grows without limit, otherwise NULL.
 fn of_infinity(field: Field, micros: i64) -> Value {
     let grows = matches!(
         field,
@@ -185,7 +185,7 @@ fn of_infinity(field: Field, micros: i64) -> Value {
     }
 }
 
-/// A field of a date.
+/// Returns a field of a date.
 pub fn extract_date(name: &str, days: i32) -> Result<Value> {
     let field = Field::parse(name, "date")?;
     if field != Field::Epoch && of_day(field, 0).is_none() {
@@ -201,7 +201,7 @@ pub fn extract_date(name: &str, days: i32) -> Result<Value> {
     number.map(Value::Numeric).ok_or_else(|| unsupported(name, "date"))
 }
 
-/// A field of a time of day.
+/// Returns a field of a time of day.
 pub fn extract_time(name: &str, micros: i64) -> Result<Value> {
     let ty = "time without time zone";
     let field = Field::parse(name, ty)?;
@@ -212,7 +212,7 @@ pub fn extract_time(name: &str, micros: i64) -> Result<Value> {
     number.map(Value::Numeric).ok_or_else(|| unsupported(name, ty))
 }
 
-/// A field of a point in time, as a zone's clocks show it where it has one.
+/// Returns a field of a point in time, in the local time of the zone if there is one.
 pub fn extract_timestamp(name: &str, micros: i64, zone: Option<&TimeZone>) -> Result<Value> {
     let ty = if zone.is_some() { "timestamp with time zone" } else { "timestamp without time zone" };
     let field = Field::parse(name, ty)?;
@@ -238,7 +238,7 @@ pub fn extract_timestamp(name: &str, micros: i64, zone: Option<&TimeZone>) -> Re
     number.map(Value::Numeric).ok_or_else(|| unsupported(name, ty))
 }
 
-/// A field of an interval.
+/// Returns a field of an interval.
 pub fn extract_interval(name: &str, months: i32, days: i32, micros: i64) -> Result<Value> {
     let field = Field::parse(name, "interval")?;
     let (years, months_left) = (i64::from(months / 12), i64::from(months % 12));
@@ -260,7 +260,7 @@ pub fn extract_interval(name: &str, months: i32, days: i32, micros: i64) -> Resu
     number.map(Value::Numeric).ok_or_else(|| unsupported(name, "interval"))
 }
 
-/// A local time without what is smaller than a field.
+/// Truncates a local time to a field.
 pub fn truncate_timestamp(name: &str, local: i64, ty: &str) -> Result<i64> {
     if is_infinite(local) {
         return Ok(local);

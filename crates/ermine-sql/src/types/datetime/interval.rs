@@ -1,4 +1,4 @@
-//! Intervals from their texts.
+//! The parser of intervals.
 
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -17,7 +17,7 @@ fn overflow(text: &str) -> SqlError {
     SqlError::new(SqlState::INTERVAL_FIELD_OVERFLOW, format!("interval field value out of range: \"{text}\""))
 }
 
-/// What is added up.
+/// The sums of the parts of an interval.
 #[derive(Default)]
 struct Sum {
     months: i128,
@@ -25,11 +25,11 @@ struct Sum {
     micros: i128,
 }
 
-/// A number with what stands behind its point.
+/// A number with the digits behind its point.
 #[derive(Clone, Copy)]
 struct Amount {
     whole: i64,
-    /// Of the same sign.
+    /// Has the same sign.
     fraction: f64,
 }
 
@@ -78,7 +78,7 @@ impl Sum {
                 self.months += i128::from(whole);
                 self.add_days(fraction * DAYS_PER_MONTH as f64);
             }
-            // Parts of years are whole months.
+            // Fractions of years are whole months.
             Unit::Months(size) => {
                 self.months +=
                     i128::from(whole) * i128::from(size) + (fraction * size as f64).round_ties_even() as i128;
@@ -88,7 +88,7 @@ impl Sum {
 
     fn add_days(&mut self, days: f64) {
         self.days += days.trunc() as i128;
-        // What sums of fractions leave is less than a microsecond.
+        // The remainder of sums of fractions is less than a microsecond.
         self.micros += ((days - days.trunc()) * MICROS_PER_DAY as f64).round_ties_even() as i128;
     }
 
@@ -100,7 +100,7 @@ impl Sum {
     }
 }
 
-/// A number at the front of a text, and the rest.
+/// Returns a number at the front of a text, and the rest.
 fn amount(text: &str) -> Option<(Amount, bool, &str)> {
     let (negative, unsigned) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -157,7 +157,7 @@ fn clock(text: &str) -> Option<i128> {
     }
 }
 
-/// The text behind blanks, and signs that mean nothing.
+/// Returns the text without leading blanks and ignored signs.
 fn skip(text: &str) -> &str {
     let is_sign = |character: char| character.is_ascii_punctuation() && !matches!(character, '+' | '-' | '.');
     text.trim_start_matches(|character| is_space(character) || is_sign(character))
@@ -172,7 +172,7 @@ pub fn parse_interval(text: &str) -> Result<Value> {
     }
     let mut sum = Sum::default();
     let mut rest = skip(trimmed);
-    // A number whose unit has not come yet.
+    // A number whose unit has not been read yet.
     let mut pending: Option<Amount> = None;
     let mut found = false;
     let mut is_ago = false;
@@ -205,7 +205,7 @@ pub fn parse_interval(text: &str) -> Result<Value> {
                 sum.months += if negative { -months } else { months };
                 found = true;
                 rest = &after[1 + length..];
-                // A date is no interval.
+                // A date is not an interval.
                 if !rest.is_empty() && !rest.starts_with(|next| is_space(next) || next == ',') {
                     return Err(invalid(text));
                 }
@@ -233,7 +233,7 @@ pub fn parse_interval(text: &str) -> Result<Value> {
             match (word, pending.take()) {
                 ("ago", None) if found => is_ago = true,
                 ("and", None) => {}
-                // The first unit behind a number counts, others do not.
+                // The first unit behind a number counts, later ones do not.
                 (word, None) if unit(word).is_some() => {}
                 (word, Some(amount)) => {
                     sum.add(amount, unit(word).ok_or_else(|| invalid(text))?);
@@ -287,7 +287,7 @@ fn parse_iso(lower: &str, text: &str) -> Result<Value> {
     sum.finish(text)
 }
 
-/// An interval of these parts, where they fit.
+/// Creates an interval of these parts, if they fit.
 pub fn interval_from_parts(months: i128, days: i128, micros: i128) -> Result<Value> {
     match (months.try_into(), days.try_into(), micros.try_into()) {
         (Ok(months), Ok(days), Ok(micros)) => Ok(Value::Interval { months, days, micros }),

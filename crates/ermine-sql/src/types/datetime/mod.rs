@@ -1,8 +1,8 @@
 //! Dates, times of day, points in time and intervals.
 //!
 //! Dates are days and points in time are microseconds since 2000-01-01, in the proleptic Gregorian calendar; the least
-//! and the greatest number stand for the infinities. Own code and not `jiff`, whose years end at 9999 where PostgreSQL
-//! goes to 5874897; `jiff` knows the time zones.
+//! and the greatest number stand for the infinities. This is own code instead of `jiff`, whose years end at 9999 where
+//! PostgreSQL's go to 5874897; `jiff` provides the time zones.
 
 mod arithmetic;
 mod calendar;
@@ -46,9 +46,9 @@ pub const MINUS_INFINITY: i64 = i64::MIN;
 /// After every point in time.
 pub const INFINITY: i64 = i64::MAX;
 
-/// The Julian day of 2000-01-01, on which our days are 0.
+/// The Julian day of 2000-01-01, which is day 0 here.
 pub(crate) const EPOCH_JULIAN_DAY: i32 = 2_451_545;
-/// 1970-01-01 in our days.
+/// 1970-01-01 as a day number.
 pub(crate) const UNIX_EPOCH_DAY: i32 = -10_957;
 
 /// Dates begin with Julian day 0 and end before this one.
@@ -77,17 +77,17 @@ pub fn is_date_infinite(days: i32) -> bool {
     days == DATE_MINUS_INFINITY || days == DATE_INFINITY
 }
 
-/// What a point in time beyond the calendar fails with.
+/// The error for a point in time beyond the calendar.
 pub(crate) fn timestamp_out_of_range() -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
 }
 
-/// What a date beyond the calendar fails with.
+/// The error for a date beyond the calendar.
 pub(crate) fn date_out_of_range() -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range")
 }
 
-/// What an interval beyond its fields fails with.
+/// The error for an interval beyond its fields.
 pub(crate) fn interval_out_of_range() -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range")
 }

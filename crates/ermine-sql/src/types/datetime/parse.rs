@@ -1,7 +1,7 @@
-//! Dates and times from their texts.
+//! The parser of dates and times.
 //!
-//! A text is cut into tokens (dates with their separators, times, numbers, words, offsets) which fill in the fields in
-//! whatever order they come. Where numbers alone do not say what they are, month comes before day before year.
+//! A text is cut into tokens (dates with their separators, times, numbers, words, offsets), which set the fields in any
+//! order. Where numbers alone are ambiguous, the order is month, day, year.
 
 use jiff::tz::TimeZone;
 
@@ -16,15 +16,15 @@ use super::{
     days_from_civil, days_in_month, is_date, is_timestamp, timestamp_out_of_range, to_local, to_utc, zone,
 };
 
-/// Why a text is no date or time.
+/// The reason why a text is not a date or time.
 enum Failure {
     /// It does not look like one.
     Format,
     /// A field is beyond its range.
     Range,
-    /// Month or day are, which may come from another order of the fields.
+    /// Month or day are, perhaps because the fields are in another order.
     Order,
-    /// So far from UTC no place is.
+    /// An offset that is too far from UTC.
     Displacement,
     /// No such zone.
     Zone(String),
@@ -56,7 +56,7 @@ type Parsing<T> = std::result::Result<T, Failure>;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Token<'a> {
-    /// With separators inside.
+    /// A date with separators inside.
     Date(&'a str),
     Time(&'a str),
     Number(&'a str),
@@ -66,7 +66,7 @@ enum Token<'a> {
 
 /// Cuts the next token off; the text is in lower case.
 fn next_token<'a>(rest: &mut &'a str) -> Parsing<Option<Token<'a>>> {
-    // Signs that mean nothing are blanks.
+    // Ignored signs count as blanks.
     let is_blank = |character: char| character.is_ascii_punctuation() && !matches!(character, '+' | '-' | '.');
     *rest = rest.trim_start_matches(|character: char| is_space(character) || is_blank(character));
     let text = *rest;
@@ -158,12 +158,12 @@ enum Special {
     Now,
 }
 
-/// What a text says, before it is one of the types.
+/// The content of a text, before it is converted to one of the types.
 #[derive(Default)]
 struct Fields {
     special: Option<Special>,
     year: Option<i64>,
-    /// Whether the year has two digits at most.
+    /// Whether the year has at most two digits.
     is_year_short: bool,
     month: Option<i64>,
     day: Option<i64>,
@@ -180,7 +180,7 @@ fn number(text: &str) -> Parsing<i64> {
     text.parse().map_err(|_| Failure::Format)
 }
 
-/// Seconds with their fraction, in microseconds.
+/// Returns seconds with their fraction, in microseconds.
 fn seconds(text: &str) -> Parsing<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.bytes().any(|byte| !byte.is_ascii_digit()) {
@@ -206,7 +206,7 @@ fn time_of_day(hours: i64, minutes: i64, micros: i64) -> Parsing<i64> {
     if time > MICROS_PER_DAY { Err(Failure::Range) } else { Ok(time) }
 }
 
-/// Seconds ahead of UTC: `+2`, `-0800`, `+05:30`, `+05:30:15`.
+/// Returns seconds ahead of UTC: `+2`, `-0800`, `+05:30`, `+05:30:15`.
 pub(super) fn parse_offset(text: &str) -> Option<i32> {
     let negative = text.starts_with('-');
     let digits = text.get(1..)?;
@@ -240,7 +240,7 @@ impl Fields {
         let mut fields = Self::default();
         let mut rest = text;
         let mut any = false;
-        // After a lone "t" or "j", numbers mean other things.
+        // After a lone "t" or "j", numbers have another meaning.
         let mut prefix = None;
         while let Some(token) = next_token(&mut rest)? {
             any = true;
@@ -285,7 +285,7 @@ impl Fields {
         Self::set(&mut self.year, number(digits)?)
     }
 
-    /// A date with separators.
+    /// Parses a date with separators.
     fn date(&mut self, text: &str) -> Parsing<()> {
         let parts: Vec<&str> = text.split(['-', '/', '.']).collect();
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -328,7 +328,7 @@ impl Fields {
         Self::set(&mut self.time, time)
     }
 
-    /// Digits alone.
+    /// Parses digits alone.
     fn number(&mut self, text: &str, is_time: bool) -> Parsing<()> {
         let (digits, _) = text.split_once('.').unwrap_or((text, ""));
         let has_date = self.days.is_some() || (self.year.is_some() && self.month.is_some() && self.day.is_some());
@@ -343,7 +343,7 @@ impl Fields {
             return Self::set(&mut self.time, time);
         }
         if digits != text {
-            // A year and the day of it.
+            // A year and the day of the year.
             return match text.split_once('.') {
                 Some((year, day)) if year.len() >= 3 && day.len() == 3 => {
                     self.set_year(year)?;
@@ -370,7 +370,7 @@ impl Fields {
 
     fn word(&mut self, word: &str, environment: &Environment) -> Parsing<()> {
         if let Some(month) = month(word) {
-            // A number before was not the month, then.
+            // So an earlier number was not the month.
             if let Some(earlier) = self.month.replace(month) {
                 return Self::set(&mut self.day, earlier);
             }
@@ -407,7 +407,7 @@ impl Fields {
         Ok(())
     }
 
-    /// The day in days; `None`: the text says nothing about it.
+    /// Returns the day number; `None`: the text has no date.
     fn resolve_date(&self) -> Parsing<Option<i64>> {
         if let Some(days) = self.days {
             return if self.year.or(self.month).or(self.day).is_none() { Ok(Some(days)) } else { Err(Failure::Format) };
@@ -460,7 +460,7 @@ impl Fields {
         }
     }
 
-    /// Whether the special word stands alone.
+    /// Checks that a special word stands alone.
     fn check_special_alone(&self) -> Parsing<()> {
         let others = self.year.or(self.month).or(self.day).or(self.days).or(self.time);
         if others.is_none() && self.zone.is_none() { Ok(()) } else { Err(Failure::Format) }
@@ -498,7 +498,7 @@ pub fn parse_date(text: &str, environment: &Environment) -> Result<i32> {
     })
 }
 
-/// Reads a time of day. A date and a zone beside it count for nothing.
+/// Reads a time of day. A date and a zone beside it are ignored.
 pub fn parse_time(text: &str, environment: &Environment) -> Result<i64> {
     read(text, "time", environment, |fields| match fields.special {
         Some(Special::Now) => {
@@ -512,7 +512,7 @@ pub fn parse_time(text: &str, environment: &Environment) -> Result<i64> {
     })
 }
 
-/// The local time of a text, and its zone.
+/// Returns the local time of a text, and its zone.
 fn parse_point(text: &str, ty: &str, environment: &Environment) -> Result<(i64, Option<TimeZone>)> {
     let (days, time, zone) = read(text, ty, environment, |fields| {
         if let Some(special) = fields.special {
@@ -538,20 +538,20 @@ fn parse_point(text: &str, ty: &str, environment: &Environment) -> Result<(i64, 
     }
 }
 
-/// Reads a point in time without zone. A zone beside it counts for nothing.
+/// Reads a point in time without zone. A zone beside it is ignored.
 pub fn parse_timestamp(text: &str, environment: &Environment) -> Result<i64> {
     let (micros, _) = parse_point(text, "timestamp", environment)?;
     let is_now = text.trim_matches(is_space).eq_ignore_ascii_case("now");
     Ok(if is_now { to_local(micros, &environment.time_zone) } else { micros })
 }
 
-/// Reads a point in time, in the environment's zone where the text has none.
+/// Reads a point in time, in the environment's zone if the text has none.
 pub fn parse_timestamptz(text: &str, environment: &Environment) -> Result<i64> {
     let (local, zone) = parse_point(text, "timestamp with time zone", environment)?;
     to_utc(local, zone.as_ref().unwrap_or(&environment.time_zone))
 }
 
-/// For those who build dates from numbers.
+/// Returns the day number of a date that was built from numbers, if it is valid.
 pub(crate) fn check_civil(civil: Civil) -> Option<i64> {
     let valid = (1..=12).contains(&civil.month)
         && civil.year.abs() < 6_000_000
@@ -643,7 +643,7 @@ mod tests {
             ("2004-01-19 10:23:54.5 PST", "2004-01-19 13:23:54.5-05"),
             ("2004-01-19 10:23:54 Europe/Berlin", "2004-01-19 04:23:54-05"),
             ("2004-01-19 10:23", "2004-01-19 10:23:00-05"),
-            // Skipped and shown twice.
+            // Local times that the clocks skip or show twice.
             ("2021-03-14 02:30:00", "2021-03-14 03:30:00-04"),
             ("2021-11-07 01:30:00", "2021-11-07 01:30:00-05"),
             ("20040119T102354", "2004-01-19 10:23:54-05"),

@@ -9,7 +9,7 @@ use super::{
     MICROS_PER_SECOND, MINUS_INFINITY, civil_from_days, to_local, utc_offset,
 };
 
-/// Year, month and day; the year as it is counted before Christ where it is.
+/// Writes year, month and day; years before Christ in their own count.
 fn write_civil(Civil { year, month, day }: Civil, out: &mut impl Write) -> fmt::Result {
     let year = if year > 0 { year } else { 1 - year };
     write!(out, "{year:04}-{month:02}-{day:02}")
@@ -32,7 +32,7 @@ pub fn write_date(days: i32, out: &mut impl Write) -> fmt::Result {
     }
 }
 
-/// Seconds and what is behind their point, without zeros at the end.
+/// Writes seconds and their fraction, without zeros at the end.
 fn write_seconds(micros: u64, out: &mut impl Write) -> fmt::Result {
     let fraction = micros % MICROS_PER_SECOND as u64;
     write!(out, "{:02}", micros / MICROS_PER_SECOND as u64)?;
@@ -86,7 +86,7 @@ pub(crate) fn write_offset(seconds: i64, out: &mut impl Write) -> fmt::Result {
     Ok(())
 }
 
-/// Writes a point in time as a zone's clocks show it.
+/// Writes a point in time in the local time of a zone.
 pub fn write_timestamptz(micros: i64, zone: &TimeZone, out: &mut impl Write) -> fmt::Result {
     if let Some(result) = write_infinity(micros, out) {
         return result;

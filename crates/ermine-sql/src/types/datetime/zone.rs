@@ -1,4 +1,4 @@
-//! Time zones: by their names, and how far they are from UTC.
+//! Time zones: their names, and their offsets from UTC.
 
 use jiff::{
     Timestamp,
@@ -13,21 +13,22 @@ use super::{MICROS_PER_DAY, MICROS_PER_SECOND, UNIX_EPOCH_DAY, timestamp_out_of_
 /// 400 years, after which the calendar repeats itself, weekdays too.
 const MICROS_PER_ERA: i64 = 146_097 * MICROS_PER_DAY;
 const UNIX_EPOCH: i64 = UNIX_EPOCH_DAY as i64 * MICROS_PER_DAY;
-/// From here on, in the year 9600, time zones are asked for a time whole eras before: `jiff` ends with the year 9999.
+/// From here on, in the year 9600, times are mapped whole eras back before a zone is consulted: `jiff` ends with the
+/// year 9999.
 const FOLD: i64 = 7600 * 31_556_952 * MICROS_PER_SECOND;
 
-/// A time with the same rules that `jiff` knows.
+/// Returns a time within the range of `jiff` for which the same rules hold.
 fn folded(micros: i64) -> i64 {
     if micros < FOLD { micros } else { (micros - FOLD) % MICROS_PER_ERA + FOLD - MICROS_PER_ERA }
 }
 
-/// How many seconds a zone's clocks are ahead of UTC at a point in time.
+/// Returns how many seconds a zone's clocks are ahead of UTC at a point in time.
 pub fn utc_offset(micros: i64, zone: &TimeZone) -> i64 {
     let unix = (folded(micros) - UNIX_EPOCH).div_euclid(MICROS_PER_SECOND);
     Timestamp::from_second(unix).map_or(0, |timestamp| zone.to_offset(timestamp).seconds().into())
 }
 
-/// What a zone's clocks show at a point in time.
+/// Returns the local time of a zone at a point in time.
 pub fn to_local(micros: i64, zone: &TimeZone) -> i64 {
     if super::is_infinite(micros) {
         return micros;
@@ -35,8 +36,8 @@ pub fn to_local(micros: i64, zone: &TimeZone) -> i64 {
     micros.saturating_add(utc_offset(micros, zone) * MICROS_PER_SECOND)
 }
 
-/// When a zone's clocks show this. Where they skip it, as if they had not yet been set; where they show it twice, the
-/// second time.
+/// Returns the point in time of a zone's local time. If the clocks skip the local time, they count as not yet set; if
+/// they show it twice, the second time counts.
 pub fn to_utc(local: i64, zone: &TimeZone) -> Result<i64> {
     if super::is_infinite(local) {
         return Ok(local);
@@ -104,18 +105,18 @@ const ABBREVIATIONS: &[(&str, i32)] = &[
     ("zulu", 0),
 ];
 
-/// A zone that is always so many seconds ahead of UTC.
+/// Returns a zone at a fixed number of seconds ahead of UTC.
 pub(super) fn fixed(seconds: i32) -> Option<TimeZone> {
     Offset::from_seconds(seconds).ok().map(TimeZone::fixed)
 }
 
-/// A zone by an abbreviation, in lower case.
+/// Returns a zone by an abbreviation, in lower case.
 pub(super) fn abbreviated(word: &str) -> Option<TimeZone> {
     let at = ABBREVIATIONS.binary_search_by_key(&word, |(name, _)| name).ok()?;
     fixed(ABBREVIATIONS[at].1)
 }
 
-/// A zone by its abbreviation, its name, or an offset in ISO's sense like `+02:00`.
+/// Returns a zone by its abbreviation, its name, or an offset in ISO's sense like `+02:00`.
 pub fn find_zone(name: &str) -> Result<TimeZone> {
     let unknown = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized"));
     let trimmed = name.trim();

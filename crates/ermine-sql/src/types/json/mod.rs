@@ -1,11 +1,11 @@
-//! JSON as `jsonb` keeps it: a tree without what the text had beside it.
+//! JSON in the form of `jsonb`: a tree, without the whitespace and duplicates of the text.
 //!
 //! Invariants
-//! 1. An object's keys are in `jsonb`'s order (shorter first, then by bytes) and none is there twice; the last value
-//!    given for a key is the one that stays.
+//! 1. An object's keys are unique and in `jsonb`'s order (shorter first, then by bytes); of several values given for a
+//!    key, the last one stays.
 //! 2. Numbers are exact and finite.
-//! 3. Trees that come from outside are at most [`DEPTH_MAX`] deep, so that recursion over them is bounded; whoever builds
-//!    a tree from others says [`Json::check_depth`].
+//! 3. Trees from outside are at most [`DEPTH_MAX`] deep, so that recursion over them is bounded; code that builds a
+//!    tree from others calls [`Json::check_depth`].
 
 mod parse;
 pub(crate) mod path;
@@ -18,7 +18,7 @@ use crate::error::{Result, SqlError, SqlState};
 
 use super::Numeric;
 
-/// Arrays and objects may be nested so deep.
+/// The maximum nesting depth of arrays and objects.
 pub const DEPTH_MAX: usize = 500;
 
 /// A `jsonb` value.
@@ -38,19 +38,19 @@ pub enum Json {
     Object(Vec<(Box<str>, Json)>),
 }
 
-/// What nesting too deep fails with.
+/// The error for nesting that is too deep.
 pub(crate) fn too_deep() -> SqlError {
     SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
         .detail(format!("JSON is nested deeper than {DEPTH_MAX} levels."))
 }
 
-/// `jsonb`'s order of keys inside an object.
+/// Compares keys inside an object, in `jsonb`'s order.
 pub(crate) fn compare_keys(left: &str, right: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
 
 impl Json {
-    /// An object of these pairs; of several with one key, the last.
+    /// Creates an object of these pairs; of several with one key, the last stays.
     pub fn object(mut pairs: Vec<(Box<str>, Json)>) -> Self {
         pairs.sort_by(|left, right| compare_keys(&left.0, &right.0));
         // The sort is stable: the last of equal keys is the one to keep.
@@ -64,24 +64,24 @@ impl Json {
         Self::Object(kept)
     }
 
-    /// A whole number.
+    /// Creates a whole number.
     pub fn integer(number: i64) -> Self {
         Self::Number(number.into())
     }
 
-    /// A string.
+    /// Creates a string.
     pub fn string(text: impl Into<Box<str>>) -> Self {
         Self::String(text.into())
     }
 
-    /// The value under a key of an object.
+    /// Returns the value under a key of an object.
     pub fn get(&self, key: &str) -> Option<&Json> {
         let Self::Object(pairs) = self else { return None };
         let at = pairs.binary_search_by(|pair| compare_keys(&pair.0, key)).ok()?;
         Some(&pairs[at].1)
     }
 
-    /// An element of an array, from the end where negative.
+    /// Returns an element of an array; negative positions count from the end.
     pub fn element(&self, at: i64) -> Option<&Json> {
         let Self::Array(elements) = self else { return None };
         elements.get(index_from_either_end(at, elements.len())?)
@@ -113,12 +113,12 @@ impl Json {
         }
     }
 
-    /// An error where it is nested too deep.
+    /// Fails if the value is nested too deep.
     pub fn check_depth(self) -> Result<Self> {
         if self.is_deeper_than(DEPTH_MAX) { Err(too_deep()) } else { Ok(self) }
     }
 
-    /// The rank among the types.
+    /// Returns the rank among the types.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Self::Null => 0,
@@ -130,7 +130,7 @@ impl Json {
         }
     }
 
-    /// `jsonb`'s order. Empty arrays come first of all, a quirk that PostgreSQL keeps for its old indexes.
+    /// Compares in `jsonb`'s order. Empty arrays come first of all, a quirk that PostgreSQL keeps for its old indexes.
     pub fn order(&self, other: &Self) -> Ordering {
         let is_empty_array = |json: &Self| matches!(json, Self::Array(elements) if elements.is_empty());
         match (is_empty_array(self), is_empty_array(other)) {
@@ -162,7 +162,7 @@ impl Json {
     }
 }
 
-/// Which element a subscript means that counts from the end where negative.
+/// Returns the index for a subscript that counts from the end if negative.
 pub(crate) fn index_from_either_end(at: i64, length: usize) -> Option<usize> {
     match usize::try_from(at) {
         Ok(at) => Some(at),

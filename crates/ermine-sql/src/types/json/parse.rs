@@ -1,4 +1,4 @@
-//! JSON from its text.
+//! The parser of JSON.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use crate::error::{Result, SqlError, SqlState};
 
 use super::{DEPTH_MAX, Json, too_deep};
 
-/// What a text that is no JSON fails with.
+/// The error for a text that is not JSON.
 fn invalid(detail: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json").detail(detail)
 }
@@ -34,7 +34,7 @@ impl Parser<'_> {
         self.text.as_bytes()
     }
 
-    /// The next byte that is no blank.
+    /// Returns the next byte that is not a blank.
     fn peek(&mut self) -> Option<u8> {
         while matches!(self.bytes().get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
@@ -42,7 +42,7 @@ impl Parser<'_> {
         self.bytes().get(self.at).copied()
     }
 
-    /// What stands here, for messages.
+    /// Returns the token at the current position, for messages.
     fn token(&self) -> &str {
         let rest = &self.text[self.at..];
         let word =

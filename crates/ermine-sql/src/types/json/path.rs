@@ -8,7 +8,7 @@ fn out_of_range(message: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
-/// An array's subscript in a path.
+/// Returns an array's subscript in a path.
 fn subscript(step: &str, number: usize) -> Result<i64> {
     step.trim_start().parse().map_err(|_| {
         SqlError::new(
@@ -18,23 +18,23 @@ fn subscript(step: &str, number: usize) -> Result<i64> {
     })
 }
 
-/// What [`Json::set`] does at the end of its path.
+/// The operation of [`Json::set`] at the end of its path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// Replaces what is there.
+    /// Replaces an existing value.
     Replace(&'a Json),
-    /// Replaces it, or puts it there.
+    /// Replaces the value, or inserts it.
     Set(&'a Json),
-    /// Puts it in front of an element, or under a key that is not there.
+    /// Inserts the value before an element, or under a new key.
     InsertBefore(&'a Json),
-    /// Puts it behind an element, or under a key that is not there.
+    /// Inserts the value behind an element, or under a new key.
     InsertAfter(&'a Json),
-    /// Takes it away.
+    /// Removes the value.
     Delete,
 }
 
 impl Json {
-    /// What a path of keys and subscripts leads to.
+    /// Returns the value that a path of keys and subscripts leads to.
     pub fn follow<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Json> {
         let mut at = self;
         for step in path {
@@ -47,7 +47,7 @@ impl Json {
         Some(at)
     }
 
-    /// Its text without the quotes of a string, as `->>` gives it; `None` for `null`.
+    /// Returns its text without the quotes of a string, as `->>` does; `None` for `null`.
     pub fn to_plain_text(&self) -> Option<String> {
         match self {
             Self::Null => None,
@@ -56,7 +56,7 @@ impl Json {
         }
     }
 
-    /// Whether `other` is contained in it, as `@>` has it.
+    /// Whether it contains `other`, as in `@>`.
     pub fn contains(&self, other: &Json) -> bool {
         match (self, other) {
             // An array may contain a scalar itself, at the root only.
@@ -80,7 +80,7 @@ impl Json {
         }
     }
 
-    /// Whether a key or a string element is there, as `?` has it.
+    /// Whether a key or a string element exists, as in `?`.
     pub fn has_key(&self, key: &str) -> bool {
         match self {
             Self::Object(_) => self.get(key).is_some(),
@@ -111,7 +111,7 @@ impl Json {
         }
     }
 
-    /// Without a key, or without the string elements equal to it.
+    /// Removes a key, or the string elements equal to it.
     pub fn without_key(self, key: &str) -> Result<Self> {
         match self {
             Self::Object(mut pairs) => {
@@ -126,7 +126,7 @@ impl Json {
         }
     }
 
-    /// Without an element.
+    /// Removes an element.
     pub fn without_element(self, at: i64) -> Result<Self> {
         match self {
             Self::Object(_) => Err(out_of_range("cannot delete from object using integer index")),
@@ -142,7 +142,7 @@ impl Json {
         }
     }
 
-    /// Changed where a path leads to.
+    /// Applies a change at the end of a path.
     pub fn change(mut self, path: &[&str], change: Change<'_>) -> Result<Self> {
         if self.is_scalar() {
             return Err(out_of_range(match change {
@@ -155,7 +155,7 @@ impl Json {
             Self::Object(pairs) => pairs.is_empty(),
             _ => false,
         };
-        // Nothing to look at, and so no path that would be wrong.
+        // There is nothing to examine, so no path is invalid.
         let has_nothing = is_empty && matches!(change, Change::Delete | Change::Replace(_));
         if !path.is_empty() && !has_nothing {
             self.change_inside(path, 0, change)?;

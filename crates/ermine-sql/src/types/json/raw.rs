@@ -1,6 +1,6 @@
-//! JSON as `json` keeps it: the text itself, in which parts are found by looking through it.
+//! JSON in the form of `json`: the text itself, in which parts are found by scanning.
 //!
-//! A text of this kind comes from [`checked`], or is put together from such texts.
+//! Such a text comes from [`checked`], or is composed of such texts.
 
 use super::{DEPTH_MAX, too_deep};
 use crate::error::{Result, SqlError, SqlState};
@@ -9,7 +9,7 @@ fn invalid() -> SqlError {
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json")
 }
 
-/// A text, if it is JSON. Escapes are not looked into: what they stand for counts only where they are read.
+/// Returns the text, if it is JSON. Escapes are not decoded: their content matters only when they are read.
 pub(crate) fn checked(text: &str) -> Result<&str> {
     let mut scanner = Scanner { text, at: 0 };
     scanner.value(0, &mut |_, _| {})?;
@@ -17,7 +17,7 @@ pub(crate) fn checked(text: &str) -> Result<&str> {
     if scanner.at == text.len() { Ok(text) } else { Err(invalid()) }
 }
 
-/// What a text is, as `json_typeof` says it.
+/// Returns the type of a text, as `json_typeof` does.
 pub(crate) fn type_name(text: &str) -> &'static str {
     match text.trim_start_matches(is_blank).as_bytes().first() {
         Some(b'{') => "object",
@@ -29,14 +29,14 @@ pub(crate) fn type_name(text: &str) -> &'static str {
     }
 }
 
-/// The elements of an array, or the values of an object behind their keys, which are as they stand in the text.
+/// Returns the elements of an array, or the values of an object with their keys, as written in the text.
 pub(crate) fn parts(text: &str) -> Result<Vec<(Option<&str>, &str)>> {
     let mut parts = Vec::new();
     Scanner { text, at: 0 }.value(0, &mut |key, value| parts.push((key, value)))?;
     Ok(parts)
 }
 
-/// The text of a string without its quotes and escapes; of anything else, the text as it is.
+/// Returns the content of a string without its quotes and escapes; of anything else, the text as it is.
 pub(crate) fn plain(text: &str) -> Result<String> {
     let text = text.trim_matches(is_blank);
     match text.starts_with('"') {
@@ -48,7 +48,7 @@ pub(crate) fn plain(text: &str) -> Result<String> {
     }
 }
 
-/// The value under a key of an object; of several, the last.
+/// Returns the value under a key of an object; of several, the last.
 pub(crate) fn get<'t>(text: &'t str, key: &str) -> Result<Option<&'t str>> {
     let mut found = None;
     for (own, value) in parts(text)? {
@@ -61,7 +61,7 @@ pub(crate) fn get<'t>(text: &'t str, key: &str) -> Result<Option<&'t str>> {
     Ok(found)
 }
 
-/// An element of an array, from the end where negative.
+/// Returns an element of an array; negative positions count from the end.
 pub(crate) fn element(text: &str, at: i64) -> Result<Option<&str>> {
     if type_name(text) != "array" {
         return Ok(None);
@@ -70,7 +70,7 @@ pub(crate) fn element(text: &str, at: i64) -> Result<Option<&str>> {
     Ok(super::index_from_either_end(at, parts.len()).and_then(|at| parts.get(at)).map(|part| part.1))
 }
 
-/// What a path of keys and subscripts leads to.
+/// Returns the part that a path of keys and subscripts leads to.
 pub(crate) fn follow<'t>(mut text: &'t str, path: &[&str]) -> Result<Option<&'t str>> {
     for step in path {
         let next = match type_name(text) {
@@ -87,7 +87,7 @@ pub(crate) fn follow<'t>(mut text: &'t str, path: &[&str]) -> Result<Option<&'t 
     Ok(Some(text))
 }
 
-/// Without pairs whose values are null, and without blanks.
+/// Writes the text without pairs whose values are null, and without blanks.
 pub(crate) fn strip_nulls(text: &str, out: &mut String) -> Result<()> {
     let kind = type_name(text);
     let (open, close) = match kind {
@@ -138,7 +138,7 @@ impl<'t> Scanner<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Goes over a value, and shows its parts where it is an array or an object.
+    /// Scans a value, and passes on its parts if it is an array or an object.
     fn value(&mut self, depth: usize, see: &mut See<'_, 't>) -> Result<&'t str> {
         let first = self.peek().ok_or_else(invalid)?;
         let from = self.at;
@@ -193,7 +193,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// With its quotes.
+    /// Scans a string, with its quotes.
     fn string(&mut self) -> Result<&'t str> {
         let from = self.at;
         self.at += 1;

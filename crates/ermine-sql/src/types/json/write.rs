@@ -1,4 +1,4 @@
-//! JSON as text, spaced as PostgreSQL does.
+//! JSON as text, with PostgreSQL's spacing.
 
 use std::fmt::{self, Write};
 
@@ -26,7 +26,7 @@ pub(crate) fn write_string(text: &str, out: &mut impl Write) -> fmt::Result {
     out.write_char('"')
 }
 
-/// Bytes of a string in quotes.
+/// Returns the length of a string in quotes.
 pub(crate) fn string_bytes(text: &str) -> usize {
     let bytes = text.bytes().map(|byte| match byte {
         b'"' | b'\\' => 2,
@@ -67,19 +67,19 @@ impl fmt::Display for Json {
 }
 
 impl Json {
-    /// Bytes of its text, about.
+    /// Returns the length of its text, approximately.
     pub(crate) fn text_bytes(&self) -> usize {
         self.text_bytes_within(None)
     }
 
-    /// Bytes of its text when it is indented, about.
+    /// Returns the length of its indented text, approximately.
     pub(crate) fn pretty_bytes(&self) -> usize {
         self.text_bytes_within(Some(1))
     }
 
-    /// `depth`: how far its parts are indented.
+    /// `depth`: the indentation depth of its parts.
     fn text_bytes_within(&self, depth: Option<usize>) -> usize {
-        // What comes before each part, and behind the last one.
+        // The separator before each part, and behind the last one.
         let before = depth.map_or(2, |depth| 2 + 4 * depth);
         let inner = depth.map(|depth| depth + 1);
         match self {
@@ -97,7 +97,7 @@ impl Json {
         }
     }
 
-    /// Indented, as `jsonb_pretty` does it.
+    /// Returns the indented text, as `jsonb_pretty` does.
     pub fn pretty(&self) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.

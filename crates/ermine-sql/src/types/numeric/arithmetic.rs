@@ -6,19 +6,19 @@ use crate::error::{Result, SqlError, SqlState};
 
 use super::{Numeric, POWERS_OF_TEN, Repr, SCALE_MAX, digits, power_of_ten};
 
-/// Quotients and roots have at least so many significant digits.
+/// The minimum number of significant digits of quotients and roots.
 pub(super) const SIGNIFICANT_DIGITS_MIN: i64 = 16;
-/// Quotients and roots have at most so many digits behind the point.
+/// The maximum number of digits of quotients and roots behind the point.
 pub(super) const RESULT_SCALE_MAX: i64 = 1000;
 /// PostgreSQL's digits are groups of four.
 pub(super) const GROUP: i64 = 4;
 
-/// What a division by zero fails with.
+/// The error for a division by zero.
 pub(crate) fn division_by_zero() -> SqlError {
     SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")
 }
 
-/// Which way to round.
+/// The rounding mode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rounding {
     HalfAwayFromZero,
@@ -48,7 +48,7 @@ fn divide_rounded(dividend: &BigInt, divisor: &BigInt, rounding: Rounding) -> Bi
     }
 }
 
-/// The weight of the first group of four digits, and this group.
+/// Returns the weight of the first group of four digits, and this group.
 pub(super) fn leading_group(coefficient: &BigInt, scale: usize) -> (i64, i64) {
     if coefficient.sign() == Sign::NoSign {
         return (0, 0);
@@ -64,7 +64,7 @@ pub(super) fn leading_group(coefficient: &BigInt, scale: usize) -> (i64, i64) {
     (exponent.div_euclid(GROUP), i64::try_from(group).unwrap_or(0))
 }
 
-/// The scale of a quotient: as many digits as either operand has, and at least sixteen significant ones.
+/// Returns the scale of a quotient: as many digits as either operand has, and at least sixteen significant ones.
 fn quotient_scale(left: &(BigInt, usize), right: &(BigInt, usize)) -> usize {
     let (left_weight, left_group) = leading_group(&left.0, left.1);
     let (right_weight, right_group) = leading_group(&right.0, right.1);
@@ -73,7 +73,7 @@ fn quotient_scale(left: &(BigInt, usize), right: &(BigInt, usize)) -> usize {
 }
 
 impl Numeric {
-    /// An infinity of this sign.
+    /// Returns an infinity of this sign.
     fn infinity(negative: bool) -> Self {
         if negative { Self::NEGATIVE_INFINITY } else { Self::INFINITY }
     }
@@ -120,7 +120,7 @@ impl Numeric {
         }
     }
 
-    /// Without its sign.
+    /// Returns the absolute value.
     pub fn absolute(&self) -> Self {
         if self.signum() < 0 { self.negate() } else { self.clone() }
     }
@@ -166,7 +166,7 @@ impl Numeric {
         }
     }
 
-    /// The quotient of finite numbers with so many digits behind the point.
+    /// Returns the quotient of finite numbers with `scale` digits behind the point.
     pub(super) fn divide_to_scale(&self, other: &Self, scale: usize) -> Result<Self> {
         let (Some((left, s)), Some((right, t))) = (self.finite(), other.finite()) else { return Ok(Self::NAN) };
         if right.sign() == Sign::NoSign {
@@ -182,7 +182,7 @@ impl Numeric {
         Self::new(divide_rounded(&dividend, &divisor, Rounding::HalfAwayFromZero), scale)
     }
 
-    /// The quotient without what is behind its point.
+    /// Returns the quotient without its fraction.
     pub fn divide_truncated(&self, other: &Self) -> Result<Self> {
         if self.is_finite() && other.is_finite() && !other.is_zero() {
             let rest = self.remainder(other)?;
@@ -191,7 +191,7 @@ impl Numeric {
         self.divide(other)
     }
 
-    /// What remains of the division, with the dividend's sign.
+    /// Returns the remainder of the division, with the dividend's sign.
     pub fn remainder(&self, other: &Self) -> Result<Self> {
         if self.is_nan() || other.is_nan() {
             return Ok(Self::NAN);
@@ -209,7 +209,7 @@ impl Numeric {
         }
     }
 
-    /// The greatest common divisor.
+    /// Returns the greatest common divisor.
     pub fn gcd(&self, other: &Self) -> Result<Self> {
         if !self.is_finite() || !other.is_finite() {
             return Ok(Self::NAN);
@@ -247,7 +247,7 @@ impl Numeric {
         if exponent >= 0 {
             return Self::new(coefficient * power_of_ten(exponent as usize), wanted as usize);
         }
-        // Numbers far below the digit that stays need no power of that size.
+        // Numbers far below the last digit to keep need no power of that size.
         let digits = digits::count(&coefficient);
         let cut = (exponent.unsigned_abs() as usize).min(digits + 1);
         let rounded = divide_rounded(&coefficient, &power_of_ten(cut), rounding);
@@ -260,27 +260,27 @@ impl Numeric {
         Self::new(rounded * power_of_ten(wanted.unsigned_abs() as usize), 0)
     }
 
-    /// With so many digits behind the point, rounded half away from zero; before it, where negative.
+    /// Rounds to `scale` digits behind the point, half away from zero; before the point if negative.
     pub fn round(&self, scale: i32) -> Result<Self> {
         self.round_in(scale, Rounding::HalfAwayFromZero)
     }
 
-    /// With so many digits behind the point, the others cut off.
+    /// Truncates to `scale` digits behind the point.
     pub fn truncate(&self, scale: i32) -> Result<Self> {
         self.round_in(scale, Rounding::TowardsZero)
     }
 
-    /// The least whole number that is not less.
+    /// Returns the least whole number that is not less.
     pub fn ceiling(&self) -> Result<Self> {
         self.round_in(0, Rounding::Up)
     }
 
-    /// The greatest whole number that is not greater.
+    /// Returns the greatest whole number that is not greater.
     pub fn floor(&self) -> Result<Self> {
         self.round_in(0, Rounding::Down)
     }
 
-    /// Without zeros at the end of what is behind the point.
+    /// Removes zeros at the end of the fraction.
     pub fn without_trailing_zeros(&self) -> Self {
         let Some((mut coefficient, mut scale)) = self.finite() else { return self.clone() };
         if coefficient.sign() == Sign::NoSign {

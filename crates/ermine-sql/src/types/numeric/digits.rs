@@ -1,4 +1,4 @@
-//! Decimal digits of a coefficient: counted, parsed, in groups of four as PostgreSQL sends them.
+//! Decimal digits of a coefficient: counting, parsing, and groups of four as PostgreSQL sends them.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
@@ -6,7 +6,7 @@ use crate::error::{Result, SqlError, SqlState};
 
 use super::{Numeric, Repr, SCALE_MAX, power_of_ten};
 
-/// How many decimal digits the number has; 0 has one.
+/// Returns the number of decimal digits; 0 has one.
 pub(super) fn count(number: &BigInt) -> usize {
     // log10(2) = 0.30103, so this is right or one too few.
     let bits = number.bits() as usize;
@@ -18,19 +18,19 @@ pub(super) fn count(number: &BigInt) -> usize {
     digits
 }
 
-/// The number that ASCII digits write.
+/// Parses ASCII digits.
 pub(super) fn parse(digits: &[u8]) -> BigInt {
     BigInt::parse_bytes(digits, 10).unwrap_or_default()
 }
 
-/// PostgreSQL's words for the signs and what is no number.
+/// PostgreSQL's words for the signs and the special values.
 const POSITIVE: u16 = 0x0000;
 const NEGATIVE: u16 = 0x4000;
 const NAN: u16 = 0xC000;
 const INFINITY: u16 = 0xD000;
 const NEGATIVE_INFINITY: u16 = 0xF000;
 
-/// Digits of a group.
+/// The number of digits in a group.
 const GROUP: usize = 4;
 
 fn invalid(message: &str) -> SqlError {
@@ -49,7 +49,7 @@ impl Numeric {
             _ => 0,
         };
         if special != 0 {
-            // PostgreSQL gives infinities the greatest scale of its short form, NaN none.
+            // PostgreSQL uses the greatest scale of its short form for infinities, and none for NaN.
             let scale = if special == NAN { 0 } else { 32 };
             return words(&[0, 0, special, scale]);
         }
@@ -114,7 +114,7 @@ impl Numeric {
             }
             digits.extend_from_slice(format!("{group:04}").as_bytes());
         }
-        // The digits are a fraction's, scaled by the groups before the point; digits beyond the scale are cut off.
+        // The digits form a fraction, scaled by the groups before the point; digits beyond the scale are cut off.
         let exponent = (i64::from(weight as i16) + 1) * GROUP as i64;
         let wanted = exponent + i64::from(scale);
         if exponent > super::DIGITS_BEFORE_POINT_MAX as i64 {

@@ -1,15 +1,15 @@
 //! Exact decimal numbers: a whole coefficient over a power of ten, NaN and both infinities.
 //!
-//! `coefficient / 10^scale`. The scale is the *display scale*: how many digits are written behind the point, which is why
-//! 1.10 stays 1.10. Nearly every number of a transaction fits in 64 bits, so such coefficients lie in the value itself;
-//! longer ones are a [`BigInt`] on the heap.
+//! `coefficient / 10^scale`. The scale is the *display scale*, the number of digits written behind the point: this is
+//! why 1.10 stays 1.10. Nearly every number of a transaction fits in 64 bits, so such coefficients are stored in the
+//! value itself; longer ones are a [`BigInt`] on the heap.
 //!
 //! Invariants
 //! 1. A coefficient that fits in 64 bits is never on the heap; so equal representations mean equal value and scale.
-//! 2. At most [`DIGITS_BEFORE_POINT_MAX`] digits before the point and [`SCALE_MAX`] behind it. Every operation checks its
-//!    result, so that no number has more than some 60 KiB.
+//! 2. A number has at most [`DIGITS_BEFORE_POINT_MAX`] digits before the point and [`SCALE_MAX`] behind it. Every
+//!    operation checks its result, so that no number takes more than some 60 KiB.
 //!
-//! Own code around `num-bigint`, since `bigdecimal` has neither NaN and infinities nor PostgreSQL's display scales.
+//! This is own code around `num-bigint`, since `bigdecimal` lacks NaN, infinities and PostgreSQL's display scales.
 
 mod arithmetic;
 mod digits;
@@ -25,9 +25,9 @@ use crate::error::{Result, SqlError, SqlState};
 
 use super::SqlType;
 
-/// So many digits may stand before the point.
+/// The maximum number of digits before the point.
 pub const DIGITS_BEFORE_POINT_MAX: usize = 131_072;
-/// So many digits may stand behind the point.
+/// The maximum number of digits behind the point.
 pub const SCALE_MAX: usize = 16_383;
 
 /// An exact number.
@@ -49,7 +49,7 @@ struct Large {
     scale: u16,
 }
 
-/// A number taken apart, for those who store it.
+/// The parts of a number, for code that stores it.
 pub(crate) enum Parts<'a> {
     Small(i64, u16),
     Large(&'a BigInt, u16),
@@ -68,7 +68,7 @@ pub(crate) const POWERS_OF_TEN: [i64; 19] = {
     powers
 };
 
-/// 10 to the given power.
+/// Returns 10 to the given power.
 pub(crate) fn power_of_ten(exponent: usize) -> BigInt {
     match POWERS_OF_TEN.get(exponent) {
         Some(&power) => power.into(),
@@ -76,7 +76,7 @@ pub(crate) fn power_of_ten(exponent: usize) -> BigInt {
     }
 }
 
-/// More digits than a number may have.
+/// The error for a number with too many digits.
 pub(crate) fn overflow() -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")
 }
@@ -101,7 +101,7 @@ impl Numeric {
         Self(Repr::Small { coefficient, scale })
     }
 
-    /// `coefficient / 10^scale`, where the number of digits is known to be allowed.
+    /// Returns `coefficient / 10^scale`; the number of digits is known to be allowed.
     fn unchecked(coefficient: BigInt, scale: u16) -> Self {
         match i64::try_from(&coefficient) {
             Ok(coefficient) => Self::small(coefficient, scale),
@@ -109,7 +109,7 @@ impl Numeric {
         }
     }
 
-    /// `coefficient / 10^scale`.
+    /// Returns `coefficient / 10^scale`.
     pub(crate) fn new(coefficient: BigInt, scale: usize) -> Result<Self> {
         if scale > SCALE_MAX {
             return Err(overflow());
@@ -129,9 +129,7 @@ impl Numeric {
         }
     }
 
-    /// The number taken apart.
-    /// Whether it has so many digits that reckoning with it may take long.
-    /// Bytes of it beside its place.
+    /// Returns the number of bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {
             Repr::Large(large) => size_of::<Large>() + (large.coefficient.bits() / 8) as usize,
@@ -139,10 +137,12 @@ impl Numeric {
         }
     }
 
+    /// Whether it has so many digits that arithmetic with it may take long.
     pub(crate) fn is_long(&self) -> bool {
         matches!(&self.0, Repr::Large(large) if large.coefficient.bits() > 4096)
     }
 
+    /// Returns the parts of the number.
     pub(crate) fn parts(&self) -> Parts<'_> {
         match &self.0 {
             Repr::Small { coefficient, scale } => Parts::Small(*coefficient, *scale),
@@ -153,7 +153,7 @@ impl Numeric {
         }
     }
 
-    /// Coefficient and scale of a finite number.
+    /// Returns coefficient and scale of a finite number.
     pub(crate) fn finite(&self) -> Option<(BigInt, usize)> {
         match &self.0 {
             Repr::Small { coefficient, scale } => Some((BigInt::from(*coefficient), usize::from(*scale))),
@@ -177,12 +177,12 @@ impl Numeric {
         matches!(self.0, Repr::Small { .. } | Repr::Large(_))
     }
 
-    /// Whether it is zero, of whatever scale.
+    /// Whether it is zero, of any scale.
     pub fn is_zero(&self) -> bool {
         matches!(self.0, Repr::Small { coefficient: 0, .. })
     }
 
-    /// How many digits are written behind the point.
+    /// Returns the number of digits written behind the point.
     pub fn scale(&self) -> usize {
         match &self.0 {
             Repr::Small { scale, .. } => usize::from(*scale),
@@ -191,7 +191,7 @@ impl Numeric {
         }
     }
 
-    /// -1, 0 or 1; NaN counts as positive here.
+    /// Returns -1, 0 or 1; NaN counts as positive here.
     pub fn signum(&self) -> i32 {
         match &self.0 {
             Repr::Small { coefficient, .. } => coefficient.signum() as i32,
@@ -201,7 +201,7 @@ impl Numeric {
         }
     }
 
-    /// With precision and scale of a modifier: rounded, and an error where it has too many digits before the point.
+    /// Applies precision and scale of a modifier: rounds, and fails if there are too many digits before the point.
     pub fn with_modifier(self, modifier: i32) -> Result<Self> {
         let Some((precision, scale)) = SqlType::precision_and_scale_of(modifier) else { return Ok(self) };
         let too_large = |bound: String| {
@@ -241,7 +241,7 @@ impl Numeric {
         }))
     }
 
-    /// As a whole number, rounded half away from zero; `None`: it does not fit.
+    /// Returns the number as an integer, rounded half away from zero; `None`: it does not fit.
     fn to_i128(&self) -> Option<i128> {
         match self.round(0).ok()?.0 {
             Repr::Small { coefficient, .. } => Some(coefficient.into()),
@@ -259,25 +259,25 @@ impl Numeric {
         Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("cannot convert {what} to {}", ty.name())))
     }
 
-    /// As `smallint`, rounded.
+    /// Returns the number as `smallint`, rounded.
     pub fn to_i16(&self) -> Result<i16> {
         self.check_convertible(SqlType::INT2)?;
         self.to_i128().and_then(|number| number.try_into().ok()).ok_or_else(|| out_of_range(SqlType::INT2))
     }
 
-    /// As `integer`, rounded.
+    /// Returns the number as `integer`, rounded.
     pub fn to_i32(&self) -> Result<i32> {
         self.check_convertible(SqlType::INT4)?;
         self.to_i128().and_then(|number| number.try_into().ok()).ok_or_else(|| out_of_range(SqlType::INT4))
     }
 
-    /// As `bigint`, rounded.
+    /// Returns the number as `bigint`, rounded.
     pub fn to_i64(&self) -> Result<i64> {
         self.check_convertible(SqlType::INT8)?;
         self.to_i128().and_then(|number| number.try_into().ok()).ok_or_else(|| out_of_range(SqlType::INT8))
     }
 
-    /// As the nearest `double precision`; infinite where it is too large.
+    /// Returns the nearest `double precision`; infinite if the number is too large.
     pub fn to_f64(&self) -> f64 {
         match &self.0 {
             // Both are exact, so the quotient is rounded once.
@@ -291,7 +291,7 @@ impl Numeric {
         }
     }
 
-    /// As the nearest `real`; infinite where it is too large.
+    /// Returns the nearest `real`; infinite if the number is too large.
     pub fn to_f32(&self) -> f32 {
         match self.0 {
             Repr::NaN => f32::NAN,
@@ -301,12 +301,12 @@ impl Numeric {
         }
     }
 
-    /// From a `double precision`, with 15 significant digits.
+    /// Converts a `double precision`, with 15 significant digits.
     pub fn from_f64(float: f64) -> Self {
         Self::from_float(float, &format!("{float:.14e}"))
     }
 
-    /// From a `real`, with 6 significant digits.
+    /// Converts a `real`, with 6 significant digits.
     pub fn from_f32(float: f32) -> Self {
         Self::from_float(float.into(), &format!("{float:.5e}"))
     }
@@ -318,7 +318,7 @@ impl Numeric {
         if float.is_infinite() {
             return if float > 0.0 { Self::INFINITY } else { Self::NEGATIVE_INFINITY };
         }
-        // As printf's %g writes it: without zeros at the end.
+        // As printf's %g: without zeros at the end.
         let (mantissa, exponent) = digits.split_once('e').unwrap_or((digits, "0"));
         let mantissa =
             if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
@@ -388,7 +388,7 @@ impl FromStr for Numeric {
             if length == 0 {
                 return Err(invalid());
             }
-            // Exponents that do not fit are as hopeless as this one.
+            // Exponents that do not fit are out of range like this one.
             exponent = unsigned[at + 1 + sign..at + 1 + sign + length].parse().unwrap_or(i64::MAX).min(1 << 40);
             if bytes[at + 1] == b'-' {
                 exponent = -exponent;
@@ -403,7 +403,7 @@ impl FromStr for Numeric {
 }
 
 impl Numeric {
-    /// The number written by the digits before and behind the point and an exponent.
+    /// Returns the number with the given digits before and behind the point and an exponent.
     fn from_digits(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> Result<Self> {
         let scale = fraction.len() as i64 - exponent;
         if scale > SCALE_MAX as i64 || exponent >= 1 << 30 {
@@ -472,7 +472,7 @@ impl fmt::Debug for Numeric {
 }
 
 impl Numeric {
-    /// By value; NaN is greatest and equal to itself.
+    /// Compares by value; NaN is greatest and equal to itself.
     pub fn order(&self, other: &Self) -> Ordering {
         let class = |number: &Self| match number.0 {
             Repr::NegativeInfinity => 0,

@@ -1,7 +1,7 @@
 //! Roots, powers, exponentials and logarithms.
 //!
-//! Computed in fixed point with digits to spare and rounded to the scale that PostgreSQL chooses, which gives at least
-//! sixteen significant digits.
+//! Computed in fixed point with spare digits and rounded to PostgreSQL's scale, which has at least sixteen significant
+//! digits.
 
 use num_bigint::{BigInt, Sign};
 
@@ -13,9 +13,9 @@ use super::{
     digits, overflow, power_of_ten,
 };
 
-/// Digits computed beyond those that are wanted.
+/// The number of digits computed beyond the wanted ones.
 const SPARE: usize = 24;
-/// Results with more digits than these before the point, or zeros behind it, are not computed.
+/// Results with more digits than this before the point, or zeros behind it, are not computed.
 const EXPONENT_MAX: f64 = 6000.0;
 
 fn invalid_logarithm(message: &str) -> SqlError {
@@ -31,10 +31,10 @@ fn scale_for(weight: i64, scales: &[usize]) -> usize {
     (SIGNIFICANT_DIGITS_MIN - weight).max(least).clamp(0, RESULT_SCALE_MAX) as usize
 }
 
-/// e to the power of `x / 10^precision`, in the same units.
+/// Returns e to the power of `x / 10^precision`, in the same units.
 fn exp_fixed(x: &BigInt, precision: usize) -> BigInt {
     let one = power_of_ten(precision);
-    // Halved until it is small, so that the series is short; what comes out is squared as often.
+    // Halved until it is small, so that the series is short; the result is squared as often.
     let magnitude = x.bits() as i64 - one.bits() as i64;
     let halvings = (magnitude + 8).max(0) as usize;
     let small: BigInt = x >> halvings;
@@ -55,7 +55,7 @@ fn exp_fixed(x: &BigInt, precision: usize) -> BigInt {
     sum
 }
 
-/// The natural logarithm of a number of about one digit before the point.
+/// Returns the natural logarithm of a number of about one digit before the point.
 fn ln_fixed(x: &BigInt, precision: usize) -> BigInt {
     let one = power_of_ten(precision);
     let approximate = {
@@ -63,7 +63,7 @@ fn ln_fixed(x: &BigInt, precision: usize) -> BigInt {
         (i64::try_from(digits).unwrap_or(i64::MAX) as f64 / 1e17).max(1e-17).ln()
     };
     let mut y = BigInt::from((approximate * 1e15) as i64) * &one / power_of_ten(15);
-    // Each step triples the digits that are right.
+    // Each step triples the number of correct digits.
     let mut right = 13;
     while right < precision {
         let power = exp_fixed(&y, precision);
@@ -74,7 +74,7 @@ fn ln_fixed(x: &BigInt, precision: usize) -> BigInt {
 }
 
 impl Numeric {
-    /// About log10 of a positive finite number.
+    /// Estimates log10 of a positive finite number.
     fn log10_estimate(&self) -> f64 {
         let Some((coefficient, scale)) = self.finite() else { return 0.0 };
         let count = digits::count(&coefficient);
@@ -83,7 +83,7 @@ impl Numeric {
         (leading.max(1) as f64).log10() + cut as f64 - scale as f64
     }
 
-    /// The decimal weight of a positive number's logarithm, as PostgreSQL estimates it.
+    /// Returns the decimal weight of a positive number's logarithm, as PostgreSQL estimates it.
     fn logarithm_weight(&self) -> Result<i64> {
         let near_one = self.order(&"0.9".parse()?).is_ge() && self.order(&"1.1".parse()?).is_le();
         if near_one {
@@ -99,11 +99,11 @@ impl Numeric {
         Ok(logarithm.abs().log10() as i64)
     }
 
-    /// The natural logarithm of a positive finite number, to a scale.
+    /// Returns the natural logarithm of a positive finite number, to a scale.
     fn ln_to_scale(&self, scale: usize) -> Result<Self> {
         let Some((coefficient, own_scale)) = self.finite() else { return Ok(Self::NAN) };
         let precision = scale + SPARE;
-        // The number is mantissa * 10^exponent, the mantissa having one digit before its point.
+        // The number is mantissa * 10^exponent; the mantissa has one digit before its point.
         let count = digits::count(&coefficient);
         let exponent = count as i64 - 1 - own_scale as i64;
         let mantissa = if count > precision + 1 {
@@ -118,13 +118,13 @@ impl Numeric {
         Self::unchecked(logarithm, 0).shifted(precision)?.round(scale as i32)
     }
 
-    /// The same digits with the point moved to the left.
+    /// Returns the same digits with the point moved to the left.
     fn shifted(self, scale: usize) -> Result<Self> {
         let Some((coefficient, _)) = self.finite() else { return Ok(self) };
         Self::new(coefficient, scale)
     }
 
-    /// The natural logarithm.
+    /// Returns the natural logarithm.
     pub fn ln(&self) -> Result<Self> {
         self.check_logarithm()?;
         if !self.is_finite() {
@@ -144,7 +144,7 @@ impl Numeric {
         Ok(())
     }
 
-    /// The logarithm to a base.
+    /// Returns the logarithm to a base.
     pub fn log(&self, base: &Self) -> Result<Self> {
         if self.is_nan() || base.is_nan() {
             return Ok(Self::NAN);
@@ -165,7 +165,7 @@ impl Numeric {
         own.divide_to_scale(&base, scale)
     }
 
-    /// e to this power.
+    /// Returns e to this power.
     pub fn exp(&self) -> Result<Self> {
         if self.is_nan() {
             return Ok(Self::NAN);
@@ -197,7 +197,7 @@ impl Numeric {
         Self::new(exp_fixed(&fixed, precision), precision.min(SCALE_MAX))?.round(scale as i32)
     }
 
-    /// The square root.
+    /// Returns the square root.
     pub fn sqrt(&self) -> Result<Self> {
         if self.is_nan() {
             return Ok(Self::NAN);
@@ -208,7 +208,7 @@ impl Numeric {
         let Some((coefficient, own_scale)) = self.finite() else { return Ok(self.clone()) };
         let (weight, _) = leading_group(&coefficient, own_scale);
         let scale = scale_for(((weight + 1) * GROUP) / 2 - 1, &[own_scale]);
-        // One digit more, rounded away: the root is irrational or exact.
+        // One more digit, to be rounded: the root is irrational or exact.
         let wanted = 2 * (scale + 1);
         let radicand = if wanted >= own_scale {
             coefficient * power_of_ten(wanted - own_scale)
@@ -253,7 +253,7 @@ impl Numeric {
         let logarithm = base.ln_to_scale(precision.min(SCALE_MAX / 2))?;
         let product = logarithm.multiply(exponent)?.round(precision.min(SCALE_MAX) as i32)?;
         let result = product.exp_to_scale(scale)?;
-        // A whole exponent too large for the other way: an odd one keeps the sign.
+        // A whole exponent too large for repeated multiplication: an odd one keeps the sign.
         let is_odd = is_whole && !exponent.remainder(&Self::from(2))?.is_zero();
         Ok(if self.signum() < 0 && is_odd { result.negate() } else { result })
     }
@@ -279,7 +279,7 @@ impl Numeric {
         if weight > super::DIGITS_BEFORE_POINT_MAX as f64 {
             return Err(overflow());
         }
-        // Here PostgreSQL 15 does not look at the weight.
+        // Here PostgreSQL 15 does not check the weight.
         let scale = scale_for(0, &[self.scale()]);
         if weight + 1.0 < -(scale as f64) {
             return Self::ZERO.round(scale as i32);
@@ -312,7 +312,7 @@ impl Numeric {
             }
         }
         let (mantissa, power) = result;
-        // Two digits more than wanted are cut to, then rounded.
+        // Truncated to two digits more than wanted, then rounded.
         let wanted = scale as i64 + 2;
         if exponent > 0 {
             let shift = power + wanted;

@@ -18,7 +18,7 @@ struct Parser<'a> {
     element: SqlType,
     modifier: i32,
     environment: &'a Environment,
-    /// The lengths of the dimensions, as far as they are known; `None` until the first array of that depth has ended.
+    /// The lengths of the known dimensions; `None` until the first array of that depth has ended.
     lengths: Vec<Option<u32>>,
     elements: Vec<Value>,
 }
@@ -65,7 +65,7 @@ impl Parser<'_> {
         self.rest = self.rest.trim_start_matches(is_space);
     }
 
-    /// `[1:2][0:3]=`, where it is there.
+    /// Parses `[1:2][0:3]=`, if present.
     fn given_dimensions(&mut self) -> Result<Option<Vec<Dimension>>> {
         let mut dimensions = Vec::new();
         while let Some(inner) = self.rest.strip_prefix('[') {
@@ -100,7 +100,7 @@ impl Parser<'_> {
         Ok(Some(dimensions))
     }
 
-    /// What stands in braces; at most six deep.
+    /// Parses the contents of braces; at most six deep.
     fn level(&mut self, depth: usize) -> Result<()> {
         if depth == DIMENSIONS_MAX {
             return Err(too_many_dimensions());
@@ -225,7 +225,7 @@ pub(super) fn write(array: &Array, ty: SqlType, environment: &Environment, out: 
     }
     let element_type = SqlType::scalar(ty.scalar);
     let mut text = String::new();
-    // How many elements lie in one array of each depth.
+    // The number of elements in one array of each depth.
     let mut counts: Vec<usize> = Vec::new();
     let mut count = 1;
     for dimension in dimensions.iter().rev() {

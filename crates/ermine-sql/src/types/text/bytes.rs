@@ -10,7 +10,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Bytes from hexadecimal digits, blanks between pairs allowed.
+/// Returns bytes from hexadecimal digits; blanks between pairs are allowed.
 pub(crate) fn parse_hex(digits: &str) -> Result<Vec<u8>> {
     let fail = |message: String| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     let mut out = Vec::with_capacity(digits.len() / 2);
@@ -28,7 +28,7 @@ pub(crate) fn parse_hex(digits: &str) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The hex form, or the older one with backslashes and octal numbers.
+/// Parses the hex form, or the older one with backslashes and octal numbers.
 pub(super) fn parse(text: &str) -> Result<Vec<u8>> {
     match text.strip_prefix("\\x") {
         Some(digits) => parse_hex(digits),
@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Bytes from the form with backslashes and octal numbers.
+/// Returns bytes from the form with backslashes and octal numbers.
 pub(crate) fn parse_escaped(text: &str) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -79,7 +79,7 @@ pub(super) fn write(bytes: &[u8], out: &mut impl Write) -> fmt::Result {
     write_hex(bytes, out)
 }
 
-/// Thirty-two digits, a hyphen allowed after every four, all of it in braces or not.
+/// Parses thirty-two digits, with an optional hyphen after every four, and optional braces around them.
 pub(super) fn parse_uuid(text: &str) -> Result<[u8; 16]> {
     let inner = text.strip_prefix('{').map_or(Some(text), |inner| inner.strip_suffix('}'));
     let mut rest = inner.ok_or_else(|| invalid("uuid", text))?.as_bytes();

@@ -1,5 +1,5 @@
-//! Values from and to PostgreSQL's text forms: `datestyle` ISO, MDY; `intervalstyle` postgres; `bytea_output` hex;
-//! floats with as few digits as lead back to them.
+//! Values from and to PostgreSQL's text formats: `datestyle` ISO, MDY; `intervalstyle` postgres; `bytea_output` hex;
+//! floats with the fewest digits that read back as the same float.
 
 pub(crate) mod array;
 pub(crate) mod bytes;
@@ -13,12 +13,12 @@ use super::{Environment, Json, Scalar, SqlType, Value, cast, datetime};
 
 pub(crate) use number::{write_f32, write_f64};
 
-/// What C's `isspace` takes for blank, and with it PostgreSQL.
+/// Whether C's `isspace`, and so PostgreSQL, treats the character as blank.
 pub(crate) fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}')
 }
 
-/// What a text that is no value of its type fails with.
+/// The error for a text that is not a value of its type.
 pub(crate) fn invalid(ty: &str, text: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("invalid input syntax for type {ty}: \"{text}\""))
 }
@@ -56,7 +56,7 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
 
 fn parse_bool(text: &str) -> Result<bool> {
     let word = text.trim_matches(is_space).to_ascii_lowercase();
-    // Any beginning that is not shared; "o" begins both "on" and "off".
+    // Any unambiguous beginning; "o" begins both "on" and "off".
     let begins = |whole: &str, least: usize| word.len() >= least && whole.starts_with(&word);
     if begins("true", 1) || begins("yes", 1) || word == "on" || word == "1" {
         Ok(true)
@@ -95,7 +95,7 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut St
     };
 }
 
-/// A value's text.
+/// Returns a value's text.
 pub fn to_string(value: &Value, ty: SqlType, environment: &Environment) -> String {
     let mut out = String::new();
     write(value, ty, environment, &mut out);

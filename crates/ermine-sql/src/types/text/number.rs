@@ -26,13 +26,13 @@ pub(super) fn parse_integer(text: &str, ty: SqlType, least: i64, greatest: i64) 
     }
 }
 
-/// Negative numbers are taken as their two's complement, as C's `strtoul` does.
+/// Parses an oid; a negative number stands for its two's complement, as in C's `strtoul`.
 pub(super) fn parse_oid(text: &str) -> Result<u32> {
     let number = parse_integer(text, SqlType::OID, i32::MIN.into(), u32::MAX.into())?;
     Ok(number as u32)
 }
 
-/// The special spellings, and an unsigned rest that Rust and C read alike.
+/// Parses the special spellings, and an unsigned rest that Rust and C read alike.
 fn parse_float<T: std::str::FromStr>(text: &str, ty: SqlType) -> Result<T> {
     let trimmed = text.trim_matches(is_space);
     let unsigned = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
@@ -74,8 +74,8 @@ pub(super) fn parse_f32(text: &str) -> Result<f32> {
     Ok(number)
 }
 
-/// Writes the shortest digits that lead back to the number; scientific where the exponent is less than -4 or not less
-/// than `limit`, as PostgreSQL does.
+/// Writes the shortest digits that read back as the same number; scientific if the exponent is less than -4 or not less
+/// than `limit`, as in PostgreSQL.
 fn write_shortest(scientific: &str, limit: i32, out: &mut impl Write) -> fmt::Result {
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
