@@ -209,10 +209,25 @@ impl Session {
 
     /// Runs the batches over all rows.
     fn go_through(&mut self, begun: &Begun) -> Result<()> {
+        if self.builds_index(begun)? {
+            self.go_through_all(begun, Batch::Purge)?;
+        }
+        self.go_through_all(begun, Batch::Fill)
+    }
+
+    /// Whether the addition has an index to fill.
+    fn builds_index(&self, begun: &Begun) -> Result<bool> {
+        let catalog = self.catalog_now();
+        let table = catalog.table(begun.table).ok_or_else(gone)?;
+        Ok(matches!(table.def.unfinished, Some(Unfinished::Index(_))))
+    }
+
+    /// Goes through all entries of an unfinished index, or all rows.
+    fn go_through_all(&mut self, begun: &Begun, of_index: fn(usize) -> Batch) -> Result<()> {
         let mut next = Some(KeyBuffer::new());
         let (mut rows_max, mut attempts) = (BATCH, 0);
         while let Some(from) = &next {
-            match self.batch(begun, from, rows_max) {
+            match self.batch(begun, of_index, from, rows_max) {
                 Ok(after) => {
                     next = after;
                     (rows_max, attempts) = (BATCH.min(rows_max * 2), 0);
@@ -232,12 +247,18 @@ impl Session {
     }
 
     /// Processes the next rows; returns the key at which the next batch begins.
-    fn batch(&mut self, begun: &Begun, from: &[u8], rows_max: usize) -> Result<Option<KeyBuffer>> {
+    fn batch(
+        &mut self,
+        begun: &Begun,
+        of_index: fn(usize) -> Batch,
+        from: &[u8],
+        rows_max: usize,
+    ) -> Result<Option<KeyBuffer>> {
         self.environment().check()?;
         let open = self.open_change()?;
         let table = open.catalog.table(begun.table).ok_or_else(gone)?.clone();
         let batch = match (0..table.indexes.len()).find(|at| !table.def.is_complete(*at)) {
-            Some(at) => Batch::Fill(at),
+            Some(at) => of_index(at),
             None => Batch::Check,
         };
         let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(&table)?;

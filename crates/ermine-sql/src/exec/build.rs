@@ -125,6 +125,8 @@ pub(crate) fn move_rows(run: &Run<'_>, old: &Table, new: &Table, rules: &Rules) 
 /// The work of a batch on its rows.
 #[derive(Clone, Copy)]
 pub(crate) enum Batch {
+    /// Deletes the entries of an index that their rows do not have.
+    Purge(usize),
     /// Adds them to an index.
     Fill(usize),
     /// Checks whether they meet the rules.
@@ -141,21 +143,37 @@ pub(crate) fn run_batch(
     rows_max: usize,
 ) -> Result<Option<KeyBuffer>> {
     let range = RawRange(EncodedRange { lower: KeyBuffer::from_slice(from), upper: None });
-    let rows = run.txn.scan(&table.rows, range).limit(rows_max).collect().map_err(of_engine)?;
+    let scanned = match batch {
+        Batch::Purge(at) => &table.indexes[at],
+        Batch::Fill(_) | Batch::Check => &table.rows,
+    };
+    let rows = run.txn.scan(scanned, range).limit(rows_max).collect().map_err(of_engine)?;
     let mark = run.environment.memory.mark();
     for (RawKey(key), bytes) in &rows {
         run.next_row(mark);
         run.check_cancelled()?;
-        let row = whole_row(table, bytes)?;
         match batch {
-            Batch::Fill(at) => fill_row(run, table, rules, at, key, bytes, &row)?,
-            Batch::Check => check_old_row(run, table, rules, &row)?,
+            Batch::Purge(at) => purge_entry(run, table, rules, at, key, bytes)?,
+            Batch::Fill(at) => fill_row(run, table, rules, at, key, bytes, &whole_row(table, bytes)?)?,
+            Batch::Check => check_old_row(run, table, rules, &whole_row(table, bytes)?)?,
         }
     }
     Ok(rows.into_iter().nth(rows_max - 1).map(|(RawKey(mut last), _)| {
         last.push(0);
         last
     }))
+}
+
+/// Deletes an entry if its row has another one or none, while other transactions write.
+fn purge_entry(run: &Run<'_>, table: &Table, rules: &Rules, at: usize, entry: &[u8], key: &[u8]) -> Result<()> {
+    let wanted = match run.txn.view(&table.rows, key).map_err(of_engine)? {
+        Some(bytes) => run.entry(table, rules, at, &whole_row(table, bytes)?, key)?,
+        None => None,
+    };
+    if wanted.is_none_or(|(wanted, _)| wanted[..] != *entry) {
+        run.txn.delete(&table.indexes[at], entry).map_err(of_engine)?;
+    }
+    Ok(())
 }
 
 /// Puts the entry of a row into an index, while other transactions write.

@@ -174,6 +174,24 @@ fn without_waiting_for_users_a_constraint_does_not_hold() {
     }
 }
 
+/// A transaction that knows the index writes the entry of a row; then one that began before the index changes the row.
+/// Without snapshots the second one does not conflict with the first.
+#[test]
+fn entries_that_older_transactions_outdate_are_purged() {
+    let database = database(Scheme::Silo);
+    let (mut own, mut old, mut new) = (session(&database), session(&database), session(&database));
+    run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (1, 1), (2, 2)").unwrap();
+    run(&mut old, "BEGIN; UPDATE t SET a = 7 WHERE id = 2").unwrap();
+    let begun = begin(&mut own, "CREATE INDEX i ON t (a)");
+    run(&mut new, "UPDATE t SET a = 5 WHERE id = 1").unwrap();
+    run(&mut old, "UPDATE t SET a = 6 WHERE id = 1; COMMIT").unwrap();
+    own.outlast_users(&begun).unwrap();
+    own.go_through(&begun).unwrap();
+    drop(own.finish_addition(&begun).unwrap());
+    drop(begun);
+    assert_eq!(own.disagreements().unwrap(), [""; 0]);
+}
+
 /// A row that the batches have not reached is equal to a row that has its entry, and is deleted: the entry stays.
 #[test]
 fn a_row_without_entry_takes_none_away() {
@@ -182,11 +200,11 @@ fn a_row_without_entry_takes_none_away() {
     run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (0, 0), (5, 1), (6, 2)").unwrap();
     let begun = begin(&mut own, "CREATE UNIQUE INDEX i ON t (a)");
     own.outlast_users(&begun).unwrap();
-    let behind_first = own.batch(&begun, &[], 1).unwrap().unwrap();
+    let behind_first = own.batch(&begun, Batch::Fill, &[], 1).unwrap().unwrap();
     run(&mut other, "INSERT INTO t VALUES (-2, 1), (-1, 2)").unwrap();
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, 1)"), Err("23505"), "those that have entries are unique");
     run(&mut other, "DELETE FROM t WHERE id = 5; UPDATE t SET a = 3 WHERE id = 6").unwrap();
-    assert_eq!(own.batch(&begun, &behind_first, 10).unwrap(), None);
+    assert_eq!(own.batch(&begun, Batch::Fill, &behind_first, 10).unwrap(), None);
     drop(own.finish_addition(&begun).unwrap());
     drop(begun);
     assert_eq!(own.disagreements().unwrap(), [""; 0]);
@@ -278,7 +296,7 @@ fn unfinished_additions_go_when_the_database_is_opened() {
         run(&mut own, "DELETE FROM t; INSERT INTO t SELECT 10 + n, n FROM generate_series(1, 200) n").unwrap();
         let begun = begin(&mut own, text);
         own.outlast_users(&begun).unwrap();
-        own.batch(&begun, &[], 100).unwrap();
+        own.batch(&begun, Batch::Fill, &[], 100).unwrap();
         run(&mut own, "INSERT INTO t VALUES (-1, 1000)").unwrap();
         drop((begun, own, database));
 
