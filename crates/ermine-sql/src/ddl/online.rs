@@ -4,7 +4,8 @@
 //! ```text
 //!   begin    a transaction: adds the unfinished index or constraint     writers maintain it, no reader uses it
 //!   outlast  wait for the transactions that use the table and do not know the addition
-//!   scan     all rows, in batches, each a transaction                   exec/build.rs
+//!   purge    the entries of the index that their rows do not have, in batches         exec/build.rs
+//!   scan     all rows, in batches, each a transaction                                 exec/build.rs
 //!   finish   a transaction: the addition is no longer unfinished        readers rely on it
 //!   or else  a transaction that removes it again, as the next opening of the database does
 //! ```
@@ -13,7 +14,9 @@
 //! 1. *One change at a time*: the table is `Changing` from beginning to end, so no other statement changes its
 //!    definition.
 //! 2. *All writers know the addition before the first batch*: a row that is written after that conforms to the
-//!    addition. So the batches have to visit only the rows that existed before, and each of them once.
+//!    addition. So the batches have to visit only the rows that existed before, and each of them once. Without
+//!    snapshots, a transaction that does not know an index can change a row after one that does has written its entry:
+//!    entries from before the first batch are purged first if their rows do not have them.
 //! 3. *Transactions that rely on it come after it*: a transaction that began with the definition in which it is
 //!    finished has a snapshot that includes the effects of all batches; one that began before and has not used the
 //!    table yet begins again, or fails with 40001.
