@@ -140,6 +140,12 @@ pub struct Report {
 }
 
 impl SqlError {
+    /// Whether the error comes from the circumstances of a run, which may differ the next time: a cancellation, a limit of
+    /// time or memory, a device.
+    pub(crate) fn is_of_circumstances(&self) -> bool {
+        ["53", "57", "58"].iter().any(|class| self.0.state.0.starts_with(class))
+    }
+
     /// Creates an error that has only a message.
     pub fn new(state: SqlState, message: impl Into<String>) -> Self {
         Self(Box::new(Report {

@@ -268,7 +268,10 @@ pub(crate) trait Evaluator {
     fn parameter(&self, at: usize) -> &Value;
 
     /// Calls a function. A call with large arguments runs where it blocks nothing else.
-    fn call(&self, is_large: bool, function: impl FnMut() -> Result<Value>) -> Result<Value>;
+    #[inline]
+    fn call(&self, is_large: bool, mut function: impl FnMut() -> Result<Value>) -> Result<Value> {
+        if is_large { self.environment().interrupt.long(function) } else { function() }
+    }
 
     /// Returns the value of an expression that needs the database or the session: a query, a number of a sequence, a
     /// name of the catalog.

@@ -160,10 +160,6 @@ impl Evaluator for Constants<'_> {
         unreachable!("a parameter is no constant")
     }
 
-    fn call(&self, is_large: bool, mut function: impl FnMut() -> Result<Value>) -> Result<Value> {
-        if is_large { self.0.interrupt.long(function) } else { function() }
-    }
-
     fn ask<'a>(&'a self, _: &'a Expr, _: &Frame<'a>) -> Result<Value> {
         unreachable!("what asks the database is no constant")
     }
@@ -279,4 +275,32 @@ fn coalesce(operands: Vec<Expr>, environment: &Environment) -> Result<Expr> {
         1 => rest.remove(0),
         _ => Expr::Coalesce(rest),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Instant};
+
+    use ermine::{Database, Options};
+
+    use crate::{
+        error::SqlState,
+        session::{Gathered, SqlDatabase},
+    };
+
+    /// A plan keeps the errors of its statement, but no cancellation.
+    #[test]
+    fn folding_that_was_cancelled_is_tried_again() {
+        let database = Arc::new(Database::open_in_memory(Options::default()).unwrap());
+        let database = SqlDatabase::open(database).unwrap();
+        let mut session = database.session("tester", "test");
+        let text = format!("SELECT length(upper('{}'))", "x".repeat(40 << 10));
+        session.environment.interrupt.deadline = Some(Instant::now());
+        assert_eq!(session.prepare(&text, &[]).err().map(|error| error.state()), Some(SqlState::QUERY_CANCELED));
+        session.environment.interrupt.deadline = None;
+        let mut rows = Gathered::default();
+        session.run(&text, &mut rows).unwrap();
+        assert_eq!(rows.texts(), [["40960"]]);
+        assert!(session.prepare("SELECT 1 / 0", &[]).is_ok());
+    }
 }

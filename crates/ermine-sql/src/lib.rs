@@ -33,6 +33,7 @@ mod expr;
 mod failure;
 mod fold;
 mod functions;
+mod keywords;
 mod memory;
 mod operators;
 mod prepared;

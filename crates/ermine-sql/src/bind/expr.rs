@@ -263,10 +263,6 @@ impl Binder<'_> {
                 return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
             }
             let expr = if level == 0 { Expr::Column(column.at) } else { Expr::Outer(level, column.at) };
-            if level > 0 {
-                // The queries in between refer to an outer row, too.
-                self.scopes[at..].iter_mut().skip(1).for_each(|inner| inner.is_looked_at = true);
-            }
             return Ok(Typed { expr, ty: Some(column.ty), modifier: column.modifier });
         }
         let is_source = |source: &str| self.scopes.iter().any(|scope| scope.sources.iter().any(|own| own == source));

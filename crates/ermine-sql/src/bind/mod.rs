@@ -87,8 +87,6 @@ pub(crate) struct Scope {
     sources: Vec<String>,
     /// Columns before this one are invisible: those of sources beside a join, in its condition.
     hidden: usize,
-    /// Whether an expression in an inner query refers to it.
-    is_looked_at: bool,
     /// The aggregates found so far, where aggregates are allowed.
     aggregates: Option<Vec<AggregateCall>>,
 }

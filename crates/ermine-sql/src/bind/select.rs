@@ -285,14 +285,8 @@ impl Binder<'_> {
 
     /// Binds a query in an expression.
     pub(super) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
-        let looked_at: Vec<_> = self.scopes.iter_mut().map(|scope| std::mem::take(&mut scope.is_looked_at)).collect();
-        let depth = self.scopes.len();
-        // The query has its own scope, which records whether outer rows are referred to.
         let (query, columns) = self.query(query)?;
-        let is_correlated = depth > 0 && uses_outer(&query, 1);
-        for (scope, before) in self.scopes.iter_mut().zip(looked_at) {
-            scope.is_looked_at |= before;
-        }
+        let is_correlated = !self.scopes.is_empty() && uses_outer(&query, 1);
         Ok((Expr::Subquery(Subquery { query: Arc::new(query), kind, is_correlated }), columns))
     }
 

@@ -18,11 +18,6 @@ impl Evaluator for Run<'_> {
         self.parameters.get(at).unwrap_or(&Value::Null)
     }
 
-    #[inline]
-    fn call(&self, is_large: bool, mut function: impl FnMut() -> Result<Value>) -> Result<Value> {
-        if is_large { self.environment.interrupt.long(function) } else { function() }
-    }
-
     fn ask<'a>(&'a self, expr: &'a Expr, frame: &Frame<'a>) -> Result<Value> {
         Ok(match expr {
             Expr::Lookup(function, arguments) => match arguments_of(arguments, function.is_strict, frame, self)? {

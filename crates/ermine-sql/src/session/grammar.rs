@@ -1,93 +1,30 @@
 //! Checks of input that the parser accepts and PostgreSQL's grammar does not: reserved words as names, comparisons in a
 //! chain, joins without a condition, INSERT without INTO, NULLIF of other than two values.
 
-use std::ops::ControlFlow;
+use std::{cell::OnceCell, collections::HashSet, ops::ControlFlow};
 
-use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator, Select, Statement,
-    TableFactor, Visit, Visitor,
+use sqlparser::{
+    ast::{
+        BinaryOperator, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator, Select, Statement,
+        TableFactor, Visit, Visitor,
+    },
+    keywords::Keyword,
+    tokenizer::{Location, Token, TokenWithSpan, Tokenizer},
 };
+
+use super::parse::DIALECT;
 
 use crate::{
     bind::names::position,
     error::{Result, SqlError, SqlState},
+    keywords::is_reserved,
 };
-
-/// PostgreSQL's reserved words, sorted, without DEFAULT and those that are expressions themselves, which the parser
-/// returns as names.
-const RESERVED: [&str; 65] = [
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "as",
-    "asc",
-    "asymmetric",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "constraint",
-    "create",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "false",
-    "fetch",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "initially",
-    "intersect",
-    "into",
-    "lateral",
-    "leading",
-    "limit",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "placing",
-    "primary",
-    "references",
-    "returning",
-    "select",
-    "some",
-    "symmetric",
-    "table",
-    "then",
-    "to",
-    "trailing",
-    "true",
-    "union",
-    "unique",
-    "using",
-    "variadic",
-    "when",
-    "where",
-    "window",
-    "with",
-];
 
 /// Fails for a query, or a statement that writes, that PostgreSQL's grammar does not have.
 pub(super) fn check_grammar(statement: &Statement, text: &str) -> Result<()> {
     match statement {
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-            match statement.visit(&mut Grammar { text }) {
+            match statement.visit(&mut Grammar { text, labels: OnceCell::new() }) {
                 ControlFlow::Break(error) => Err(error),
                 ControlFlow::Continue(()) => Ok(()),
             }
@@ -99,20 +36,21 @@ pub(super) fn check_grammar(statement: &Statement, text: &str) -> Result<()> {
 
 struct Grammar<'t> {
     text: &'t str,
+    /// Found when the first reserved word is met among the names.
+    labels: OnceCell<HashSet<Location>>,
 }
 
 impl Visitor for Grammar<'_> {
     type Break = SqlError;
 
     fn pre_visit_ident(&mut self, ident: &Ident) -> ControlFlow<SqlError> {
-        if ident.quote_style.is_some() || !is_reserved(&ident.value) {
-            return ControlFlow::Continue(());
+        let is_name = ident.quote_style.is_some()
+            || !is_reserved(&ident.value)
+            || self.labels.get_or_init(|| labels(self.text)).contains(&ident.span.start);
+        match is_name {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(at_or_near(&ident.value).at(position(self.text, ident.span.start))),
         }
-        let place = position(self.text, ident.span.start);
-        if place.is_some_and(|place| is_label(self.text, place)) {
-            return ControlFlow::Continue(());
-        }
-        ControlFlow::Break(at_or_near(&ident.value).at(place))
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
@@ -147,17 +85,18 @@ impl Visitor for Grammar<'_> {
     }
 }
 
-fn is_reserved(name: &str) -> bool {
-    RESERVED.binary_search_by(|word| word.bytes().cmp(name.bytes().map(|byte| byte.to_ascii_lowercase()))).is_ok()
-}
-
-/// Whether the name at a place of the text, counted in characters from 1 on, is a label, which may be any word: after
-/// AS, or after a dot.
-fn is_label(text: &str, place: usize) -> bool {
-    let end = text.char_indices().nth(place - 1).map_or(text.len(), |(at, _)| at);
-    let before = text[..end].trim_end();
-    let word = before.rsplit(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
-    before.ends_with('.') || word.eq_ignore_ascii_case("as")
+/// Returns where the words of a text are labels, which may be any word: after AS, or after a dot.
+fn labels(text: &str) -> HashSet<Location> {
+    let (mut labels, mut follows) = (HashSet::new(), false);
+    for TokenWithSpan { token, span } in Tokenizer::new(DIALECT, text).tokenize_with_location().unwrap_or_default() {
+        match token {
+            Token::Whitespace(_) => continue,
+            Token::Word(_) if follows => drop(labels.insert(span.start)),
+            _ => {}
+        }
+        follows = matches!(&token, Token::Word(word) if word.keyword == Keyword::AS) || token == Token::Period;
+    }
+    labels
 }
 
 /// Returns an operator that follows another one without parentheses, where neither binds more tightly.
@@ -248,10 +187,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserved_words_are_found() {
-        assert!(RESERVED.is_sorted());
-        assert!(RESERVED.iter().all(|word| is_reserved(word) && is_reserved(&word.to_uppercase())));
-        assert!(!is_reserved("default") && !is_reserved("user") && !is_reserved("name"));
-        assert!(is_label("SELECT 1 AS end", 13) && is_label("SELECT t . end", 12) && !is_label("SELECT end", 8));
+    fn labels_may_be_any_word() {
+        let found = |text| crate::session::parse::statements(text).map(drop).map_err(|error| error.state());
+        assert_eq!(found("SELECT 1 AS end, t . end, t.\n end FROM t"), Ok(()));
+        assert_eq!(found("SELECT end FROM t"), Err(SqlState::SYNTAX_ERROR));
+        assert_eq!(found("SELECT 1 AS end, \"end\" FROM t AS t ORDER BY user"), Ok(()));
     }
 }

@@ -72,7 +72,7 @@ impl TwoPhase {
 
 /// Maximum depth of nesting: a statement in a statement takes the parser some 20 KiB of stack.
 const DEPTH: usize = 60;
-const DIALECT: &PostgreSqlDialect = &PostgreSqlDialect {};
+pub(super) const DIALECT: &PostgreSqlDialect = &PostgreSqlDialect {};
 
 /// Returns the statements of a text.
 pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {

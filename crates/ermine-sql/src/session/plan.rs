@@ -126,7 +126,12 @@ pub(crate) fn bind(
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
     let parameters = binder.parameter_types()?;
-    let failure = fold_plan(&mut plan, environment).err().or(binder.failure);
+    let failure = match fold_plan(&mut plan, environment) {
+        Ok(()) => binder.failure,
+        // Another time it may not be interrupted, or have more memory: only the statement's own errors stay in its plan.
+        Err(error) if error.is_of_circumstances() => return Err(error),
+        Err(error) => Some(error),
+    };
     Ok(Bound { plan, parameters, columns, tables: binder.tables, failure })
 }
 
