@@ -42,7 +42,7 @@ impl Upkeep {
 
     /// Makes a checkpoint that is due, or wanted for the room that it frees, after a pause since the last one. After a
     /// failure the pause is at least as long as the failed attempt took, so that attempts do not keep the device busy.
-    /// A failure for lack of room is no error: the next attempt comes soon.
+    /// A failure for lack of room is no error: after the pause the next attempt follows.
     #[cfg(not(shuttle))]
     pub(crate) fn try_one(
         &self,
@@ -61,7 +61,7 @@ impl Upkeep {
         let failure = made.as_ref().err().map(ToString::to_string);
         let mut last = self.failure.lock().expect("no code panics while it holds the failure");
         if let Some(failure) = failure.as_ref().filter(|_| last.is_none()) {
-            ::log::warn!("a checkpoint failed, the next one is tried in some seconds: {failure}");
+            ::log::warn!("a checkpoint failed, it is tried again: {failure}");
         }
         last.clone_from(&failure);
         drop(last);
